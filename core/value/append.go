@@ -1,0 +1,239 @@
+package value
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// AppendNull appends null.
+func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
+
+// AppendBool appends a boolean.
+func AppendBool(dst []byte, v bool) []byte {
+	if v {
+		return append(dst, codeTrue)
+	}
+	return append(dst, codeFalse)
+}
+
+// AppendUint8 appends a ubyte.
+func AppendUint8(dst []byte, v uint8) []byte { return append(dst, codeUbyte, v) }
+
+// AppendUint16 appends a ushort.
+func AppendUint16(dst []byte, v uint16) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, codeUshort), v)
+}
+
+// AppendUint32 appends a uint.
+func AppendUint32(dst []byte, v uint32) []byte {
+	switch {
+	case v == 0:
+		return append(dst, codeUint0)
+	case v <= math.MaxUint8:
+		return append(dst, codeSmallUint, byte(v))
+	default:
+		return binary.BigEndian.AppendUint32(append(dst, codeUint), v)
+	}
+}
+
+// AppendUint64 appends a ulong.
+func AppendUint64(dst []byte, v uint64) []byte {
+	switch {
+	case v == 0:
+		return append(dst, codeUlong0)
+	case v <= math.MaxUint8:
+		return append(dst, codeSmallUlong, byte(v))
+	default:
+		return binary.BigEndian.AppendUint64(append(dst, codeUlong), v)
+	}
+}
+
+// AppendInt8 appends a byte.
+func AppendInt8(dst []byte, v int8) []byte { return append(dst, codeByte, byte(v)) }
+
+// AppendInt16 appends a short.
+func AppendInt16(dst []byte, v int16) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, codeShort), uint16(v))
+}
+
+// AppendInt32 appends an int.
+func AppendInt32(dst []byte, v int32) []byte {
+	if v == int32(int8(v)) {
+		return append(dst, codeSmallInt, byte(v))
+	}
+	return binary.BigEndian.AppendUint32(append(dst, codeInt), uint32(v))
+}
+
+// AppendInt64 appends a long.
+func AppendInt64(dst []byte, v int64) []byte {
+	if v == int64(int8(v)) {
+		return append(dst, codeSmallLong, byte(v))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, codeLong), uint64(v))
+}
+
+// AppendFloat32 appends a float.
+func AppendFloat32(dst []byte, v float32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, codeFloat), math.Float32bits(v))
+}
+
+// AppendFloat64 appends a double.
+func AppendFloat64(dst []byte, v float64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, codeDouble), math.Float64bits(v))
+}
+
+// AppendTimestamp appends a timestamp.
+func AppendTimestamp(dst []byte, v Timestamp) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, codeTimestamp), uint64(v))
+}
+
+// AppendUUID appends a uuid.
+func AppendUUID(dst []byte, v UUID) []byte {
+	return append(append(dst, codeUUID), v[:]...)
+}
+
+// AppendBinary appends a binary.
+func AppendBinary(dst, v []byte) []byte {
+	return append(appendSize(dst, codeBinary8, len(v)), v...)
+}
+
+// AppendString appends a string. The caller vouches for valid UTF-8; Append checks it.
+func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {
+	return append(appendSize(dst, codeString8, len(v)), v...)
+}
+
+// AppendSymbol appends a symbol. The caller vouches for valid UTF-8; Append checks it.
+func AppendSymbol[T ~string | ~[]byte](dst []byte, v T) []byte {
+	return append(appendSize(dst, codeSymbol8, len(v)), v...)
+}
+
+// AppendDescriptor appends the start of a described value with a numeric descriptor; the value must follow.
+func AppendDescriptor(dst []byte, descriptor uint64) []byte {
+	return AppendUint64(append(dst, codeDescribed), descriptor)
+}
+
+// appendSize appends the constructor of variable-width data, widened if n needs it, and the size n.
+func appendSize(dst []byte, code byte, n int) []byte {
+	if n <= math.MaxUint8 {
+		return append(dst, code, byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(dst, code|wide), uint32(n))
+}
+
+// Append appends the smallest encoding of v, which is a value of the types of this package, to dst. Numbers in arrays
+// are the exception: they have their full width, as the broker that the clients were written for sends them. Append
+// refuses what Decode would refuse under the default depth. On error the returned slice is dst.
+func Append(dst []byte, v any) ([]byte, error) {
+	out, err := appendValue(dst, v, 0)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+func appendValue(dst []byte, v any, depth int) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return AppendNull(dst), nil
+	case bool:
+		return AppendBool(dst, v), nil
+	case uint8:
+		return AppendUint8(dst, v), nil
+	case uint16:
+		return AppendUint16(dst, v), nil
+	case uint32:
+		return AppendUint32(dst, v), nil
+	case uint64:
+		return AppendUint64(dst, v), nil
+	case int8:
+		return AppendInt8(dst, v), nil
+	case int16:
+		return AppendInt16(dst, v), nil
+	case int32:
+		return AppendInt32(dst, v), nil
+	case int64:
+		return AppendInt64(dst, v), nil
+	case float32:
+		return AppendFloat32(dst, v), nil
+	case float64:
+		return AppendFloat64(dst, v), nil
+	case Decimal32:
+		return append(append(dst, codeDecimal32), v[:]...), nil
+	case Decimal64:
+		return append(append(dst, codeDecimal64), v[:]...), nil
+	case Decimal128:
+		return append(append(dst, codeDecimal128), v[:]...), nil
+	case Char:
+		if v < 0 || v > utf8.MaxRune {
+			return nil, fmt.Errorf("char %d is beyond Unicode", v)
+		}
+		return binary.BigEndian.AppendUint32(append(dst, codeChar), uint32(v)), nil
+	case Timestamp:
+		return AppendTimestamp(dst, v), nil
+	case UUID:
+		return AppendUUID(dst, v), nil
+	case []byte:
+		return AppendBinary(dst, v), nil
+	case string:
+		if !utf8.ValidString(v) {
+			return nil, fmt.Errorf("string %.40q is not valid UTF-8", v)
+		}
+		return AppendString(dst, v), nil
+	case Symbol:
+		if !utf8.ValidString(string(v)) {
+			return nil, fmt.Errorf("symbol %.40q is not valid UTF-8", string(v))
+		}
+		return AppendSymbol(dst, v), nil
+	}
+	if depth++; depth > DefaultLimits.Depth {
+		return nil, fmt.Errorf("value is nested deeper than %d", DefaultLimits.Depth)
+	}
+	switch v := v.(type) {
+	case List:
+		return appendList(dst, v, depth)
+	case Map:
+		return appendMap(dst, v, depth)
+	case Array:
+		return appendArray(dst, v, depth)
+	case Described:
+		dst, err := appendValue(append(dst, codeDescribed), v.Descriptor, depth)
+		if err != nil {
+			return nil, err
+		}
+		return appendValue(dst, v.Value, depth)
+	}
+	return nil, fmt.Errorf("a value of Go type %T has no AMQP type", v)
+}
+
+func appendList(dst []byte, l List, depth int) ([]byte, error) {
+	dst, mark := OpenList(dst)
+	for _, v := range l {
+		var err error
+		if dst, err = appendValue(dst, v, depth); err != nil {
+			return nil, err
+		}
+	}
+	return CloseList(dst, mark, len(l)), nil
+}
+
+func appendMap(dst []byte, m Map, depth int) ([]byte, error) {
+	dst, mark := OpenMap(dst)
+	for _, e := range m {
+		if k := kindOfValue(e.Key); !isKey(k) {
+			return nil, fmt.Errorf("a map key of Go type %T is not allowed", e.Key)
+		}
+		var err error
+		if dst, err = appendValue(dst, e.Key, depth); err != nil {
+			return nil, err
+		}
+		if dst, err = appendValue(dst, e.Value, depth); err != nil {
+			return nil, err
+		}
+	}
+	if hasDuplicateKeys(dst[mark+openSize:], len(m)) {
+		return nil, fmt.Errorf("a map has the same key twice")
+	}
+	return CloseMap(dst, mark, len(m)), nil
+}

@@ -1,0 +1,128 @@
+package value
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Decode returns the first value in b and the bytes after it. It accepts exactly what Skip accepts. The value shares no
+// memory with b.
+func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
+	rest, err = Skip(b, lim)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, _ = build(b)
+	return v, rest, nil
+}
+
+// build returns the first value in b, which has passed Skip, and the bytes after it.
+func build(b []byte) (v any, rest []byte) {
+	code := b[0]
+	if code == codeDescribed {
+		var d Described
+		d.Descriptor, rest = build(b[1:])
+		d.Value, rest = build(rest)
+		return d, rest
+	}
+	return buildData(code, b[1:])
+}
+
+// buildData is build for data whose constructor code stands elsewhere.
+func buildData(code byte, b []byte) (v any, rest []byte) {
+	data, rest := content(code, b), b[dataExtent(code, b):]
+	switch kinds[code] {
+	case KindBool:
+		v = unsigned(code, data) == 1
+	case KindUint8:
+		v = data[0]
+	case KindUint16:
+		v = uint16(unsigned(code, data))
+	case KindUint32:
+		v = uint32(unsigned(code, data))
+	case KindUint64:
+		v = unsigned(code, data)
+	case KindInt8:
+		v = int8(data[0])
+	case KindInt16:
+		v = int16(signed(data))
+	case KindInt32:
+		v = int32(signed(data))
+	case KindInt64:
+		v = signed(data)
+	case KindFloat32:
+		v = math.Float32frombits(binary.BigEndian.Uint32(data))
+	case KindFloat64:
+		v = math.Float64frombits(binary.BigEndian.Uint64(data))
+	case KindDecimal32:
+		v = Decimal32(data)
+	case KindDecimal64:
+		v = Decimal64(data)
+	case KindDecimal128:
+		v = Decimal128(data)
+	case KindChar:
+		v = Char(binary.BigEndian.Uint32(data))
+	case KindTimestamp:
+		v = Timestamp(signed(data))
+	case KindUUID:
+		v = UUID(data)
+	case KindBinary:
+		v = append([]byte{}, data...)
+	case KindString:
+		v = string(data)
+	case KindSymbol:
+		v = Symbol(data)
+	case KindList:
+		v = buildList(code, data)
+	case KindMap:
+		v = buildMap(code, data)
+	case KindArray:
+		v = buildArray(code, data)
+	}
+	return v, rest
+}
+
+// counted splits the data of a compound into its count and its elements.
+func counted(code byte, data []byte) (n int, elements []byte) {
+	switch {
+	case code == codeList0:
+		return 0, nil
+	case code&wide == 0:
+		return int(data[0]), data[1:]
+	default:
+		return int(binary.BigEndian.Uint32(data)), data[4:]
+	}
+}
+
+func buildList(code byte, data []byte) List {
+	n, data := counted(code, data)
+	l := make(List, n)
+	for i := range l {
+		l[i], data = build(data)
+	}
+	return l
+}
+
+func buildMap(code byte, data []byte) Map {
+	n, data := counted(code, data)
+	m := make(Map, n/2)
+	for i := range m {
+		m[i].Key, data = build(data)
+		m[i].Value, data = build(data)
+	}
+	return m
+}
+
+func buildArray(code byte, data []byte) Array {
+	n, data := counted(code, data)
+	a := Array{Values: make([]any, n)}
+	if data[0] == codeDescribed {
+		a.Descriptor, data = build(data[1:])
+	}
+	elem := data[0]
+	a.Elem, data = kinds[elem], data[1:]
+	for i := range a.Values {
+		a.Values[i], data = buildData(elem, data)
+	}
+	return a
+}

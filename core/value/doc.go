@@ -1,0 +1,21 @@
+// Package value is the vocabulary of typed values that travel with a message (properties, annotations, bodies of kind
+// value) and their one encoding, the type system of AMQP 1.0 Part 1.
+//
+// Values are kept encoded until somebody looks at them. A store record, the AMQP bridge and the HTTP bridge therefore
+// share this codec: Skip validates bytes that came from a peer without allocating, MapEntries walks an encoded map
+// without decoding its values, Decode builds Go values, and Append encodes them again.
+//
+// The Go types of AMQP values:
+//
+//	null          nil              timestamp  Timestamp
+//	boolean       bool             uuid       UUID
+//	ubyte..ulong  uint8..uint64    binary     []byte
+//	byte..long    int8..int64      string     string
+//	float, double float32, float64 symbol     Symbol
+//	decimal32     Decimal32        list       List
+//	decimal64     Decimal64        map        Map
+//	decimal128    Decimal128       array      Array
+//	char          Char             described  Described
+//
+// No function panics on any input, and none allocates more than in proportion to the length of its input.
+package value

@@ -1,0 +1,112 @@
+package value
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// isKey reports whether a map key may be of kind k. AMQP allows every type; nobody uses compound keys, and without them
+// equality of keys is equality of a few bytes.
+func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
+
+// key is a map key in a form that compares by value, whatever width it was encoded with.
+type key struct {
+	kind Kind
+	num  uint64 // numbers, sign-extended; booleans
+	data []byte // everything else
+}
+
+func keyOf(b []byte) key {
+	code, data := b[0], payload(b)
+	k := key{kind: kinds[code]}
+	switch k.kind {
+	case KindBool, KindUint8, KindUint16, KindUint32, KindUint64:
+		k.num = unsigned(code, data)
+	case KindInt8, KindInt16, KindInt32, KindInt64:
+		k.num = uint64(signed(data))
+	default:
+		k.data = data
+	}
+	return k
+}
+
+func (k key) equal(o key) bool {
+	return k.kind == o.kind && k.num == o.num && bytes.Equal(k.data, o.data)
+}
+
+// unsigned returns the boolean or unsigned integer with constructor code.
+func unsigned(code byte, data []byte) uint64 {
+	switch len(data) {
+	case 0: // true, and the constants false, uint0, ulong0
+		if code == codeTrue {
+			return 1
+		}
+		return 0
+	case 1:
+		return uint64(data[0])
+	case 2:
+		return uint64(binary.BigEndian.Uint16(data))
+	case 4:
+		return uint64(binary.BigEndian.Uint32(data))
+	default:
+		return binary.BigEndian.Uint64(data)
+	}
+}
+
+func signed(data []byte) int64 {
+	switch len(data) {
+	case 1:
+		return int64(int8(data[0]))
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(data)))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(data)))
+	default:
+		return int64(binary.BigEndian.Uint64(data))
+	}
+}
+
+// fewKeys is the number of keys that are compared pair by pair; more are hashed.
+const fewKeys = 32
+
+// hasDuplicateKeys reports whether two of the n keys in the entries of an encoded map are equal. The entries are valid.
+func hasDuplicateKeys(entries []byte, n int) bool {
+	if n > fewKeys {
+		return hasDuplicateAmongMany(entries, n)
+	}
+	var seen [fewKeys]key
+	for i := range n {
+		k := keyOf(entries)
+		for _, s := range seen[:i] {
+			if k.equal(s) {
+				return true
+			}
+		}
+		seen[i] = k
+		entries = afterEntry(entries)
+	}
+	return false
+}
+
+func hasDuplicateAmongMany(entries []byte, n int) bool {
+	type hashed struct {
+		kind Kind
+		num  uint64
+		data string
+	}
+	seen := make(map[hashed]struct{}, n)
+	for range n {
+		k := keyOf(entries)
+		seen[hashed{k.kind, k.num, string(k.data)}] = struct{}{}
+		entries = afterEntry(entries)
+	}
+	return len(seen) < n
+}
+
+// afterEntry returns what follows the first key and value in b, which are valid.
+func afterEntry(b []byte) []byte {
+	n, _ := extent(b)
+	b = b[n:]
+	n, _ = extent(b)
+	return b[n:]
+}

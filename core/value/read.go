@@ -1,0 +1,209 @@
+package value
+
+import (
+	"encoding/binary"
+	"iter"
+	"unicode/utf8"
+)
+
+// The Read functions return the first value in b, which must be of their type, and the bytes after it. They allocate
+// only on failure; slices alias b.
+
+// ReadBool reads a boolean.
+func ReadBool(b []byte) (v bool, rest []byte, err error) {
+	code, data, rest, err := read(b, KindBool)
+	if err != nil {
+		return false, nil, err
+	}
+	n := unsigned(code, data)
+	if n > 1 {
+		return false, nil, fail(0, "boolean is 0x%02x, want 0 or 1", n)
+	}
+	return n == 1, rest, nil
+}
+
+// ReadUint8 reads a ubyte.
+func ReadUint8(b []byte) (v uint8, rest []byte, err error) {
+	n, rest, err := readUnsigned(b, KindUint8)
+	return uint8(n), rest, err
+}
+
+// ReadUint16 reads a ushort.
+func ReadUint16(b []byte) (v uint16, rest []byte, err error) {
+	n, rest, err := readUnsigned(b, KindUint16)
+	return uint16(n), rest, err
+}
+
+// ReadUint32 reads a uint.
+func ReadUint32(b []byte) (v uint32, rest []byte, err error) {
+	n, rest, err := readUnsigned(b, KindUint32)
+	return uint32(n), rest, err
+}
+
+// ReadUint64 reads a ulong.
+func ReadUint64(b []byte) (v uint64, rest []byte, err error) {
+	return readUnsigned(b, KindUint64)
+}
+
+// ReadInt32 reads an int.
+func ReadInt32(b []byte) (v int32, rest []byte, err error) {
+	n, rest, err := readSigned(b, KindInt32)
+	return int32(n), rest, err
+}
+
+// ReadInt64 reads a long.
+func ReadInt64(b []byte) (v int64, rest []byte, err error) {
+	return readSigned(b, KindInt64)
+}
+
+// ReadTimestamp reads a timestamp.
+func ReadTimestamp(b []byte) (v Timestamp, rest []byte, err error) {
+	n, rest, err := readSigned(b, KindTimestamp)
+	return Timestamp(n), rest, err
+}
+
+// ReadUUID reads a uuid.
+func ReadUUID(b []byte) (v UUID, rest []byte, err error) {
+	_, data, rest, err := read(b, KindUUID)
+	if err != nil {
+		return UUID{}, nil, err
+	}
+	return UUID(data), rest, nil
+}
+
+// ReadBinary reads a binary.
+func ReadBinary(b []byte) (v, rest []byte, err error) {
+	_, v, rest, err = read(b, KindBinary)
+	return v, rest, err
+}
+
+// ReadString reads a string.
+func ReadString(b []byte) (v, rest []byte, err error) { return readText(b, KindString) }
+
+// ReadSymbol reads a symbol.
+func ReadSymbol(b []byte) (v, rest []byte, err error) { return readText(b, KindSymbol) }
+
+// ReadText reads a string or a symbol.
+func ReadText(b []byte) (v, rest []byte, err error) {
+	if KindOf(b) == KindSymbol {
+		return readText(b, KindSymbol)
+	}
+	return readText(b, KindString)
+}
+
+// ReadList reads the frame of a list: the number of its elements, and their bytes, which it does not validate.
+func ReadList(b []byte) (n int, elements, rest []byte, err error) { return readCompound(b, KindList) }
+
+// ReadMap reads the frame of a map: the number of its entries, and the bytes of its keys and values in turn, which it
+// does not validate.
+func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
+	n, entries, rest, err = readCompound(b, KindMap)
+	if n%2 != 0 {
+		return 0, nil, nil, fail(0, "map has a key without a value")
+	}
+	return n / 2, entries, rest, err
+}
+
+// ReadRaw returns the encoding of the first value in b, described or not, without validating what is inside it.
+func ReadRaw(b []byte) (raw, rest []byte, err error) {
+	n, ok := extent(b)
+	if !ok {
+		return nil, nil, fail(0, "%s is cut short", KindOf(b))
+	}
+	return b[:n:n], b[n:], nil
+}
+
+// MapEntries iterates over the encoded map at the start of b and yields the text of each key that is a string or a
+// symbol and the encoded value. Entries with other keys are passed over. It ends early, without a report, where b is
+// not valid: bytes of a peer go through Skip first.
+func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		n, entries, _, err := ReadMap(b)
+		if err != nil {
+			return
+		}
+		for range n {
+			k, after, err := ReadRaw(entries)
+			if err != nil {
+				return
+			}
+			v, after, err := ReadRaw(after)
+			if err != nil {
+				return
+			}
+			entries = after
+			if kind := KindOf(k); kind != KindString && kind != KindSymbol {
+				continue
+			}
+			if !yield(payload(k), v) {
+				return
+			}
+		}
+	}
+}
+
+// read splits off the first value in b, which must be of kind want and not described.
+func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
+	if len(b) == 0 {
+		return 0, nil, nil, fail(0, "a %s is missing", want)
+	}
+	code = b[0]
+	if kinds[code] != want {
+		return 0, nil, nil, fail(0, "constructor 0x%02x is %s, want %s", code, kinds[code], want)
+	}
+	n := dataExtent(code, b[1:])
+	if n < 0 || n > len(b)-1 {
+		return 0, nil, nil, fail(0, "%s is cut short", want)
+	}
+	return code, content(code, b[1:]), b[1+n:], nil
+}
+
+func readUnsigned(b []byte, want Kind) (uint64, []byte, error) {
+	code, data, rest, err := read(b, want)
+	if err != nil {
+		return 0, nil, err
+	}
+	return unsigned(code, data), rest, nil
+}
+
+func readSigned(b []byte, want Kind) (int64, []byte, error) {
+	_, data, rest, err := read(b, want)
+	if err != nil {
+		return 0, nil, err
+	}
+	return signed(data), rest, nil
+}
+
+func readText(b []byte, want Kind) (v, rest []byte, err error) {
+	_, v, rest, err = read(b, want)
+	if err == nil && !utf8.Valid(v) {
+		return nil, nil, fail(0, "%s is not valid UTF-8", want)
+	}
+	return v, rest, err
+}
+
+func readCompound(b []byte, want Kind) (n int, elements, rest []byte, err error) {
+	code, data, rest, err := read(b, want)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if code == codeList0 {
+		return 0, nil, rest, nil
+	}
+	var count uint64
+	if code&wide == 0 {
+		if len(data) < 1 {
+			return 0, nil, nil, fail(0, "%s has no count", want)
+		}
+		count, elements = uint64(data[0]), data[1:]
+	} else {
+		if len(data) < 4 {
+			return 0, nil, nil, fail(0, "%s has no count", want)
+		}
+		count, elements = uint64(binary.BigEndian.Uint32(data)), data[4:]
+	}
+	if count > uint64(len(elements)) { // an element has at least its constructor
+		return 0, nil, nil, fail(0, "%s of %d elements in %d bytes", want, count, len(elements))
+	}
+	return int(count), elements, rest, nil
+}

@@ -1,0 +1,190 @@
+package value
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// Skip validates the first value in b completely (sizes, counts, depth, UTF-8, distinct map keys) and returns the bytes
+// after it. It allocates only on failure and for maps of more than 32 entries.
+func Skip(b []byte, lim Limits) (rest []byte, err error) {
+	lim = lim.orDefault()
+	w := walker{b: b, depth: lim.Depth, elements: lim.Elements}
+	i, err := w.value(0, len(b), 0)
+	if err != nil {
+		return nil, err
+	}
+	return b[i:], nil
+}
+
+// walker validates one value. Positions are offsets in b, so that errors can name them.
+type walker struct {
+	b        []byte
+	depth    int // deepest nesting allowed
+	elements int // elements still allowed
+}
+
+// value validates the value at i, which must end at or before end, and returns the position after it. depth is the
+// number of compounds around it.
+func (w *walker) value(i, end, depth int) (int, error) {
+	if i >= end {
+		return 0, fail(i, "a value is missing")
+	}
+	code := w.b[i]
+	if code != codeDescribed {
+		return w.data(code, i, i+1, end, depth)
+	}
+	if depth++; depth > w.depth {
+		return 0, fail(i, "nested deeper than %d", w.depth)
+	}
+	i, err := w.value(i+1, end, depth)
+	if err != nil {
+		return 0, err
+	}
+	return w.value(i, end, depth)
+}
+
+// data validates the data at i of a value whose constructor code, found at position at, has been read.
+func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
+	kind := kinds[code]
+	if kind == KindInvalid || kind == KindDescribed {
+		return 0, fail(at, "unknown constructor 0x%02x", code)
+	}
+	if kind == KindList || kind == KindMap || kind == KindArray {
+		if depth++; depth > w.depth {
+			return 0, fail(at, "nested deeper than %d", w.depth)
+		}
+	}
+	if code < codeBinary8 {
+		next := i + widths[code>>4]
+		if next > end {
+			return 0, fail(at, "%s is cut short", kind)
+		}
+		return next, w.fixed(code, at, w.b[i:next])
+	}
+	i, stop, err := w.sized(code, at, i, end)
+	if err != nil {
+		return 0, err
+	}
+	switch kind {
+	case KindString, KindSymbol:
+		if !utf8.Valid(w.b[i:stop]) {
+			return 0, fail(at, "%s is not valid UTF-8", kind)
+		}
+	case KindList, KindMap, KindArray:
+		return stop, w.compound(code, at, i, stop, depth)
+	}
+	return stop, nil
+}
+
+// fixed validates the data of a fixed-width value.
+func (w *walker) fixed(code byte, at int, data []byte) error {
+	switch code {
+	case codeBool:
+		if data[0] > 1 {
+			return fail(at, "boolean is 0x%02x, want 0 or 1", data[0])
+		}
+	case codeChar:
+		if c := binary.BigEndian.Uint32(data); c > utf8.MaxRune {
+			return fail(at, "char 0x%08x is beyond Unicode", c)
+		}
+	}
+	return nil
+}
+
+// sized reads the size in front of variable-width and compound data and returns where the data starts and stops.
+func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
+	var size uint64
+	if code&wide == 0 { // 0xa_, 0xc_, 0xe_
+		if end-i < 1 {
+			return 0, 0, fail(at, "%s is cut short", kinds[code])
+		}
+		size, i = uint64(w.b[i]), i+1
+	} else {
+		if end-i < 4 {
+			return 0, 0, fail(at, "%s is cut short", kinds[code])
+		}
+		size, i = uint64(binary.BigEndian.Uint32(w.b[i:])), i+4
+	}
+	if size > uint64(end-i) {
+		return 0, 0, fail(at, "%s of %d bytes is cut short", kinds[code], size)
+	}
+	return i, i + int(size), nil
+}
+
+// compound validates the count and the elements of a list, map or array that lie between i and stop.
+func (w *walker) compound(code byte, at, i, stop, depth int) error {
+	kind := kinds[code]
+	var n uint64
+	if code&wide == 0 {
+		if stop-i < 1 {
+			return fail(at, "%s has no count", kind)
+		}
+		n, i = uint64(w.b[i]), i+1
+	} else {
+		if stop-i < 4 {
+			return fail(at, "%s has no count", kind)
+		}
+		n, i = uint64(binary.BigEndian.Uint32(w.b[i:])), i+4
+	}
+	if n > uint64(w.elements) {
+		return fail(at, "%s of %d elements exceeds the limit", kind, n)
+	}
+	w.elements -= int(n)
+	if kind == KindArray {
+		return w.array(at, i, stop, depth, int(n))
+	}
+	if n > uint64(stop-i) { // an element has at least its constructor
+		return fail(at, "%s of %d elements in %d bytes", kind, n, stop-i)
+	}
+	first := i
+	for e := range int(n) {
+		if kind == KindMap && e%2 == 0 && !isKey(KindOf(w.b[i:stop])) {
+			return fail(i, "map key is of type %s", KindOf(w.b[i:stop]))
+		}
+		var err error
+		if i, err = w.value(i, stop, depth); err != nil {
+			return err
+		}
+	}
+	if i != stop {
+		return fail(i, "%d bytes follow the last element of a %s", stop-i, kind)
+	}
+	if kind == KindMap {
+		if n%2 != 0 {
+			return fail(at, "map has a key without a value")
+		}
+		if hasDuplicateKeys(w.b[first:stop], int(n)/2) {
+			return fail(at, "map has the same key twice")
+		}
+	}
+	return nil
+}
+
+// array validates the element constructor and the n elements of an array.
+func (w *walker) array(at, i, stop, depth, n int) error {
+	if i < stop && w.b[i] == codeDescribed {
+		var err error
+		if i, err = w.value(i+1, stop, depth); err != nil {
+			return err
+		}
+	}
+	if i >= stop {
+		return fail(at, "array has no element constructor")
+	}
+	code := w.b[i]
+	i++
+	if n == 0 && (kinds[code] == KindInvalid || code == codeDescribed) {
+		return fail(i-1, "unknown constructor 0x%02x", code)
+	}
+	for range n {
+		var err error
+		if i, err = w.data(code, i, i, stop, depth); err != nil {
+			return err
+		}
+	}
+	if i != stop {
+		return fail(i, "%d bytes follow the last element of an array", stop-i)
+	}
+	return nil
+}
