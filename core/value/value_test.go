@@ -518,3 +518,13 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		t.Fatalf("got %v allocations, want 0", n)
 	}
 }
+
+func TestOptFallsBackOnlyWhenAbsent(t *testing.T) {
+	t.Parallel()
+	if got := Some(0).Or(4); got != 0 {
+		t.Errorf("got %d for a present zero, want 0", got)
+	}
+	if got := (Opt[int]{}).Or(4); got != 4 {
+		t.Errorf("got %d for an absent value, want 4", got)
+	}
+}
