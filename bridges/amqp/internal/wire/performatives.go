@@ -1,0 +1,187 @@
+package wire
+
+import "github.com/crosstown-mq/crosstown/core/value"
+
+// Performative is the body of a frame: a pointer to one of the structs of this file or of sasl.go.
+//
+// Fields are named after the specification. A string, symbol, slice or map that is empty in the sense of nil or "" is
+// absent; an empty map that is not nil is sent as an empty map. Fields without which a performative makes no sense are
+// plain values, and decoding refuses their absence; those with a default that differs from zero are optional values.
+type Performative interface{ performative() }
+
+func (*Open) performative()        {}
+func (*Begin) performative()       {}
+func (*Attach) performative()      {}
+func (*Flow) performative()        {}
+func (*Transfer) performative()    {}
+func (*Disposition) performative() {}
+func (*Detach) performative()      {}
+func (*End) performative()         {}
+func (*Close) performative()       {}
+
+// Defaults of absent fields, AMQP 1.0 §2.7.
+const (
+	DefaultMaxFrameSize uint32 = 4294967295
+	DefaultChannelMax   uint16 = 65535
+	DefaultHandleMax    uint32 = 4294967295
+)
+
+// MinMaxFrameSize is the smallest frame size limit a peer may have (AMQP 1.0 §2.8.19).
+const MinMaxFrameSize = 512
+
+// Open negotiates a connection, AMQP 1.0 §2.7.1.
+type Open struct {
+	ContainerID         string
+	Hostname            string
+	MaxFrameSize        value.Opt[uint32] // bytes; absent is DefaultMaxFrameSize
+	ChannelMax          value.Opt[uint16] // absent is DefaultChannelMax
+	IdleTimeOut         value.Opt[uint32] // ms; absent or 0 is none
+	OutgoingLocales     []value.Symbol
+	IncomingLocales     []value.Symbol
+	OfferedCapabilities []value.Symbol
+	DesiredCapabilities []value.Symbol
+	Properties          value.Map
+}
+
+// Begin starts a session on a channel, §2.7.2.
+type Begin struct {
+	RemoteChannel       value.Opt[uint16] // set in the answer
+	NextOutgoingID      uint32
+	IncomingWindow      uint32
+	OutgoingWindow      uint32
+	HandleMax           value.Opt[uint32] // absent is DefaultHandleMax
+	OfferedCapabilities []value.Symbol
+	DesiredCapabilities []value.Symbol
+	Properties          value.Map
+}
+
+// Role is the role of the sender of a frame on a link.
+type Role bool
+
+// The roles, §2.8.1.
+const (
+	RoleSender   Role = false
+	RoleReceiver Role = true
+)
+
+// SenderSettleMode is how a sender settles, §2.8.2.
+type SenderSettleMode uint8
+
+// The settlement policies of a sender. Absent is SenderMixed.
+const (
+	SenderUnsettled SenderSettleMode = 0
+	SenderSettled   SenderSettleMode = 1
+	SenderMixed     SenderSettleMode = 2
+)
+
+// ReceiverSettleMode is when a receiver settles, §2.8.3.
+type ReceiverSettleMode uint8
+
+// The settlement policies of a receiver. Absent is ReceiverFirst.
+const (
+	ReceiverFirst  ReceiverSettleMode = 0
+	ReceiverSecond ReceiverSettleMode = 1
+)
+
+// Attach joins a link to a session, §2.7.3. The unsettled map of a peer is validated and forgotten, because links are
+// never resumed.
+type Attach struct {
+	Name                 string
+	Handle               uint32
+	Role                 Role
+	SndSettleMode        value.Opt[SenderSettleMode]
+	RcvSettleMode        value.Opt[ReceiverSettleMode]
+	Source               *Source
+	Target               *Target      // nil if Coordinator is set
+	Coordinator          *Coordinator // the other thing a target may be
+	IncompleteUnsettled  bool
+	InitialDeliveryCount value.Opt[uint32]
+	MaxMessageSize       value.Opt[uint64] // bytes; absent or 0 is no limit
+	OfferedCapabilities  []value.Symbol
+	DesiredCapabilities  []value.Symbol
+	Properties           value.Map
+}
+
+// Source is where the messages of a link come from, §3.5.3.
+type Source struct {
+	Address               value.Opt[string]
+	Durable               value.Opt[uint32]
+	ExpiryPolicy          value.Symbol
+	Timeout               value.Opt[uint32] // seconds
+	Dynamic               bool
+	DynamicNodeProperties value.Map
+	DistributionMode      value.Symbol
+	Filter                value.Map // values may be value.Described
+	DefaultOutcome        DeliveryState
+	Outcomes              []value.Symbol
+	Capabilities          []value.Symbol
+}
+
+// Target is where the messages of a link go to, §3.5.4.
+type Target struct {
+	Address               value.Opt[string]
+	Durable               value.Opt[uint32]
+	ExpiryPolicy          value.Symbol
+	Timeout               value.Opt[uint32] // seconds
+	Dynamic               bool
+	DynamicNodeProperties value.Map
+	Capabilities          []value.Symbol
+}
+
+// Coordinator is the target of a link that controls transactions, §4.5.1.
+type Coordinator struct {
+	Capabilities []value.Symbol
+}
+
+// Flow tells the state of a session and, if Handle is set, of a link, §2.7.4.
+type Flow struct {
+	NextIncomingID value.Opt[uint32]
+	IncomingWindow uint32
+	NextOutgoingID uint32
+	OutgoingWindow uint32
+	Handle         value.Opt[uint32]
+	DeliveryCount  value.Opt[uint32]
+	LinkCredit     value.Opt[uint32]
+	Available      value.Opt[uint32]
+	Drain          bool
+	Echo           bool
+	Properties     []byte // encoded map
+}
+
+// Transfer carries a delivery or a part of it, §2.7.5. The payload is handled beside it.
+type Transfer struct {
+	Handle        uint32
+	DeliveryID    value.Opt[uint32]
+	DeliveryTag   []byte // nil is absent; a tag may have no bytes
+	MessageFormat value.Opt[uint32]
+	Settled       value.Opt[bool]
+	More          bool
+	RcvSettleMode value.Opt[ReceiverSettleMode]
+	State         DeliveryState
+	Resume        bool
+	Aborted       bool
+	Batchable     bool
+}
+
+// Disposition tells the state of a range of deliveries, §2.7.6.
+type Disposition struct {
+	Role      Role
+	First     uint32
+	Last      value.Opt[uint32] // absent is First
+	Settled   bool
+	State     DeliveryState
+	Batchable bool
+}
+
+// Detach takes a link from a session, §2.7.7.
+type Detach struct {
+	Handle uint32
+	Closed bool
+	Error  *Error
+}
+
+// End ends a session, §2.7.8.
+type End struct{ Error *Error }
+
+// Close ends a connection, §2.7.9.
+type Close struct{ Error *Error }
