@@ -45,19 +45,25 @@ type Header struct {
 	DeliveryCount uint32
 }
 
-// MessageProperties are the immutable properties of a message, §3.2.4.
+// MessageProperties are the immutable properties of a message, §3.2.4. An empty string or ID is absent.
 type MessageProperties struct {
-	MessageID          any // uint64, value.UUID, []byte or string; nil is absent
-	UserID             []byte
-	To                 value.Opt[string]
-	Subject            value.Opt[string]
-	ReplyTo            value.Opt[string]
-	CorrelationID      any // like MessageID
-	ContentType        value.Opt[string]
-	ContentEncoding    value.Opt[string]
+	MessageID          ID
+	UserID             []byte // nil is absent
+	To                 string
+	Subject            string
+	ReplyTo            string
+	CorrelationID      ID
+	ContentType        string
+	ContentEncoding    string
 	AbsoluteExpiryTime value.Opt[value.Timestamp]
 	CreationTime       value.Opt[value.Timestamp]
-	GroupID            value.Opt[string]
+	GroupID            string
 	GroupSequence      value.Opt[uint32]
-	ReplyToGroupID     value.Opt[string]
+	ReplyToGroupID     string
+}
+
+// ID is a message id or correlation id in one of its four types, §3.2.11–§3.2.14. IDs are comparable.
+type ID struct {
+	Kind value.Kind // KindUint64, KindUUID, KindBinary or KindString; KindInvalid is absent
+	Raw  string     // 8 bytes in big-endian order, 16 bytes in RFC 9562 order, the bytes, or the text
 }

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// FrameType says what the body of a frame is.
+type FrameType uint8
+
+// The types of frames, AMQP 1.0 §2.3.1 and §5.3.1.
+const (
+	FrameAMQP FrameType = 0
+	FrameSASL FrameType = 1
+)
+
+// frameHeader is the length in bytes of a frame header without extension.
+const frameHeader = 8
+
+// Frame is one frame. A body without bytes is a heartbeat.
+type Frame struct {
+	Type    FrameType
+	Channel uint16 // of an AMQP frame
+	Body    []byte // performative and payload; aliases the input
+}
+
+// CutFrame returns the first frame of b and its length in bytes, 0 if b holds only a part of it. A frame longer than
+// maxSize bytes is refused as soon as its size is known, with amqp:connection:framing-error like every malformed header.
+// An extended header is skipped (§2.3.1).
+func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
+	if len(b) < 4 {
+		return Frame{}, 0, nil
+	}
+	size := binary.BigEndian.Uint32(b)
+	if size < frameHeader {
+		return Frame{}, 0, refuse(CondFramingError, "a frame of %d bytes is shorter than its header", size)
+	}
+	if size > maxSize {
+		return Frame{}, 0, refuse(CondFramingError, "a frame of %d bytes exceeds the limit of %d", size, maxSize)
+	}
+	if len(b) < frameHeader {
+		return Frame{}, 0, nil
+	}
+	offset := uint32(b[4]) * 4
+	if offset < frameHeader || offset > size {
+		return Frame{}, 0, refuse(CondFramingError, "a data offset of %d words in a frame of %d bytes", b[4], size)
+	}
+	f.Type = FrameType(b[5])
+	if f.Type > FrameSASL {
+		return Frame{}, 0, refuse(CondFramingError, "a frame of unknown type %d", b[5])
+	}
+	if uint64(size) > uint64(len(b)) {
+		return Frame{}, 0, nil
+	}
+	if f.Type == FrameAMQP {
+		f.Channel = binary.BigEndian.Uint16(b[6:])
+	}
+	f.Body = b[offset:size:size]
+	return f, int(size), nil
+}
+
+// AppendHeartbeat appends a frame without a body.
+func AppendHeartbeat(dst []byte) []byte {
+	return append(dst, 0, 0, 0, frameHeader, frameHeader/4, byte(FrameAMQP), 0, 0)
+}
+
+// AppendFrame appends a frame with p and payload, which only a Transfer has. SASL performatives get a SASL frame, whose
+// channel is ignored. It does not look at the frame size limit of the peer; see AppendTransfer. On error, which only
+// values of foreign types in maps cause, the returned slice is dst.
+func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]byte, error) {
+	start := len(dst)
+	out, err := appendPerformative(openFrame(dst, channel, p), p)
+	if err != nil {
+		return dst, fmt.Errorf("encode frame: %w", err)
+	}
+	return closeFrame(append(out, payload...), start), nil
+}
+
+// AppendTransfer appends one frame of at most maxSize bytes with t and as much of payload as fits, and returns what
+// does not fit. The frame says more if t does or if something is left. The following frames of a delivery need only
+// the handle (§2.7.5). On error the returned slice is dst.
+func AppendTransfer(dst []byte, channel uint16, t *Transfer, payload []byte, maxSize uint32) (out, rest []byte, err error) {
+	start := len(dst)
+	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
+		return dst, payload, fmt.Errorf("encode transfer: %w", err)
+	}
+	room := int64(maxSize) - int64(len(out)-start)
+	if int64(len(payload)) > room && !t.More {
+		more := *t
+		more.More = true
+		if out, err = appendTransfer(out[:start+frameHeader], &more); err != nil {
+			return dst, payload, fmt.Errorf("encode transfer: %w", err)
+		}
+		room = int64(maxSize) - int64(len(out)-start)
+	}
+	if room < 0 || room == 0 && len(payload) > 0 {
+		return dst, payload, refuse(CondFrameSizeTooSmall, "a transfer does not fit a frame of %d bytes", maxSize)
+	}
+	n := min(int64(len(payload)), room)
+	return closeFrame(append(out, payload[:n]...), start), payload[n:], nil
+}
+
+func openFrame(dst []byte, channel uint16, p Performative) []byte {
+	kind := FrameAMQP
+	switch p.(type) {
+	case *SASLMechanisms, *SASLInit, *SASLChallenge, *SASLResponse, *SASLOutcome:
+		kind, channel = FrameSASL, 0
+	}
+	dst = append(dst, 0, 0, 0, 0, frameHeader/4, byte(kind))
+	return binary.BigEndian.AppendUint16(dst, channel)
+}
+
+// closeFrame fills in the size of the frame that starts at start.
+func closeFrame(dst []byte, start int) []byte {
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start))
+	return dst
+}

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// DecodeHeader decodes Sections.Header; nil is the zero Header.
+func DecodeHeader(raw []byte) (Header, error) {
+	if raw == nil {
+		return Header{}, nil
+	}
+	f, _ := readFields(raw, DescHeader, value.Limits{})
+	h := Header{
+		Durable:       field(&f, "durable", value.ReadBool).V,
+		Priority:      field(&f, "priority", value.ReadUint8),
+		TTL:           field(&f, "ttl", value.ReadUint32),
+		FirstAcquirer: field(&f, "first-acquirer", value.ReadBool).V,
+		DeliveryCount: field(&f, "delivery-count", value.ReadUint32).V,
+	}
+	if err := f.done(); err != nil {
+		return Header{}, err
+	}
+	return h, nil
+}
+
+// AppendHeader appends a header section.
+func AppendHeader(dst []byte, h *Header) []byte {
+	l := openList(dst, DescHeader)
+	l.flag(h.Durable)
+	putOpt(&l, h.Priority, value.AppendUint8)
+	l.uint32(h.TTL)
+	l.flag(h.FirstAcquirer)
+	if h.DeliveryCount > 0 {
+		put(&l, h.DeliveryCount, value.AppendUint32)
+	}
+	return l.close()
+}
+
+// DecodeProperties decodes Sections.Properties; nil is the zero MessageProperties. Its strings share one copy of raw;
+// UserID aliases raw.
+func DecodeProperties(raw []byte) (MessageProperties, error) {
+	if raw == nil {
+		return MessageProperties{}, nil
+	}
+	f, rest := readFields(raw, DescProperties, value.Limits{})
+	t := texts{fields: &f, end: len(raw) - len(rest)}
+	if f.err == nil {
+		t.copy = string(raw[:t.end])
+	}
+	p := MessageProperties{
+		MessageID:          t.id("message-id"),
+		UserID:             field(&f, "user-id", value.ReadBinary).V,
+		To:                 t.text("to"),
+		Subject:            t.text("subject"),
+		ReplyTo:            t.text("reply-to"),
+		CorrelationID:      t.id("correlation-id"),
+		ContentType:        t.text("content-type"),
+		ContentEncoding:    t.text("content-encoding"),
+		AbsoluteExpiryTime: field(&f, "absolute-expiry-time", value.ReadTimestamp),
+		CreationTime:       field(&f, "creation-time", value.ReadTimestamp),
+		GroupID:            t.text("group-id"),
+		GroupSequence:      field(&f, "group-sequence", value.ReadUint32),
+		ReplyToGroupID:     t.text("reply-to-group-id"),
+	}
+	if err := f.done(); err != nil {
+		return MessageProperties{}, err
+	}
+	return p, nil
+}
+
+// texts reads fields into substrings of one copy of the list they are in.
+type texts struct {
+	*fields
+	copy string
+	end  int // of the fields in copy
+}
+
+// last returns the copy of the data of the field just read, which are n bytes.
+func (t *texts) last(n int) string {
+	at := t.end - len(t.b)
+	return t.copy[at-n : at]
+}
+
+func (t *texts) text(name string) string {
+	v := field(t.fields, name, value.ReadText)
+	if len(v.V) == 0 {
+		return ""
+	}
+	return t.last(len(v.V))
+}
+
+// id reads an optional message id.
+func (t *texts) id(name string) ID {
+	if !t.next() {
+		return ID{}
+	}
+	kind := value.KindOf(t.b)
+	var data []byte
+	var err error
+	switch kind {
+	case value.KindString:
+		data, t.b, err = value.ReadString(t.b)
+	case value.KindBinary:
+		data, t.b, err = value.ReadBinary(t.b)
+	case value.KindUUID:
+		var u value.UUID
+		u, t.b, err = value.ReadUUID(t.b)
+		data = u[:]
+	case value.KindUint64:
+		return t.number(name)
+	default:
+		t.invalid(name, "is a %s", kind)
+		return ID{}
+	}
+	if err != nil {
+		t.fail(name, err)
+		return ID{}
+	}
+	return ID{Kind: kind, Raw: t.last(len(data))}
+}
+
+// number reads an id that is a ulong.
+func (t *texts) number(name string) ID {
+	v, rest, err := value.ReadUint64(t.b)
+	if err != nil {
+		t.fail(name, err)
+		return ID{}
+	}
+	t.b = rest
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], v)
+	return ID{Kind: value.KindUint64, Raw: string(raw[:])}
+}
+
+// AppendProperties appends a properties section.
+func AppendProperties(dst []byte, p *MessageProperties) []byte {
+	l := openList(dst, DescProperties)
+	l.id(p.MessageID)
+	l.binary(p.UserID)
+	l.text(p.To)
+	l.text(p.Subject)
+	l.text(p.ReplyTo)
+	l.id(p.CorrelationID)
+	l.symbol(value.Symbol(p.ContentType))
+	l.symbol(value.Symbol(p.ContentEncoding))
+	putOpt(&l, p.AbsoluteExpiryTime, value.AppendTimestamp)
+	putOpt(&l, p.CreationTime, value.AppendTimestamp)
+	l.text(p.GroupID)
+	l.uint32(p.GroupSequence)
+	l.text(p.ReplyToGroupID)
+	return l.close()
+}
+
+// id appends a message id. One whose Raw does not fit its Kind is absent.
+func (l *list) id(id ID) {
+	switch {
+	case id.Kind == value.KindString:
+		put(l, id.Raw, value.AppendString)
+	case id.Kind == value.KindBinary:
+		l.begin()
+		l.dst = value.AppendBinary(l.dst, []byte(id.Raw))
+	case id.Kind == value.KindUUID && len(id.Raw) == 16:
+		put(l, value.UUID([]byte(id.Raw)), value.AppendUUID)
+	case id.Kind == value.KindUint64 && len(id.Raw) == 8:
+		put(l, binary.BigEndian.Uint64([]byte(id.Raw)), value.AppendUint64)
+	default:
+		l.null()
+	}
+}

@@ -1,0 +1,194 @@
+package wire
+
+import "github.com/crosstown-mq/crosstown/core/value"
+
+// section is one section of a message.
+type section struct {
+	desc Descriptor
+	raw  []byte // with the descriptor
+	enc  []byte // the encoded value, without it
+}
+
+// cutSection splits off the first section of b and validates it.
+func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) {
+	desc, enc, err := readDescriptor(b)
+	if err != nil {
+		return section{}, nil, refuse(CondDecodeError, "message section: %v", err)
+	}
+	rest, err = value.Skip(enc, lim)
+	if err != nil {
+		return section{}, nil, refuse(CondDecodeError, "%s: %v", desc, err)
+	}
+	n, m := len(b)-len(rest), len(enc)-len(rest)
+	return section{desc: desc, raw: b[:n:n], enc: enc[:m:m]}, rest, nil
+}
+
+// rank is the place of a section in a message, §3.2, and 0 for what is no section. All body sections have the same.
+func (s section) rank() int {
+	switch {
+	case s.desc < DescHeader || s.desc > DescFooter:
+		return 0
+	case s.desc <= DescApplicationProperties:
+		return int(s.desc-DescHeader) + 1
+	case s.desc == DescFooter:
+		return bodyRank + 1
+	default:
+		return bodyRank
+	}
+}
+
+const bodyRank = 6
+
+// kind is the type that the value of the section must have, KindInvalid if it may be any.
+func (s section) kind() value.Kind {
+	switch s.desc {
+	case DescHeader, DescProperties, DescSequence:
+		return value.KindList
+	case DescData:
+		return value.KindBinary
+	case DescValue:
+		return value.KindInvalid
+	default:
+		return value.KindMap
+	}
+}
+
+// SplitMessage finds and validates the sections of an encoded message. They alias payload. The error is an *Error with
+// amqp:decode-error.
+func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
+	var out Sections
+	var body section // the first one
+	last := 0
+	for b := payload; len(b) > 0; {
+		s, rest, err := cutSection(b, lim)
+		if err != nil {
+			return Sections{}, err
+		}
+		rank := s.rank()
+		if err := s.check(rank, last, body); err != nil {
+			return Sections{}, err
+		}
+		last = rank
+		if rank != bodyRank {
+			out.set(s)
+		} else if out.BodyKind == BodyNone {
+			body = s
+			out.setBody(s)
+		} else {
+			if out.BodyKind == BodyData {
+				out.BodyKind = BodyDataSections
+			}
+			// The run goes from the start of the first section to the end of this one.
+			from, to := len(payload)-len(b)-len(body.raw), len(payload)-len(rest)
+			body.raw = payload[from:to:to]
+			out.Body = body.raw
+		}
+		b = rest
+	}
+	return out, nil
+}
+
+// check tells whether s may follow a section of rank last, in a message whose body starts with body.
+func (s section) check(rank, last int, body section) error {
+	switch {
+	case rank == 0:
+		return refuse(CondDecodeError, "%s is not a message section", s.desc)
+	case rank < last:
+		return refuse(CondDecodeError, "%s comes too late in the message", s.desc)
+	case rank == last && (rank != bodyRank || s.desc == DescValue || s.desc != body.desc):
+		return refuse(CondDecodeError, "%s follows a section that excludes it", s.desc)
+	}
+	want, got := s.kind(), value.KindOf(s.enc)
+	if want == value.KindInvalid || got == want {
+		return nil
+	}
+	if got == value.KindNull && rank != bodyRank {
+		return nil
+	}
+	return refuse(CondDecodeError, "%s is a %s, not a %s", s.desc, got, want)
+}
+
+func (out *Sections) set(s section) {
+	if value.IsNull(s.enc) {
+		return
+	}
+	switch s.desc {
+	case DescHeader:
+		out.Header = s.enc
+	case DescDeliveryAnnotations:
+		out.DeliveryAnnotations = s.enc
+	case DescMessageAnnotations:
+		out.MessageAnnotations = s.enc
+	case DescProperties:
+		out.Properties = s.enc
+	case DescApplicationProperties:
+		out.ApplicationProperties = s.enc
+	case DescFooter:
+		out.Footer = s.enc
+	}
+}
+
+// setBody sets the body to its first section.
+func (out *Sections) setBody(s section) {
+	switch s.desc {
+	case DescData:
+		out.BodyKind = BodyData
+		out.Body, _, _ = value.ReadBinary(s.enc) // validated
+	case DescSequence:
+		out.BodyKind, out.Body = BodySequence, s.raw
+	case DescValue:
+		out.BodyKind, out.Body = BodyValue, s.raw
+	}
+}
+
+// Value returns the encoded value of a body that is a value section.
+func (s *Sections) Value() ([]byte, bool) {
+	if s.BodyKind != BodyValue {
+		return nil, false
+	}
+	_, enc, err := readDescriptor(s.Body)
+	return enc, err == nil
+}
+
+// SplitBatch returns the messages of a batch (FormatBatch), which are the payloads of its data sections and alias it.
+// Everything else of the envelope is ignored. More than most messages are refused with amqp:invalid-field, as is a body
+// of another kind.
+func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
+	s, err := SplitMessage(payload, lim)
+	if err != nil {
+		return nil, err
+	}
+	if s.BodyKind == BodyData {
+		return [][]byte{s.Body}, nil
+	}
+	if s.BodyKind != BodyDataSections {
+		return nil, refuse(CondInvalidField, "a batch has no data sections")
+	}
+	var messages [][]byte
+	for b := s.Body; len(b) > 0; {
+		if len(messages) == most {
+			return nil, refuse(CondInvalidField, "a batch of more than %d messages", most)
+		}
+		_, enc, err := readDescriptor(b)
+		if err != nil {
+			return nil, err
+		}
+		m, rest, err := value.ReadBinary(enc)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, m)
+		b = rest
+	}
+	return messages, nil
+}
+
+// AppendSection appends the encoded list, map or value raw with its descriptor.
+func AppendSection(dst []byte, d Descriptor, raw []byte) []byte {
+	return append(value.AppendDescriptor(dst, uint64(d)), raw...)
+}
+
+// AppendDataSection appends a data section.
+func AppendDataSection(dst, payload []byte) []byte {
+	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
+}
