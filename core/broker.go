@@ -1,0 +1,111 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Broker is what bridges ask for messages. Addresses are spelled as
+// ParseAddress reads them. Each call checks the identity's rights; refusals
+// carry a Code and, where a peer should read it, a text.
+type Broker interface {
+	// Resolve returns the entity an address names, without regard to rights, or NotFound.
+	Resolve(ctx context.Context, address string) (Entity, Address, error)
+	// OpenSender needs Send. closed, if not nil, is called at most once, when
+	// the entity is deleted or no longer allows sending.
+	OpenSender(ctx context.Context, id Identity, address string, closed func(error)) (Sender, error)
+	// OpenReceiver needs Listen.
+	OpenReceiver(ctx context.Context, id Identity, address string, o ReceiverOptions) (Receiver, error)
+	// Settle needs Listen; one element per settlement. Locks are settled by
+	// token alone, whichever receiver, bridge or gateway took them.
+	Settle(ctx context.Context, id Identity, address string, settlements []Settlement) []error
+	// Renew needs Listen; one element per token.
+	Renew(ctx context.Context, id Identity, address string, tokens []LockToken) []Renewal
+	// Peek needs Listen: up to max messages from sequence number from, inclusive.
+	Peek(ctx context.Context, id Identity, address string, from int64, max int) ([]Delivery, error)
+	// ReceiveDeferred needs Listen: all the numbers, or MessageNotFound. Under ReceiveAndDelete they are removed.
+	ReceiveDeferred(ctx context.Context, id Identity, address string, numbers []int64, mode ReceiveMode) ([]Delivery, error)
+	// Cancel needs Send: removes scheduled messages, all or MessageNotFound.
+	Cancel(ctx context.Context, id Identity, address string, numbers []int64) error
+	// Purge needs Listen: removes up to max available messages enqueued before
+	// the given time, oldest first, skipping locked ones; returns how many.
+	Purge(ctx context.Context, id Identity, address string, before time.Time, max int) (int, error)
+	// Health returns nil when sends really work, else why not.
+	Health(ctx context.Context) error
+}
+
+// Sender puts messages into one entity.
+type Sender interface {
+	// Send stores groups of messages, each group all or nothing, in order, and
+	// answers one element per group. It takes ownership of the messages. Calls
+	// on one Sender must not overlap if their order matters.
+	Send(ctx context.Context, groups [][]*Message) []Appended
+	// MaxMessageSize is the entity's limit in bytes.
+	MaxMessageSize() int64
+	// Close ends the sender; it is safe to call more than once.
+	Close()
+}
+
+// ReceiveMode says when a message leaves the entity.
+type ReceiveMode uint8
+
+const (
+	// PeekLock locks each message until it is settled or the lock ends.
+	PeekLock ReceiveMode = iota
+	// ReceiveAndDelete removes each message as it is delivered.
+	ReceiveAndDelete
+)
+
+// ReceiverOptions say how to receive.
+type ReceiverOptions struct {
+	Mode ReceiveMode
+	// Deliver is called with what has arrived, never more than the credit
+	// given, one call at a time. It must not block: the credit bounds what the
+	// bridge has to hold.
+	Deliver func([]Delivery)
+	// Closed, if not nil, is called at most once, when the entity is deleted or
+	// no longer allows receiving.
+	Closed func(error)
+}
+
+// Receiver takes messages from one entity under credit.
+type Receiver interface {
+	// AddCredit allows n more deliveries.
+	AddCredit(n int)
+	// Drain takes back all unspent credit. drained is called once, after the
+	// last delivery under it, with the credit taken back.
+	Drain(drained func(unspent int))
+	// Close ends the receiver: no Deliver call begins after it returns. Messages
+	// locked for it but not yet delivered are released. Locks of delivered
+	// messages stand. Safe to call more than once.
+	Close()
+}
+
+// Admin is what bridges ask about entities. Every call needs Manage on the
+// entity (List and Namespace: on the namespace).
+type Admin interface {
+	CreateQueue(ctx context.Context, id Identity, name string, s QueueSettings) (Entity, error)
+	Queue(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
+	// Queues lists by name, skipping skip, at most top.
+	Queues(ctx context.Context, id Identity, skip, top int) ([]Entity, []Runtime, error)
+	// UpdateQueue replaces the settings; those fixed at creation must be equal.
+	UpdateQueue(ctx context.Context, id Identity, name string, s QueueSettings) (Entity, error)
+	DeleteQueue(ctx context.Context, id Identity, name string) error
+	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
+}
+
+// Runtime is what is counted about a queue now, summed over its partitions.
+type Runtime struct {
+	Active       int64 // ready, locked and deferred
+	Scheduled    int64
+	DeadLetter   int64
+	Bytes        int64
+	Availability string // "Available", or "Limited" when a partition does not answer
+}
+
+// NamespaceInfo describes the namespace.
+type NamespaceInfo struct {
+	Name       string
+	CreatedAt  time.Time
+	ModifiedAt time.Time
+}

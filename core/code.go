@@ -1,0 +1,81 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is an outcome the broker may refuse with. Lua scripts return the same
+// words. Each bridge maps every code to its own conditions.
+type Code string
+
+// Error makes a bare Code usable as an error and as the target of errors.Is.
+func (c Code) Error() string { return string(c) }
+
+// The closed set of refusals. Retriable says which of them are worth repeating.
+const (
+	NotFound        Code = "not_found"         // the entity does not exist
+	AlreadyExists   Code = "already_exists"    // an entity of that name exists
+	Conflict        Code = "conflict"          // the entity changed under an update
+	EntityDisabled  Code = "entity_disabled"   // the entity's status forbids the operation
+	Unauthorized    Code = "unauthorized"      // no token, a bad token, or a missing claim
+	NotAllowed      Code = "not_allowed"       // the operation does not fit the entity or message
+	InvalidArgument Code = "invalid_argument"  // a malformed or inconsistent argument
+	OutOfRange      Code = "out_of_range"      // an argument outside its limits
+	TooLarge        Code = "too_large"         // the message exceeds the entity's message size
+	QuotaExceeded   Code = "quota_exceeded"    // the entity is full, or a limit of the gateway is reached
+	LockLost        Code = "lock_lost"         // settle or renew came after the lock ended
+	MessageNotFound Code = "message_not_found" // no deferred or scheduled message of that number
+	Timeout         Code = "timeout"           // the operation did not finish in the time given
+	Busy            Code = "busy"              // the store cannot serve this now: try again
+	NotImplemented  Code = "not_implemented"   // the gateway does not offer the operation
+	Internal        Code = "internal"          // a fault of the gateway; the log knows more
+)
+
+// Codes lists every Code, so that tests can show that each bridge maps all of them.
+func Codes() []Code {
+	return []Code{
+		NotFound, AlreadyExists, Conflict, EntityDisabled, Unauthorized, NotAllowed,
+		InvalidArgument, OutOfRange, TooLarge, QuotaExceeded, LockLost,
+		MessageNotFound, Timeout, Busy, NotImplemented, Internal,
+	}
+}
+
+// Retriable reports whether the same request may succeed later without change.
+func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Internal }
+
+// Refusal is a Code with a text written for the peer: it names the thing and
+// the remedy, and holds nothing the peer may not see.
+type Refusal struct {
+	Code Code
+	Text string
+}
+
+// Refuse makes a Refusal.
+func Refuse(code Code, format string, args ...any) error {
+	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+func (r *Refusal) Error() string { return r.Text }
+
+// Unwrap makes errors.Is(err, code) true.
+func (r *Refusal) Unwrap() error { return r.Code }
+
+// CodeOf returns the Code in err's chain, Internal if err has none, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if c, ok := errors.AsType[Code](err); ok {
+		return c
+	}
+	return Internal
+}
+
+// TextOf returns the text meant for the peer, or "" when err carries none.
+func TextOf(err error) string {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return r.Text
+	}
+	return ""
+}

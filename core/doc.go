@@ -1,0 +1,24 @@
+// Package core is Crosstown's vocabulary: what a message is, what the broker
+// knows of it, what may be asked of the broker and of the store behind it, and
+// the closed set of words a refusal may use. It knows no protocol and no
+// database, and imports only the standard library and core/value.
+//
+// One word per idea, used alike in Go, Lua, logs and documentation:
+//
+//   - entity: a queue (later also a topic or a subscription), with its sub-queues.
+//   - partition: one of an entity's 1..N independent shards; all its state
+//     changes in atomic steps.
+//   - message: what a producer sets. Broker properties: what only the broker
+//     sets. Delivery: both together.
+//   - lock, token: a receiver's exclusive, timed claim to a message, and the 16
+//     bytes that prove it.
+//   - settle, outcome: ending a lock with complete, abandon, defer,
+//     dead-letter or release.
+//   - credit: how many deliveries a receiver is willing to take.
+//   - sweep: expire locks and messages that are due, activate due schedules.
+//   - number: the 48-bit position of a message in its partition; with the
+//     partition's index in the upper 16 bits it is the sequence number.
+//
+// A Message handed to the broker belongs to the broker; a Delivery's Message is
+// shared and must not be changed.
+package core

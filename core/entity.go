@@ -1,0 +1,221 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Status says which operations an entity allows.
+type Status string
+
+// The statuses a user may set.
+const (
+	StatusActive          Status = "Active"
+	StatusDisabled        Status = "Disabled"
+	StatusSendDisabled    Status = "SendDisabled"
+	StatusReceiveDisabled Status = "ReceiveDisabled"
+)
+
+// CanSend reports whether the status allows sending.
+func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveDisabled }
+
+// CanReceive reports whether the status allows receiving.
+func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
+
+// Forever is the duration that stands for "never": the largest .NET TimeSpan in
+// whole milliseconds would overflow a Duration, so any duration at or above
+// Forever means the same, and is written as the SDKs write theirs.
+const Forever = time.Duration(1<<63 - 1)
+
+// QueueSettings are what the creator of a queue decides. Field names are those
+// of the Service Bus management API.
+type QueueSettings struct {
+	LockDuration                        time.Duration
+	MaxSizeInMegabytes                  int64
+	MaxMessageSizeInKilobytes           int64
+	RequiresDuplicateDetection          bool
+	DuplicateDetectionHistoryTimeWindow time.Duration
+	RequiresSession                     bool
+	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
+	DeadLetteringOnMessageExpiration    bool
+	MaxDeliveryCount                    int
+	EnableBatchedOperations             bool
+	Status                              Status
+	ForwardTo                           string
+	ForwardDeadLetteredMessagesTo       string
+	UserMetadata                        string
+	AutoDeleteOnIdle                    time.Duration // Forever: never
+	EnablePartitioning                  bool
+	SupportOrdering                     bool
+	EnableExpress                       bool
+	IsAnonymousAccessible               bool
+	AuthorizationRules                  []AccessRule
+}
+
+// AccessRule is a shared access policy: a name, two keys that are both valid,
+// and the rights they give.
+type AccessRule struct {
+	Name         string
+	PrimaryKey   string
+	SecondaryKey string
+	Rights       Right
+	CreatedAt    time.Time
+	ModifiedAt   time.Time
+}
+
+// Limits of the wire contract's settings table.
+const (
+	MinLockDuration        = 5 * time.Second
+	MaxLockDuration        = 5 * time.Minute
+	MaxMaxDeliveryCount    = 2000
+	MinTimeToLive          = time.Second
+	MinDuplicateWindow     = 20 * time.Second
+	MaxDuplicateWindow     = 7 * 24 * time.Hour
+	MinAutoDeleteOnIdle    = 5 * time.Minute
+	MaxSizeMegabytes       = 80 * 1024
+	MaxMessageSizeKB       = 100 * 1024
+	MaxUserMetadata        = 1024
+	MaxAccessRules         = 12
+	MaxNameLength          = 260
+	MaxKeyLength           = 128   // message id, session id, partition key: characters
+	MaxPropertyNameLength  = 32767 // characters
+	MaxHeaderBytes         = 64 << 10
+	MaxPartitions          = 32
+	MaxDeadLetterTextChars = 4096
+)
+
+// DefaultQueueSettings are what a create request that says nothing gets.
+func DefaultQueueSettings() QueueSettings {
+	return QueueSettings{
+		LockDuration:                        time.Minute,
+		MaxSizeInMegabytes:                  1024,
+		MaxMessageSizeInKilobytes:           256,
+		DuplicateDetectionHistoryTimeWindow: 10 * time.Minute,
+		DefaultMessageTimeToLive:            Forever,
+		MaxDeliveryCount:                    10,
+		EnableBatchedOperations:             true,
+		Status:                              StatusActive,
+		AutoDeleteOnIdle:                    Forever,
+		SupportOrdering:                     true,
+	}
+}
+
+// Validate reports the first setting outside its limits as a Refusal whose text
+// names the setting, the value and the allowed range.
+func (q *QueueSettings) Validate() error {
+	durations := []struct {
+		name     string
+		v        time.Duration
+		min, max time.Duration
+	}{
+		{"LockDuration", q.LockDuration, MinLockDuration, MaxLockDuration},
+		{"DefaultMessageTimeToLive", q.DefaultMessageTimeToLive, MinTimeToLive, Forever},
+		{"DuplicateDetectionHistoryTimeWindow", q.DuplicateDetectionHistoryTimeWindow, MinDuplicateWindow, MaxDuplicateWindow},
+		{"AutoDeleteOnIdle", q.AutoDeleteOnIdle, MinAutoDeleteOnIdle, Forever},
+	}
+	for _, d := range durations {
+		if d.v < d.min {
+			return Refuse(OutOfRange, "%s is %v: it must be at least %v.", d.name, d.v, d.min)
+		}
+		if d.v > d.max {
+			return Refuse(OutOfRange, "%s is %v: the supplied time exceeds the allowed maximum of %v.", d.name, d.v, d.max)
+		}
+	}
+	numbers := []struct {
+		name        string
+		v, min, max int64
+	}{
+		{"MaxSizeInMegabytes", q.MaxSizeInMegabytes, 1, MaxSizeMegabytes},
+		{"MaxMessageSizeInKilobytes", q.MaxMessageSizeInKilobytes, 1, MaxMessageSizeKB},
+		{"MaxDeliveryCount", int64(q.MaxDeliveryCount), 1, MaxMaxDeliveryCount},
+		{"UserMetadata length", int64(len(q.UserMetadata)), 0, MaxUserMetadata},
+		{"AuthorizationRules count", int64(len(q.AuthorizationRules)), 0, MaxAccessRules},
+	}
+	for _, n := range numbers {
+		if n.v < n.min || n.v > n.max {
+			return Refuse(OutOfRange, "%s is %d: it must be between %d and %d.", n.name, n.v, n.min, n.max)
+		}
+	}
+	switch q.Status {
+	case StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled:
+	default:
+		return Refuse(InvalidArgument, "Status is %q: it must be Active, Disabled, SendDisabled or ReceiveDisabled.", q.Status)
+	}
+	for i, r := range q.AuthorizationRules {
+		switch {
+		case r.Name == "":
+			return Refuse(InvalidArgument, "AuthorizationRules[%d]: KeyName is missing.", i)
+		case r.PrimaryKey == "":
+			return Refuse(InvalidArgument, "AuthorizationRules[%d] %q: PrimaryKey is missing.", i, r.Name)
+		case r.Rights == 0:
+			return Refuse(InvalidArgument, "AuthorizationRules[%d] %q: Rights are missing.", i, r.Name)
+		}
+	}
+	return nil
+}
+
+// ValidateName checks a queue's name: letters, digits, '.', '-', '_', '/' and
+// '~', up to 260 characters, beginning and ending with a letter or digit.
+func ValidateName(name string) error {
+	if name == "" || len(name) > MaxNameLength {
+		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
+	}
+	for i, r := range name {
+		if isAlphanumeric(r) || i > 0 && i < len(name)-1 && strings.ContainsRune(".-_/~", r) {
+			continue
+		}
+		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-', '_', '/' and '~', and begin and end with a letter or digit.", name, r, i)
+	}
+	if strings.Contains(name, "//") {
+		return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
+	}
+	for segment := range strings.SplitSeq(name, "/") {
+		if strings.EqualFold(segment, "subscriptions") || strings.EqualFold(segment, "messages") {
+			return Refuse(InvalidArgument, "The entity name '%s' holds the reserved path segment '%s'.", name, segment)
+		}
+	}
+	return nil
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// Entity is a queue as the catalogue keeps it.
+type Entity struct {
+	Namespace string
+	Name      string // in the case its creator wrote
+	// ID is made anew at every creation, so that a re-created entity never
+	// meets the remains of an older one. Lower-case letters and digits.
+	ID         string
+	Partitions int
+	// Revision counts changes; an update must name the one it is based on.
+	Revision   int64
+	Settings   QueueSettings
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	AccessedAt time.Time // zero: never
+}
+
+// Partition returns the i-th partition of the entity's queue or sub-queue with
+// the policy its settings make.
+func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
+	p := Partition{
+		Ref: Ref{Entity: e.ID, Index: i, Sub: sub},
+		Policy: Policy{
+			Partitioned:       e.Partitions > 1,
+			LockDuration:      e.Settings.LockDuration,
+			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
+			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
+			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
+		},
+	}
+	if e.Settings.RequiresDuplicateDetection {
+		p.DuplicateWindow = e.Settings.DuplicateDetectionHistoryTimeWindow
+	}
+	return p
+}
+
+// String names the entity for logs.
+func (e *Entity) String() string { return fmt.Sprintf("%s/%s", e.Namespace, e.Name) }

@@ -1,0 +1,90 @@
+package core
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+)
+
+// IDKind is the type a message id or correlation id was sent with.
+type IDKind uint8
+
+// The four types AMQP 1.0 §3.2.11–14 allows for a message id.
+const (
+	IDString IDKind = iota
+	IDULong
+	IDUUID
+	IDBinary
+)
+
+// ID is a message id or correlation id with the type its sender gave it. The
+// zero ID means none. IDs are comparable; equal IDs have equal type and value.
+type ID struct {
+	kind IDKind
+	raw  string // the text; or 8 bytes big-endian; or 16 bytes in RFC 4122 order; or the bytes
+}
+
+// StringID makes an ID of a text; the empty text is no ID.
+func StringID(s string) ID { return ID{IDString, s} }
+
+// ULongID makes an ID of an unsigned 64-bit number.
+func ULongID(n uint64) ID {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	return ID{IDULong, string(b[:])}
+}
+
+// UUIDID makes an ID of a UUID in RFC 4122 byte order.
+func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
+
+// BinaryID makes an ID of opaque bytes.
+func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
+
+// RawID rebuilds an ID from what Kind and Raw returned.
+func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
+
+// Kind returns the type; Raw the value: the text, 8 bytes big-endian, 16 bytes, or the bytes.
+func (id ID) Kind() IDKind { return id.kind }
+
+// Raw returns the value in the form that RawID takes.
+func (id ID) Raw() string { return id.raw }
+
+// IsZero reports whether there is no ID.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// ULong returns the number of an ID of kind IDULong.
+func (id ID) ULong() uint64 {
+	if id.kind != IDULong || len(id.raw) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64([]byte(id.raw))
+}
+
+// String renders the ID as text: what an HTTP client sees, the key of
+// duplicate detection, and what partitions are chosen by.
+func (id ID) String() string {
+	switch id.kind {
+	case IDULong:
+		return strconv.FormatUint(id.ULong(), 10)
+	case IDUUID:
+		return formatUUID([]byte(id.raw))
+	case IDBinary:
+		return hex.EncodeToString([]byte(id.raw))
+	default:
+		return id.raw
+	}
+}
+
+func formatUUID(u []byte) string {
+	if len(u) != 16 {
+		return hex.EncodeToString(u)
+	}
+	var b [36]byte
+	hex.Encode(b[0:8], u[0:4])
+	hex.Encode(b[9:13], u[4:6])
+	hex.Encode(b[14:18], u[6:8])
+	hex.Encode(b[19:23], u[8:10])
+	hex.Encode(b[24:36], u[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}

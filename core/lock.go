@@ -1,0 +1,73 @@
+package core
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+)
+
+// NumberBits is how many bits of a sequence number are the position in the
+// partition; the bits above are the partition's index.
+const NumberBits = 48
+
+// NumberMask extracts the position from a sequence number.
+const NumberMask = int64(1)<<NumberBits - 1
+
+// SequenceNumber composes a partition's index and a position in it.
+func SequenceNumber(partition uint16, n int64) int64 {
+	return int64(partition)<<NumberBits | n&NumberMask
+}
+
+// SplitSequenceNumber is the reverse of SequenceNumber.
+func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
+	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
+}
+
+// LockToken proves a lock: the partition's index (16 bits), the message's
+// number (48 bits) and a random nonce (64 bits), all big-endian. Settling needs
+// no look-up, so any gateway can do it. Its text form is that of a UUID, whose
+// RFC 4122 byte order this is.
+type LockToken [16]byte
+
+// NewLockToken composes a token.
+func NewLockToken(partition uint16, n int64, nonce uint64) LockToken {
+	var t LockToken
+	binary.BigEndian.PutUint64(t[0:8], uint64(SequenceNumber(partition, n)))
+	binary.BigEndian.PutUint64(t[8:16], nonce)
+	return t
+}
+
+// Partition returns the index of the partition that holds the message.
+func (t LockToken) Partition() uint16 { return binary.BigEndian.Uint16(t[0:2]) }
+
+// Number returns the message's position in its partition.
+func (t LockToken) Number() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) & NumberMask }
+
+// Nonce returns the random part.
+func (t LockToken) Nonce() uint64 { return binary.BigEndian.Uint64(t[8:16]) }
+
+// SequenceNumber returns the sequence number of the locked message.
+func (t LockToken) SequenceNumber() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) }
+
+// IsZero reports whether there is no lock.
+func (t LockToken) IsZero() bool { return t == LockToken{} }
+
+// String returns the 36-character form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
+func (t LockToken) String() string { return formatUUID(t[:]) }
+
+var errToken = errors.New("a lock token is a UUID of 32 hexadecimal digits, with or without dashes")
+
+// ParseLockToken reads the text form, with or without dashes.
+func ParseLockToken(s string) (LockToken, error) {
+	var t LockToken
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		s = s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	}
+	if len(s) != 32 {
+		return t, errToken
+	}
+	if _, err := hex.Decode(t[:], []byte(s)); err != nil {
+		return LockToken{}, errToken
+	}
+	return t, nil
+}

@@ -1,0 +1,140 @@
+package core
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Message is what a producer may set. Zero fields were not set. Strings are
+// UTF-8; instants have millisecond resolution.
+type Message struct {
+	MessageID     ID
+	CorrelationID ID
+	UserID        []byte
+
+	To               string
+	Subject          string // also called Label
+	ReplyTo          string
+	ContentType      string
+	ContentEncoding  string
+	SessionID        string
+	ReplyToSessionID string
+	PartitionKey     string
+	ViaPartitionKey  string
+
+	GroupSequence      value.Opt[uint32]
+	CreationTime       time.Time
+	AbsoluteExpiryTime time.Time
+
+	// TimeToLive counts from acceptance (or activation). 0 means not given by
+	// the producer; after the broker has applied the entity's default, never.
+	TimeToLive time.Duration
+	// ScheduledEnqueueTime makes the message scheduled when it lies in the future.
+	ScheduledEnqueueTime time.Time
+
+	Durable  bool
+	Priority value.Opt[uint8]
+
+	// Annotations are the sender's own message annotations, those the broker
+	// does not own. Keys are symbols.
+	Annotations Properties
+	// Properties are the application's typed key-value pairs.
+	Properties Properties
+
+	Body Body
+	// Footer is the encoded footer map as the sender sent it, or nil.
+	Footer []byte
+}
+
+// messageOverhead stands for the fixed fields in Size.
+const messageOverhead = 64
+
+// Size estimates the bytes the message takes, payload and metadata together:
+// what the message size limit and the entity's quota count.
+func (m *Message) Size() int {
+	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
+}
+
+// HeaderSize is the part of Size that is metadata.
+func (m *Message) HeaderSize() int {
+	return len(m.MessageID.raw) + len(m.CorrelationID.raw) + len(m.UserID) +
+		len(m.To) + len(m.Subject) + len(m.ReplyTo) + len(m.ContentType) + len(m.ContentEncoding) +
+		len(m.SessionID) + len(m.ReplyToSessionID) + len(m.PartitionKey) + len(m.ViaPartitionKey) +
+		len(m.Annotations.encoded) + len(m.Properties.encoded) + len(m.Footer)
+}
+
+// BodyKind says what Body.Bytes holds.
+type BodyKind uint8
+
+const (
+	// BodyData is an opaque payload; Bytes is the payload itself.
+	BodyData BodyKind = iota
+	// BodyDataSections is several AMQP data sections; Bytes is their run as encoded by the peer.
+	BodyDataSections
+	// BodyValue is one AMQP value section, as encoded by the peer, descriptor included.
+	BodyValue
+	// BodySequence is one or more AMQP sequence sections, as encoded by the peer.
+	BodySequence
+)
+
+// Body is an opaque payload and its kind. The broker never alters it.
+type Body struct {
+	Kind  BodyKind
+	Bytes []byte
+}
+
+// State is where a stored message stands.
+type State uint8
+
+// The states as every SDK numbers them (x-opt-message-state).
+const (
+	Active State = iota
+	Deferred
+	Scheduled
+)
+
+func (s State) String() string {
+	switch s {
+	case Deferred:
+		return "Deferred"
+	case Scheduled:
+		return "Scheduled"
+	default:
+		return "Active"
+	}
+}
+
+// BrokerProperties is what only the broker sets.
+type BrokerProperties struct {
+	SequenceNumber         int64
+	EnqueuedSequenceNumber int64 // the number at the first point of submission
+	EnqueuedTime           time.Time
+	ExpiresAt              time.Time // zero: never
+	DeliveryCount          uint32    // attempted deliveries before this one
+	LockToken              LockToken // zero unless peek-locked
+	LockedUntil            time.Time // zero unless peek-locked
+	State                  State
+	DeadLetterSource       string
+	Partitioned            bool // the entity has several partitions
+}
+
+// Delivery is a message with what the broker knows of it.
+type Delivery struct {
+	*Message
+	BrokerProperties
+}
+
+// The user properties that say why a message was dead-lettered.
+const (
+	PropertyDeadLetterReason      = "DeadLetterReason"
+	PropertyDeadLetterDescription = "DeadLetterErrorDescription"
+)
+
+// The dead-letter reasons and descriptions that the broker itself gives.
+const (
+	ReasonMaxDeliveryCount      = "MaxDeliveryCountExceeded"
+	DescriptionMaxDeliveryCount = "Message could not be consumed after %d delivery attempts."
+	ReasonExpired               = "TTLExpiredException"
+	DescriptionExpired          = "The message expired and was dead lettered."
+)

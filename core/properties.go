@@ -1,0 +1,139 @@
+package core
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Properties are typed key-value pairs that stay encoded until somebody looks:
+// most messages are received by the protocol they were sent with. The zero
+// Properties are empty. They are immutable.
+type Properties struct {
+	encoded []byte // a value map with text keys, validated; nil when empty
+}
+
+// NewProperties encodes pairs in the given order. A later pair of the same key
+// replaces an earlier one.
+func NewProperties(pairs ...Property) (Properties, error) {
+	dst, mark := value.OpenMap(nil)
+	n := 0
+	for i, p := range pairs {
+		if replacedLater(pairs[i+1:], p.Key) {
+			continue
+		}
+		dst = value.AppendString(dst, p.Key)
+		var err error
+		if dst, err = value.Append(dst, p.Value); err != nil {
+			return Properties{}, fmt.Errorf("property %q: %w", p.Key, err)
+		}
+		n++
+	}
+	if n == 0 {
+		return Properties{}, nil
+	}
+	return Properties{value.CloseMap(dst, mark, n)}, nil
+}
+
+// Property is one key and its value, of the Go types that core/value lists.
+type Property struct {
+	Key   string
+	Value any
+}
+
+func replacedLater(rest []Property, key string) bool {
+	for _, p := range rest {
+		if p.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// RawProperties adopts an encoded map, which must be valid and have text keys
+// (as value.Skip and value.MapEntries accept it); the bytes must not change afterwards.
+func RawProperties(encoded []byte) Properties {
+	if n, _, _, err := value.ReadMap(encoded); err != nil || n == 0 {
+		return Properties{}
+	}
+	return Properties{encoded}
+}
+
+// Encoded returns the encoded map, nil when empty. It must not be changed.
+func (p Properties) Encoded() []byte { return p.encoded }
+
+// IsEmpty reports whether there are no properties.
+func (p Properties) IsEmpty() bool { return len(p.encoded) == 0 }
+
+// Len returns the number of properties.
+func (p Properties) Len() int {
+	if p.IsEmpty() {
+		return 0
+	}
+	n, _, _, err := value.ReadMap(p.encoded)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// All decodes the properties one by one, in their order.
+func (p Properties) All() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		if p.IsEmpty() {
+			return
+		}
+		for k, raw := range value.MapEntries(p.encoded) {
+			v, _, err := value.Decode(raw, value.Limits{})
+			if err != nil || !yield(string(k), v) {
+				return
+			}
+		}
+	}
+}
+
+// Get decodes one property.
+func (p Properties) Get(key string) (any, bool) {
+	if p.IsEmpty() {
+		return nil, false
+	}
+	for k, raw := range value.MapEntries(p.encoded) {
+		if string(k) == key {
+			v, _, err := value.Decode(raw, value.Limits{})
+			return v, err == nil
+		}
+	}
+	return nil, false
+}
+
+// Merge returns p with the pairs of over added, each replacing one of the same key.
+func (p Properties) Merge(over Properties) Properties {
+	if over.IsEmpty() {
+		return p
+	}
+	if p.IsEmpty() {
+		return Properties{value.AppendMapRaw(nil, value.MapEntries(over.encoded), false)}
+	}
+	return Properties{value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
+		for k, v := range value.MapEntries(p.encoded) {
+			if !over.has(k) && !yield(k, v) {
+				return
+			}
+		}
+		for k, v := range value.MapEntries(over.encoded) {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}, false)}
+}
+
+func (p Properties) has(key []byte) bool {
+	for k := range value.MapEntries(p.encoded) {
+		if string(k) == string(key) {
+			return true
+		}
+	}
+	return false
+}
