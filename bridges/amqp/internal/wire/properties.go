@@ -45,26 +45,26 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 		return MessageProperties{}, nil
 	}
 	f, rest := readFields(raw, DescProperties, value.Limits{})
-	t := texts{fields: &f, end: len(raw) - len(rest)}
-	if f.err == nil {
+	t := texts{fields: f, end: len(raw) - len(rest)}
+	if t.err == nil {
 		t.copy = string(raw[:t.end])
 	}
 	p := MessageProperties{
 		MessageID:          t.id("message-id"),
-		UserID:             field(&f, "user-id", value.ReadBinary).V,
+		UserID:             field(&t.fields, "user-id", value.ReadBinary).V,
 		To:                 t.text("to"),
 		Subject:            t.text("subject"),
 		ReplyTo:            t.text("reply-to"),
 		CorrelationID:      t.id("correlation-id"),
 		ContentType:        t.text("content-type"),
 		ContentEncoding:    t.text("content-encoding"),
-		AbsoluteExpiryTime: field(&f, "absolute-expiry-time", value.ReadTimestamp),
-		CreationTime:       field(&f, "creation-time", value.ReadTimestamp),
+		AbsoluteExpiryTime: field(&t.fields, "absolute-expiry-time", value.ReadTimestamp),
+		CreationTime:       field(&t.fields, "creation-time", value.ReadTimestamp),
 		GroupID:            t.text("group-id"),
-		GroupSequence:      field(&f, "group-sequence", value.ReadUint32),
+		GroupSequence:      field(&t.fields, "group-sequence", value.ReadUint32),
 		ReplyToGroupID:     t.text("reply-to-group-id"),
 	}
-	if err := f.done(); err != nil {
+	if err := t.done(); err != nil {
 		return MessageProperties{}, err
 	}
 	return p, nil
@@ -72,7 +72,7 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 
 // texts reads fields into substrings of one copy of the list they are in.
 type texts struct {
-	*fields
+	fields
 	copy string
 	end  int // of the fields in copy
 }
@@ -84,7 +84,7 @@ func (t *texts) last(n int) string {
 }
 
 func (t *texts) text(name string) string {
-	v := field(t.fields, name, value.ReadText)
+	v := field(&t.fields, name, value.ReadText)
 	if len(v.V) == 0 {
 		return ""
 	}
