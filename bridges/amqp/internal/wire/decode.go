@@ -211,7 +211,7 @@ func decodeSource(f *fields) *Source {
 		return nil
 	}
 	if in.of != DescSource {
-		f.invalid("source", "is a %s", in.of)
+		f.invalid("source", "is %s", in.of)
 		return nil
 	}
 	s := &Source{
@@ -251,7 +251,7 @@ func decodeTarget(f *fields, p *Attach) {
 	case DescCoordinator:
 		p.Coordinator = &Coordinator{Capabilities: in.symbols("capabilities")}
 	default:
-		f.invalid("target", "is a %s", in.of)
+		f.invalid("target", "is %s", in.of)
 		return
 	}
 	f.close(&in)
@@ -327,7 +327,7 @@ func (f *fields) error(name string) *Error {
 		return nil
 	}
 	if in.of != DescError {
-		f.invalid(name, "is a %s", in.of)
+		f.invalid(name, "is %s", in.of)
 		return nil
 	}
 	e := &Error{

@@ -237,7 +237,7 @@ func (f *fields) close(inner *fields) {
 // version of the protocol has is 0, as is one that is neither a ulong nor a symbol.
 func readDescriptor(b []byte) (d Descriptor, rest []byte, err error) {
 	if value.KindOf(b) != value.KindDescribed {
-		return 0, nil, fmt.Errorf("a %s is not a described value", value.KindOf(b))
+		return 0, nil, fmt.Errorf("got %s, want a described value", value.KindOf(b))
 	}
 	switch b = b[1:]; value.KindOf(b) {
 	case value.KindUint64:

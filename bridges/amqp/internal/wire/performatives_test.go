@@ -262,7 +262,7 @@ var hostile = []struct {
 	cond value.Symbol
 	want string
 }{
-	{"not described", "45", CondDecodeError, "a list is not a described value"},
+	{"not described", "45", CondDecodeError, "got list, want a described value"},
 	{"descriptor cut short", "00 80 00", CondDecodeError, "cut short"},
 	{"descriptor alone", "00", CondDecodeError, "cut short"},
 	{"no list", "00 5310", CondDecodeError, "a list is missing"},
@@ -288,9 +288,9 @@ var hostile = []struct {
 	{"frame size too small", "00 5310 c0 0a 03 a10163 40 70000001ff", CondInvalidField, "max-frame-size is 511, below 512"},
 	{"settle mode out of range", "00 5312 c0 08 04 a1016c 43 42 5003", CondInvalidField, "snd-settle-mode is 3, beyond 2"},
 	{"receiver mode out of range", "00 5312 c0 09 05 a1016c 43 42 40 5002", CondInvalidField, "rcv-settle-mode is 2, beyond 1"},
-	{"source is a target", "00 5312 c0 0c 06 a1016c 43 42 40 40 00 5329 45", CondInvalidField, "source is a amqp:target:list"},
-	{"target is a state", "00 5312 c0 0d 07 a1016c 43 42 40 40 40 00 5324 45", CondInvalidField, "target is a amqp:accepted:list"},
-	{"source is not described", "00 5312 c0 09 06 a1016c 43 42 40 40 45", CondDecodeError, "field source: a list is not a described value"},
+	{"source is a target", "00 5312 c0 0c 06 a1016c 43 42 40 40 00 5329 45", CondInvalidField, "source is amqp:target:list"},
+	{"target is a state", "00 5312 c0 0d 07 a1016c 43 42 40 40 40 00 5324 45", CondInvalidField, "target is amqp:accepted:list"},
+	{"source is not described", "00 5312 c0 09 06 a1016c 43 42 40 40 45", CondDecodeError, "field source: got list, want a described value"},
 	{"address is a number", "00 5312 c0 0f 06 a1016c 43 42 40 40 00 5328 c0 02 01 43", CondDecodeError, "field address"},
 	{"filter is a list", "00 5312 c0 16 06 a1016c 43 42 40 40 00 5328 c0 09 08 40 40 40 40 40 40 40 45", CondInvalidField, "filter is not a map"},
 	{"capabilities of numbers", "00 5312 c0 15 07 a1016c 43 42 40 40 40 00 5330 c0 07 01 e0 04 01 70 0000", CondDecodeError, "cut short"},
@@ -306,7 +306,7 @@ var hostile = []struct {
 	{"transaction in a transaction", "00 5315 c0 15 05 42 43 40 40 00 5334 c0 0b 02 a00101 00 5334 c0 02 01 40", CondInvalidField, "transactional state itself"},
 	{"unknown state", "00 5315 c0 09 05 42 43 40 40 00 5350 45", CondInvalidField, "known delivery state"},
 	{"state of unknown fields", "00 5315 c0 0a 05 42 43 40 40 00 5324 c0 00", CondDecodeError, "list has no count"},
-	{"error is a state", "00 5317 c0 05 01 00 5324 45", CondInvalidField, "error is a amqp:accepted:list"},
+	{"error is a state", "00 5317 c0 05 01 00 5324 45", CondInvalidField, "error is amqp:accepted:list"},
 	{"error without condition", "00 5317 c0 05 01 00 531d 45", CondInvalidField, "condition is mandatory"},
 	{"flow properties are a list", "00 5313 c0 0c 0b 40 43 43 43" + strings.Repeat("40", 6) + "45", CondInvalidField, "properties is a list"},
 	{"annotations cut short", "00 5315 c0 0f 05 42 43 40 40 00 5327 c0 04 03 40 40 c1", CondDecodeError, "cut short"},

@@ -53,9 +53,13 @@ func (s section) kind() value.Kind {
 	}
 }
 
-// SplitMessage finds and validates the sections of an encoded message. They alias payload. The error is an *Error with
-// amqp:decode-error.
+// SplitMessage finds and validates the sections of an encoded message. They alias payload. Nothing is allocated for
+// their elements, so unless lim says otherwise a section may have as many as payload has bytes. The error is an *Error
+// with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
+	if lim.Elements <= 0 {
+		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
+	}
 	var out Sections
 	var body section // the first one
 	last := 0

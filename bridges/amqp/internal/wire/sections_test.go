@@ -66,8 +66,8 @@ func TestSplitMessage(t *testing.T) {
 
 // brokenMessages are refused by SplitMessage.
 var brokenMessages = []struct{ name, hex, want string }{
-	{"not described", "45", "a list is not a described value"},
-	{"plain text", "6869", "a invalid is not a described value"},
+	{"not described", "45", "got list, want a described value"},
+	{"plain text", "6869", "got invalid, want a described value"},
 	{"unknown section", "005379 45", "descriptor 0x79 is not a message section"},
 	{"performative", "005314 45", "amqp:transfer:list is not a message section"},
 	{"section without value", "005375", "a value is missing"},
@@ -100,6 +100,21 @@ func TestBrokenMessagesAreRefused(t *testing.T) {
 		if !ok || e.Condition != CondDecodeError || !strings.Contains(e.Description, c.want) {
 			t.Errorf("%s: got %+v, %v, want %s", c.name, got, err, c.want)
 		}
+	}
+}
+
+func TestALongBodyIsNoAttack(t *testing.T) {
+	t.Parallel()
+	body := AppendSection(nil, DescValue, encoded(value.ArrayOf(make([]uint8, 100_000))))
+	if _, err := SplitMessage(body, value.Limits{}); err != nil {
+		t.Errorf("100000 elements in as many bytes: %v", err)
+	}
+	if _, err := SplitMessage(body, value.Limits{Elements: 1000}); err == nil {
+		t.Error("beyond the limit of the caller: want an error")
+	}
+	nulls := AppendSection(nil, DescValue, unhex("f0 00000005 000186a0 40"))
+	if _, err := SplitMessage(nulls, value.Limits{}); err == nil {
+		t.Error("100000 elements in no bytes: want an error")
 	}
 }
 
