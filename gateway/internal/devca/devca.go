@@ -1,0 +1,203 @@
+// Package devca keeps a development certificate authority and a server
+// certificate in a directory, both made on first use. The authority stays, so
+// that trusting it once is enough; the server certificate is made anew whenever
+// the hosts or ports change or its end comes near.
+package devca
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// The files in the directory.
+const (
+	caFile     = "ca.pem"     // the authority's certificate, for everyone to read
+	caKeyFile  = "ca.key.pem" // the authority's key and certificate
+	serverFile = "server.pem" // the server's key and certificate
+)
+
+// Lifetimes. Apple's platforms refuse server certificates of more than 825 days.
+const (
+	caLifetime     = 10 * 365 * 24 * time.Hour
+	serverLifetime = 825*24*time.Hour - backdate
+	renewBefore    = 60 * 24 * time.Hour
+	backdate       = time.Hour // for peers whose clock is behind
+)
+
+// Options say what the server certificate is for.
+type Options struct {
+	// Hosts are names and IP addresses.
+	Hosts []string
+	// Ports make further names of the form HOST:PORT, because go-amqp verifies
+	// a certificate against the endpoint's host with its port.
+	Ports []string
+	// Now is time.Now by default.
+	Now func() time.Time
+}
+
+// Authority is an opened directory.
+type Authority struct {
+	PEM         []byte          // the authority's certificate
+	Path        string          // the file that holds PEM
+	Certificate tls.Certificate // the server's, with its key
+}
+
+// Path returns where the certificate of the authority in dir is kept.
+func Path(dir string) string { return filepath.Join(dir, caFile) }
+
+// Open reads what dir holds and makes what is missing or out of date. Several
+// processes may do so at once: they end up with the same authority.
+func Open(dir string, o Options) (*Authority, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	ca, err := openCA(dir, o.Now())
+	if err != nil {
+		return nil, err
+	}
+	server, err := openServer(dir, ca, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls()}, nil
+}
+
+// CA returns the certificate of the authority in dir in PEM, making the
+// authority if there is none yet.
+func CA(dir string) ([]byte, error) {
+	ca, err := openCA(dir, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return ca.certificatePEM(), nil
+}
+
+func openCA(dir string, now time.Time) (pair, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return pair{}, fmt.Errorf("development CA: %w", err)
+	}
+	path := filepath.Join(dir, caKeyFile)
+	ca, err := readPair(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if ca, err = newCA(now); err == nil {
+			err = writeNew(path, ca.pem(), 0o600)
+		}
+		if errors.Is(err, fs.ErrExist) { // another process was faster
+			ca, err = readPair(path)
+		}
+	}
+	if err != nil {
+		return pair{}, fmt.Errorf("development CA: %w", err)
+	}
+	if now.After(ca.cert.NotAfter) {
+		return pair{}, fmt.Errorf("development CA: %s ended on %s: remove it, start again, and have clients trust the new one", path, ca.cert.NotAfter.Format(time.DateOnly))
+	}
+	public := Path(dir)
+	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, ca.certificatePEM()) {
+		if err := replace(public, ca.certificatePEM(), 0o644); err != nil {
+			return pair{}, fmt.Errorf("development CA: %w", err)
+		}
+	}
+	return ca, nil
+}
+
+func newCA(now time.Time) (pair, error) {
+	owner, err := os.Hostname()
+	if err != nil {
+		owner = "unnamed"
+	}
+	return sign(&x509.Certificate{
+		Subject:               pkix.Name{Organization: []string{"Crosstown"}, CommonName: "Crosstown development CA of " + owner},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(caLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}, nil)
+}
+
+func openServer(dir string, ca pair, o Options) (pair, error) {
+	names, addresses := subjects(o)
+	path := filepath.Join(dir, serverFile)
+	// Whatever is wrong with the file, a new one is the cure.
+	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
+		return held, nil
+	}
+	server, err := sign(&x509.Certificate{
+		Subject:     pkix.Name{Organization: []string{"Crosstown"}, CommonName: "Crosstown development gateway"},
+		NotBefore:   o.Now().Add(-backdate),
+		NotAfter:    o.Now().Add(serverLifetime),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    names,
+		IPAddresses: addresses,
+	}, &ca)
+	if err == nil {
+		err = replace(path, server.pem(), 0o600)
+	}
+	if err != nil {
+		return pair{}, fmt.Errorf("development certificate: %w", err)
+	}
+	return server, nil
+}
+
+// subjects turns hosts and ports into the certificate's names and addresses, in
+// a fixed order.
+func subjects(o Options) (names []string, addresses []net.IP) {
+	hosts := slices.Compact(slices.Sorted(slices.Values(o.Hosts)))
+	ports := slices.Compact(slices.Sorted(slices.Values(o.Ports)))
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			addresses = append(addresses, ip)
+		} else {
+			names = append(names, host)
+		}
+		for _, port := range ports {
+			names = append(names, net.JoinHostPort(host, port))
+		}
+	}
+	return names, addresses
+}
+
+func serves(cert, ca *x509.Certificate, names []string, addresses []net.IP, now time.Time) bool {
+	return cert.CheckSignatureFrom(ca) == nil &&
+		now.After(cert.NotBefore) && now.Add(renewBefore).Before(cert.NotAfter) &&
+		slices.Equal(cert.DNSNames, names) &&
+		slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
+}
+
+// sign makes a key and a certificate for it, signed by ca or, without one, by itself.
+func sign(template *x509.Certificate, ca *pair) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return pair{}, err
+	}
+	issuer, issuerKey := template, crypto.Signer(key)
+	if ca != nil {
+		issuer, issuerKey = ca.cert, ca.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), issuerKey)
+	if err != nil {
+		return pair{}, err
+	}
+	return newPair(key, der)
+}

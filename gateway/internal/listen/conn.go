@@ -1,0 +1,40 @@
+package listen
+
+import (
+	"crypto/tls"
+	"net"
+)
+
+// rewound is a connection whose first bytes, already read, are read again.
+type rewound struct {
+	net.Conn
+	head []byte // not yet read again
+}
+
+func (c *rewound) Read(p []byte) (int, error) {
+	if len(c.head) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.head)
+	c.head = c.head[n:]
+	return n, nil
+}
+
+// CloseWrite ends the sending half where the connection can: net/http does so
+// before it drops a peer that is still sending, lest the answer be lost.
+func (c *rewound) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// secured is a rewound connection inside TLS. Having ConnectionState, it makes
+// net/http set Request.TLS.
+type secured struct {
+	rewound
+	state tls.ConnectionState
+}
+
+// ConnectionState returns what the handshake agreed.
+func (c *secured) ConnectionState() tls.ConnectionState { return c.state }

@@ -1,0 +1,261 @@
+package listen_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// serveEcho runs a mux whose AMQP side echoes what it reads, prefixed with
+// "amqp:", and whose HTTP side answers with "plain" or "tls".
+func serveEcho(t *testing.T, addresses []string, o listen.Options) []string {
+	t.Helper()
+	listeners, err := listen.Open(t.Context(), addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := make([]string, len(listeners))
+	for i, ln := range listeners {
+		bound[i] = ln.Addr().String()
+	}
+	mux := listen.New(listeners, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := mux.Serve(ctx); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			conn, err := mux.AMQP().Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer func() { _ = conn.Close() }()
+				line, _ := bufio.NewReader(conn).ReadString('\n')
+				_, _ = io.WriteString(conn, "amqp:"+line)
+			})
+		}
+	})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			_, _ = io.WriteString(w, "tls")
+			return
+		}
+		_, _ = io.WriteString(w, "plain")
+	})}
+	wg.Go(func() { _ = server.Serve(mux.HTTP()) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		cancel()
+		wg.Wait()
+	})
+	return bound
+}
+
+func testTLS(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	ca, err := devca.Open(t.TempDir(), devca.Options{Hosts: []string{"localhost", "127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca.PEM)
+	return &tls.Config{Certificates: []tls.Certificate{ca.Certificate}}, &tls.Config{RootCAs: pool, ServerName: "localhost"}
+}
+
+func echo(t *testing.T, conn net.Conn) string {
+	t.Helper()
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, "AMQP hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestEveryPortSpeaksEveryProtocol(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := testTLS(t)
+	for _, addr := range serveEcho(t, []string{"127.0.0.1:0", "127.0.0.1:0"}, listen.Options{TLS: serverTLS}) {
+		plain, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := echo(t, plain); got != "amqp:AMQP hello\n" {
+			t.Errorf("AMQP: got %q", got)
+		}
+		inTLS, err := tls.Dial("tcp", addr, clientTLS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := echo(t, inTLS); got != "amqp:AMQP hello\n" {
+			t.Errorf("AMQP in TLS: got %q", got)
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS}}
+		for url, want := range map[string]string{"http://" + addr: "plain", "https://" + addr: "tls"} {
+			resp, err := client.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if string(body) != want {
+				t.Errorf("GET %s: got %q, want %q", url, body, want)
+			}
+		}
+		client.CloseIdleConnections()
+	}
+}
+
+func TestAnALPNOfferDoesNotDisturb(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := testTLS(t)
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: serverTLS})[0]
+	clientTLS.NextProtos = []string{"amqp", "h2", "http/1.1"}
+	conn, err := tls.Dial("tcp", addr, clientTLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := echo(t, conn); got != "amqp:AMQP hello\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestASilentPeerIsDropped(t *testing.T) {
+	t.Parallel()
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{Timeout: 20 * time.Millisecond})[0]
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "AMQ")
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("read: got %v, want EOF", err)
+	}
+}
+
+func TestTLSWithoutACertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{})[0]
+	if _, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}); err == nil {
+		t.Fatal("handshake succeeded without a certificate")
+	}
+}
+
+func TestTooManySilentPeersAreClosedAtOnce(t *testing.T) {
+	t.Parallel()
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{MaxPending: 1})[0]
+	first, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	second, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close() }()
+	_ = second.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("read: got %v, want EOF", err)
+	}
+	if got := echo(t, first); got != "amqp:AMQP hello\n" {
+		t.Errorf("the first: got %q", got)
+	}
+}
+
+func TestServeEndsWhileAPeerIsUndecided(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		mux := listen.New([]net.Listener{&single{conn: far, closed: make(chan struct{})}}, listen.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- mux.Serve(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: got %v, want nil", err)
+		}
+		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the peer reads: got %v, want EOF", err)
+		}
+	})
+}
+
+// single is a listener of one connection.
+type single struct {
+	conn   net.Conn
+	closed chan struct{}
+}
+
+func (s *single) Accept() (net.Conn, error) {
+	if conn := s.conn; conn != nil {
+		s.conn = nil
+		return conn, nil
+	}
+	<-s.closed
+	return nil, net.ErrClosed
+}
+func (s *single) Close() error   { close(s.closed); return nil }
+func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestPortsInUseAreAllNamedWithTheRemedy(t *testing.T) {
+	t.Parallel()
+	var taken []string
+	for range 2 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ln.Close() }()
+		taken = append(taken, ln.Addr().String())
+	}
+	_, err := listen.Open(t.Context(), append([]string{"127.0.0.1:0"}, taken...))
+	if err == nil {
+		t.Fatal("opened a port in use")
+	}
+	for _, addr := range taken {
+		_, port, _ := net.SplitHostPort(addr)
+		if want := "listen on " + addr + ": port " + port + " is in use"; !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q lacks %q", err, want)
+		}
+	}
+	if !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("error %q names no remedy", err)
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.8.9.1:1": true, "[::1]:1": true, "localhost:1": true, "LocalHost:1": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "gateway:1": false, "nonsense": false,
+	} {
+		if got := listen.IsLoopback(addr); got != want {
+			t.Errorf("IsLoopback(%q): got %v, want %v", addr, got, want)
+		}
+	}
+}

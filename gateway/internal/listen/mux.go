@@ -1,0 +1,198 @@
+package listen
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+)
+
+// Options adjust a Mux. The zero value works, without TLS.
+type Options struct {
+	// TLS is used for connections that begin with a handshake; nil refuses
+	// them. It should offer no protocols by ALPN: most AMQP clients name none,
+	// and what is spoken inside is sniffed all the same.
+	TLS *tls.Config
+	// Timeout is how long a peer may take to say its first bytes, handshake
+	// included. 10 s by default.
+	Timeout time.Duration
+	// MaxPending is how many connections may be undecided at once; a further
+	// one is closed. 1024 by default.
+	MaxPending int
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Mux accepts connections and hands each to the virtual listener of the
+// protocol that its first bytes name.
+type Mux struct {
+	opts      Options
+	listeners []net.Listener
+	amqp      *virtual
+	http      *virtual
+	pending   chan struct{} // a slot for each undecided connection
+}
+
+// New returns a Mux over listeners, which it owns from now on. Nothing is
+// accepted before Serve.
+func New(listeners []net.Listener, o Options) *Mux {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	var addr net.Addr = &net.TCPAddr{}
+	if len(listeners) > 0 {
+		addr = listeners[0].Addr()
+	}
+	return &Mux{
+		opts:      o,
+		listeners: listeners,
+		amqp:      newVirtual(addr),
+		http:      newVirtual(addr),
+		pending:   make(chan struct{}, o.MaxPending),
+	}
+}
+
+// AMQP returns the listener of connections that speak AMQP.
+func (m *Mux) AMQP() net.Listener { return m.amqp }
+
+// HTTP returns the listener of connections that speak HTTP, or nothing known.
+func (m *Mux) HTTP() net.Listener { return m.http }
+
+// Serve accepts until ctx ends, then closes the listeners, drops the undecided
+// connections, waits for its goroutines and returns nil. A listener that breaks
+// by itself ends Serve with an error.
+func (m *Mux) Serve(ctx context.Context) error {
+	accepting := rungroup.New(ctx)
+	ctx = accepting.Context()
+	var deciding sync.WaitGroup
+	for _, ln := range m.listeners {
+		accepting.Go("accept on "+ln.Addr().String(), func(ctx context.Context) error {
+			return m.accept(ctx, ln, &deciding)
+		})
+	}
+	<-ctx.Done()
+	for _, ln := range m.listeners {
+		_ = ln.Close()
+	}
+	_ = m.amqp.Close()
+	_ = m.http.Close()
+	err := accepting.Wait()
+	deciding.Wait()
+	return err
+}
+
+// accept hands connections to decide until the listener is closed. Out of file
+// descriptors and the like it waits a little and goes on, as net/http does.
+func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGroup) error {
+	for {
+		conn, err := ln.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			m.opts.Logger.Error("cannot accept a connection: raise the limit of open files if it is reached", "addr", ln.Addr().String(), "err", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case m.pending <- struct{}{}:
+			deciding.Go(func() {
+				m.decide(ctx, conn)
+				<-m.pending
+			})
+		default:
+			m.opts.Logger.Warn("too many connections that say nothing: closed one", "peer", conn.RemoteAddr().String())
+			_ = conn.Close()
+		}
+	}
+}
+
+// decide finds out what conn speaks and hands it over, or closes it.
+func (m *Mux) decide(ctx context.Context, conn net.Conn) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	target, speaking, err := m.identify(ctx, conn)
+	if !stop() || err != nil {
+		if err != nil && ctx.Err() == nil {
+			m.opts.Logger.Debug("connection dropped", "peer", conn.RemoteAddr().String(), "err", err)
+		}
+		_ = conn.Close()
+		return
+	}
+	target.hand(speaking)
+}
+
+func (m *Mux) identify(ctx context.Context, conn net.Conn) (*virtual, net.Conn, error) {
+	if err := conn.SetDeadline(time.Now().Add(m.opts.Timeout)); err != nil {
+		return nil, nil, err
+	}
+	kind, head, err := sniff(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	var speaking net.Conn = &rewound{Conn: conn, head: head}
+	if kind == protocolTLS {
+		if kind, speaking, err = m.secure(ctx, speaking); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	if kind == protocolAMQP {
+		return m.amqp, speaking, nil
+	}
+	return m.http, speaking, nil
+}
+
+// secure ends TLS and sniffs again inside.
+func (m *Mux) secure(ctx context.Context, conn net.Conn) (protocol, net.Conn, error) {
+	if m.opts.TLS == nil {
+		return 0, nil, errors.New("the peer speaks TLS, which is not configured")
+	}
+	inner := tls.Server(conn, m.opts.TLS)
+	if err := inner.HandshakeContext(ctx); err != nil {
+		m.explainHandshake(conn, err)
+		return 0, nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	kind, head, err := sniff(inner)
+	if err != nil {
+		return 0, nil, err
+	}
+	if kind == protocolTLS {
+		return 0, nil, errors.New("TLS inside TLS")
+	}
+	return kind, &secured{rewound{inner, head}, inner.ConnectionState()}, nil
+}
+
+// explainHandshake tells whoever reads the log what a client that does not
+// trust the certificate needs; the client's own message rarely does.
+func (m *Mux) explainHandshake(conn net.Conn, err error) {
+	text := err.Error()
+	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
+		m.opts.Logger.Info("a client does not trust this gateway's certificate: give it the CA that `crosstown ca` prints",
+			"peer", conn.RemoteAddr().String(), "err", err)
+	}
+}

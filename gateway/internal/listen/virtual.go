@@ -1,0 +1,47 @@
+package listen
+
+import (
+	"net"
+	"sync"
+)
+
+// virtual is a net.Listener of connections accepted elsewhere. Handing over
+// waits for Accept, so nothing piles up between the two.
+type virtual struct {
+	addr   net.Addr
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newVirtual(addr net.Addr) *virtual {
+	return &virtual{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// hand passes conn to Accept, or closes it when the listener is closed.
+func (v *virtual) hand(conn net.Conn) {
+	select {
+	case v.conns <- conn:
+	case <-v.closed:
+		_ = conn.Close()
+	}
+}
+
+// Accept returns the next connection, or net.ErrClosed.
+func (v *virtual) Accept() (net.Conn, error) {
+	select {
+	case conn := <-v.conns:
+		return conn, nil
+	case <-v.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept and hand. The real listeners are not its concern.
+func (v *virtual) Close() error {
+	v.once.Do(func() { close(v.closed) })
+	return nil
+}
+
+// Addr returns the address of the first real listener.
+func (v *virtual) Addr() net.Addr { return v.addr }

@@ -1,0 +1,75 @@
+// Package rungroup runs tasks that live and die together: the first that fails
+// cancels the others, a panic counts as a failure, and Wait returns only when
+// every one has ended.
+package rungroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// Group is a set of running tasks. Make one with New.
+type Group struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	tasks  sync.WaitGroup
+
+	mu   sync.Mutex
+	errs []error // failures in the order they happened
+}
+
+// New returns a group whose tasks get a context that ends with ctx, with the
+// first failure (which is then its cause), or with Stop.
+func New(ctx context.Context) *Group {
+	g := &Group{}
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	return g
+}
+
+// Context returns the context the tasks get.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// Go starts a task. name tells which one failed. A task may return early with
+// nil; the others go on.
+func (g *Group) Go(name string, task func(context.Context) error) {
+	g.tasks.Go(func() {
+		if err := protect(g.ctx, task); err != nil {
+			g.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+// Stop ends the tasks' context without a failure. It does not wait.
+func (g *Group) Stop() { g.cancel(context.Canceled) }
+
+// Wait waits for all tasks and returns their failures joined, the first one
+// first. Tasks that end with the context's own error because it ended did not fail.
+func (g *Group) Wait() error {
+	g.tasks.Wait()
+	g.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return errors.Join(g.errs...)
+}
+
+func (g *Group) fail(err error) {
+	if g.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return
+	}
+	g.mu.Lock()
+	g.errs = append(g.errs, err)
+	g.mu.Unlock()
+	g.cancel(err)
+}
+
+func protect(ctx context.Context, task func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return task(ctx)
+}
