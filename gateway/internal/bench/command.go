@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Command returns `crosstown bench`.
+func Command() *cobra.Command {
+	o := Defaults()
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Drive load through an AMQP 1.0 broker and check that each message arrives once",
+		Long: `Drive load through an AMQP 1.0 broker and check that each message arrives once.
+
+The entity must exist and hold nothing else. The command fails when a message
+was lost or doubled. Latencies count from when a message was due, so a stall
+of the broker shows in every message it delayed.`,
+		Example: `  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
+  crosstown bench --connection-string "$CONNECTION" --entity bench --mode latency --rate 2000 --duration 30s
+  crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			report, err := Run(c.Context(), o, c.ErrOrStderr())
+			if report.Run != "" {
+				err = errors.Join(err, show(c, &report, asJSON))
+			}
+			return errors.Join(err, report.Check())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.URL, "url", o.URL, "broker, amqp://[user:password@]host[:port] or amqps://…")
+	f.StringVar(&o.ConnectionString, "connection-string", "", "broker, as a Service Bus connection string")
+	f.StringVar(&o.Entity, "entity", "", "queue to use; with a connection string its EntityPath is the default")
+	f.StringVar(&o.CAFile, "ca", "", "PEM `file` of authorities to trust for TLS")
+	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "throughput, or latency at a fixed --rate")
+	f.Int64Var(&o.Messages, "messages", 0, "messages to send in all (default 100000)")
+	f.DurationVar(&o.Duration, "duration", 0, "how long to send, instead of --messages (default 10s in latency mode)")
+	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second in all, in latency mode")
+	f.IntVar(&o.Size, "size", o.Size, "payload `bytes`")
+	f.IntVar(&o.Senders, "senders", o.Senders, "sending links")
+	f.IntVar(&o.Receivers, "receivers", o.Receivers, "receiving links; 0 only sends")
+	f.IntVar(&o.Connections, "connections", o.Connections, "connections to spread the links over")
+	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "unconfirmed messages per sender")
+	f.IntVar(&o.Credit, "credit", o.Credit, "link credit per receiver")
+	f.StringVar((*string)(&o.Settle), "settle", string(o.Settle), "batch: many accepts at once, confirmed; each: one by one, confirmed; first: unconfirmed; none: receive and delete")
+	f.BoolVar(&o.FillThenDrain, "fill-then-drain", false, "receive only after everything was sent")
+	f.BoolVar(&o.Verify, "verify", o.Verify, "check that each message arrives exactly once")
+	f.DurationVar(&o.Patience, "patience", o.Patience, "give up when nothing has arrived for so long")
+	f.Var((*processes)(&o.Processes), "pid", "`NAME=PID` of a process to charge with its CPU time (repeatable)")
+	f.Var(named{&o.Processes, "gateway"}, "gateway-pid", "same as --pid gateway=`PID`")
+	f.Var(named{&o.Processes, "redis"}, "redis-pid", "same as --pid redis=`PID`")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func show(c *cobra.Command, report *Report, asJSON bool) error {
+	if !asJSON {
+		return report.Write(c.OutOrStdout())
+	}
+	e := json.NewEncoder(c.OutOrStdout())
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}
+
+// processes is the value of --pid.
+type processes []Process
+
+func (p *processes) Set(s string) error {
+	name, pid, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("%q: use NAME=PID", s)
+	}
+	return named{(*[]Process)(p), name}.Set(pid)
+}
+
+func (p *processes) String() string { return "" }
+
+func (p *processes) Type() string { return "NAME=PID" }
+
+// named is the value of a flag that takes the id of a process of a known name.
+type named struct {
+	to   *[]Process
+	name string
+}
+
+func (n named) Set(s string) error {
+	pid, err := strconv.Atoi(s)
+	if err != nil || pid <= 0 {
+		return fmt.Errorf("%q is not a process id", s)
+	}
+	*n.to = append(*n.to, Process{n.name, pid})
+	return nil
+}
+
+func (n named) String() string { return "" }
+
+func (n named) Type() string { return "PID" }

@@ -1,0 +1,8 @@
+// Package bench drives load through any AMQP 1.0 broker and checks the books:
+// every message carries the run, the sender and a number, so that a report can
+// say not only how fast, but also that nothing was lost or doubled.
+//
+// A run opens connections, spreads senders and receivers over them (one AMQP
+// session each), sends, receives and settles, and ends when every acknowledged
+// message has come back, or when none has come for Options.Patience.
+package bench

@@ -1,0 +1,93 @@
+package bench
+
+import "sync"
+
+// ledger keeps the books of one run: which messages of which sender the broker
+// has acknowledged, and which have arrived. It takes two bits per message.
+type ledger struct {
+	pages []page // by sender
+}
+
+// page is one sender's part. Its methods may be called concurrently.
+type page struct {
+	mu      sync.Mutex
+	acked   bitmap
+	arrived bitmap
+	missing int64 // acknowledged and not arrived
+	doubled int64
+}
+
+func newLedger(senders int) *ledger { return &ledger{pages: make([]page, senders)} }
+
+// acknowledge notes that the broker has taken responsibility for a message.
+func (l *ledger) acknowledge(sender uint32, number uint64) {
+	p := &l.pages[sender]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.acked.set(number) && !p.arrived.has(number) {
+		p.missing++
+	}
+}
+
+// arrive notes a delivery and reports whether it is the first of its message.
+func (l *ledger) arrive(sender uint32, number uint64) bool {
+	p := &l.pages[sender]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.arrived.set(number) {
+		p.doubled++
+		return false
+	}
+	if p.acked.has(number) {
+		p.missing--
+	}
+	return true
+}
+
+// totals counts acknowledged messages that have not arrived, and deliveries of
+// messages that had arrived before.
+func (l *ledger) totals() (missing, doubled int64) {
+	for i := range l.pages {
+		p := &l.pages[i]
+		p.mu.Lock()
+		missing += p.missing
+		doubled += p.doubled
+		p.mu.Unlock()
+	}
+	return missing, doubled
+}
+
+// bitmap is a growing set of small numbers.
+type bitmap []uint64
+
+func (b bitmap) has(n uint64) bool {
+	return n/64 < uint64(len(b)) && b[n/64]&(1<<(n%64)) != 0
+}
+
+// set adds n and reports whether it was not there before.
+func (b *bitmap) set(n uint64) bool {
+	for n/64 >= uint64(len(*b)) {
+		*b = append(*b, 0)
+	}
+	if b.has(n) {
+		return false
+	}
+	(*b)[n/64] |= 1 << (n % 64)
+	return true
+}
+
+// order watches that the numbers of each sender rise at one receiver. It
+// belongs to that receiver's goroutine.
+type order struct {
+	next    []uint64 // by sender: one above the highest number seen
+	strayed int64
+}
+
+// see notes the first arrival of a message.
+func (o *order) see(sender uint32, number uint64) {
+	if number < o.next[sender] {
+		o.strayed++
+		return
+	}
+	o.next[sender] = number + 1
+}

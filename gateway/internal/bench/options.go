@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Mode says what a run looks for.
+type Mode string
+
+// The modes.
+const (
+	Throughput Mode = "throughput" // as fast as the credit and the windows allow
+	Latency    Mode = "latency"    // at a fixed rate, timed from when each message was due
+)
+
+// Settle says how receivers settle.
+type Settle string
+
+// The ways to settle.
+const (
+	SettleBatch Settle = "batch" // accept as many at once as the credit allows, each confirmed by the broker
+	SettleEach  Settle = "each"  // accept one at a time and wait for the broker's confirmation
+	SettleFirst Settle = "first" // accept without confirmation: receiver-settle-mode first
+	SettleNone  Settle = "none"  // messages arrive settled: receive-and-delete
+)
+
+// Options say what to run. Start from Defaults.
+type Options struct {
+	// URL is amqp://[user:password@]host[:port] or amqps://…; ConnectionString
+	// is a Service Bus connection string. Exactly one of them is set.
+	URL              string
+	ConnectionString string
+	// Entity is the queue's address. It should hold nothing else: the first
+	// message that no run of this package sent ends the run, unless Verify is off.
+	Entity string
+	// CAFile is a PEM file of authorities to trust for TLS; "" trusts the system's.
+	CAFile string
+
+	Mode Mode
+	// Messages or Duration ends the sending; both zero is 100,000 messages, or
+	// ten seconds in latency mode.
+	Messages int64
+	Duration time.Duration
+	// Rate is messages per second over all senders, in latency mode.
+	Rate float64
+	Size int // payload bytes
+
+	Senders     int
+	Receivers   int // 0 only sends
+	Connections int
+	InFlight    int // unconfirmed messages per sender
+	Credit      int // link credit per receiver
+	Settle      Settle
+
+	// FillThenDrain opens the receivers only after the last message was stored.
+	FillThenDrain bool
+	// Verify keeps a ledger of every message: lost, doubled, out of order.
+	Verify bool
+	// Patience ends the run when no message has arrived for so long.
+	Patience time.Duration
+	// Processes are charged with the CPU time they use during the run.
+	Processes []Process
+}
+
+// Process is one to be charged: its name in the report and its id.
+type Process struct {
+	Name string
+	PID  int
+}
+
+// Defaults returns the options of a plain throughput run, without a target.
+func Defaults() Options {
+	return Options{
+		Mode: Throughput, Rate: 1000, Size: 1024,
+		Senders: 4, Receivers: 4, Connections: 4, InFlight: 100, Credit: 200,
+		Settle: SettleBatch, Verify: true, Patience: 10 * time.Second,
+	}
+}
+
+// Validate reports everything that is wrong, each with the name of its option.
+func (o *Options) Validate() error {
+	var problems []error
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	if (o.URL == "") == (o.ConnectionString == "") {
+		complain("give either --url or --connection-string")
+	} else if t, err := o.target(); err != nil {
+		problems = append(problems, err)
+	} else if t.entity == "" {
+		complain("--entity is missing: name the queue to use")
+	}
+	if o.Mode != Throughput && o.Mode != Latency {
+		complain("--mode %q: use %s or %s", o.Mode, Throughput, Latency)
+	}
+	switch o.Settle {
+	case SettleBatch, SettleEach, SettleFirst, SettleNone:
+	default:
+		complain("--settle %q: use %s, %s, %s or %s", o.Settle, SettleBatch, SettleEach, SettleFirst, SettleNone)
+	}
+	if o.Messages < 0 || o.Duration < 0 || o.Messages > 0 && o.Duration > 0 {
+		complain("give either --messages or --duration, above 0")
+	}
+	for _, n := range []struct {
+		name        string
+		v, min, max int
+	}{
+		{"size", o.Size, 0, 1 << 30},
+		{"senders", o.Senders, 1, 10_000},
+		{"receivers", o.Receivers, 0, 10_000},
+		{"connections", o.Connections, 1, 10_000},
+		{"in-flight", o.InFlight, 1, 100_000},
+		{"credit", o.Credit, 1, 100_000},
+	} {
+		if n.v < n.min || n.v > n.max {
+			complain("--%s %d: use %d to %d", n.name, n.v, n.min, n.max)
+		}
+	}
+	if o.Verify && o.Size < stampSize {
+		complain("--size %d: verification writes %d bytes into each message; use a larger size or --verify=false", o.Size, stampSize)
+	}
+	if o.Mode == Latency {
+		if o.Rate <= 0 {
+			complain("--rate %g: use a number above 0", o.Rate)
+		}
+		if o.Size < stampSize {
+			complain("--size %d: latency mode writes %d bytes into each message; use a larger size", o.Size, stampSize)
+		}
+		if o.Receivers == 0 || o.FillThenDrain {
+			complain("--mode %s needs receivers beside the senders: no --receivers 0, no --fill-then-drain", Latency)
+		}
+	}
+	if o.Patience <= 0 {
+		complain("--patience %v: use a time above 0", o.Patience)
+	}
+	return errors.Join(problems...)
+}
+
+// limits returns how many messages each sender sends at most and for how long.
+func (o *Options) limits() (messages int64, duration time.Duration) {
+	switch {
+	case o.Messages > 0 || o.Duration > 0:
+		return o.Messages, o.Duration
+	case o.Mode == Latency:
+		return 0, 10 * time.Second
+	default:
+		return 100_000, 0
+	}
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/Azure/go-amqp"
+)
+
+// receiver takes messages from one link and settles them.
+type receiver struct {
+	run    *run
+	link   *amqp.Receiver
+	order  order
+	result histogram
+}
+
+// errForeign stops a run before it eats somebody's messages.
+var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
+
+func (o *Options) receiverOptions() *amqp.ReceiverOptions {
+	ro := &amqp.ReceiverOptions{Credit: int32(o.Credit)}
+	switch o.Settle {
+	case SettleBatch, SettleEach:
+		ro.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr()
+	case SettleFirst:
+		ro.SettlementMode = amqp.ReceiverSettleModeFirst.Ptr()
+	case SettleNone:
+		ro.RequestedSenderSettleMode = amqp.SenderSettleModeSettled.Ptr()
+	}
+	return ro
+}
+
+// receive runs until done ends (the books are balanced, or patience is over) or
+// something fails; it settles what it has taken first.
+func (r *receiver) receive(ctx, done context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(done, stop)()
+
+	var settling sync.WaitGroup
+	for {
+		m, err := r.link.Receive(taking, nil)
+		if err != nil {
+			settling.Wait()
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			if done.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("receive from %s: %w", r.run.target.entity, err)
+		}
+		if err := r.book(m); err != nil {
+			cancel(err)
+			_ = r.link.ReleaseMessage(context.WithoutCancel(ctx), m) // the lock would give it back, later
+			continue
+		}
+		r.run.taken.Add(1)
+		settle := func() {
+			if err := r.link.AcceptMessage(ctx, m); err != nil {
+				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, err))
+				return
+			}
+			r.run.settled.Add(1)
+		}
+		if r.run.o.Settle == SettleBatch {
+			settling.Go(settle) // as many at once as the credit lets arrive
+		} else {
+			settle()
+		}
+	}
+}
+
+// book enters one delivery in the books.
+func (r *receiver) book(m *amqp.Message) error {
+	now := r.run.elapsed()
+	s, ok := readStamp(m.GetData())
+	switch {
+	case !ok && r.run.o.Verify:
+		return errForeign
+	case !ok:
+		r.run.received.Add(1)
+	case s.run != r.run.id || int(s.sender) >= r.run.o.Senders:
+		r.run.stale.Add(1)
+		return nil
+	case !r.run.o.Verify:
+		r.run.received.Add(1)
+		r.result.add(now - s.due)
+	case r.run.ledger.arrive(s.sender, s.number):
+		r.run.received.Add(1)
+		r.order.see(s.sender, s.number)
+		r.result.add(now - s.due)
+	}
+	r.run.arrivedAt(now)
+	return nil
+}

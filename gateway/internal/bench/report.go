@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Report is what a run found. Durations in JSON are in microseconds, rates in
+// messages per second.
+type Report struct {
+	Run       string  `json:"run"`
+	Address   string  `json:"address"`
+	Entity    string  `json:"entity"`
+	Mode      Mode    `json:"mode"`
+	Settle    Settle  `json:"settle"`
+	Size      int     `json:"size"`
+	Senders   int     `json:"senders"`
+	Receivers int     `json:"receivers"`
+	Conns     int     `json:"connections"`
+	InFlight  int     `json:"inFlight"`
+	Credit    int     `json:"credit"`
+	Rate      float64 `json:"rate,omitempty"` // asked for, in latency mode
+
+	Sent         int64 `json:"sent"`
+	Acknowledged int64 `json:"acknowledged"`
+	Received     int64 `json:"received"` // of this run, first deliveries only
+	Settled      int64 `json:"settled"`
+	// Stale are messages of earlier runs, which were settled and not counted.
+	Stale int64 `json:"stale"`
+
+	Verified   bool  `json:"verified"`
+	Lost       int64 `json:"lost"`
+	Doubled    int64 `json:"doubled"`
+	OutOfOrder int64 `json:"outOfOrder"` // per sender, as each receiver saw it
+
+	Seconds     float64 `json:"seconds"`
+	SendRate    float64 `json:"sendRate"`    // acknowledged, over the time of sending
+	ReceiveRate float64 `json:"receiveRate"` // received, from the first to the last
+
+	// SendLatency is from when a message was due to its acknowledgement,
+	// EndToEnd from when it was due to its arrival. In throughput mode a message
+	// is due when its sender gets to it, in latency mode when the rate says so,
+	// however late the sender then is (so no stall hides from the figures).
+	SendLatency Percentiles `json:"sendLatency"`
+	EndToEnd    Percentiles `json:"endToEnd"`
+
+	Processes []Charge `json:"processes"`
+}
+
+// Percentiles sum up a distribution of times, in microseconds.
+type Percentiles struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// Charge is the CPU time one process used during the run.
+type Charge struct {
+	Name             string  `json:"name"`
+	PID              int     `json:"pid"`
+	CPUSeconds       float64 `json:"cpuSeconds"`
+	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
+}
+
+func percentiles(h *histogram) Percentiles {
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	return Percentiles{us(h.quantile(0.5)), us(h.quantile(0.99)), us(h.quantile(0.999)), us(h.max)}
+}
+
+// Check returns an error when the books do not balance.
+func (r *Report) Check() error {
+	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
+		return fmt.Errorf("the books do not balance: %d lost, %d doubled of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
+	}
+	return nil
+}
+
+// Write prints the report for people.
+func (r *Report) Write(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("%s %s/%s: %d bytes, %d senders, %d receivers, %d connections", r.Mode, r.Address, r.Entity, r.Size, r.Senders, r.Receivers, r.Conns)
+	p.line("  sent        %10d   acknowledged %d in %.2f s, %.0f/s", r.Sent, r.Acknowledged, r.Seconds, r.SendRate)
+	p.line("  received    %10d   settled %d, %.0f/s", r.Received, r.Settled, r.ReceiveRate)
+	if r.Verified {
+		p.line("  lost        %10d   doubled %d, out of order %d", r.Lost, r.Doubled, r.OutOfOrder)
+	}
+	if r.Stale > 0 {
+		p.line("  stale       %10d   left by earlier runs, settled", r.Stale)
+	}
+	p.percentiles("send", r.SendLatency)
+	p.percentiles("end to end", r.EndToEnd)
+	for _, c := range r.Processes {
+		p.line("  cpu %-12s %6.1f µs per message, %.2f s (process %d)", c.Name, c.MicrosPerMessage, c.CPUSeconds, c.PID)
+	}
+	return p.err
+}
+
+// printer writes lines until one fails.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) percentiles(what string, v Percentiles) {
+	if v.Max > 0 {
+		p.line("  %-10s  p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms", what, v.P50/1e3, v.P99/1e3, v.P999/1e3, v.Max/1e3)
+	}
+}

@@ -1,0 +1,312 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/go-amqp"
+)
+
+// setUpTimeout bounds connecting, and each close at the end.
+const setUpTimeout = 30 * time.Second
+
+// run is one run under way.
+type run struct {
+	o       Options
+	id      uint64
+	target  target
+	ledger  *ledger
+	begin   time.Time
+	sendFor time.Duration // 0: no limit
+
+	sent, acked     atomic.Int64
+	taken, settled  atomic.Int64 // all deliveries
+	received, stale atomic.Int64 // first deliveries of this run, deliveries of earlier ones
+
+	firstArrival, lastArrival atomic.Int64 // ns since begin; 0: none yet
+}
+
+func (r *run) elapsed() time.Duration { return time.Since(r.begin) }
+
+func (r *run) arrivedAt(now time.Duration) {
+	r.firstArrival.CompareAndSwap(0, int64(now))
+	r.lastArrival.Store(int64(now))
+}
+
+// Run runs a load and reports what it found. progress, if not nil, gets a line
+// a second. The report is valid, as far as it goes, beside an error too; that
+// messages were lost or doubled is not an error here: see Report.Check.
+func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
+	if err := o.Validate(); err != nil {
+		return Report{}, err
+	}
+	t, err := o.target()
+	if err != nil {
+		return Report{}, err
+	}
+	r := &run{o: o, id: rand.Uint64(), target: t, ledger: newLedger(o.Senders)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	setUp, setUpDone := context.WithTimeoutCause(ctx, setUpTimeout, fmt.Errorf("%s did not answer within %v", t.address, setUpTimeout))
+	defer setUpDone()
+	l, err := r.connect(setUp)
+	defer l.close()
+	if err != nil {
+		return Report{}, err
+	}
+	books, err := openAccount(o.Processes)
+	if err != nil {
+		return Report{}, err
+	}
+	if progress != nil {
+		stop := r.report(progress)
+		defer stop()
+	}
+	err = r.execute(ctx, l)
+	return r.sum(l, books), err
+}
+
+// links are the connections of a run and what was opened on them.
+type links struct {
+	conns     []*amqp.Conn
+	senders   []*sender
+	receivers []*receiver
+	sendTime  time.Duration
+}
+
+func (l *links) close() {
+	for _, c := range l.conns {
+		_ = c.Close() // the run is over, whatever the broker says
+	}
+}
+
+// connect opens the connections and the senders' links; with FillThenDrain the
+// receivers' links follow later.
+func (r *run) connect(ctx context.Context) (*links, error) {
+	l := &links{}
+	for range r.o.Connections {
+		c, err := r.target.dial(ctx)
+		if err != nil {
+			return l, withCause(ctx, err)
+		}
+		l.conns = append(l.conns, c)
+	}
+	for i := range r.o.Senders {
+		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
+		if err != nil {
+			return l, withCause(ctx, fmt.Errorf("open a session: %w", err))
+		}
+		link, err := session.NewSender(ctx, r.target.entity, nil)
+		if err != nil {
+			return l, withCause(ctx, fmt.Errorf("open a sender to %s: %w", r.target.entity, err))
+		}
+		l.senders = append(l.senders, &sender{run: r, id: uint32(i), link: link})
+	}
+	if r.o.FillThenDrain {
+		return l, nil
+	}
+	return l, r.attachReceivers(ctx, l)
+}
+
+func (r *run) attachReceivers(ctx context.Context, l *links) error {
+	for i := range r.o.Receivers {
+		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
+		if err != nil {
+			return withCause(ctx, fmt.Errorf("open a session: %w", err))
+		}
+		link, err := session.NewReceiver(ctx, r.target.entity, r.o.receiverOptions())
+		if err != nil {
+			err = fmt.Errorf("open a receiver of %s: %w", r.target.entity, err)
+			if _, refused := errors.AsType[*amqp.Error](err); !refused && r.o.Settle != SettleFirst {
+				err = fmt.Errorf("%w (--settle %s suits every broker)", err, SettleFirst)
+			}
+			return withCause(ctx, err)
+		}
+		l.receivers = append(l.receivers, &receiver{run: r, link: link, order: order{next: make([]uint64, r.o.Senders)}})
+	}
+	return nil
+}
+
+// withCause adds why ctx ended, when it did.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return err
+}
+
+// execute sends and receives until the books are balanced or patience is over.
+func (r *run) execute(ctx context.Context, l *links) error {
+	messages, duration := r.o.limits()
+	r.sendFor = duration
+	for i, s := range l.senders {
+		if messages > 0 {
+			// The first senders take what does not divide evenly.
+			s.limit = messages / int64(len(l.senders))
+			if int64(i) < messages%int64(len(l.senders)) {
+				s.limit++
+			}
+		}
+		if r.o.Mode == Latency {
+			interval := float64(time.Second) * float64(len(l.senders)) / r.o.Rate
+			s.pace = pace{interval: max(time.Duration(interval), 1), at: time.Duration(interval * float64(i) / float64(len(l.senders)))}
+		}
+	}
+	r.begin = time.Now()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	receiving, stopReceiving := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopReceiving()
+	w := watchdog{run: r, lost: make(chan struct{})}
+	var watching, senders, receivers sync.WaitGroup
+	watching.Go(func() { w.watch(ctx, cancel) })
+
+	for _, s := range l.senders {
+		if messages > 0 && s.limit == 0 {
+			continue
+		}
+		senders.Go(func() {
+			if err := s.send(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	receive := func() {
+		for _, c := range l.receivers {
+			receivers.Go(func() {
+				if err := c.receive(ctx, receiving); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	receive()
+	senders.Wait()
+	l.sendTime = r.elapsed()
+	if r.o.FillThenDrain && ctx.Err() == nil {
+		attach, done := context.WithTimeout(ctx, setUpTimeout)
+		defer done()
+		if err := r.attachReceivers(attach, l); err != nil {
+			cancel(err)
+		} else {
+			receive()
+		}
+	}
+	if len(l.receivers) > 0 {
+		r.awaitBalance(ctx, w.lost)
+	}
+	stopReceiving()
+	receivers.Wait()
+	err := context.Cause(ctx)
+	cancel(nil)
+	watching.Wait()
+	return err
+}
+
+// poll is how often the books are looked at.
+const poll = 20 * time.Millisecond
+
+// awaitBalance returns when all that was acknowledged has arrived, when what is
+// missing is given up as lost, or when ctx ends.
+func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
+	every := time.NewTicker(poll)
+	defer every.Stop()
+	for !r.balanced() {
+		select {
+		case <-every.C:
+		case <-lost:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *run) balanced() bool {
+	if !r.o.Verify {
+		return r.received.Load() >= r.acked.Load()
+	}
+	missing, _ := r.ledger.totals()
+	return missing == 0
+}
+
+// report prints a line a second until stopped.
+func (r *run) report(w io.Writer) (stop func()) {
+	quit := make(chan struct{})
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		every := time.NewTicker(time.Second)
+		defer every.Stop()
+		var sent, received int64
+		for n := 1; ; n++ {
+			select {
+			case <-every.C:
+			case <-quit:
+				return
+			}
+			s, c := r.acked.Load(), r.received.Load()
+			_, err := fmt.Fprintf(w, "%4d s  acknowledged %d (%d/s)  received %d (%d/s)\n", n, s, s-sent, c, c-received)
+			if err != nil {
+				return // nobody looks
+			}
+			sent, received = s, c
+		}
+	})
+	return func() {
+		close(quit)
+		printing.Wait()
+	}
+}
+
+// sum makes the report once everything has stopped.
+func (r *run) sum(l *links, books *account) Report {
+	o := &r.o
+	var id [8]byte
+	binary.BigEndian.PutUint64(id[:], r.id)
+	rep := Report{
+		Run: hex.EncodeToString(id[:]), Address: r.target.address, Entity: r.target.entity,
+		Mode: o.Mode, Settle: o.Settle, Size: o.Size, Senders: o.Senders, Receivers: o.Receivers,
+		Conns: o.Connections, InFlight: o.InFlight, Credit: o.Credit,
+		Sent: r.sent.Load(), Acknowledged: r.acked.Load(), Received: r.received.Load(),
+		Settled: r.settled.Load(), Stale: r.stale.Load(),
+		Verified: o.Verify && o.Receivers > 0,
+		Seconds:  r.elapsed().Seconds(),
+	}
+	if o.Mode == Latency {
+		rep.Rate = o.Rate
+	}
+	if rep.Verified {
+		rep.Lost, rep.Doubled = r.ledger.totals()
+	}
+	var sends, arrivals histogram
+	for _, s := range l.senders {
+		sends.merge(&s.result)
+	}
+	for _, c := range l.receivers {
+		arrivals.merge(&c.result)
+		rep.OutOfOrder += c.order.strayed
+	}
+	rep.SendLatency, rep.EndToEnd = percentiles(&sends), percentiles(&arrivals)
+	if l.sendTime > 0 {
+		rep.SendRate = float64(rep.Acknowledged) / l.sendTime.Seconds()
+	}
+	if span := time.Duration(r.lastArrival.Load() - r.firstArrival.Load()); span > 0 {
+		rep.ReceiveRate = float64(rep.Received) / span.Seconds()
+	}
+	charged := rep.Received
+	if o.Receivers == 0 {
+		charged = rep.Acknowledged
+	}
+	rep.Processes = books.close(charged)
+	return rep
+}

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/Azure/go-amqp"
+)
+
+// sender sends its share of the messages over one link. While it sends, a
+// second goroutine waits for the outcomes.
+type sender struct {
+	run    *run
+	id     uint32
+	link   *amqp.Sender
+	pace   pace
+	limit  int64 // 0: until the run's time to send is over
+	result histogram
+}
+
+// flight is a message whose outcome is awaited.
+type flight struct {
+	receipt amqp.SendReceipt
+	number  uint64
+	due     time.Duration
+}
+
+// send runs until the sender's share is sent and every outcome is known.
+func (s *sender) send(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	flights := make(chan flight, s.run.o.InFlight) // full: the window is closed, sending waits
+	var outcomes sync.WaitGroup
+	outcomes.Go(func() {
+		for f := range flights {
+			if err := s.settle(ctx, f); err != nil {
+				cancel(err)
+			}
+		}
+	})
+	err := s.post(ctx, flights)
+	close(flights)
+	outcomes.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (s *sender) post(ctx context.Context, flights chan<- flight) error {
+	payload := make([]byte, s.run.o.Size)
+	m := amqp.NewMessage(payload) // encoded before SendWithReceipt returns, so it can be used again
+	m.Header = &amqp.MessageHeader{Durable: true}
+	for number := uint64(0); s.limit == 0 || number < uint64(s.limit); number++ {
+		due, ok := s.pace.next(ctx, s.run.elapsed)
+		if !ok || s.run.sendFor > 0 && due >= s.run.sendFor {
+			return nil
+		}
+		if len(payload) >= stampSize {
+			stamp{s.run.id, s.id, number, due}.write(payload)
+		}
+		s.run.sent.Add(1)
+		receipt, err := s.link.SendWithReceipt(ctx, m, nil)
+		if err != nil {
+			return fmt.Errorf("send to %s: %w", s.run.target.entity, err)
+		}
+		select {
+		case flights <- flight{receipt, number, due}:
+		case <-ctx.Done():
+			return nil // send returns the cause
+		}
+	}
+	return nil
+}
+
+// settle waits for one outcome and books it.
+func (s *sender) settle(ctx context.Context, f flight) error {
+	state, err := f.receipt.Wait(ctx)
+	if err != nil {
+		return fmt.Errorf("outcome of a send to %s: %w", s.run.target.entity, err)
+	}
+	switch state := state.(type) {
+	case *amqp.StateAccepted:
+		s.result.add(s.run.elapsed() - f.due)
+		if s.run.o.Verify {
+			s.run.ledger.acknowledge(s.id, f.number)
+		}
+		s.run.acked.Add(1)
+		return nil
+	case *amqp.StateRejected:
+		if state.Error != nil {
+			return fmt.Errorf("send to %s: rejected: %w", s.run.target.entity, state.Error)
+		}
+	}
+	return fmt.Errorf("send to %s: the outcome was %T, not accepted", s.run.target.entity, state)
+}
+
+// pace says when messages are due. The zero pace says always now.
+type pace struct {
+	interval time.Duration
+	at       time.Duration // of the next message
+}
+
+// next waits until the next message is due and returns when that was, on the
+// run's clock; ok is false when ctx has ended. It never skips: after a stall
+// the messages that were due meanwhile follow at once, each with its own time.
+func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {
+	now := elapsed()
+	if p.interval == 0 {
+		return now, ctx.Err() == nil
+	}
+	due = p.at
+	p.at += p.interval
+	if wait := due - now; wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return due, ctx.Err() == nil
+}

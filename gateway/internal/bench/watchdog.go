@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// watchdog ends a run that the broker leaves hanging.
+type watchdog struct {
+	run  *run
+	lost chan struct{} // closes when acknowledged messages have stayed away for Patience
+}
+
+// watch looks at the counts until ctx ends. It cancels the run when sends or
+// settlements stay unanswered for Patience.
+func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	every := time.NewTicker(poll)
+	defer every.Stop()
+	r := w.run
+	var last int64
+	since := time.Now()
+	for {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		// Later stages are read first, so that a difference never looks settled.
+		settled, taken := r.settled.Load(), r.taken.Load()
+		received, acked, sent := r.received.Load(), r.acked.Load(), r.sent.Load()
+		idle := sent == acked && (received >= acked || r.o.Receivers == 0) && settled == taken
+		progress := settled + taken + acked + sent
+		if idle || progress != last {
+			last, since = progress, time.Now()
+			continue
+		}
+		if time.Since(since) < r.o.Patience {
+			continue
+		}
+		switch {
+		case sent > acked:
+			cancel(fmt.Errorf("%d sends had no outcome for %v", sent-acked, r.o.Patience))
+		case settled < taken:
+			cancel(fmt.Errorf("%d settlements had no answer for %v", taken-settled, r.o.Patience))
+		default:
+			close(w.lost)
+		}
+		return
+	}
+}
