@@ -1,0 +1,86 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Peek returns up to limit messages from position from on, whatever their state.
+func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int) ([]core.Delivery, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, nil
+	}
+	defer t.leave()
+	deliveries := make([]core.Delivery, 0, min(max(limit, 0), t.queue.log.live))
+	for e := range t.queue.log.from(from) {
+		if len(deliveries) >= limit {
+			break
+		}
+		deliveries = append(deliveries, t.delivery(e))
+	}
+	return deliveries, nil
+}
+
+// delivery describes e, without its lock.
+func (t *turn) delivery(e *entry) core.Delivery {
+	return core.Delivery{
+		Message: e.message,
+		BrokerProperties: core.BrokerProperties{
+			SequenceNumber:         t.number(e.n),
+			EnqueuedSequenceNumber: e.origin,
+			EnqueuedTime:           instant(e.enqueued),
+			ExpiresAt:              instant(e.expires),
+			DeliveryCount:          e.failures,
+			State:                  e.standing.state(),
+			Partitioned:            t.Partitioned,
+		},
+	}
+}
+
+// state is how the standing is shown to receivers.
+func (s standing) state() core.State {
+	switch s {
+	case deferred, lockedDeferred:
+		return core.Deferred
+	case scheduled:
+		return core.Scheduled
+	default:
+		return core.Active
+	}
+}
+
+// Cancel removes scheduled messages by sequence number, all or none.
+func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) error {
+	t, ok := s.enter(p)
+	if !ok {
+		return missing("scheduled", p, numbers)
+	}
+	defer t.leave()
+	entries := t.allStandingAs(numbers, scheduled)
+	if entries == nil {
+		return missing("scheduled", p, numbers)
+	}
+	for _, e := range entries {
+		t.queue.remove(e)
+	}
+	return nil
+}
+
+// Stats counts messages by where they stand.
+func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return core.Stats{}, nil
+	}
+	defer t.leave()
+	q := t.queue
+	return core.Stats{
+		Ready:     q.counts[fresh] + q.counts[again],
+		Locked:    q.counts[locked],
+		Deferred:  q.counts[deferred] + q.counts[lockedDeferred],
+		Scheduled: q.counts[scheduled],
+		Bytes:     q.bytes,
+	}, nil
+}

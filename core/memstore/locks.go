@@ -1,0 +1,145 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Lock claims up to limit available messages.
+func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Delivery, time.Time, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, time.Time{}, nil
+	}
+	defer t.leave()
+	q := t.queue
+	found := min(int64(max(limit, 0)), q.counts[fresh]+q.counts[again])
+	deliveries := make([]core.Delivery, found)
+	for i := range deliveries {
+		deliveries[i] = t.lock(q.oldest(), locked)
+	}
+	if len(deliveries) >= limit {
+		return deliveries, time.Time{}, nil
+	}
+	return deliveries, instant(q.next()), nil
+}
+
+// oldest returns the available message that is delivered next: those delivered
+// before come first, then the others, both by number. There must be one.
+func (q *queue) oldest() *entry {
+	if q.counts[again] > 0 {
+		return q.again.items[0].e
+	}
+	for e := range q.log.from(q.cursor + 1) {
+		q.cursor = e.n
+		if e.standing == fresh {
+			return e
+		}
+	}
+	return nil
+}
+
+// lock claims e and returns it as it is delivered.
+func (t *turn) lock(e *entry, as standing) core.Delivery {
+	e.until = t.now + t.LockDuration.Milliseconds()
+	e.nonce = rand.Uint64()
+	t.queue.move(e, as)
+	d := t.delivery(e)
+	d.LockToken = core.NewLockToken(t.ref.Index, e.n, e.nonce)
+	d.LockedUntil = instant(e.until)
+	return d
+}
+
+// Renew extends locks to now + Policy.LockDuration.
+func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+	answers := make([]core.Renewal, len(tokens))
+	t, ok := s.enter(p)
+	if !ok {
+		for i := range answers {
+			answers[i].Err = core.LockLost
+		}
+		return answers
+	}
+	defer t.leave()
+	for i, token := range tokens {
+		e := t.holder(token)
+		if e == nil {
+			answers[i].Err = core.LockLost
+			continue
+		}
+		e.until = t.now + t.LockDuration.Milliseconds()
+		t.queue.move(e, e.standing)
+		answers[i].Until = instant(e.until)
+	}
+	return answers
+}
+
+// holder returns the entry whose lock token proves, or nil if the lock is lost.
+func (t *turn) holder(token core.LockToken) *entry {
+	e := t.queue.log.get(token.Number())
+	if e == nil || e.standing != locked && e.standing != lockedDeferred ||
+		token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+		return nil
+	}
+	return e
+}
+
+// LockDeferred locks deferred messages by their sequence numbers, all or none.
+// Those asked for whose time to live is over expire, whether or not the others
+// can be locked.
+func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, missing("deferred", p, numbers)
+	}
+	defer t.leave()
+	for _, number := range numbers {
+		if e := t.standingAs(number, deferred); e != nil && t.queue.hasExpired(e, t.now) {
+			t.expire(e)
+		}
+	}
+	entries := t.allStandingAs(numbers, deferred)
+	if entries == nil {
+		return nil, missing("deferred", p, numbers)
+	}
+	deliveries := make([]core.Delivery, len(entries))
+	for i, e := range entries {
+		deliveries[i] = t.lock(e, lockedDeferred)
+	}
+	return deliveries, nil
+}
+
+// allStandingAs returns the entries of sequence numbers, or nil if one is not
+// there, stands otherwise, or is given twice.
+func (t *turn) allStandingAs(numbers []int64, as standing) []*entry {
+	entries := make([]*entry, len(numbers))
+	given := make(map[int64]bool, len(numbers))
+	for i, number := range numbers {
+		entries[i] = t.standingAs(number, as)
+		if entries[i] == nil || given[number] {
+			return nil
+		}
+		given[number] = true
+	}
+	return entries
+}
+
+// standingAs returns the entry of a sequence number if it stands as given, else nil.
+func (t *turn) standingAs(number int64, as standing) *entry {
+	index, n := core.SplitSequenceNumber(number)
+	if index != t.ref.Index {
+		return nil
+	}
+	if e := t.queue.log.get(n); e != nil && e.standing == as {
+		return e
+	}
+	return nil
+}
+
+func missing(what string, p core.Partition, numbers []int64) error {
+	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, p.Entity, p.Index, core.MessageNotFound)
+}

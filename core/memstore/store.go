@@ -1,0 +1,69 @@
+// Package memstore is the store that keeps everything in memory: the embedded
+// default, and the readable specification of every other engine. What it
+// answers is right by definition; storetest compares the others with it.
+//
+// Each partition has one mutex. An operation holds it for one turn, which
+// begins with a sweep, so nothing in here ever waits for a timer. All instants
+// are whole milliseconds since the Unix epoch. Nothing survives the process.
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options configure a Store.
+type Options struct {
+	// Clock tells the time; nil means time.Now.
+	Clock func() time.Time
+}
+
+// Store is a core.Store in memory.
+type Store struct {
+	catalogue
+	clock func() time.Time
+	bells hooks[core.Ref, func()]
+}
+
+var _ core.Store = (*Store)(nil)
+
+// New makes an empty Store.
+func New(o Options) *Store {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Store{clock: o.Clock}
+}
+
+// Now is the store's clock in whole milliseconds, UTC.
+func (s *Store) Now() time.Time { return instant(s.millis()) }
+
+func (s *Store) millis() int64 { return s.clock().UnixMilli() }
+
+// Probe returns nil: memory is always there.
+func (s *Store) Probe(context.Context) error { return nil }
+
+// About describes the engine.
+func (s *Store) About(context.Context) core.About {
+	return core.About{
+		Engine:   "memory",
+		Detail:   "in this process",
+		Warnings: []string{"A restart loses all entities and messages: configure a Redis store to keep them."},
+	}
+}
+
+// Close does nothing: calls never wait, and the messages go with the process.
+func (s *Store) Close() error { return nil }
+
+// Watch calls ring when messages may have become available to Lock.
+func (s *Store) Watch(r core.Ref, ring func()) (stop func()) { return s.bells.add(r, ring) }
+
+// instant is the time of a whole millisecond; 0 stands for none.
+func instant(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}
