@@ -1,0 +1,170 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxLookups bounds the entities that one unproven token can make us look up.
+const maxLookups = 16
+
+// Options say whom an Authority believes.
+type Options struct {
+	// Policies are those of the namespace.
+	Policies []core.AccessRule
+	// Entities finds an entity for its own authorization rules. Nil: there are none.
+	Entities func(ctx context.Context, name string) (core.Entity, error)
+	// Hosts are names of this server. A signed resource without a scheme may be
+	// a bare host; a first segment that is one of Hosts, "localhost" or contains
+	// a colon is taken for one, any other for an entity's name.
+	Hosts []string
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Skew is how long after its expiry a token is still accepted; default none.
+	Skew time.Duration
+}
+
+// Authority verifies tokens and keys. It implements core.Authority.
+type Authority struct {
+	policies []core.AccessRule
+	entities func(ctx context.Context, name string) (core.Entity, error)
+	hosts    []string
+	now      func() time.Time
+	skew     time.Duration
+}
+
+// New makes an Authority.
+func New(o Options) *Authority {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Authority{
+		policies: o.Policies,
+		entities: o.Entities,
+		hosts:    append([]string{"localhost"}, o.Hosts...),
+		now:      o.Now,
+		skew:     o.Skew,
+	}
+}
+
+// Token implements core.Authority. The signature is verified before the expiry,
+// so that only the holder of a key learns more than that it is invalid.
+func (a *Authority) Token(ctx context.Context, token, audience string) (core.Grant, error) {
+	if strings.TrimSpace(token) == "" {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
+	}
+	s, err := parseSAS(token)
+	if err != nil {
+		return core.Grant{}, err
+	}
+	resource := a.resource(s.resource)
+	rights, err := a.verify(ctx, s, resource)
+	if err != nil {
+		return core.Grant{}, err
+	}
+	expires := s.expires.Add(a.skew)
+	if !a.now().Before(expires) {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", s.expires.UTC().Format(time.RFC3339))
+	}
+	if audience != "" && !covers(resource, core.FoldName(core.ResourcePath(audience))) {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.resource, audience)
+	}
+	return core.Grant{Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
+}
+
+// Key implements core.Authority. It knows the namespace's policies only, because
+// a name and a key do not say which entity they are for.
+func (a *Authority) Key(_ context.Context, policy, key string) (core.Grant, error) {
+	given := sha256.Sum256([]byte(key))
+	for _, p := range a.policies {
+		if p.Name == policy && (sameKey(given, p.PrimaryKey) || sameKey(given, p.SecondaryKey)) {
+			return core.Grant{Policy: p.Name, Rights: p.Rights}, nil
+		}
+	}
+	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
+}
+
+func sameKey(given [sha256.Size]byte, key string) bool {
+	want := sha256.Sum256([]byte(key))
+	return key != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
+}
+
+// verify finds the policy that the token names and whose key made its signature.
+func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Right, error) {
+	rights, known := s.signedBy(a.policies)
+	if rights != 0 {
+		return rights, nil
+	}
+	rules, err := a.entityRules(ctx, resource)
+	if err != nil {
+		return 0, err
+	}
+	rights, knownBelow := s.signedBy(rules)
+	switch {
+	case rights != 0:
+		return rights, nil
+	case known || knownBelow:
+		return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
+	default:
+		return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature. Neither the namespace nor the entity has a shared access policy named '%s'.", s.policy)
+	}
+}
+
+// entityRules returns the rules of the entity that the resource names or lies
+// in: the one with the longest name that begins the resource.
+func (a *Authority) entityRules(ctx context.Context, resource string) ([]core.AccessRule, error) {
+	if a.entities == nil {
+		return nil, nil
+	}
+	for range maxLookups {
+		if resource == "" || strings.HasPrefix(resource, "$") {
+			return nil, nil
+		}
+		switch e, err := a.entities(ctx, resource); core.CodeOf(err) {
+		case "":
+			return e.Settings.AuthorizationRules, nil
+		case core.NotFound:
+		default:
+			return nil, err
+		}
+		resource = resource[:max(0, strings.LastIndexByte(resource, '/'))]
+	}
+	return nil, nil
+}
+
+// resource is the folded path that a signed resource stands for: its scheme,
+// authority, query and outer slashes are of no account.
+func (a *Authority) resource(signed string) string {
+	if !strings.Contains(signed, "://") {
+		bare := strings.TrimLeft(signed, "/")
+		first, rest, _ := strings.Cut(bare, "/")
+		first, _, _ = strings.Cut(first, "?")
+		if a.isHost(first) {
+			signed = "sb://" + first + "/" + rest
+		}
+	}
+	return core.FoldName(core.ResourcePath(signed))
+}
+
+func (a *Authority) isHost(segment string) bool {
+	if strings.Contains(segment, ":") { // no name of an entity has one
+		return true
+	}
+	for _, h := range a.hosts {
+		if strings.EqualFold(segment, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether path is scope or lies below it. Both are folded.
+func covers(scope, path string) bool {
+	rest, ok := strings.CutPrefix(path, scope)
+	return ok && (scope == "" || rest == "" || rest[0] == '/')
+}

@@ -1,0 +1,196 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var start = time.Unix(1_800_000_000, 0)
+
+func newAuthority(t *testing.T) *Authority {
+	t.Helper()
+	return New(Options{
+		Policies: []core.AccessRule{
+			{Name: "root", PrimaryKey: "SAS_KEY_VALUE", SecondaryKey: "second", Rights: core.AllRights},
+			{Name: "sender", PrimaryKey: "send key", Rights: core.Send},
+		},
+		Entities: func(_ context.Context, name string) (core.Entity, error) {
+			switch name {
+			case "orders":
+				return withRule("local", "outer", core.Listen), nil
+			case "orders/eu":
+				return withRule("local", "inner", core.Send), nil
+			case "broken":
+				return core.Entity{}, core.Refuse(core.Busy, "no store")
+			}
+			return core.Entity{}, core.NotFound
+		},
+		Hosts: []string{"bus.example.com"},
+		Now:   func() time.Time { return start },
+		Skew:  time.Minute,
+	})
+}
+
+func withRule(name, key string, rights core.Right) core.Entity {
+	e := core.Entity{Settings: core.DefaultQueueSettings()}
+	e.Settings.AuthorizationRules = []core.AccessRule{{Name: name, PrimaryKey: key, Rights: rights}}
+	return e
+}
+
+func TestTokensOfEverySDKAreAccepted(t *testing.T) {
+	t.Parallel()
+	// The vectors of the Service Bus wire contract: key SAS_KEY_VALUE.
+	for _, v := range []struct{ sr, sig string }{
+		{"amqps%3a%2f%2flocalhost%2fqueue1", "AUMeHCx6ULk+sHQYfgyTFFwkyp/nJFpn8boZPUlO7CU="},
+		{"sb%3A%2F%2Flocalhost%3A5672%2Fqueue1", "qwyKqJyzO6Y40iemcYjjN7Iwjo/n76S3+2zOjjByTFM="},
+		{"http%3a%2f%2flocalhost%2fqueue1", "jAzFLutc/4lN7pCxrEWtyrFU1y8E9fa77bbngNn+YeI="},
+	} {
+		escaped := url.QueryEscape(v.sig)
+		for _, token := range []string{
+			"SharedAccessSignature sr=" + v.sr + "&sig=" + escaped + "&se=1893456000&skn=root",
+			"sharedaccesssignature sig=" + escaped + "&se=1893456000&skn=root&sr=" + v.sr,
+			"se=1893456000&skn=root&sr=" + v.sr + "&sig=" + v.sig,
+		} {
+			g, err := newAuthority(t).Token(t.Context(), token, "amqp://other:1/Queue1/$management")
+			if err != nil {
+				t.Errorf("%s: %v", token, err)
+				continue
+			}
+			want := core.Grant{Policy: "root", Rights: core.AllRights, Scope: "queue1", Expires: time.Unix(1893456060, 0)}
+			if g != want {
+				t.Errorf("%s: got %+v, want %+v", token, g, want)
+			}
+		}
+	}
+}
+
+func TestTokenCoversItsResourceAndBelow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		resource, audience string
+		ok                 bool
+	}{
+		{"sb://host/", "sb://host/q", true},
+		{"sb://host", "", true},
+		{"sb://host/q", "sb://host:5671/Q/", true},
+		{"sb://host/q/", "q/$DeadLetterQueue/$management", true},
+		{"https://host/q?api-version=2021-05", "https://host/q?api-version=2021-05", true},
+		{"localhost:5671", "amqps://localhost:5671/q", true},
+		{"localhost", "amqps://localhost/q", true},
+		{"bus.example.com", "amqps://bus.example.com/q", true},
+		{"BUS.example.com/q", "amqps://bus.example.com/q", true},
+		{"q", "sb://host/q", true},
+		{"my.queue", "sb://host/my.queue", true},
+		{"my.queue", "sb://host/other", false},
+		{"sb://host/q", "sb://host/q2", false},
+		{"sb://host/q", "sb://host/", false},
+		{"sb://host/q/$management", "sb://host/q", false},
+		{"sb://host/a/b", "sb://host/a", false},
+	} {
+		token := SignSAS(c.resource, "root", "SAS_KEY_VALUE", start.Add(time.Hour))
+		_, err := newAuthority(t).Token(t.Context(), token, c.audience)
+		if c.ok && err != nil || !c.ok && !strings.HasPrefix(core.TextOf(err), "InvalidAudience: ") {
+			t.Errorf("token for %q, audience %q: got %v, want accepted %v", c.resource, c.audience, err, c.ok)
+		}
+	}
+}
+
+func TestTokenRefusalsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	good := SignSAS("sb://host/q", "root", "SAS_KEY_VALUE", start.Add(time.Hour))
+	for name, c := range map[string]struct{ token, text string }{
+		"none":            {"  ", "MissingToken: "},
+		"another scheme":  {"Bearer abc", "MalformedToken: "},
+		"no signature":    {"SharedAccessSignature sr=a&se=1&skn=root", `MalformedToken: The token is not a shared access signature: "sig" is missing.`},
+		"twice":           {good + "&se=1", "MalformedToken: "},
+		"bad expiry":      {strings.Replace(good, "se=18", "se=x", 1), "MalformedToken: "},
+		"negative expiry": {strings.Replace(good, "se=18", "se=-", 1), "MalformedToken: "},
+		"bad escape":      {"sr=%zz&sig=a&se=1&skn=root", "MalformedToken: "},
+		"short signature": {"sr=a&sig=AAAA&se=1&skn=root", "MalformedToken: "},
+		"oversize":        {good + strings.Repeat("x", maxToken), "MalformedToken: "},
+		"tampered":        {strings.Replace(good, "host", "h0st", 1), "InvalidSignature: The token has an invalid signature."},
+		"later expiry":    {strings.Replace(good, "se=1", "se=2", 1), "InvalidSignature: The token has an invalid signature."},
+		"wrong key":       {SignSAS("sb://host/q", "root", "guess", start.Add(time.Hour)), "InvalidSignature: The token has an invalid signature."},
+		"unknown policy":  {SignSAS("sb://host/q", "nobody", "SAS_KEY_VALUE", start.Add(time.Hour)), "InvalidSignature: The token has an invalid signature. Neither the namespace nor the entity has a shared access policy named 'nobody'."},
+		"no second key":   {SignSAS("sb://host/q", "sender", "", start.Add(time.Hour)), "InvalidSignature: "},
+		"expired":         {SignSAS("sb://host/q", "root", "SAS_KEY_VALUE", start.Add(-time.Minute)), "ExpiredToken: The token is expired. Expiration time: 2027-01-15T07:59:00Z."},
+	} {
+		_, err := newAuthority(t).Token(t.Context(), c.token, "")
+		if !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), c.text) {
+			t.Errorf("%s: got %v, want a refusal that begins %q", name, err, c.text)
+		}
+	}
+}
+
+func TestSkewExtendsATokensLife(t *testing.T) {
+	t.Parallel()
+	token := SignSAS("sb://host", "root", "second", start.Add(-59*time.Second))
+	g, err := newAuthority(t).Token(t.Context(), token, "")
+	if err != nil || !g.Expires.Equal(start.Add(time.Second)) {
+		t.Fatalf("got %+v, %v, want a grant that ends a second from now", g, err)
+	}
+}
+
+func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		resource, key string
+		rights        core.Right // 0: refused
+	}{
+		{"sb://host/orders", "outer", core.Listen},
+		{"sb://host/ORDERS/$DeadLetterQueue", "outer", core.Listen},
+		{"sb://host/orders/us", "outer", core.Listen},
+		{"sb://host/orders/eu/$management", "inner", core.Send},
+		{"sb://host/orders/eu", "outer", 0}, // the longest name that exists decides
+		{"sb://host/orders", "inner", 0},
+		{"sb://host/", "outer", 0},
+		{"sb://host/other", "outer", 0},
+		{"sb://host/$cbs", "outer", 0},
+		{"sb://host/" + strings.Repeat("a/", 20) + "a", "outer", 0},
+	} {
+		g, err := newAuthority(t).Token(t.Context(), SignSAS(c.resource, "local", c.key, start.Add(time.Hour)), "")
+		if g.Rights != c.rights || (err == nil) != (c.rights != 0) {
+			t.Errorf("%s with key %q: got %v, %v, want rights %v", c.resource, c.key, g, err, c.rights)
+		}
+	}
+}
+
+func TestTokenReportsAStoreThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	_, err := newAuthority(t).Token(t.Context(), SignSAS("sb://host/broken", "local", "k", start.Add(time.Hour)), "")
+	if !errors.Is(err, core.Busy) {
+		t.Fatalf("got %v, want %v", err, core.Busy)
+	}
+}
+
+func TestKeyGivesThePolicysRightsOnTheNamespace(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for _, key := range []string{"SAS_KEY_VALUE", "second"} {
+		if g, err := a.Key(t.Context(), "root", key); err != nil || g != (core.Grant{Policy: "root", Rights: core.AllRights}) {
+			t.Errorf("key %q: got %+v, %v", key, g, err)
+		}
+	}
+	for _, c := range [][2]string{{"root", "wrong"}, {"root", ""}, {"sender", ""}, {"nobody", "SAS_KEY_VALUE"}, {"local", "outer"}} {
+		if g, err := a.Key(t.Context(), c[0], c[1]); !errors.Is(err, core.Unauthorized) || g.Rights != 0 {
+			t.Errorf("policy %q, key %q: got %+v, %v, want %v", c[0], c[1], g, err, core.Unauthorized)
+		}
+	}
+}
+
+func BenchmarkToken(b *testing.B) {
+	a := New(Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "k", Rights: core.AllRights}}})
+	token := SignSAS("sb://host/q", "root", "k", time.Now().Add(time.Hour))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Token(b.Context(), token, "sb://host/q"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// ConnectionString is what users paste to reach a namespace. Either KeyName and
+// Key are set, or Signature.
+type ConnectionString struct {
+	Endpoint   string // as written, such as sb://localhost:5672/
+	Host       string // of the endpoint, with its port if one is written
+	KeyName    string
+	Key        string
+	Signature  string // a whole shared access signature
+	EntityPath string // "" unless the string is for one entity
+	Emulator   bool   // UseDevelopmentEmulator: plain TCP instead of TLS
+}
+
+// ParseConnectionString reads key=value pairs separated by semicolons. Keys are
+// compared without regard to case, unknown ones ignored. An error names the key
+// and never holds a credential.
+func ParseConnectionString(s string) (ConnectionString, error) {
+	var c ConnectionString
+	seen := map[string]bool{}
+	for pair := range strings.SplitSeq(s, ";") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		key, text, ok := strings.Cut(pair, "=")
+		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		if !ok || key == "" {
+			return ConnectionString{}, errors.New("connection string: a part is not of the form Key=value")
+		}
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return ConnectionString{}, fmt.Errorf("connection string: %s is given twice", key)
+		}
+		seen[folded] = true
+		if err := c.set(folded, text); err != nil {
+			return ConnectionString{}, err
+		}
+	}
+	return c, c.validate()
+}
+
+func (c *ConnectionString) set(key, text string) error {
+	switch key {
+	case "endpoint":
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" {
+			return errors.New("connection string: Endpoint is not a URI such as sb://host[:port]/")
+		}
+		c.Endpoint, c.Host = text, u.Host
+	case "sharedaccesskeyname":
+		c.KeyName = text
+	case "sharedaccesskey":
+		c.Key = text
+	case "sharedaccesssignature":
+		c.Signature = text
+	case "entitypath":
+		c.EntityPath = strings.Trim(text, "/")
+	case "usedevelopmentemulator":
+		switch strings.ToLower(text) {
+		case "true":
+			c.Emulator = true
+		case "false":
+		default:
+			return errors.New("connection string: UseDevelopmentEmulator is neither true nor false")
+		}
+	}
+	return nil
+}
+
+func (c *ConnectionString) validate() error {
+	switch {
+	case c.Endpoint == "":
+		return errors.New("connection string: Endpoint is missing")
+	case c.Signature != "" && (c.KeyName != "" || c.Key != ""):
+		return errors.New("connection string: SharedAccessSignature stands beside SharedAccessKeyName or SharedAccessKey: keep one way")
+	case c.Signature != "":
+		return nil
+	case c.KeyName == "":
+		return errors.New("connection string: SharedAccessKeyName is missing")
+	case c.Key == "":
+		return errors.New("connection string: SharedAccessKey is missing")
+	}
+	return nil
+}

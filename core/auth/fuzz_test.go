@@ -1,0 +1,52 @@
+package auth
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+func FuzzToken(f *testing.F) {
+	f.Add(SignSAS("sb://host/q", "root", "SAS_KEY_VALUE", start.Add(time.Hour)), "q")
+	f.Add("SharedAccessSignature sig=a&se=9223372036854775807&skn=&sr=%2f", "")
+	f.Add("sr=&sr=", "sb://")
+	a := New(Options{
+		Policies: []core.AccessRule{{Name: "root", PrimaryKey: "not in the corpus", Rights: core.AllRights}},
+		Now:      func() time.Time { return start },
+	})
+	f.Fuzz(func(t *testing.T, token, audience string) {
+		g, err := a.Token(t.Context(), token, audience)
+		if !errors.Is(err, core.Unauthorized) || g != (core.Grant{}) || core.TextOf(err) == "" {
+			t.Fatalf("token %q: got %+v, %v, want a refusal with a text", token, g, err)
+		}
+	})
+}
+
+func FuzzSignedTokensVerify(f *testing.F) {
+	f.Add("sb://host:5671/a b/c", "policy & name", "k=y;")
+	f.Fuzz(func(t *testing.T, resource, policy, key string) {
+		if resource == "" || policy == "" || key == "" || len(resource)+len(policy) > 1000 {
+			t.Skip()
+		}
+		a := New(Options{
+			Policies: []core.AccessRule{{Name: policy, PrimaryKey: key, Rights: core.Send}},
+			Now:      func() time.Time { return start },
+		})
+		g, err := a.Token(t.Context(), SignSAS(resource, policy, key, start.Add(time.Minute)), "")
+		if err != nil || g.Rights != core.Send {
+			t.Fatalf("resource %q, policy %q: got %+v, %v", resource, policy, g, err)
+		}
+	})
+}
+
+func FuzzParseConnectionString(f *testing.F) {
+	f.Add("Endpoint=sb://localhost;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseConnectionString(s)
+		if err == nil && (c.Host == "" || c.Signature == "" && (c.Key == "" || c.KeyName == "")) {
+			t.Fatalf("%q: accepted without a host or a credential: %+v", s, c)
+		}
+	})
+}
