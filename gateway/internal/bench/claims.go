@@ -2,14 +2,13 @@ package bench
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
+	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 // tokenLife outlasts any sensible run, so that tokens need no renewal.
@@ -17,17 +16,6 @@ const tokenLife = 24 * time.Hour
 
 // audience is the resource URI of the entity.
 func (t *target) audience() string { return t.address + "/" + t.entity }
-
-// sign makes a shared access signature: HMAC-SHA256 over the encoded resource,
-// a line feed and the expiry in Unix seconds, with the key's text as the key.
-func sign(resource, policy, key string, expires time.Time) string {
-	sr := url.QueryEscape(resource)
-	se := fmt.Sprint(expires.Unix())
-	mac := hmac.New(sha256.New, []byte(key))
-	mac.Write([]byte(sr + "\n" + se))
-	sig := url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	return "SharedAccessSignature sr=" + sr + "&sig=" + sig + "&se=" + se + "&skn=" + url.QueryEscape(policy)
-}
 
 // putToken proves our rights on the entity over the connection's $cbs node.
 func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
@@ -47,7 +35,7 @@ func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	}
 	token := t.token
 	if token == "" {
-		token = sign(t.audience(), t.policy, t.key, time.Now().Add(tokenLife))
+		token = auth.SignSAS(t.audience(), t.policy, t.key, time.Now().Add(tokenLife))
 	}
 	err = requests.Send(ctx, &amqp.Message{
 		Properties: &amqp.MessageProperties{MessageID: "put-token", ReplyTo: new(replyTo)},
@@ -66,8 +54,13 @@ func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	if err := replies.AcceptMessage(ctx, reply); err != nil {
 		return err
 	}
-	if status, _ := reply.ApplicationProperties["status-code"].(int32); status < 200 || status > 299 {
+	status, ok := reply.ApplicationProperties["status-code"].(int32)
+	switch {
+	case !ok:
+		return errors.New("the broker answered without a status: it may not know tokens; use --url with a name and password")
+	case status < 200 || status > 299:
 		return fmt.Errorf("the broker answered %d: %v", status, reply.ApplicationProperties["status-description"])
+	default:
+		return nil
 	}
-	return nil
 }

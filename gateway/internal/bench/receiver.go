@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/Azure/go-amqp"
 )
@@ -15,13 +16,15 @@ type receiver struct {
 	link   *amqp.Receiver
 	order  order
 	result histogram
+
+	spent atomic.Int64 // messages settled
 }
 
 // errForeign stops a run before it eats somebody's messages.
 var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
 
 func (o *Options) receiverOptions() *amqp.ReceiverOptions {
-	ro := &amqp.ReceiverOptions{Credit: int32(o.Credit)}
+	ro := &amqp.ReceiverOptions{Credit: -1} // this package issues it: see receiver.replenish
 	switch o.Settle {
 	case SettleBatch, SettleEach:
 		ro.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr()
@@ -42,6 +45,9 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	defer stop()
 	defer context.AfterFunc(done, stop)()
 
+	if err := r.link.IssueCredit(uint32(r.run.o.Credit)); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, plain(err))
+	}
 	var settling sync.WaitGroup
 	for {
 		m, err := r.link.Receive(taking, nil)
@@ -53,7 +59,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			if done.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("receive from %s: %w", r.run.target.entity, err)
+			return fmt.Errorf("receive from %s: %w", r.run.target.entity, plain(err))
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
@@ -63,10 +69,13 @@ func (r *receiver) receive(ctx, done context.Context) error {
 		r.run.taken.Add(1)
 		settle := func() {
 			if err := r.link.AcceptMessage(ctx, m); err != nil {
-				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, err))
+				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, plain(err)))
 				return
 			}
 			r.run.settled.Add(1)
+			if err := r.replenish(); err != nil {
+				cancel(err)
+			}
 		}
 		if r.run.o.Settle == SettleBatch {
 			settling.Go(settle) // as many at once as the credit lets arrive
@@ -74,6 +83,19 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			settle()
 		}
 	}
+}
+
+// replenish gives back the credit of settled messages, half a window at a time,
+// so that no more than Credit messages are on the way or unsettled.
+func (r *receiver) replenish() error {
+	half := int64(max(r.run.o.Credit/2, 1))
+	if r.spent.Add(1)%half != 0 {
+		return nil
+	}
+	if err := r.link.IssueCredit(uint32(half)); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, plain(err))
+	}
+	return nil
 }
 
 // book enters one delivery in the books.

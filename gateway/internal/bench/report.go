@@ -81,7 +81,7 @@ func (r *Report) Check() error {
 func (r *Report) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%s %s/%s: %d bytes, %d senders, %d receivers, %d connections", r.Mode, r.Address, r.Entity, r.Size, r.Senders, r.Receivers, r.Conns)
-	p.line("  sent        %10d   acknowledged %d in %.2f s, %.0f/s", r.Sent, r.Acknowledged, r.Seconds, r.SendRate)
+	p.line("  sent        %10d   acknowledged %d, %.0f/s", r.Sent, r.Acknowledged, r.SendRate)
 	p.line("  received    %10d   settled %d, %.0f/s", r.Received, r.Settled, r.ReceiveRate)
 	if r.Verified {
 		p.line("  lost        %10d   doubled %d, out of order %d", r.Lost, r.Doubled, r.OutOfOrder)
@@ -94,6 +94,7 @@ func (r *Report) Write(w io.Writer) error {
 	for _, c := range r.Processes {
 		p.line("  cpu %-12s %6.1f µs per message, %.2f s (process %d)", c.Name, c.MicrosPerMessage, c.CPUSeconds, c.PID)
 	}
+	p.line("  the run took %.2f s", r.Seconds)
 	return p.err
 }
 

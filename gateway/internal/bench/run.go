@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,11 +104,11 @@ func (r *run) connect(ctx context.Context) (*links, error) {
 	for i := range r.o.Senders {
 		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
 		if err != nil {
-			return l, withCause(ctx, fmt.Errorf("open a session: %w", err))
+			return l, withCause(ctx, fmt.Errorf("open a session: %w", plain(err)))
 		}
 		link, err := session.NewSender(ctx, r.target.entity, nil)
 		if err != nil {
-			return l, withCause(ctx, fmt.Errorf("open a sender to %s: %w", r.target.entity, err))
+			return l, withCause(ctx, fmt.Errorf("open a sender to %s: %w", r.target.entity, plain(err)))
 		}
 		l.senders = append(l.senders, &sender{run: r, id: uint32(i), link: link})
 	}
@@ -121,13 +122,13 @@ func (r *run) attachReceivers(ctx context.Context, l *links) error {
 	for i := range r.o.Receivers {
 		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
 		if err != nil {
-			return withCause(ctx, fmt.Errorf("open a session: %w", err))
+			return withCause(ctx, fmt.Errorf("open a session: %w", plain(err)))
 		}
 		link, err := session.NewReceiver(ctx, r.target.entity, r.o.receiverOptions())
 		if err != nil {
-			err = fmt.Errorf("open a receiver of %s: %w", r.target.entity, err)
-			if _, refused := errors.AsType[*amqp.Error](err); !refused && r.o.Settle != SettleFirst {
-				err = fmt.Errorf("%w (--settle %s suits every broker)", err, SettleFirst)
+			err = fmt.Errorf("open a receiver of %s: %w", r.target.entity, plain(err))
+			if strings.Contains(err.Error(), "settle") {
+				err = fmt.Errorf("%w (every broker offers --settle %s)", err, SettleFirst)
 			}
 			return withCause(ctx, err)
 		}

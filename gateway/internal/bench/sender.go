@@ -64,7 +64,7 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 		s.run.sent.Add(1)
 		receipt, err := s.link.SendWithReceipt(ctx, m, nil)
 		if err != nil {
-			return fmt.Errorf("send to %s: %w", s.run.target.entity, err)
+			return fmt.Errorf("send to %s: %w", s.run.target.entity, plain(err))
 		}
 		select {
 		case flights <- flight{receipt, number, due}:
@@ -79,7 +79,7 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 func (s *sender) settle(ctx context.Context, f flight) error {
 	state, err := f.receipt.Wait(ctx)
 	if err != nil {
-		return fmt.Errorf("outcome of a send to %s: %w", s.run.target.entity, err)
+		return fmt.Errorf("outcome of a send to %s: %w", s.run.target.entity, plain(err))
 	}
 	switch state := state.(type) {
 	case *amqp.StateAccepted:
@@ -91,7 +91,7 @@ func (s *sender) settle(ctx context.Context, f flight) error {
 		return nil
 	case *amqp.StateRejected:
 		if state.Error != nil {
-			return fmt.Errorf("send to %s: rejected: %w", s.run.target.entity, state.Error)
+			return fmt.Errorf("send to %s: rejected: %w", s.run.target.entity, plain(state.Error))
 		}
 	}
 	return fmt.Errorf("send to %s: the outcome was %T, not accepted", s.run.target.entity, state)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 // target is where to connect, and as whom.
@@ -58,46 +60,18 @@ func (t *target) setAddress(secure bool, u *url.URL) {
 	t.address = (&url.URL{Scheme: scheme, Host: net.JoinHostPort(t.host, port)}).String()
 }
 
-// readConnectionString reads Name=Value pairs separated by semicolons; values
-// may hold '='. UseDevelopmentEmulator=true means AMQP without TLS.
+// readConnectionString reads a Service Bus connection string; with
+// UseDevelopmentEmulator=true it means AMQP without TLS.
 func (t *target) readConnectionString(s string) error {
-	t.claims = true
-	var endpoint, entityPath string
-	var plain bool
-	for pair := range strings.SplitSeq(s, ";") {
-		name, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
-		if !ok {
-			if pair != "" {
-				return errors.New("--connection-string: every part has the form Name=Value")
-			}
-			continue
-		}
-		switch strings.ToLower(name) {
-		case "endpoint":
-			endpoint = v
-		case "sharedaccesskeyname":
-			t.policy = v
-		case "sharedaccesskey":
-			t.key = v
-		case "sharedaccesssignature":
-			t.token = v
-		case "entitypath":
-			entityPath = v
-		case "usedevelopmentemulator":
-			plain = strings.EqualFold(v, "true")
-		}
+	c, err := auth.ParseConnectionString(s)
+	if err != nil {
+		return fmt.Errorf("--connection-string: %w", err)
 	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" {
-		return errors.New("--connection-string: Endpoint is missing or not of the form sb://host[:port]/")
-	}
-	if t.token == "" && (t.policy == "" || t.key == "") {
-		return errors.New("--connection-string: give SharedAccessKeyName and SharedAccessKey, or SharedAccessSignature")
-	}
+	t.claims, t.policy, t.key, t.token = true, c.KeyName, c.Key, c.Signature
 	if t.entity == "" {
-		t.entity = entityPath
+		t.entity = c.EntityPath
 	}
-	t.setAddress(!plain, u)
+	t.setAddress(!c.Emulator, &url.URL{Host: c.Host})
 	return nil
 }
 
@@ -116,12 +90,12 @@ func (t *target) dial(ctx context.Context) (*amqp.Conn, error) {
 	}
 	conn, err := amqp.Dial(ctx, t.address, o)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.address, err)
+		return nil, fmt.Errorf("connect to %s: %w", t.address, plain(err))
 	}
 	if t.claims {
 		if err := t.putToken(ctx, conn); err != nil {
 			_ = conn.Close() // the refusal matters more
-			return nil, fmt.Errorf("put a token for %s at %s: %w", t.entity, t.address, err)
+			return nil, fmt.Errorf("put a token for %s at %s: %w", t.entity, t.address, plain(err))
 		}
 	}
 	return conn, nil
