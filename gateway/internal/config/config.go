@@ -1,0 +1,121 @@
+// Package config is what the gateway can be told, by flags, by environment
+// variables named CROSSTOWN_…, and by one YAML file, in this order of
+// precedence. Loading is strict: everything that is wrong is reported at once,
+// each with its place and the remedy.
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Config is the whole configuration. Setting names are those of the file; the
+// flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
+// with a usage text have a flag; all but lists of structures have a variable.
+type Config struct {
+	Namespace      string        `koanf:"namespace" usage:"name of the namespace"`
+	Listen         []string      `koanf:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
+	TLS            TLS           `koanf:"tls"`
+	Data           string        `koanf:"data" usage:"directory for certificates and for the data of a spawned Redis (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
+	Store          string        `koanf:"store" usage:"where messages are kept: auto, memory, spawn, or a redis:// or rediss:// URL"`
+	Log            Log           `koanf:"log"`
+	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
+	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
+	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue gets that enables partitioning"`
+	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues are created"`
+	AMQP           AMQP          `koanf:"amqp"`
+	Policies       []Policy      `koanf:"policies"`
+	Queues         []Queue       `koanf:"queues"`
+
+	// Skipped has a line for each thing in the emulator's file that this version cannot do.
+	Skipped []string `koanf:"-"`
+}
+
+// TLS says which certificate to show. Without one a development certificate is made.
+type TLS struct {
+	Cert  string   `koanf:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
+	Key   string   `koanf:"key" usage:"file of the certificate's private key in PEM"`
+	Hosts []string `koanf:"hosts" usage:"further host name or IP address for the development certificate; repeatable"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `koanf:"level" usage:"least level to log: debug, info, warn or error"`
+	Format string `koanf:"format" usage:"form of the log: text or json"`
+}
+
+// AMQP limits what one gateway takes on.
+type AMQP struct {
+	MaxConnections int `koanf:"max-connections"` // of the gateway
+	MaxSessions    int `koanf:"max-sessions"`    // of a connection
+	MaxLinks       int `koanf:"max-links"`       // of a session
+	MaxUnsettled   int `koanf:"max-unsettled"`   // transfers of a session
+	MaxFrameSize   int `koanf:"max-frame-size"`  // bytes
+}
+
+// Policy is a shared access policy: a name, its keys and the rights they give.
+type Policy struct {
+	Name         string     `koanf:"name"`
+	Key          string     `koanf:"key"`
+	SecondaryKey string     `koanf:"secondary-key"`
+	Rights       core.Right `koanf:"rights"`
+}
+
+// The development policy, the official emulator's own.
+const (
+	DevPolicy = "RootManageSharedAccessKey"
+	DevKey    = "SAS_KEY_VALUE"
+)
+
+// DefaultNamespace is the official emulator's namespace.
+const DefaultNamespace = "sbemulatorns"
+
+// defaultListen are the ports of AMQP, of the emulator's management, and of both with TLS.
+var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
+
+// Default returns what holds when nothing is said. Zero AMQP limits are the bridge's own.
+func Default() *Config {
+	return &Config{
+		Namespace:    DefaultNamespace,
+		Listen:       slices.Clone(defaultListen),
+		Data:         DefaultData(os.Getenv),
+		Store:        "auto",
+		Log:          Log{Level: "info", Format: "text"},
+		DrainTimeout: 20 * time.Second,
+		Partitions:   4,
+	}
+}
+
+// DefaultData returns the data directory of an environment, "" when it names no home.
+func DefaultData(getenv func(string) string) string {
+	if base := getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "crosstown")
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "share", "crosstown")
+	}
+	return ""
+}
+
+// HasDevKey reports whether the development key opens the namespace.
+func (c *Config) HasDevKey() bool {
+	for _, p := range c.AllPolicies() {
+		if p.Key == DevKey || p.SecondaryKey == DevKey {
+			return true
+		}
+	}
+	return false
+}
+
+// AllPolicies returns the configured policies and, unless one of them has its
+// name, the development policy.
+func (c *Config) AllPolicies() []Policy {
+	if slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
+		return c.Policies
+	}
+	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
+}

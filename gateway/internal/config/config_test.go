@@ -1,0 +1,434 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// load writes files (name, text, …) to a directory, which $DIR in arguments and
+// environment stands for, and loads.
+func load(t *testing.T, files map[string]string, environ []string, args ...string) (*config.Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(texts []string) []string {
+		texts = slices.Clone(texts)
+		for i := range texts {
+			texts[i] = strings.ReplaceAll(texts[i], "$DIR", dir)
+		}
+		return texts
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.Bind(flags)
+	if err := flags.Parse(fill(args)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(flags, append(fill(environ), "HOME=/home/somebody"))
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	return c, err
+}
+
+func mustLoad(t *testing.T, files map[string]string, environ []string, args ...string) *config.Config {
+	t.Helper()
+	c, err := load(t, files, environ, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNothingSaidGivesTheDefaults(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, nil, nil)
+	want := config.Default()
+	want.Data = "/home/somebody/.local/share/crosstown"
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+	if !c.HasDevKey() {
+		t.Error("the development key is missing")
+	}
+}
+
+func TestFlagsBeatTheEnvironmentWhichBeatsTheFile(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"c.yaml": `
+namespace: from-file
+store: memory
+listen: [127.0.0.1:1, 127.0.0.1:2]
+log: {level: debug, format: json}
+drain-timeout: 1s
+amqp: {max-links: 7, max-frame-size: 4096}
+policies:
+  - {name: app, key: file, rights: Send}
+  - {name: ops, key: file, rights: [Listen, Send]}
+`}
+	environ := []string{
+		"CROSSTOWN_CONFIG=$DIR/c.yaml", "CROSSTOWN_STORE=spawn", "CROSSTOWN_DRAIN_TIMEOUT=PT2S", "CROSSTOWN_LOG_LEVEL=warn",
+		"CROSSTOWN_AMQP_MAX_LINKS=8", "CROSSTOWN_POLICY=app=env:Listen;env=abc==:Manage", "CROSSTOWN_DEV_KEY_ANYWHERE=true",
+	}
+	c := mustLoad(t, files, environ, "--drain-timeout=3s", "--listen", "127.0.0.1:3", "--listen=127.0.0.1:4", "--policy", "app=flag:Send,Listen")
+	want := config.Default()
+	want.Namespace, want.Store, want.DrainTimeout = "from-file", "spawn", 3*time.Second
+	want.Data = "/home/somebody/.local/share/crosstown"
+	want.Listen = []string{"127.0.0.1:3", "127.0.0.1:4"}
+	want.Log = config.Log{Level: "warn", Format: "json"}
+	want.AMQP = config.AMQP{MaxLinks: 8, MaxFrameSize: 4096}
+	want.DevKeyAnywhere = true
+	want.Policies = []config.Policy{
+		{Name: "ops", Key: "file", Rights: core.Listen | core.Send},
+		{Name: "env", Key: "abc==", Rights: core.AllRights},
+		{Name: "app", Key: "flag", Rights: core.Listen | core.Send},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+func TestEverythingThatIsWrongIsReportedAtOnceWithItsPlace(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"c.yaml": `namespace: bad_name
+lsiten: [127.0.0.1:1]
+store: 5
+log:
+  level: loud
+  levle: info
+drain-timeout: 30
+partitions: many
+amqp:
+  max-links: 0
+  max-frame-size: 1.5
+tls: {cert: a.pem}
+policies:
+  - name: app
+    key: k
+    rights: Sned
+  - name: app
+    key: k
+    rights: Send
+  - rights: Send
+queues:
+  - name: a//b
+  - name: orders
+    lock-duration: 7m
+    max-delivery-count: 0
+    lock-durration: 1m
+    policies: [{name: x, key: "a b", rights: Send}]
+  - name: ORDERS
+    status: Closed
+    requires-session: maybe
+namespace: twice
+`}
+	environ := []string{"CROSSTOWN_LOG_FORMAT=xml", "CROSSTOWN_LOG_LEVLE=info", "CROSSTOWN_POLICY=nope"}
+	_, err := load(t, files, environ, "--config=$DIR/c.yaml", "--listen=nonsense", "--dev-key-anywhere=perhaps")
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	want := []string{
+		`--dev-key-anywhere: perhaps is neither true nor false`,
+		`--listen: "nonsense" is no address to listen on: write host:port`,
+		`c.yaml:1: namespace: "bad_name" is no namespace name`,
+		`c.yaml:2: lsiten: there is no such setting: did you mean listen?`,
+		`c.yaml:3: store: 5 is not text: put it in quotes`,
+		`c.yaml:5: log.level: "loud" is not known: use one of debug, info, warn, error`,
+		`c.yaml:6: log.levle: there is no such setting: did you mean level?`,
+		`c.yaml:7: drain-timeout: 30 has no unit: write it like 90s`,
+		`c.yaml:8: partitions: many is not a whole number`,
+		`c.yaml:10: amqp.max-links: 0 is out of range: use 1 to`,
+		`c.yaml:11: amqp.max-frame-size: 1.5 is not a whole number`,
+		`c.yaml:12: tls.cert: it needs tls.key beside it`,
+		`c.yaml:16: policies[0].rights: "Sned": unknown right "Sned": use Send, Listen, Manage`,
+		`c.yaml:17: policies[1]: policy "app" is there twice`,
+		`c.yaml:20: policies[2].name: "" is no policy name`,
+		`c.yaml:20: policies[2].key: policy "" has no key`,
+		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment.`,
+		`c.yaml:24: queues[1].lock-duration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`,
+		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2000.`,
+		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
+		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
+		`c.yaml:28: queues[2].name: queue "ORDERS" is there twice`,
+		`c.yaml:29: queues[2].status: Closed is no status: write Active`,
+		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
+		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
+		`CROSSTOWN_LOG_FORMAT: "xml" is not known: use one of text, json`,
+		`CROSSTOWN_LOG_LEVLE: no setting has this variable: did you mean CROSSTOWN_LOG_LEVEL?`,
+		`CROSSTOWN_POLICY: a policy named "nope" is not complete: write NAME=KEY:RIGHTS`,
+	}
+	got := strings.Split(err.Error(), "\n")
+	for i := range max(len(got), len(want)) {
+		g, w := "(nothing)", "(nothing)"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if !strings.HasPrefix(g, w) {
+			t.Errorf("line %d:\n got %s\nwant %s", i, g, w)
+		}
+	}
+}
+
+func TestAFileThatCannotBeReadIsReportedWhereItWasNamed(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name    string
+		files   map[string]string
+		environ []string
+		args    []string
+		want    string
+	}{
+		{"missing, by flag", nil, nil, []string{"--config=$DIR/none.yaml"}, "--config: open none.yaml: no such file or directory: name a file that exists"},
+		{"missing, by variable", nil, []string{"CROSSTOWN_CONFIG=$DIR/none.yaml"}, nil, "CROSSTOWN_CONFIG: open none.yaml: no such"},
+		{"a directory", nil, nil, []string{"--config=$DIR/."}, "--config: read "},
+		{"no YAML", map[string]string{"c.yaml": "store: memory\n\tlog: x\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:2: yaml: line 2:"},
+		{"a list", map[string]string{"c.yaml": "- store\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:1: it is not a mapping"},
+		{"two documents", map[string]string{"c.yaml": "store: memory\n---\nstore: auto\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: it holds more than one YAML document"},
+		{"emulator file missing", nil, nil, []string{"--emulator-config=$DIR/none.json"}, "--emulator-config: open none.json: no such"},
+		{"emulator file no JSON", map[string]string{"c.json": "{\n\"UserConfig\": x}"}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json:2: invalid character 'x'"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, c.files, c.environ, c.args...)
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Fatalf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnEmptyFileAndEmptySettingsSayNothing(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "# nothing\n", "listen:\nlog:\nqueues:\n"} {
+		c := mustLoad(t, map[string]string{"c.yaml": text}, []string{"CROSSTOWN_STORE="}, "--config=$DIR/c.yaml")
+		if !slices.Equal(c.Listen, config.Default().Listen) || c.Store != "auto" {
+			t.Errorf("%q: got %+v", text, c)
+		}
+	}
+}
+
+func TestVariablesThatOrchestratorsMakeUpAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	mustLoad(t, nil, []string{
+		"CROSSTOWN_SERVICE_HOST=10.0.0.1", "CROSSTOWN_SERVICE_PORT=5672", "CROSSTOWN_SERVICE_PORT_AMQP=5672", "CROSSTOWN_PORT=tcp://10.0.0.1:5672",
+		"CROSSTOWN_PORT_5672_TCP=tcp://10.0.0.1:5672", "CROSSTOWN_PORT_5672_TCP_ADDR=10.0.0.1", "CROSSTOWN_REDIS_SERVICE_HOST=10.0.0.2",
+		"CROSSTOWN_CONNECTION_STRING=Endpoint=sb://x",
+	})
+}
+
+func TestTheDevelopmentKeyIsRefusedWhereOthersCanReachIt(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name    string
+		args    []string
+		refused bool
+	}{
+		{"loopback", []string{"--listen=127.0.0.1:1,[::1]:1,localhost:2"}, false},
+		{"all interfaces", []string{"--listen=:5672"}, true},
+		{"all interfaces, spelt out", []string{"--listen=0.0.0.0:5672"}, true},
+		{"one of two", []string{"--listen=127.0.0.1:1", "--listen=192.0.2.1:1"}, true},
+		{"meant so", []string{"--listen=:5672", "--dev-key-anywhere"}, false},
+		{"another key", []string{"--listen=:5672", "--policy=RootManageSharedAccessKey=other:Manage"}, false},
+		{"another policy does not help", []string{"--listen=:5672", "--policy=app=other:Manage"}, true},
+		{"the same key under another name", []string{"--listen=:5672", "--policy=RootManageSharedAccessKey=other:Manage", "--policy=app=SAS_KEY_VALUE:Send"}, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, nil, nil, c.args...)
+			if !c.refused {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("loaded")
+			}
+			for _, remedy := range []string{"--listen: ", "--policy RootManageSharedAccessKey=KEY:Send,Listen,Manage", "127.0.0.1 only", "--dev-key-anywhere"} {
+				if !strings.Contains(err.Error(), remedy) {
+					t.Errorf("%v: lacks %q", err, remedy)
+				}
+			}
+		})
+	}
+}
+
+func TestABadStoreURLDoesNotShowItsPassword(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, nil, nil, "--store=redis://user:s%zecret@host")
+	if err == nil || strings.Contains(err.Error(), "zecret") || !strings.HasPrefix(err.Error(), "--store: ") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestDeclaredQueuesBecomeSettings(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, map[string]string{"c.yaml": `
+queues:
+  - name: orders/eu
+    lock-duration: 30s
+    default-message-time-to-live: P14D
+    auto-delete-on-idle: forever
+    max-delivery-count: 3
+    enable-partitioning: true
+    status: senddisabled
+    policies: [{name: app, key: k, rights: Send}]
+  - name: plain
+`}, nil, "--config=$DIR/c.yaml")
+	if len(c.Queues) != 2 || c.Queues[0].Name != "orders/eu" || c.Queues[1].Name != "plain" {
+		t.Fatalf("queues: got %+v", c.Queues)
+	}
+	got, want := core.DefaultQueueSettings(), core.DefaultQueueSettings()
+	want.LockDuration, want.DefaultMessageTimeToLive, want.AutoDeleteOnIdle = 30*time.Second, 14*24*time.Hour, core.Forever
+	want.MaxDeliveryCount, want.EnablePartitioning, want.Status = 3, true, core.StatusSendDisabled
+	want.AuthorizationRules = []core.AccessRule{{Name: "app", PrimaryKey: "k", Rights: core.Send}}
+	c.Queues[0].Apply(&got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("orders/eu:\n got %+v\nwant %+v", got, want)
+	}
+	got = core.DefaultQueueSettings()
+	c.Queues[1].Apply(&got)
+	if !reflect.DeepEqual(got, core.DefaultQueueSettings()) {
+		t.Errorf("plain: got %+v", got)
+	}
+}
+
+func TestEverySettingOfAQueueHasItsCounterpart(t *testing.T) {
+	t.Parallel()
+	target := reflect.TypeFor[core.QueueSettings]()
+	for f := range reflect.TypeFor[config.QueueSettings]().Fields() {
+		if f.Name == "Policies" {
+			continue
+		}
+		if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
+			t.Errorf("%s: core.QueueSettings has no such field of type %v", f.Name, f.Type.Elem())
+		}
+	}
+}
+
+const emulatorSample = "\xef\xbb\xbf" + `{
+  // comments and trailing commas are what .NET allows
+  "UserConfig": {
+    "Namespaces": [
+      {
+        "Name": "emulated",
+        "Queues": [
+          {
+            "Name": "queue.1",
+            "Properties": {
+              "DeadLetteringOnMessageExpiration": false,
+              "DefaultMessageTimeToLive": "PT1H",
+              "DuplicateDetectionHistoryTimeWindow": "PT20S",
+              "ForwardDeadLetteredMessagesTo": "",
+              "ForwardTo": "",
+              "LockDuration": "PT1M",
+              "MaxDeliveryCount": 3,
+              "RequiresDuplicateDetection": true,
+              "RequiresSession": false, /* not this one */
+              "MaxDeliveryKount": 3,
+            }
+          },
+          { "name": "session-queue", "Properties": { "RequiresSession": true } },
+          { "Name": "bare" },
+        ],
+        "Topics": [ { "Name": "topic//1", "Subscriptions": [] } ],
+      },
+      { "Name": "second" }
+    ],
+    "Logging": { "Type": "File" }
+  }
+}`
+
+func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, map[string]string{"Config.json": emulatorSample}, nil, "--emulator-config=$DIR/Config.json")
+	if c.Namespace != "emulated" {
+		t.Errorf("namespace: got %q", c.Namespace)
+	}
+	if len(c.Queues) != 2 || c.Queues[0].Name != "queue.1" || c.Queues[1].Name != "bare" {
+		t.Fatalf("queues: got %+v", c.Queues)
+	}
+	got, want := core.DefaultQueueSettings(), core.DefaultQueueSettings()
+	want.DefaultMessageTimeToLive, want.DuplicateDetectionHistoryTimeWindow = time.Hour, 20*time.Second
+	want.MaxDeliveryCount, want.RequiresDuplicateDetection = 3, true
+	c.Queues[0].Apply(&got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("queue.1:\n got %+v\nwant %+v", got, want)
+	}
+	for i, part := range []string{"MaxDeliveryKount", "session-queue", "topic//1", "second"} {
+		if i >= len(c.Skipped) || !strings.Contains(c.Skipped[i], part) {
+			t.Errorf("skipped: got %q, want %q among them in order", c.Skipped, part)
+		}
+	}
+	if len(c.Skipped) != 4 {
+		t.Errorf("skipped: got %d lines, want one for each thing: %q", len(c.Skipped), c.Skipped)
+	}
+}
+
+func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
+	t.Parallel()
+	bad := strings.NewReplacer(`"PT1M"`, `"PT7M"`, `"PT1H"`, `"soon"`).Replace(emulatorSample)
+	_, err := load(t, map[string]string{"c.json": bad}, nil, "--emulator-config=$DIR/c.json", "--namespace=mine")
+	const at = "c.json: UserConfig.Namespaces[0].Queues[0].Properties."
+	want := at + `DefaultMessageTimeToLive: "soon": it is not a duration: write it like 90s, 5m, 1h30m, PT5M, P14D or forever` + "\n" +
+		at + `LockDuration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`
+	if err == nil || err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "PT1M30S": 90 * time.Second, "P14D": 14 * 24 * time.Hour, "P1DT2H": 26 * time.Hour,
+		"PT0.5S": time.Second / 2, "forever": core.Forever, "P10675199DT2H48M5.4775807S": core.Forever, "0s": 0,
+	} {
+		if got, err := config.ParseDuration(text); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "P", "PT", "P1DT", "5", "soon", "PT5", "P1H", "-PT1S", "T5S"} {
+		if got, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q: got %v, want an error", text, got)
+		}
+	}
+}
+
+func FuzzParseDuration(f *testing.F) {
+	for _, s := range []string{"90s", "P14DT1H", "PT0.5S", "P99999999999999999999D", "PT"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := config.ParseDuration(s); err == nil && strings.HasPrefix(s, "P") && d < 0 {
+			t.Errorf("%q: got %v", s, d)
+		}
+	})
+}
+
+func FuzzEmulatorConfig(f *testing.F) {
+	f.Add(emulatorSample)
+	f.Add(`{"UserConfig":{"Namespaces":5}}`)
+	f.Add(`{"UserConfig":{"Namespaces":[{"Queues":[7,{"Name":5,"Properties":[]}]}]}} // "`)
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = load(t, map[string]string{"c.json": text}, nil, "--emulator-config=$DIR/c.json")
+	})
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// layer is what one source sets: nested maps, and where each part was set.
+type layer struct {
+	values map[string]any
+	places places
+}
+
+func newLayer() layer { return layer{map[string]any{}, places{}} }
+
+// readFile reads a YAML file. What cannot be read at all is reported at by, the
+// flag or variable that named the file.
+func readFile(path string, by place, r *report) layer {
+	l := newLayer()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.addAt(by, "%v: name a file that exists and that this user may read", err)
+		return l
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return l // empty
+	case err != nil:
+		r.addAt(syntaxPlace(path, err), "%v: write it as YAML", err)
+		return l
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		r.addAt(place{source: path}, "it holds more than one YAML document: remove what follows the second ---")
+	}
+	file := yamlFile{path, l, r}
+	switch root := file.value(document.Content[0], "").(type) {
+	case map[string]any:
+		l.values = root
+	case nil:
+	default:
+		r.addAt(place{source: path, line: 1}, "it is not a mapping: write settings as name: value")
+	}
+	return l
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+// syntaxPlace finds the line in a parser's message.
+func syntaxPlace(path string, err error) place {
+	at := place{source: path}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		at.line, _ = strconv.Atoi(m[1])
+	}
+	return at
+}
+
+// yamlFile turns nodes into values and notes the place of each.
+type yamlFile struct {
+	name  string
+	layer layer
+	r     *report
+}
+
+func (f yamlFile) value(n *yaml.Node, path string) any {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if path != "" {
+		f.layer.places[path] = place{f.name, n.Line, path}
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		values := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			f.entry(values, n.Content[i], n.Content[i+1], path)
+		}
+		return values
+	case yaml.SequenceNode:
+		values := make([]any, len(n.Content))
+		for i, element := range n.Content {
+			values[i] = f.value(element, path+"["+strconv.Itoa(i)+"]")
+		}
+		return values
+	default:
+		return f.scalar(n, path)
+	}
+}
+
+func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path string) {
+	name := key.Value
+	inner := name
+	if path != "" {
+		inner = path + "." + name
+	}
+	if _, twice := values[name]; twice {
+		f.r.addAt(place{f.name, key.Line, inner}, "it is set twice, first on line %d: keep one", f.layer.places[inner].line)
+		return
+	}
+	v := f.value(value, inner)
+	f.layer.places[inner] = place{f.name, key.Line, inner}
+	if v != nil { // "name:" alone says nothing
+		values[name] = v
+	}
+}
+
+// scalar decodes what means itself; an instant stays the text that it was.
+func (f yamlFile) scalar(n *yaml.Node, path string) any {
+	if n.Tag == "!!timestamp" {
+		return n.Value
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		f.r.addAt(place{f.name, n.Line, path}, "%v", fmt.Errorf("%q: %w", n.Value, err))
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// Load reads the configuration from flags that Bind made (nil: none), from an
+// environment of NAME=VALUE entries, and from the file that either names. The
+// error, if any, is of type Problems.
+func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
+	r := &report{places: places{}}
+	c := Default()
+	c.Listen = nil // a list is filled, not replaced, by decoding
+	c.Data = DefaultData(func(name string) string { return variable(environ, name) })
+
+	given, fromFlags, policyFlags := flags, []string(nil), []string(nil)
+	if given == nil {
+		given = pflag.NewFlagSet("", pflag.ContinueOnError)
+		Bind(given)
+	}
+	if f := given.Lookup(fileFlag); f != nil {
+		fromFlags = f.Value.(*raw).values
+	}
+	if f := given.Lookup(policyFlag); f != nil {
+		policyFlags = f.Value.(*raw).values
+	}
+
+	file := newLayer()
+	if len(fromFlags) > 0 {
+		file = readFile(fromFlags[0], place{source: "--" + fileFlag}, r)
+	} else if name := variable(environ, fileVariable); name != "" {
+		file = readFile(name, place{source: fileVariable}, r)
+	}
+	all := settings(reflect.TypeFor[Config](), "")
+	merged := koanf.New(".")
+	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(given, all)} {
+		r.places.overlay(l.places)
+		_ = merged.Load(provider(l.values), nil) // cannot fail: it merges maps
+	}
+	values := merged.Raw()
+	addPolicies(values, policiesOf(strings.FieldsFunc(variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
+	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
+
+	c.Skipped = addEmulator(values, r)
+
+	unknown(r, values, reflect.TypeFor[Config](), "")
+	decode(r, values, c)
+	if len(c.Listen) == 0 {
+		c.Listen = slices.Clone(defaultListen)
+	}
+	c.validate(r)
+	c.overridePolicies()
+	return c, r.err()
+}
+
+// Decode reads a queue's settings from the flags that BindQueue made. The
+// error, if any, is of type Problems.
+func (q *QueueSettings) Decode(flags *pflag.FlagSet) error {
+	l := flagLayer(flags, settings(reflect.TypeFor[QueueSettings](), ""))
+	r := &report{places: l.places}
+	decode(r, l.values, q)
+	q.validate("", r)
+	return r.err()
+}
+
+// provider gives koanf a map that is read already.
+type provider map[string]any
+
+// ReadBytes is not used: there is nothing to parse.
+func (p provider) ReadBytes() ([]byte, error) { return nil, nil }
+
+// Read returns the map.
+func (p provider) Read() (map[string]any, error) { return p, nil }
+
+func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
+
+// addPolicies appends entries to the list of policies.
+func addPolicies(values map[string]any, entries []any, source string, r *report) {
+	list, ok := values["policies"].([]any)
+	if !ok && values["policies"] != nil {
+		return // of the wrong type: decoding says so
+	}
+	for _, e := range entries {
+		r.places[elementPath("policies", len(list))] = place{source: source}
+		list = append(list, e)
+	}
+	if list != nil {
+		values["policies"] = list
+	}
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong: where, what, and what to do about it.
+type Problem struct {
+	place place
+	text  string
+}
+
+func (p Problem) String() string { return p.place.String() + ": " + p.text }
+
+// Problems are all that is wrong with a configuration, in the order of their places.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// report collects problems by the path of the setting they concern.
+type report struct {
+	places   places
+	problems Problems
+}
+
+// add notes a problem with the setting at path.
+func (r *report) add(path, format string, args ...any) {
+	r.addAt(r.places.find(path), format, args...)
+}
+
+func (r *report) addAt(p place, format string, args ...any) {
+	r.problems = append(r.problems, Problem{p, fmt.Sprintf(format, args...)})
+}
+
+// err returns the problems, or nil.
+func (r *report) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.place.source, b.place.source), cmp.Compare(a.place.line, b.place.line))
+	})
+	return r.problems
+}
+
+// place is where a setting was made.
+type place struct {
+	source string // a file, a variable or a flag
+	line   int    // in a file; 0 if it has none
+	path   string // in a file
+}
+
+func (p place) String() string {
+	parts := []string{p.source}
+	if p.line > 0 {
+		parts[0] += fmt.Sprintf(":%d", p.line)
+	}
+	if p.path != "" {
+		parts = append(parts, p.path)
+	}
+	return strings.Join(parts, ": ")
+}
+
+// places knows where each setting was made, by path: "log.level", "queues[2].name".
+type places map[string]place
+
+// find returns the place of path or, if it was not set itself, that of what
+// it is part of, with the rest of the path.
+func (ps places) find(path string) place {
+	for prefix := path; prefix != ""; prefix = parent(prefix) {
+		if p, ok := ps[prefix]; ok {
+			if p.path != "" {
+				p.path += path[len(prefix):]
+			}
+			return p
+		}
+	}
+	return place{source: "configuration", path: path}
+}
+
+// overlay adds the places of a layer that takes precedence.
+func (ps places) overlay(over places) {
+	for path := range over {
+		for held := range ps {
+			if rest, ok := strings.CutPrefix(held, path); ok && strings.HasPrefix(rest, "[") {
+				delete(ps, held)
+			}
+		}
+	}
+	for path, p := range over {
+		ps[path] = p
+	}
+}
+
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+// nearest returns the known name closest to a misspelt one, "" if none is close.
+func nearest(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	if distance(name, best) > max(2, len(name)/3) {
+		return ""
+	}
+	return best
+}
+
+// distance counts the edits (insert, remove, replace) from a to b, without
+// regard to case and to how words are joined.
+func distance(a, b string) int {
+	a, b = plain(a), plain(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// plain is a name without what spellings differ in: LockDuration, lock-duration, lock_duration.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}

@@ -1,0 +1,201 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// validate reports every setting that is outside its limits or at odds with another.
+func (c *Config) validate(r *report) {
+	if !isHostLabel(c.Namespace) {
+		r.add("namespace", "%q is no namespace name: use 1 to 63 letters, digits and hyphens", c.Namespace)
+	}
+	c.validateListen(r)
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		set, missing := "tls.cert", "tls.key"
+		if c.TLS.Cert == "" {
+			set, missing = missing, set
+		}
+		r.add(set, "it needs %s beside it: give both, or neither to use the development certificate", missing)
+	}
+	if c.Data == "" {
+		r.add("data", "neither XDG_DATA_HOME nor HOME names a place for it: set --data DIR")
+	} else if absolute, err := filepath.Abs(c.Data); err == nil {
+		c.Data = absolute
+	}
+	c.validateStore(r)
+	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf(r, "log.format", c.Log.Format, "text", "json")
+	if c.DrainTimeout < 0 {
+		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
+	}
+	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
+	c.AMQP.validate(r)
+	c.validatePolicies(r)
+	c.validateQueues(r)
+}
+
+func (c *Config) validateListen(r *report) {
+	for i, address := range c.Listen {
+		path := elementPath("listen", i)
+		host, port, err := net.SplitHostPort(address)
+		if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || numErr != nil || n == 0 && port != "0" {
+			r.add(path, "%q is no address to listen on: write host:port, such as 127.0.0.1:5672, or :5672 for every network interface", address)
+			continue
+		}
+		if port != "0" && slices.Contains(c.Listen[:i], address) {
+			r.add(path, "%s is there twice: remove one", address)
+		}
+		if c.HasDevKey() && !c.DevKeyAnywhere && !listen.IsLoopback(address) {
+			shown := host
+			if shown == "" {
+				shown = "every network interface"
+			}
+			r.add(path, "%s lets other machines in at %s while policy %s has the public development key: "+
+				"give the policy a key of your own (--policy %[3]s=KEY:Send,Listen,Manage), or listen on 127.0.0.1 only, "+
+				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
+		}
+	}
+}
+
+func (c *Config) validateStore(r *report) {
+	switch c.Store {
+	case "auto", "memory", "spawn":
+		return
+	}
+	u, err := url.Parse(c.Store)
+	if err != nil { // its text would show the password
+		r.add("store", "it is no URL that can be read: write redis://USER:PASSWORD@HOST:PORT/DB, with unusual characters percent-encoded")
+		return
+	}
+	if u.Scheme == "" || u.Host == "" && u.Path == "" {
+		r.add("store", "%q is no store: use auto, memory, spawn, or a redis:// or rediss:// URL", c.Store)
+	}
+}
+
+func (a *AMQP) validate(r *report) {
+	const most = 1 << 30
+	for _, l := range []struct {
+		name  string
+		v     int
+		least int
+		most  int
+	}{
+		{"max-connections", a.MaxConnections, 1, most},
+		{"max-sessions", a.MaxSessions, 1, 1 << 16}, // channels are 16 bits wide (AMQP 1.0 §2.3.1)
+		{"max-links", a.MaxLinks, 1, most},
+		{"max-unsettled", a.MaxUnsettled, 1, most},
+		{"max-frame-size", a.MaxFrameSize, 512, 16 << 20}, // the least allowed (AMQP 1.0 §2.8.18)
+	} {
+		path := "amqp." + l.name
+		if _, given := r.places[path]; given && !r.concerns(path) {
+			between(r, path, l.v, l.least, l.most)
+		}
+	}
+}
+
+func (c *Config) validatePolicies(r *report) {
+	for i, p := range c.Policies {
+		path := elementPath("policies", i)
+		p.validate(path, r)
+		same := slices.IndexFunc(c.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
+		if same >= 0 && r.places.find(path).source == r.places.find(elementPath("policies", same)).source {
+			r.add(path, "policy %q is there twice: remove one", p.Name)
+		}
+	}
+}
+
+// overridePolicies keeps, of policies with the same name, the one that takes precedence.
+func (c *Config) overridePolicies() {
+	var kept []Policy
+	for _, p := range c.Policies {
+		kept = slices.DeleteFunc(kept, func(q Policy) bool { return q.Name == p.Name })
+		kept = append(kept, p)
+	}
+	c.Policies = kept
+}
+
+func (p *Policy) validate(path string, r *report) {
+	if p.Name == "" || strings.ContainsAny(p.Name, ";&= ") {
+		r.add(path+".name", "%q is no policy name: use letters, digits and hyphens", p.Name)
+	}
+	switch {
+	case p.Key == "":
+		r.add(path+".key", "policy %q has no key: give it one, for example from: openssl rand -base64 32", p.Name)
+	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
+		r.add(path+".key", "the key of policy %q holds a space or a semicolon, which no connection string can carry: make one with: openssl rand -base64 32", p.Name)
+	}
+	if p.Rights == 0 && !r.concerns(path+".rights") {
+		r.add(path+".rights", "policy %q has no rights: write some of Send, Listen, Manage", p.Name)
+	}
+}
+
+func (c *Config) validateQueues(r *report) {
+	seen := map[string]bool{}
+	for i := range c.Queues {
+		q := &c.Queues[i]
+		path := elementPath("queues", i)
+		if err := core.ValidateName(q.Name); err != nil {
+			r.add(path+".name", "%v", err)
+		} else if folded := core.FoldName(q.Name); seen[folded] {
+			r.add(path+".name", "queue %q is there twice (upper and lower case are the same): remove one", q.Name)
+		} else {
+			seen[folded] = true
+		}
+		q.QueueSettings.validate(path, r)
+	}
+}
+
+func (q *QueueSettings) validate(path string, r *report) {
+	q.each(func(name string, alone *QueueSettings) {
+		s := core.DefaultQueueSettings()
+		alone.Apply(&s)
+		if err := s.Validate(); err != nil {
+			r.add(strings.TrimPrefix(path+"."+name, "."), "%v", err)
+		}
+	})
+	if len(q.Policies) > core.MaxAccessRules {
+		r.add(path+".policies", "%d are too many: a queue has at most %d", len(q.Policies), core.MaxAccessRules)
+	}
+	for i := range q.Policies {
+		q.Policies[i].validate(elementPath(path+".policies", i), r)
+	}
+}
+
+// concerns reports whether the setting at path has a problem already.
+func (r *report) concerns(path string) bool {
+	at := r.places.find(path)
+	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.place == at })
+}
+
+func oneOf(r *report, path, v string, allowed ...string) {
+	if !slices.Contains(allowed, v) {
+		r.add(path, "%q is not known: use one of %s", v, strings.Join(allowed, ", "))
+	}
+}
+
+func between(r *report, path string, v, least, most int) {
+	if v < least || v > most {
+		r.add(path, "%d is out of range: use %d to %d", v, least, most)
+	}
+}
+
+func isHostLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return false
+		}
+	}
+	return true
+}
