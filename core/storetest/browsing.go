@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var browseStories = []story{
+	{"peek shows all messages by number, whatever their state", func(s *stage) {
+		s.deferOne(text("deferred"))
+		s.sendTexts("locked", "again", "fresh")
+		s.send(text("scheduled", s.after(time.Hour)))
+		s.settle(s.lock(2)[1], core.Abandon)
+		ds := s.peek(s.main)
+		s.wantBodies("peeked", ds, "deferred", "locked", "again", "fresh", "scheduled")
+		states := []core.State{core.Deferred, core.Active, core.Active, core.Active, core.Scheduled}
+		counts := []uint32{0, 0, 1, 0, 0}
+		for i, d := range ds {
+			want(s, "number", d.SequenceNumber, number(int64(i+1)))
+			want(s, "state", d.State, states[i])
+			want(s, "delivery count", d.DeliveryCount, counts[i])
+			want(s, "token", d.LockToken, core.LockToken{})
+			want(s, "locked until", d.LockedUntil.IsZero(), true)
+		}
+	}},
+	{"peek begins at a position and stops at a limit", func(s *stage) {
+		s.sendTexts("a", "b", "c", "d")
+		s.settle(s.lock(2)[1], core.Complete)
+		for _, c := range []struct {
+			from int64
+			max  int
+			want []string
+		}{
+			{-5, 9, []string{"a", "c", "d"}},
+			{0, 2, []string{"a", "c"}},
+			{1, 1, []string{"a"}},
+			{2, 9, []string{"c", "d"}},
+			{4, 9, []string{"d"}},
+			{5, 9, nil},
+			{1 << 47, 9, nil},
+			{1, 0, nil},
+		} {
+			ds, err := s.store.Peek(s.Context(), s.main, c.from, c.max)
+			s.wantCode("peek", err, "")
+			s.wantBodies("peeked", ds, c.want...)
+		}
+	}},
+	{"peek changes nothing", func(s *stage) {
+		s.sendTexts("a")
+		s.peek(s.main)
+		s.wantStats("after peek", s.main, core.Stats{Ready: 1})
+		want(s, "delivery count", s.lockOne().DeliveryCount, 0)
+	}},
+	{"peek shows changed properties", func(s *stage) {
+		s.sendTexts("a")
+		s.settle(s.lockOne(), core.Abandon, properties(s, "x", "1"))
+		x, _ := s.peek(s.main)[0].Properties.Get("x")
+		want(s, "property", x, any("1"))
+	}},
+	{"stats count messages by where they stand", func(s *stage) {
+		s.deferOne(text("deferred"))
+		n := s.deferOne(text("deferred and locked"))
+		s.lockDeferred(n)
+		s.sendTexts("dead", "locked", "again", "fresh")
+		s.send(text("scheduled", s.after(time.Hour)))
+		ds := s.lock(3)
+		s.settle(ds[0], core.DeadLetterOutcome)
+		s.settle(ds[2], core.Abandon)
+		s.wantStats("main", s.main, core.Stats{Ready: 2, Locked: 1, Deferred: 2, Scheduled: 1})
+		s.wantStats("dead letters", s.dead(), core.Stats{Ready: 1})
+	}},
+	{"bytes grow and shrink with the messages", func(s *stage) {
+		bytes := func() int64 {
+			s.Helper()
+			st, err := s.store.Stats(s.Context(), s.main)
+			s.wantCode("stats", err, "")
+			return st.Bytes
+		}
+		s.send(text(string(make([]byte, 50_000))))
+		if got := bytes(); got < 25_000 || got > 200_000 {
+			s.Fatalf("bytes of one message of 50000: got %d", got)
+		}
+		s.settle(s.lockOne(), core.Complete)
+		if got := bytes(); got > 10_000 {
+			s.Fatalf("bytes of an empty partition: got %d", got)
+		}
+	}},
+	{"the store's clock is the one given", func(s *stage) {
+		s.wantTime("now", s.store.Now(), s.clock.Now())
+		s.clock.Advance(time.Hour)
+		s.wantTime("now", s.store.Now(), s.clock.Now())
+	}},
+	{"a store that works says so, and what it is", func(s *stage) {
+		s.wantCode("probe", s.store.Probe(s.Context()), "")
+		if about := s.store.About(s.Context()); about.Engine == "" {
+			s.Fatalf("about: got %+v, want an engine", about)
+		}
+	}},
+}
+
+// bellTimeout bounds the wait for a ring that should come at once.
+const bellTimeout = 10 * time.Second
+
+// bell watches p and returns a function that waits for a ring since the last
+// time it was asked to listen.
+func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
+	rung := make(chan struct{}, 1)
+	stop := s.store.Watch(p.Ref, func() {
+		select {
+		case rung <- struct{}{}:
+		default:
+		}
+	})
+	s.Cleanup(stop)
+	return func(what string, act func()) {
+		s.Helper()
+		s.wantBodies("arming: "+what, s.lockAt(p, 9))
+		for len(rung) > 0 {
+			<-rung
+		}
+		act()
+		select {
+		case <-rung:
+		case <-time.After(bellTimeout):
+			s.Fatalf("%s: nobody rang", what)
+		}
+	}
+}
+
+var bellStories = []story{
+	{"the bell rings when messages become available", func(s *stage) {
+		listen := s.bell(s.main)
+		listen("append", func() { s.sendTexts("a") })
+		d := s.lockOne()
+		listen("abandon", func() { s.settle(d, core.Abandon) })
+		d = s.lockOne()
+		listen("release", func() { s.settle(d, core.Release) })
+		s.lockOne()
+		listen("the lock's end", func() { s.clock.Advance(lockDuration); s.sweep(s.main) })
+		s.settle(s.lockOne(), core.Complete)
+		s.send(text("b", s.after(time.Second)))
+		listen("activation", func() { s.clock.Advance(time.Second); s.sweep(s.main) })
+	}},
+	{"the bell of the dead letters rings when a message dies", func(s *stage) {
+		s.main.DeadLetterExpired, s.main.MaxDeliveryCount = true, 1
+		listen := s.bell(s.dead())
+		empty := func() { s.settleAt(s.dead(), s.lockOneAt(s.dead()), core.Complete) }
+		s.sendTexts("a", "b")
+		ds := s.lock(2)
+		listen("dead-letter", func() { s.settle(ds[0], core.DeadLetterOutcome) })
+		empty()
+		listen("too many deliveries", func() { s.settle(ds[1], core.Abandon) })
+		empty()
+		s.send(text("c", ttl(time.Second)))
+		listen("expiry", func() { s.clock.Advance(time.Second); s.sweep(s.main) })
+		empty()
+		s.sendTexts("d")
+		d := s.lockOneAt(s.main)
+		s.settle(d, core.DeadLetterOutcome)
+		d = s.lockOneAt(s.dead())
+		listen("abandoned dead letter", func() { s.settleAt(s.dead(), d, core.Abandon) })
+	}},
+	{"several watchers hear the bell, until they stop", func(s *stage) {
+		first, second := s.bell(s.main), s.bell(s.main)
+		stop := s.store.Watch(s.main.Ref, func() { s.Error("a stopped watcher was rung") })
+		stop()
+		stop()
+		first("append", func() { second("append", func() { s.sendTexts("a") }) })
+	}},
+}

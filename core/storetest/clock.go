@@ -1,0 +1,32 @@
+package storetest
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is a clock that stands still until it is advanced. It is safe for
+// concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock makes a Clock that shows a fixed whole millisecond.
+func NewClock() *Clock {
+	return &Clock{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+// Now is what the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock forward.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

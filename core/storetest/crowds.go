@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var crowdStories = []story{
+	{"many senders and receivers: every message is completed once, numbers have no gaps", func(s *stage) {
+		const senders, groups, size, receivers = 4, 25, 3, 4
+		c := newCrowd(s, senders*groups*size)
+		for sender := range senders {
+			c.work.Go(func() { c.send(sender, groups, size) })
+		}
+		for receiver := range receivers {
+			c.work.Go(func() { c.receive(receiver) })
+		}
+		c.work.Wait()
+		c.wantAll(senders * groups * size)
+		s.wantStats("left", s.main, core.Stats{})
+	}},
+	{"many catalogue changes at once: one of each wins", func(s *stage) {
+		const rivals = 8
+		created, updated, deleted := make([]error, rivals), make([]error, rivals), make([]error, rivals)
+		race := func(results []error, act func(i int) error) {
+			var work sync.WaitGroup
+			for i := range rivals {
+				work.Go(func() { results[i] = act(i) })
+			}
+			work.Wait()
+		}
+		race(created, func(i int) error {
+			_, err := s.store.CreateEntity(s.Context(), newEntity("contested", fmt.Sprintf("r%d", i)))
+			return err
+		})
+		s.wantOneWinner("create", created, core.AlreadyExists)
+		e, err := s.store.Entity(s.Context(), "ns", "contested")
+		s.wantCode("entity", err, "")
+		race(updated, func(int) error {
+			_, err := s.store.UpdateEntity(s.Context(), e)
+			return err
+		})
+		s.wantOneWinner("update", updated, core.Conflict)
+		race(deleted, func(int) error { return s.store.DeleteEntity(s.Context(), "ns", "contested") })
+		s.wantOneWinner("delete", deleted, core.NotFound)
+	}},
+}
+
+func (s *stage) wantOneWinner(what string, results []error, losers core.Code) {
+	s.Helper()
+	winners := 0
+	for _, err := range results {
+		if err == nil {
+			winners++
+		} else {
+			s.wantCode(what, err, losers)
+		}
+	}
+	want(s, "winners of "+what, winners, 1)
+}
+
+// crowd sends and receives from several goroutines at once.
+type crowd struct {
+	*stage
+	work sync.WaitGroup
+	bell chan struct{}
+	done chan struct{} // closed when all are completed
+
+	mu        sync.Mutex
+	expected  int
+	numbers   []int64
+	completed map[string]int
+}
+
+func newCrowd(s *stage, expected int) *crowd {
+	s.main.MaxDeliveryCount = 1000
+	c := &crowd{
+		stage: s, expected: expected, completed: make(map[string]int),
+		bell: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	s.Cleanup(s.store.Watch(s.main.Ref, func() {
+		select {
+		case c.bell <- struct{}{}:
+		default:
+		}
+	}))
+	return c
+}
+
+func (c *crowd) send(sender, groups, size int) {
+	for g := range groups {
+		group := make([]*core.Message, size)
+		for i := range group {
+			group[i] = text(fmt.Sprintf("%d/%d/%d", sender, g, i))
+		}
+		a := c.store.Append(c.Context(), c.main, [][]*core.Message{group})
+		if a[0].Err != nil {
+			c.Errorf("append: %v", a[0].Err)
+			return
+		}
+		c.mu.Lock()
+		c.numbers = append(c.numbers, a[0].Numbers...)
+		c.mu.Unlock()
+	}
+}
+
+// receive completes messages until all are; a few it abandons or releases first.
+func (c *crowd) receive(receiver int) {
+	timeout := time.After(time.Minute)
+	for {
+		ds, _, err := c.store.Lock(c.Context(), c.main, 5)
+		if err != nil {
+			c.Errorf("lock: %v", err)
+			return
+		}
+		settlements := make([]core.Settlement, len(ds))
+		for i, d := range ds {
+			outcome := core.Complete
+			if d.DeliveryCount == 0 && (int(d.SequenceNumber)+receiver)%7 == 0 {
+				outcome = core.Abandon
+			}
+			settlements[i] = core.Settlement{Token: d.LockToken, Outcome: outcome}
+		}
+		c.record(ds, settlements, c.store.Settle(c.Context(), c.main, settlements))
+		if len(ds) > 0 {
+			continue
+		}
+		select {
+		case <-c.bell:
+		case <-time.After(20 * time.Millisecond): // one ring wakes one receiver; the others look by themselves
+		case <-c.done:
+			return
+		case <-timeout:
+			c.Errorf("receiver %d: not all messages came", receiver)
+			return
+		}
+	}
+}
+
+func (c *crowd) record(ds []core.Delivery, settlements []core.Settlement, errs []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, err := range errs {
+		if err != nil {
+			c.Errorf("settle %d: %v", ds[i].SequenceNumber, err)
+		}
+		if settlements[i].Outcome == core.Complete {
+			c.completed[string(ds[i].Body.Bytes)]++
+			if c.expected--; c.expected == 0 {
+				close(c.done)
+			}
+		}
+	}
+}
+
+// wantAll checks that n different messages were completed once each, and that
+// they had the numbers 1 to n.
+func (c *crowd) wantAll(n int) {
+	c.Helper()
+	want(c.stage, "messages completed", len(c.completed), n)
+	for body, times := range c.completed {
+		want(c.stage, "completions of "+body, times, 1)
+	}
+	slices.Sort(c.numbers)
+	for i, got := range c.numbers {
+		want(c.stage, "numbers in order", got, number(int64(i+1)))
+	}
+}

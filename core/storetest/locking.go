@@ -1,0 +1,348 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var lockStories = []story{
+	{"messages are delivered oldest first, each to one receiver", func(s *stage) {
+		s.sendTexts("a", "b", "c")
+		s.wantBodies("first receiver", s.lock(2), "a", "b")
+		s.wantBodies("second receiver", s.lock(2), "c")
+		s.wantBodies("third receiver", s.lock(2))
+	}},
+	{"a lock has a token of its place and ends after its duration", func(s *stage) {
+		s.sendTexts("a", "b")
+		ds := s.lock(2)
+		for i, d := range ds {
+			want(s, "partition", d.LockToken.Partition(), stageIndex)
+			want(s, "number", d.LockToken.Number(), int64(i+1))
+			s.wantTime("locked until", d.LockedUntil, s.clock.Now().Add(lockDuration))
+			want(s, "delivery count", d.DeliveryCount, 0)
+			want(s, "state", d.State, core.Active)
+		}
+	}},
+	{"each lock has its own token", func(s *stage) {
+		s.sendTexts("a")
+		first := s.lockOne()
+		s.settle(first, core.Abandon)
+		if second := s.lockOne(); second.LockToken == first.LockToken {
+			s.Fatalf("token of the second delivery: got %v again", second.LockToken)
+		}
+		s.wantCode("settle with the first token", s.trySettle(s.main, first.LockToken, core.Complete, core.Properties{}), core.LockLost)
+	}},
+	{"asking for nothing locks nothing", func(s *stage) {
+		s.sendTexts("a")
+		s.wantBodies("lock 0", s.lock(0))
+		s.wantStats("after", s.main, core.Stats{Ready: 1})
+	}},
+	{"redelivered messages come before new ones, by number", func(s *stage) {
+		s.sendTexts("a", "b", "c", "d", "e")
+		ds := s.lock(3)
+		s.settle(ds[2], core.Abandon)
+		s.settle(ds[0], core.Release)
+		s.wantBodies("next", s.lock(3), "a", "c", "d")
+	}},
+	{"gaps in the numbers are skipped", func(s *stage) {
+		s.sendTexts("a")
+		s.send(text("later", s.after(time.Hour)))
+		ns := s.send(text("never", s.after(time.Hour)))
+		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), "")
+		s.send(text("short", ttl(time.Second)))
+		s.sendTexts("b", "c")
+		s.clock.Advance(time.Second)
+		s.wantBodies("messages", s.lock(3), "a", "b", "c")
+	}},
+	{"a lock ends when its time has come, not before", func(s *stage) {
+		s.sendTexts("a")
+		d := s.lockOne()
+		s.clock.Advance(lockDuration - time.Millisecond)
+		s.wantBodies("one millisecond early", s.lock(9))
+		s.clock.Advance(time.Millisecond)
+		again := s.lockOne()
+		want(s, "number", again.SequenceNumber, d.SequenceNumber)
+		want(s, "delivery count", again.DeliveryCount, 1)
+	}},
+	{"expired locks end in the order of their ends", func(s *stage) {
+		s.main.MaxDeliveryCount = 1
+		s.sendTexts("a", "b", "c")
+		ds := s.lock(3)
+		s.clock.Advance(time.Second)
+		if _, err := s.tryRenew(s.main, ds[0].LockToken); err != nil {
+			s.Fatalf("renew: %v", err)
+		}
+		s.clock.Advance(time.Hour)
+		s.wantBodies("dead letters", s.peek(s.dead()), "b", "c", "a")
+	}},
+	{"renewing extends a lock from now on", func(s *stage) {
+		s.sendTexts("a")
+		d := s.lockOne()
+		s.clock.Advance(20 * time.Second)
+		until, err := s.tryRenew(s.main, d.LockToken)
+		s.wantCode("renew", err, "")
+		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
+		s.clock.Advance(lockDuration - time.Millisecond)
+		s.wantBodies("before the new end", s.lock(9))
+		s.settle(d, core.Complete)
+	}},
+	{"a lost lock can be neither renewed nor settled", func(s *stage) {
+		s.sendTexts("a", "b")
+		ds := s.lock(2)
+		s.settle(ds[1], core.Complete)
+		s.clock.Advance(lockDuration)
+		forged := core.NewLockToken(stageIndex, 1, ds[0].LockToken.Nonce()+1)
+		elsewhere := core.NewLockToken(0, 1, ds[0].LockToken.Nonce())
+		for what, token := range map[string]core.LockToken{
+			"expired": ds[0].LockToken, "settled": ds[1].LockToken, "forged": forged, "of another partition": elsewhere,
+			"never given": core.NewLockToken(stageIndex, 99, 1), "zero": {},
+		} {
+			_, err := s.tryRenew(s.main, token)
+			s.wantCode("renew: token "+what, err, core.LockLost)
+			for o := core.Complete; o <= core.Release; o++ {
+				s.wantCode(o.String()+": token "+what, s.trySettle(s.main, token, o, core.Properties{}), core.LockLost)
+			}
+		}
+		s.wantStats("after it all", s.main, core.Stats{Ready: 1})
+	}},
+	{"a forged token does not touch a held lock", func(s *stage) {
+		s.sendTexts("a")
+		d := s.lockOne()
+		forged := core.NewLockToken(stageIndex, 1, d.LockToken.Nonce()+1)
+		s.wantCode("complete", s.trySettle(s.main, forged, core.Complete, core.Properties{}), core.LockLost)
+		s.settle(d, core.Complete)
+	}},
+	{"renewing answers each token on its own", func(s *stage) {
+		s.sendTexts("a", "b")
+		ds := s.lock(2)
+		rs := s.store.Renew(s.Context(), s.main, []core.LockToken{ds[0].LockToken, {}, ds[1].LockToken})
+		want(s, "answers", len(rs), 3)
+		s.wantCode("first", rs[0].Err, "")
+		s.wantCode("second", rs[1].Err, core.LockLost)
+		s.wantCode("third", rs[2].Err, "")
+	}},
+	{"next is when something is due", func(s *stage) {
+		start := s.clock.Now()
+		next := func() time.Time {
+			s.Helper()
+			ds, next, err := s.store.Lock(s.Context(), s.main, 9)
+			s.wantCode("lock", err, "")
+			s.wantBodies("lock", ds)
+			s.wantTime("next of sweep and lock", s.sweep(s.main), next)
+			return next
+		}
+		s.wantTime("next of an empty partition", next(), time.Time{})
+		s.send(text("later", s.after(time.Minute)))
+		s.wantTime("next with a schedule", next(), start.Add(time.Minute))
+		s.sendTexts("a")
+		s.lockOne()
+		s.wantTime("next with a lock", next(), start.Add(lockDuration))
+	}},
+	{"next covers messages that can expire", func(s *stage) {
+		s.send(text("a", ttl(time.Second)))
+		s.wantTime("next", s.sweep(s.main), s.clock.Now().Add(time.Second))
+		s.clock.Advance(time.Second)
+		s.wantTime("next after expiry", s.sweep(s.main), time.Time{})
+	}},
+	{"next is never in the past", func(s *stage) {
+		s.deferOne(text("deferred", ttl(time.Second)))
+		s.send(text("locked", ttl(time.Second)))
+		s.lockOne()
+		s.clock.Advance(2 * time.Second)
+		s.wantTime("next", s.sweep(s.main), s.clock.Now().Add(lockDuration-2*time.Second))
+	}},
+	{"many locks that expire are all ended at once", func(s *stage) {
+		const n = 2500
+		group := make([]*core.Message, n)
+		for i := range group {
+			group[i] = text("x")
+		}
+		s.send(group...)
+		for locked := 0; locked < n; {
+			ds := s.lock(500)
+			locked += len(ds)
+			if len(ds) == 0 {
+				s.Fatalf("locked %d of %d", locked, n)
+			}
+		}
+		s.clock.Advance(lockDuration)
+		s.wantStats("after the end", s.main, core.Stats{Ready: n})
+		s.wantTime("next", s.sweep(s.main), time.Time{})
+	}},
+}
+
+var settleStories = []story{
+	{"complete removes the message", func(s *stage) {
+		s.sendTexts("a")
+		s.settle(s.lockOne(), core.Complete)
+		s.wantBodies("left", s.peek(s.main))
+		s.wantStats("left", s.main, core.Stats{})
+	}},
+	{"abandon makes the message available at its old place and counts", func(s *stage) {
+		s.sendTexts("a", "b")
+		d := s.lockOne()
+		s.settle(d, core.Abandon)
+		again := s.lockOne()
+		want(s, "number", again.SequenceNumber, d.SequenceNumber)
+		want(s, "delivery count", again.DeliveryCount, 1)
+		s.wantTime("enqueued", again.EnqueuedTime, d.EnqueuedTime)
+	}},
+	{"release makes the message available and does not count", func(s *stage) {
+		s.main.MaxDeliveryCount = 1
+		s.sendTexts("a")
+		for range 3 {
+			d := s.lockOne()
+			want(s, "delivery count", d.DeliveryCount, 0)
+			s.settle(d, core.Release)
+		}
+		s.wantStats("after three releases", s.main, core.Stats{Ready: 1})
+	}},
+	{"abandon changes user properties, and the changes last", func(s *stage) {
+		m := text("a")
+		m.Properties = properties(s, "x", "1", "y", "1")
+		s.send(m)
+		s.settle(s.lockOne(), core.Abandon, properties(s, "y", "2", "z", "2"))
+		s.settle(s.lockOne(), core.Abandon, properties(s, "z", "3"))
+		d := s.lockOne()
+		var diff differences
+		diff.properties("Properties", d.Properties, properties(s, "x", "1", "y", "2", "z", "3"))
+		want(s, "differences", diff.String(), "")
+		s.wantBodies("payload", []core.Delivery{d}, "a")
+		y, _ := m.Properties.Get("y")
+		want(s, "the sender's own message", y, any("1"))
+	}},
+	{"complete and release ignore properties", func(s *stage) {
+		s.sendTexts("a")
+		s.settle(s.lockOne(), core.Release, properties(s, "x", "1"))
+		want(s, "properties", s.lockOne().Properties.Len(), 0)
+	}},
+	{"settlements are answered one by one, in order", func(s *stage) {
+		s.sendTexts("a", "b", "c")
+		ds := s.lock(3)
+		errs := s.store.Settle(s.Context(), s.main, []core.Settlement{
+			{Token: ds[2].LockToken, Outcome: core.DeadLetterOutcome},
+			{Token: ds[0].LockToken, Outcome: core.Complete},
+			{Token: ds[0].LockToken, Outcome: core.Abandon},
+			{Token: core.NewLockToken(stageIndex, 2, 1), Outcome: core.Complete},
+			{Token: ds[1].LockToken, Outcome: core.DeadLetterOutcome},
+		})
+		want(s, "answers", len(errs), 5)
+		for i, code := range []core.Code{"", "", core.LockLost, core.LockLost, ""} {
+			s.wantCode("answer", errs[i], code)
+		}
+		s.wantBodies("dead letters", s.peek(s.dead()), "c", "b")
+		s.wantStats("left", s.main, core.Stats{})
+	}},
+	{"a message locked again is settled by the new token", func(s *stage) {
+		s.sendTexts("a")
+		first := s.lockOne()
+		s.clock.Advance(lockDuration)
+		second := s.lockOne()
+		s.wantCode("complete by the first", s.trySettle(s.main, first.LockToken, core.Complete, core.Properties{}), core.LockLost)
+		s.settle(second, core.Complete)
+		s.wantStats("left", s.main, core.Stats{})
+	}},
+}
+
+var deferStories = []story{
+	{"a deferred message is out of the normal flow", func(s *stage) {
+		n := s.deferOne(text("a"))
+		s.wantBodies("normal flow", s.lock(9))
+		s.wantStats("deferred", s.main, core.Stats{Deferred: 1})
+		want(s, "state", s.peek(s.main)[0].State, core.Deferred)
+		d := s.lockDeferred(n)[0]
+		want(s, "number", d.SequenceNumber, n)
+		want(s, "state under lock", d.State, core.Deferred)
+		want(s, "token's number", d.LockToken.SequenceNumber(), n)
+		s.wantTime("locked until", d.LockedUntil, s.clock.Now().Add(lockDuration))
+		s.wantStats("deferred and locked", s.main, core.Stats{Deferred: 1})
+		want(s, "state when peeked under lock", s.peek(s.main)[0].State, core.Deferred)
+		s.settle(d, core.Complete)
+		s.wantStats("completed", s.main, core.Stats{})
+	}},
+	{"deferring changes user properties and does not count", func(s *stage) {
+		s.sendTexts("a")
+		d := s.lockOne()
+		s.settle(d, core.Defer, properties(s, "x", "1"))
+		d = s.lockDeferred(d.SequenceNumber)[0]
+		x, _ := d.Properties.Get("x")
+		want(s, "property", x, any("1"))
+		want(s, "delivery count", d.DeliveryCount, 0)
+	}},
+	{"deferred messages are delivered in the order asked for", func(s *stage) {
+		a, b, c := s.deferOne(text("a")), s.deferOne(text("b")), s.deferOne(text("c"))
+		s.wantBodies("messages", s.lockDeferred(b, c, a), "b", "c", "a")
+	}},
+	{"locking deferred messages is all or nothing", func(s *stage) {
+		a, b := s.deferOne(text("a")), s.deferOne(text("b"))
+		s.lockDeferred(b)
+		active := s.send(text("c"))[0]
+		scheduled := s.send(text("d", s.after(time.Hour)))[0]
+		for what, bad := range map[string][]int64{
+			"one under lock":           {a, b},
+			"the same twice":           {a, a},
+			"one that is available":    {a, active},
+			"one that is scheduled":    {a, scheduled},
+			"an unknown number":        {a, number(99)},
+			"one of another partition": {a, core.SequenceNumber(0, 1)},
+			"another partition's own":  {core.SequenceNumber(0, 1)},
+		} {
+			_, err := s.store.LockDeferred(s.Context(), s.main, bad)
+			s.wantCode("lock "+what, err, core.MessageNotFound)
+		}
+		s.wantBodies("the good one, later", s.lockDeferred(a), "a")
+		s.wantBodies("nothing", s.lockDeferred())
+	}},
+	{"an abandoned deferred message stays deferred and counts", func(s *stage) {
+		n := s.deferOne(text("a"))
+		s.settle(s.lockDeferred(n)[0], core.Abandon, properties(s, "x", "1"))
+		s.wantBodies("normal flow", s.lock(9))
+		d := s.lockDeferred(n)[0]
+		want(s, "delivery count", d.DeliveryCount, 1)
+		x, _ := d.Properties.Get("x")
+		want(s, "property", x, any("1"))
+	}},
+	{"a released deferred message stays deferred and does not count", func(s *stage) {
+		n := s.deferOne(text("a"))
+		s.settle(s.lockDeferred(n)[0], core.Release)
+		s.wantBodies("normal flow", s.lock(9))
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 0)
+	}},
+	{"a deferred message whose lock ends stays deferred and counts", func(s *stage) {
+		n := s.deferOne(text("a"))
+		d := s.lockDeferred(n)[0]
+		s.clock.Advance(lockDuration)
+		s.wantBodies("normal flow", s.lock(9))
+		s.wantCode("settle after the end", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 1)
+	}},
+	{"a deferred message can be deferred again, and renewed", func(s *stage) {
+		n := s.deferOne(text("a"))
+		d := s.lockDeferred(n)[0]
+		s.clock.Advance(time.Second)
+		until, err := s.tryRenew(s.main, d.LockToken)
+		s.wantCode("renew", err, "")
+		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
+		s.settle(d, core.Defer)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 0)
+	}},
+	{"a deferred message that fails too often is dead-lettered", func(s *stage) {
+		s.main.MaxDeliveryCount = 2
+		n := s.deferOne(text("a"))
+		s.settle(s.lockDeferred(n)[0], core.Abandon)
+		s.lockDeferred(n)
+		s.clock.Advance(lockDuration)
+		s.wantStats("main", s.main, core.Stats{})
+		d := s.lockOneAt(s.dead())
+		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 2 delivery attempts.")
+		want(s, "state", d.State, core.Active)
+	}},
+	{"an abandoned message keeps its count while deferred", func(s *stage) {
+		s.sendTexts("a")
+		s.settle(s.lockOne(), core.Abandon)
+		d := s.lockOne()
+		s.settle(d, core.Defer)
+		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 1)
+	}},
+}

@@ -1,0 +1,32 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// story is one behaviour, told on a stage of its own.
+type story struct {
+	name string
+	tell func(*stage)
+}
+
+// Run tells every story as a parallel subtest. open makes an empty store that
+// goes by the clock, and closes it when its test ends.
+func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
+	t.Helper()
+	stories := slices.Concat(
+		appendStories, roundTripStories, duplicateStories, scheduleStories,
+		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
+		browseStories, bellStories, catalogueStories, crowdStories,
+	)
+	for _, story := range stories {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			clock := NewClock()
+			story.tell(newStage(t, open(t, clock), clock))
+		})
+	}
+}

@@ -1,0 +1,297 @@
+package storetest
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// stage is where a story is told: a store with one entity, of which the story
+// uses one partition, and what a story says in one line.
+type stage struct {
+	*testing.T
+	store  core.Store
+	clock  *Clock
+	entity core.Entity
+	main   core.Partition // stories change its policy as they need
+}
+
+// The stage's partition is not the first, so that its index shows in numbers
+// and tokens.
+const (
+	stagePartitions = 3
+	stageIndex      = 2
+	lockDuration    = 30 * time.Second
+	maxDeliveries   = 3
+)
+
+func newStage(t *testing.T, store core.Store, clock *Clock) *stage {
+	s := &stage{T: t, store: store, clock: clock}
+	s.entity = s.create(newEntity("Orders", "q1"))
+	s.main = core.Partition{
+		Ref:    core.Ref{Entity: s.entity.ID, Index: stageIndex},
+		Policy: core.Policy{Partitioned: true, LockDuration: lockDuration, MaxDeliveryCount: maxDeliveries},
+	}
+	return s
+}
+
+// newEntity describes a queue as a broker would.
+func newEntity(name, id string) core.Entity {
+	return core.Entity{
+		Namespace:  "ns",
+		Name:       name,
+		ID:         id,
+		Partitions: stagePartitions,
+		Settings:   core.DefaultQueueSettings(),
+		CreatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
+		UpdatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+func (s *stage) create(e core.Entity) core.Entity {
+	s.Helper()
+	created, err := s.store.CreateEntity(s.Context(), e)
+	if err != nil {
+		s.Fatalf("create entity %s: %v", &e, err)
+	}
+	return created
+}
+
+// dead is the stage's dead-letter sub-queue.
+func (s *stage) dead() core.Partition {
+	p := s.main
+	p.Sub = core.DeadLetter
+	return p
+}
+
+// number is the sequence number of position n on the stage's partition.
+func number(n int64) int64 { return core.SequenceNumber(stageIndex, n) }
+
+// text makes a message whose payload is the text.
+func text(body string, with ...func(*core.Message)) *core.Message {
+	m := &core.Message{Body: core.Body{Bytes: []byte(body)}}
+	for _, f := range with {
+		f(m)
+	}
+	return m
+}
+
+func id(s string) func(*core.Message) {
+	return func(m *core.Message) { m.MessageID = core.StringID(s) }
+}
+func key(s string) func(*core.Message) { return func(m *core.Message) { m.PartitionKey = s } }
+
+func ttl(d time.Duration) func(*core.Message) {
+	return func(m *core.Message) { m.TimeToLive = d }
+}
+
+// after schedules the message d from now.
+func (s *stage) after(d time.Duration) func(*core.Message) {
+	return func(m *core.Message) { m.ScheduledEnqueueTime = s.clock.Now().Add(d) }
+}
+
+// properties makes text properties of keys and values in turn.
+func properties(t testing.TB, keysAndValues ...string) core.Properties {
+	t.Helper()
+	var pairs []core.Property
+	for i := 0; i < len(keysAndValues); i += 2 {
+		pairs = append(pairs, core.Property{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+	}
+	ps, err := core.NewProperties(pairs...)
+	if err != nil {
+		t.Fatalf("properties %q: %v", keysAndValues, err)
+	}
+	return ps
+}
+
+// send appends the messages as one group and returns their numbers.
+func (s *stage) send(group ...*core.Message) []int64 {
+	s.Helper()
+	a := s.store.Append(s.Context(), s.main, [][]*core.Message{group})
+	if len(a) != 1 || a[0].Err != nil {
+		s.Fatalf("append: got %+v, want one success", a)
+	}
+	return a[0].Numbers
+}
+
+// sendTexts appends one message per text.
+func (s *stage) sendTexts(bodies ...string) {
+	s.Helper()
+	for _, body := range bodies {
+		s.send(text(body))
+	}
+}
+
+// lockAt claims up to limit messages of p.
+func (s *stage) lockAt(p core.Partition, limit int) []core.Delivery {
+	s.Helper()
+	ds, _, err := s.store.Lock(s.Context(), p, limit)
+	if err != nil {
+		s.Fatalf("lock %d: %v", limit, err)
+	}
+	return ds
+}
+
+func (s *stage) lock(limit int) []core.Delivery {
+	s.Helper()
+	return s.lockAt(s.main, limit)
+}
+
+// lockOneAt claims one message of p, which must be there.
+func (s *stage) lockOneAt(p core.Partition) core.Delivery {
+	s.Helper()
+	ds := s.lockAt(p, 1)
+	if len(ds) != 1 {
+		s.Fatalf("lock 1: got %d messages", len(ds))
+	}
+	return ds[0]
+}
+
+func (s *stage) lockOne() core.Delivery {
+	s.Helper()
+	return s.lockOneAt(s.main)
+}
+
+// trySettle settles one lock and returns the outcome.
+func (s *stage) trySettle(p core.Partition, token core.LockToken, o core.Outcome, over core.Properties) error {
+	s.Helper()
+	errs := s.store.Settle(s.Context(), p, []core.Settlement{{Token: token, Outcome: o, Properties: over}})
+	if len(errs) != 1 {
+		s.Fatalf("%v: got %d answers, want 1", o, len(errs))
+	}
+	return errs[0]
+}
+
+// settle settles the lock of a main delivery, which must succeed.
+func (s *stage) settle(d core.Delivery, o core.Outcome, over ...core.Properties) {
+	s.Helper()
+	s.settleAt(s.main, d, o, over...)
+}
+
+func (s *stage) settleAt(p core.Partition, d core.Delivery, o core.Outcome, over ...core.Properties) {
+	s.Helper()
+	var all core.Properties
+	for _, ps := range over {
+		all = all.Merge(ps)
+	}
+	if err := s.trySettle(p, d.LockToken, o, all); err != nil {
+		s.Fatalf("%v message %d: %v", o, d.SequenceNumber, err)
+	}
+}
+
+// tryRenew renews one lock.
+func (s *stage) tryRenew(p core.Partition, token core.LockToken) (time.Time, error) {
+	s.Helper()
+	rs := s.store.Renew(s.Context(), p, []core.LockToken{token})
+	if len(rs) != 1 {
+		s.Fatalf("renew: got %d answers, want 1", len(rs))
+	}
+	return rs[0].Until, rs[0].Err
+}
+
+// deferOne sends a message and defers it.
+func (s *stage) deferOne(m *core.Message) int64 {
+	s.Helper()
+	s.send(m)
+	d := s.lockOne()
+	s.settle(d, core.Defer)
+	return d.SequenceNumber
+}
+
+// lockDeferred locks deferred messages, which must succeed.
+func (s *stage) lockDeferred(numbers ...int64) []core.Delivery {
+	s.Helper()
+	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers)
+	if err != nil {
+		s.Fatalf("lock deferred %v: %v", numbers, err)
+	}
+	return ds
+}
+
+// peek browses all of p.
+func (s *stage) peek(p core.Partition) []core.Delivery {
+	s.Helper()
+	ds, err := s.store.Peek(s.Context(), p, 0, 1000)
+	if err != nil {
+		s.Fatalf("peek: %v", err)
+	}
+	return ds
+}
+
+// sweep sweeps p and returns when the next is due.
+func (s *stage) sweep(p core.Partition) time.Time {
+	s.Helper()
+	next, err := s.store.Sweep(s.Context(), p)
+	if err != nil {
+		s.Fatalf("sweep: %v", err)
+	}
+	return next
+}
+
+// wantBodies compares payloads in order.
+func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
+	s.Helper()
+	got := make([]string, len(ds))
+	for i, d := range ds {
+		got[i] = string(d.Body.Bytes)
+	}
+	if len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
+		s.Fatalf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// wantStats compares counts, not bytes.
+func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
+	s.Helper()
+	got, err := s.store.Stats(s.Context(), p)
+	got.Bytes = 0
+	if err != nil || got != want {
+		s.Fatalf("%s: stats: got %+v, %v, want %+v", what, got, err, want)
+	}
+}
+
+// wantCode checks a refusal; "" wants success.
+func (s *stage) wantCode(what string, err error, want core.Code) {
+	s.Helper()
+	if got := core.CodeOf(err); got != want || want != "" && !errors.Is(err, want) {
+		s.Fatalf("%s: got %v, want %q", what, err, want)
+	}
+}
+
+// wantDelivery compares everything but the lock.
+func (s *stage) wantDelivery(what string, got, want core.Delivery) {
+	s.Helper()
+	got.LockToken, got.LockedUntil = want.LockToken, want.LockedUntil
+	if diff := diffDelivery(got, want); diff != "" {
+		s.Fatalf("%s: %s", what, diff)
+	}
+}
+
+// want compares any two values.
+func want[T comparable](s *stage, what string, got, want T) {
+	s.Helper()
+	if got != want {
+		s.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantTime compares instants.
+func (s *stage) wantTime(what string, got, want time.Time) {
+	s.Helper()
+	if !got.Equal(want) {
+		s.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantReason checks the user properties of a dead letter.
+func (s *stage) wantReason(what string, d core.Delivery, reason, description string) {
+	s.Helper()
+	gotReason, _ := d.Properties.Get(core.PropertyDeadLetterReason)
+	gotDescription, _ := d.Properties.Get(core.PropertyDeadLetterDescription)
+	if gotReason != reason || gotDescription != description {
+		s.Fatalf("%s: got reason %v, description %v, want %q, %q", what, gotReason, gotDescription, reason, description)
+	}
+}
