@@ -1,0 +1,32 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// The store is its own model: what this shows is that answers depend on nothing
+// but the operations and the clock, and that counts agree with contents.
+func TestStoreIsDeterministic(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			clock := storetest.NewClock()
+			options := memstore.Options{Clock: clock.Now}
+			storetest.Differential(t, seed, 1000, memstore.New(options), memstore.New(options), clock, func() {})
+		})
+	}
+}
+
+func FuzzStoreIsDeterministic(f *testing.F) {
+	f.Add([]byte("\x01\x01\x00\x01\x01\x01\x00\x00\x03\x00\x00\x00\x00\x20\x20\x20"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		clock := storetest.NewClock()
+		options := memstore.Options{Clock: clock.Now}
+		storetest.Play(t, data, memstore.New(options), memstore.New(options), clock)
+	})
+}

@@ -1,0 +1,167 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Differential plays random operations, chosen by the seed, on one partition of
+// both stores and compares every answer. a is the model. Both stores go by the
+// clock. restart, if not nil, is called now and then: it replaces what b holds
+// in this process, without touching what b keeps.
+//
+// Answers must be equal but for the nonces of tokens and Stats.Bytes; errors
+// are compared by their Code. The time of what is due next may be earlier than
+// the model's, which only wakes somebody in vain, but neither later nor past.
+func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
+	t.Helper()
+	play(t, fmt.Sprintf("seed %d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
+}
+
+// Play is Differential with operations read from bytes, for fuzzing.
+func Play(t testing.TB, data []byte, a, b core.Store, clock *Clock) {
+	t.Helper()
+	s := script(data)
+	play(t, fmt.Sprintf("script %x", data), &s, a, b, clock, nil)
+}
+
+// player plays on two stores.
+type player struct {
+	testing.TB
+	chooser
+	title   string
+	a, b    core.Store
+	clock   *Clock
+	restart func()
+
+	queue     core.Partition // its Sub is Main
+	sent      int
+	tokens    [2][]tokenPair // ever given, by sub-queue
+	top       [2]int64       // the highest position seen, by sub-queue
+	deferred  [2][]int64     // sequence numbers that were deferred once
+	scheduled []int64        // sequence numbers that were scheduled once
+	story     []string       // what happened
+}
+
+// tokenPair is the same lock as each store names it.
+type tokenPair struct{ a, b core.LockToken }
+
+// plays counts entities, so that each play has its own.
+var plays atomic.Int64
+
+func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, restart func()) {
+	t.Helper()
+	p := &player{TB: t, chooser: c, title: title, a: a, b: b, clock: clock, restart: restart}
+	e := newEntity(fmt.Sprintf("play-%d", plays.Add(1)), "")
+	e.ID = strings.ReplaceAll(e.Name, "-", "")
+	p.queue = core.Partition{
+		Ref: core.Ref{Entity: e.ID, Index: oneOf[uint16](p, 0, stageIndex)},
+		Policy: core.Policy{
+			Partitioned:       p.pick(2) == 1,
+			LockDuration:      oneOf(p, time.Second, 2*time.Second, 5*time.Second),
+			MaxDeliveryCount:  1 + p.pick(3),
+			DeadLetterExpired: p.pick(2) == 1,
+			DuplicateWindow:   oneOf(p, 0, 2*time.Second, 10*time.Second),
+		},
+	}
+	p.tell("policy %+v", p.queue.Policy)
+	_, errA := a.CreateEntity(t.Context(), e)
+	_, errB := b.CreateEntity(t.Context(), e)
+	p.sameCode("create entity", errA, errB)
+	for p.more() {
+		p.step()
+	}
+	p.finish(e)
+}
+
+// tell records what is done and answered.
+func (p *player) tell(format string, args ...any) {
+	p.story = append(p.story, fmt.Sprintf(format, args...))
+}
+
+// fail ends the play.
+func (p *player) fail(format string, args ...any) {
+	p.Helper()
+	const tail = 40
+	first := max(0, len(p.story)-tail)
+	var b strings.Builder
+	for i, line := range p.story[first:] {
+		fmt.Fprintf(&b, "\n%5d %s", first+i, line)
+	}
+	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
+}
+
+// finish lets all that is left become due, compares it, and deletes the entity.
+func (p *player) finish(e core.Entity) {
+	p.Helper()
+	for range 3 {
+		p.peek(p.queue, 0, 1000)
+		p.peek(p.dead(), 0, 1000)
+		p.advance(time.Hour)
+		p.stats(p.queue)
+		p.stats(p.dead())
+	}
+	p.sameCode("delete entity", p.a.DeleteEntity(p.Context(), e.Namespace, e.Name), p.b.DeleteEntity(p.Context(), e.Namespace, e.Name))
+	p.peek(p.queue, 0, 1000)
+	p.lock(p.queue, 5)
+	p.append([][]*core.Message{{text("late")}})
+}
+
+func (p *player) dead() core.Partition {
+	dead := p.queue
+	dead.Sub = core.DeadLetter
+	return dead
+}
+
+func (p *player) sameCode(what string, a, b error) {
+	p.Helper()
+	if core.CodeOf(a) != core.CodeOf(b) {
+		p.fail("%s: model says %v, engine says %v", what, a, b)
+	}
+}
+
+// sameNext checks the time of what is due next.
+func (p *player) sameNext(model, engine time.Time) {
+	p.Helper()
+	now := p.clock.Now()
+	switch {
+	case !engine.IsZero() && !engine.After(now):
+		p.fail("next: engine says %v, which is past at %v", engine, now)
+	case !model.IsZero() && (engine.IsZero() || engine.After(model)):
+		p.fail("next: model says %v, engine says %v", model, engine)
+	}
+}
+
+func (p *player) sameDeliveries(a, b []core.Delivery) {
+	p.Helper()
+	if len(a) != len(b) {
+		p.fail("model has %s, engine has %s", brief(a), brief(b))
+	}
+	for i := range a {
+		if diff := diffDelivery(b[i], a[i]); diff != "" {
+			p.fail("delivery %d differs (got: engine, want: model): %s", i, diff)
+		}
+	}
+}
+
+// brief lists deliveries by position, payload and delivery count.
+func brief(ds []core.Delivery) string {
+	var b strings.Builder
+	for _, d := range ds {
+		_, n := core.SplitSequenceNumber(d.SequenceNumber)
+		fmt.Fprintf(&b, " %d:%s", n, d.Body.Bytes)
+		if d.DeliveryCount > 0 {
+			fmt.Fprintf(&b, "(%d)", d.DeliveryCount)
+		}
+		if d.State != core.Active {
+			fmt.Fprintf(&b, "[%v]", d.State)
+		}
+	}
+	return "{" + strings.TrimSpace(b.String()) + "}"
+}

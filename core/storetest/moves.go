@@ -1,0 +1,344 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// step takes one step, chosen with weights.
+func (p *player) step() {
+	p.Helper()
+	at := p.queue
+	if p.pick(4) == 0 {
+		at = p.dead()
+	}
+	switch n := p.pick(64); {
+	case n < 12:
+		p.append(p.groups())
+	case n < 24:
+		p.lock(at, 1+p.pick(5))
+	case n < 38:
+		p.settle(at, p.settlements(at))
+	case n < 41:
+		p.renew(at, p.someTokens(at))
+	case n < 46:
+		p.lockDeferred(at, p.someNumbers(at, p.deferred[at.Sub]))
+	case n < 48:
+		p.cancel(at, p.someNumbers(at, p.scheduled))
+	case n < 51:
+		p.peek(at, int64(p.pick(20)-1), p.pick(10))
+	case n < 54:
+		p.stats(at)
+	case n < 56:
+		p.sweep(at)
+	case n < 61:
+		p.advance(oneOf(p, time.Millisecond, 499*time.Millisecond, 500*time.Millisecond, time.Second, p.queue.LockDuration))
+	case n < 62:
+		p.advance(oneOf(p, 10*time.Second, time.Hour))
+	case n < 63:
+		p.queue.MaxDeliveryCount, p.queue.DeadLetterExpired = 1+p.pick(3), p.pick(2) == 1
+		p.tell("policy: at most %d deliveries, dead-letter expired %t", p.queue.MaxDeliveryCount, p.queue.DeadLetterExpired)
+	case p.restart != nil && p.pick(4) == 0:
+		p.tell("restart")
+		p.restart()
+	}
+}
+
+// groups makes one to three groups of messages to append.
+func (p *player) groups() [][]*core.Message {
+	groups := make([][]*core.Message, 1+p.pick(6)/3)
+	for i := range groups {
+		groups[i] = make([]*core.Message, oneOf(p, 1, 1, 1, 2, 3, 5))
+		for j := range groups[i] {
+			groups[i][j] = p.message()
+		}
+	}
+	return groups
+}
+
+func (p *player) message() *core.Message {
+	p.sent++
+	m := text(fmt.Sprintf("m%d", p.sent))
+	switch p.pick(8) {
+	case 0, 1:
+		m.MessageID = core.StringID(fmt.Sprint(p.pick(3)))
+	case 2:
+		m.MessageID = core.ULongID(uint64(p.pick(3)))
+	}
+	m.PartitionKey = oneOf(p, "", "", "k")
+	m.TimeToLive = oneOf(p, 0, 0, 0, 0, 500*time.Millisecond, time.Second, 3*time.Second, 20*time.Second)
+	if delay := oneOf(p, 0, 0, 0, 0, 0, -time.Second, 500*time.Millisecond, time.Second, 5*time.Second); delay != 0 {
+		m.ScheduledEnqueueTime = p.clock.Now().Add(delay)
+	}
+	if p.pick(4) == 0 {
+		m.Properties = properties(p, "a", "sent", "b", "sent")
+	}
+	return m
+}
+
+// settlements end locks given earlier, most of them still held.
+func (p *player) settlements(at core.Partition) []settlementPair {
+	pairs := make([]settlementPair, 1+p.pick(4))
+	for i := range pairs {
+		pairs[i] = settlementPair{
+			token: p.token(at),
+			outcome: oneOf(p, core.Complete, core.Complete, core.Abandon, core.Abandon, core.Abandon, core.Defer, core.Defer,
+				core.Release, core.DeadLetterOutcome),
+		}
+		if p.pick(3) == 0 {
+			pairs[i].over = properties(p, oneOf(p, "a", "b", "c"), fmt.Sprintf("set%d", len(p.story)))
+		}
+	}
+	return pairs
+}
+
+// settlementPair is the same settlement as each store is told it.
+type settlementPair struct {
+	token   tokenPair
+	outcome core.Outcome
+	over    core.Properties
+}
+
+func (p *player) someTokens(at core.Partition) []tokenPair {
+	tokens := make([]tokenPair, 1+p.pick(3))
+	for i := range tokens {
+		tokens[i] = p.token(at)
+	}
+	return tokens
+}
+
+// token picks a token given earlier, or forges one.
+func (p *player) token(at core.Partition) tokenPair {
+	given := p.tokens[at.Sub]
+	if len(given) == 0 || p.pick(12) == 0 {
+		forged := core.NewLockToken(at.Index, p.position(at), 12345)
+		return tokenPair{forged, forged}
+	}
+	pair := recent(p, given)
+	switch p.pick(16) {
+	case 0: // of another partition
+		return tokenPair{elsewhere(pair.a), elsewhere(pair.b)}
+	default:
+		return pair
+	}
+}
+
+func elsewhere(t core.LockToken) core.LockToken {
+	return core.NewLockToken(t.Partition()+1, t.Number(), t.Nonce())
+}
+
+// position picks a position, now and then one never given.
+func (p *player) position(at core.Partition) int64 {
+	return max(0, p.top[at.Sub]+1-int64(p.pick(20)))
+}
+
+// someNumbers picks sequence numbers, most of them from a list.
+func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
+	chosen := make([]int64, oneOf(p, 0, 1, 1, 1, 2, 2, 3))
+	for i := range chosen {
+		switch kind := p.pick(12); {
+		case kind < 9 && len(likely) > 0:
+			chosen[i] = recent(p, likely)
+		case kind < 11:
+			chosen[i] = core.SequenceNumber(at.Index, p.position(at))
+		default:
+			chosen[i] = core.SequenceNumber(at.Index+1, p.position(at))
+		}
+	}
+	return chosen
+}
+
+// saw remembers how far numbers go.
+func (p *player) saw(sub core.SubQueue, sequenceNumber int64) {
+	_, n := core.SplitSequenceNumber(sequenceNumber)
+	p.top[sub] = max(p.top[sub], n)
+}
+
+func (p *player) append(groups [][]*core.Message) {
+	p.Helper()
+	copies := make([][]*core.Message, len(groups))
+	for i, group := range groups {
+		for _, m := range group {
+			own := *m
+			copies[i] = append(copies[i], &own)
+		}
+	}
+	a := p.a.Append(p.Context(), p.queue, groups)
+	b := p.b.Append(p.Context(), p.queue, copies)
+	for i, group := range groups {
+		p.tell("append %s: %v %v", describe(group, p.clock.Now()), positions(a[i].Numbers), a[i].Err)
+	}
+	if len(a) != len(b) {
+		p.fail("append: model gives %d answers, engine %d", len(a), len(b))
+	}
+	for i := range a {
+		p.sameCode("append", a[i].Err, b[i].Err)
+		if got, want := fmt.Sprint(b[i].Numbers), fmt.Sprint(a[i].Numbers); got != want {
+			p.fail("append: model numbers %s, engine %s", want, got)
+		}
+		for j, n := range a[i].Numbers {
+			p.saw(core.Main, n)
+			if n != 0 && groups[i][j].ScheduledEnqueueTime.After(p.clock.Now()) {
+				p.scheduled = append(p.scheduled, n)
+			}
+		}
+	}
+}
+
+// describe lists what matters about messages.
+func describe(group []*core.Message, now time.Time) []string {
+	lines := make([]string, len(group))
+	for i, m := range group {
+		lines[i] = string(m.Body.Bytes)
+		if !m.MessageID.IsZero() {
+			lines[i] += " id=" + m.MessageID.String()
+		}
+		if m.PartitionKey != "" {
+			lines[i] += " key=" + m.PartitionKey
+		}
+		if m.TimeToLive > 0 {
+			lines[i] += " ttl=" + m.TimeToLive.String()
+		}
+		if !m.ScheduledEnqueueTime.IsZero() {
+			lines[i] += " in=" + m.ScheduledEnqueueTime.Sub(now).String()
+		}
+	}
+	return lines
+}
+
+func positions(sequenceNumbers []int64) []int64 {
+	ns := make([]int64, len(sequenceNumbers))
+	for i, s := range sequenceNumbers {
+		_, ns[i] = core.SplitSequenceNumber(s)
+	}
+	return ns
+}
+
+func (p *player) lock(at core.Partition, limit int) {
+	p.Helper()
+	a, nextA, errA := p.a.Lock(p.Context(), at, limit)
+	b, nextB, errB := p.b.Lock(p.Context(), at, limit)
+	p.tell("lock%s %d: %s %v", at.Sub.Suffix(), limit, brief(a), errA)
+	p.sameCode("lock", errA, errB)
+	p.took(at, a, b)
+	if len(a) < limit {
+		p.sameNext(nextA, nextB)
+	}
+}
+
+// took compares locked deliveries and remembers their tokens.
+func (p *player) took(at core.Partition, a, b []core.Delivery) {
+	p.Helper()
+	p.sameDeliveries(a, b)
+	for i := range a {
+		p.saw(at.Sub, a[i].SequenceNumber)
+		p.tokens[at.Sub] = append(p.tokens[at.Sub], tokenPair{a[i].LockToken, b[i].LockToken})
+	}
+}
+
+func (p *player) settle(at core.Partition, pairs []settlementPair) {
+	p.Helper()
+	forA, forB := make([]core.Settlement, len(pairs)), make([]core.Settlement, len(pairs))
+	for i, pair := range pairs {
+		forA[i] = core.Settlement{Token: pair.token.a, Outcome: pair.outcome, Properties: pair.over}
+		forB[i] = core.Settlement{Token: pair.token.b, Outcome: pair.outcome, Properties: pair.over}
+	}
+	a := p.a.Settle(p.Context(), at, forA)
+	b := p.b.Settle(p.Context(), at, forB)
+	for i, pair := range pairs {
+		p.tell("settle%s %d %v %s: %v", at.Sub.Suffix(), pair.token.a.Number(), pair.outcome, render(pair.over), a[i])
+	}
+	if len(a) != len(b) {
+		p.fail("settle: model gives %d answers, engine %d", len(a), len(b))
+	}
+	for i, pair := range pairs {
+		p.sameCode(fmt.Sprintf("settle, answer %d", i), a[i], b[i])
+		if pair.outcome == core.Defer && a[i] == nil {
+			p.deferred[at.Sub] = append(p.deferred[at.Sub], pair.token.a.SequenceNumber())
+		}
+	}
+}
+
+func (p *player) renew(at core.Partition, pairs []tokenPair) {
+	p.Helper()
+	forA, forB := make([]core.LockToken, len(pairs)), make([]core.LockToken, len(pairs))
+	for i, pair := range pairs {
+		forA[i], forB[i] = pair.a, pair.b
+	}
+	a := p.a.Renew(p.Context(), at, forA)
+	b := p.b.Renew(p.Context(), at, forB)
+	for i := range pairs {
+		p.tell("renew%s %d: %v", at.Sub.Suffix(), pairs[i].a.Number(), a[i].Err)
+	}
+	if len(a) != len(b) {
+		p.fail("renew: model gives %d answers, engine %d", len(a), len(b))
+	}
+	for i := range a {
+		p.sameCode("renew", a[i].Err, b[i].Err)
+		if !a[i].Until.Equal(b[i].Until) {
+			p.fail("renew: model until %v, engine until %v", a[i].Until, b[i].Until)
+		}
+	}
+}
+
+func (p *player) lockDeferred(at core.Partition, numbers []int64) {
+	p.Helper()
+	a, errA := p.a.LockDeferred(p.Context(), at, numbers)
+	b, errB := p.b.LockDeferred(p.Context(), at, numbers)
+	p.tell("lock deferred%s %v: %s %v", at.Sub.Suffix(), positions(numbers), brief(a), errA)
+	p.sameCode("lock deferred", errA, errB)
+	p.took(at, a, b)
+}
+
+func (p *player) cancel(at core.Partition, numbers []int64) {
+	p.Helper()
+	a, b := p.a.Cancel(p.Context(), at, numbers), p.b.Cancel(p.Context(), at, numbers)
+	p.tell("cancel%s %v: %v", at.Sub.Suffix(), positions(numbers), a)
+	p.sameCode("cancel", a, b)
+}
+
+func (p *player) peek(at core.Partition, from int64, limit int) {
+	p.Helper()
+	a, errA := p.a.Peek(p.Context(), at, from, limit)
+	b, errB := p.b.Peek(p.Context(), at, from, limit)
+	p.tell("peek%s %d from %d: %s %v", at.Sub.Suffix(), limit, from, brief(a), errA)
+	p.sameCode("peek", errA, errB)
+	p.sameDeliveries(a, b)
+	for _, d := range a {
+		p.saw(at.Sub, d.SequenceNumber)
+	}
+}
+
+// stats compares the counts with each other, and with what can be peeked.
+func (p *player) stats(at core.Partition) {
+	p.Helper()
+	a, errA := p.a.Stats(p.Context(), at)
+	b, errB := p.b.Stats(p.Context(), at)
+	a.Bytes, b.Bytes = 0, 0
+	p.tell("stats%s: %+v %v", at.Sub.Suffix(), a, errA)
+	p.sameCode("stats", errA, errB)
+	if a != b {
+		p.fail("stats: model %+v, engine %+v", a, b)
+	}
+	const all = 100_000
+	ds, err := p.a.Peek(p.Context(), at, 0, all)
+	if total := a.Ready + a.Locked + a.Deferred + a.Scheduled; err != nil || total != int64(len(ds)) {
+		p.fail("stats: the model counts %d messages, and shows %d, %v", total, len(ds), err)
+	}
+}
+
+func (p *player) sweep(at core.Partition) {
+	p.Helper()
+	a, errA := p.a.Sweep(p.Context(), at)
+	b, errB := p.b.Sweep(p.Context(), at)
+	p.tell("sweep%s: next %v %v", at.Sub.Suffix(), a, errA)
+	p.sameCode("sweep", errA, errB)
+	p.sameNext(a, b)
+}
+
+func (p *player) advance(d time.Duration) {
+	p.clock.Advance(d)
+	p.tell("%v pass", d)
+}
