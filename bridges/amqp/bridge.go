@@ -1,0 +1,85 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Bridge serves AMQP connections.
+type Bridge struct {
+	broker    core.Broker
+	authority core.Authority
+	opts      Options
+	container string
+	open      atomic.Int64 // connections
+}
+
+// New returns a bridge in front of b, with a for those who want in.
+func New(b core.Broker, a core.Authority, o Options) *Bridge {
+	return &Bridge{broker: b, authority: a, opts: o.withDefaults(), container: newUUID().String()}
+}
+
+// Serve accepts on ln until ctx ends, then drains and returns nil.
+func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer stop()
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case err == nil:
+			conns.Go(func() { _ = b.ServeConn(ctx, nc) })
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept: %w", err)
+		default: // out of file descriptors, or the peer gave up
+			b.opts.Logger.Warn("accept", "err", err)
+			pause(ctx, acceptBackoff)
+		}
+	}
+}
+
+const acceptBackoff = 50 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// ServeConn serves one connection until the client closes it or, some time after ctx has ended, it has drained. It
+// returns why the connection ended, nil for an orderly end. It closes nc.
+func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
+	defer func() { _ = nc.Close() }()
+	log := b.opts.Logger.With("conn", nc.RemoteAddr().String())
+	if n := b.open.Add(1); n > int64(b.opts.MaxConnections) {
+		b.open.Add(-1)
+		log.Warn("too many connections", "limit", b.opts.MaxConnections)
+		return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be", b.opts.MaxConnections)
+	}
+	defer b.open.Add(-1)
+	c := newConn(b, nc, log)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			log.Error("connection", "err", err, "stack", string(debug.Stack()))
+		}
+		c.dispose()
+	}()
+	err = c.run(ctx)
+	log.Debug("connection closed", "err", err)
+	return err
+}

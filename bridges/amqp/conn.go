@@ -1,0 +1,335 @@
+package amqp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	// maxBacklog is how many bytes may wait for the writer before deliveries wait too, and reading stops.
+	maxBacklog = 1 << 20
+	// keptBuffer is the largest write buffer that is used again.
+	keptBuffer = 256 << 10
+	// closeGrace is how long the client may take to answer a close.
+	closeGrace = 2 * time.Second
+	// operationTimeout ends broker calls for which the client has set no time-out.
+	operationTimeout = time.Minute
+	// incomingWindow is how many transfer frames a client may send on a session before it hears from us.
+	incomingWindow = 5000
+)
+
+// conn is one connection. Its fields belong to the owner goroutine (run) except where a comment says otherwise.
+type conn struct {
+	bridge *Bridge // shared; not changed
+	log    *slog.Logger
+	nc     net.Conn
+	eng    *engine.Conn
+	reader *reader
+	writer *writer
+	mail   mailbox        // for everybody
+	tasks  sync.WaitGroup // reader, writer and broker calls
+
+	ctx    context.Context // of broker calls
+	cancel context.CancelFunc
+
+	jobs    []func() // room for mailbox.take
+	spare   []byte   // room for engine.Conn.Take
+	writing bool     // the writer has work
+	held    []byte   // of chunk, what the engine has not taken
+	chunk   []byte   // to be given back to the reader
+	lost    error    // why the transport is gone
+	gone    bool     // nothing is read any more
+	timer   *time.Timer
+	armed   time.Time // when timer fires; zero: it does not
+	until   time.Time // when the next step of the handshake must be done
+	closing time.Time // when to stop waiting for what is under way; zero: it goes on
+	expires time.Time // when the first grant of identity ends; zero: none does
+	drains  bool      // the bridge is stopping
+
+	host     string // the namespace's host in texts
+	identity core.Identity
+	busy     int // broker calls under way
+	buffered int64
+	sends    []*senderLink    // with messages to send
+	piles    map[string]*pile // settlements by address
+	full     []*pile          // with something in them
+	waiting  []waiter         // links with deliveries that could not be sent at once
+	nodes    []*replyLink     // links on which responses go out
+	scratch  []byte           // for encoding deliveries
+}
+
+// waiter is a link that has something to send when the connection has room for it.
+type waiter interface {
+	// pump sends what it can, and reports whether something is left that only needs room.
+	pump() bool
+}
+
+func newConn(b *Bridge, nc net.Conn, log *slog.Logger) *conn {
+	c := &conn{
+		bridge: b, log: log, nc: nc,
+		reader: newReader(nc, b.opts.MaxFrameSize),
+		writer: newWriter(nc, b.opts.WriteTimeout),
+		mail:   mailbox{wake: make(chan struct{}, 1)},
+		timer:  time.NewTimer(b.opts.HandshakeTimeout),
+		host:   b.opts.Hostname,
+		piles:  make(map[string]*pile),
+	}
+	c.armed = time.Now().Add(b.opts.HandshakeTimeout)
+	c.until = c.armed
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.eng = engine.New(engine.Options{
+		ContainerID:    b.container,
+		Mechanisms:     []value.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"},
+		Properties:     value.Map{{Key: value.Symbol("product"), Value: "crosstown"}},
+		MaxFrameSize:   b.opts.MaxFrameSize,
+		MaxSessions:    b.opts.MaxSessions,
+		MaxHandles:     b.opts.MaxHandles,
+		MaxLinks:       b.opts.MaxLinks,
+		IncomingWindow: incomingWindow,
+		MaxPartial:     b.opts.MaxMessageBytes,
+		IdleTimeout:    b.opts.IdleTimeout,
+	}, c, time.Now())
+	return c
+}
+
+// run is the owner. It returns when the connection is over and what it had under way is done.
+func (c *conn) run(ctx context.Context) error {
+	c.tasks.Go(c.reader.run)
+	c.tasks.Go(c.writer.run)
+	stop := ctx.Done()
+	for !c.over() {
+		select {
+		case chunk, ok := <-c.input():
+			if ok {
+				c.chunk, c.held = chunk, chunk
+			} else {
+				c.lose(c.reader.err)
+			}
+		case w := <-c.writer.written:
+			c.wrote(w)
+		case <-c.mail.wake:
+		case <-c.timer.C:
+			c.armed = time.Time{}
+		case <-stop:
+			stop = nil
+			c.drain()
+		}
+		c.pass(time.Now())
+	}
+	if err := c.eng.Err(); err != nil {
+		return err
+	}
+	return c.lost
+}
+
+// dispose ends what belongs to the connection, and waits for it.
+func (c *conn) dispose() {
+	c.cancel()
+	c.mail.close()
+	c.timer.Stop()
+	_ = c.nc.Close()
+	close(c.reader.stop)
+	close(c.writer.work)
+	c.tasks.Wait()
+}
+
+// input is where to read from, nil when the connection has enough to do.
+func (c *conn) input() <-chan []byte {
+	if c.gone || c.chunk != nil || c.buffered > c.bridge.opts.MaxMessageBytes || c.eng.Buffered() > maxBacklog {
+		return nil
+	}
+	return c.reader.chunks
+}
+
+// pass does all that can be done now.
+func (c *conn) pass(now time.Time) {
+	if c.chunk != nil {
+		c.take(now)
+	}
+	c.jobs = c.mail.take(c.jobs)
+	for i, job := range c.jobs {
+		job()
+		c.jobs[i] = nil
+	}
+	if c.chunk != nil && !c.eng.Waiting() {
+		c.take(now)
+	}
+	c.pump()
+	c.start()
+	c.arm(c.tick(now))
+	c.eng.Flush()
+	c.write(now)
+}
+
+// take has the engine work through the chunk at hand.
+func (c *conn) take(now time.Time) {
+	if n := c.eng.Receive(c.held, now); n < len(c.held) && c.eng.Waiting() {
+		c.held = c.held[n:]
+		return
+	}
+	c.reader.free <- c.chunk // has room for both buffers
+	c.chunk, c.held = nil, nil
+}
+
+// pump lets waiting links send while the writer keeps up.
+func (c *conn) pump() {
+	if len(c.waiting) == 0 || c.eng.Buffered() > maxBacklog {
+		return
+	}
+	waiting := c.waiting
+	c.waiting = nil
+	for _, w := range waiting {
+		if w.pump() {
+			c.waiting = append(c.waiting, w)
+		}
+	}
+}
+
+// start begins broker calls for what has piled up.
+func (c *conn) start() {
+	for _, l := range c.sends {
+		l.start()
+	}
+	c.sends = c.sends[:0]
+	for _, p := range c.full {
+		p.start()
+	}
+	c.full = c.full[:0]
+}
+
+// write hands what the engine has to say to the writer, if that is idle.
+func (c *conn) write(now time.Time) {
+	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
+		return
+	}
+	c.writer.work <- c.eng.Take(c.spare, now)
+	c.spare = nil
+	c.writing = true
+}
+
+func (c *conn) wrote(w writeOutcome) {
+	c.writing = false
+	if cap(w.buf) <= keptBuffer {
+		c.spare = w.buf
+	}
+	if w.err != nil {
+		c.lose(fmt.Errorf("write: %w", w.err))
+	}
+}
+
+// lose notes that the transport is gone.
+func (c *conn) lose(err error) {
+	c.gone = true
+	if c.lost == nil {
+		c.lost = err
+	}
+	c.eng.Abandon()
+}
+
+// tick does what is due and returns when something is due again; zero means never.
+func (c *conn) tick(now time.Time) (next time.Time) {
+	due := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	if c.eng.Closing() || c.eng.Done() {
+		if c.closing.IsZero() && c.eng.Closing() {
+			c.closing = now.Add(closeGrace)
+		} else if c.closing.IsZero() {
+			c.closing = now.Add(c.bridge.opts.DrainGrace)
+		}
+		due(c.closing)
+		return next
+	}
+	if c.input() == nil {
+		c.eng.Heard(now)
+	}
+	if at := c.eng.Tick(now); !at.IsZero() {
+		due(at)
+	}
+	if !c.closing.IsZero() {
+		if c.busy == 0 || !now.Before(c.closing) {
+			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: "The gateway is stopping. Connect again."})
+			c.closing = now.Add(closeGrace)
+		}
+		due(c.closing)
+		return next
+	}
+	if at := c.checkIdentity(now); !at.IsZero() {
+		due(at)
+	}
+	return next
+}
+
+// arm sets the timer if it would fire too late.
+func (c *conn) arm(at time.Time) {
+	if at.IsZero() || !c.armed.IsZero() && !at.Before(c.armed) {
+		return
+	}
+	c.armed = at
+	c.timer.Reset(time.Until(at))
+}
+
+// over reports whether the connection has ended and nothing is left to do.
+func (c *conn) over() bool {
+	said := c.lost != nil || !c.writing && c.eng.Buffered() == 0
+	switch {
+	case !c.closing.IsZero() && (c.eng.Closing() || c.eng.Done()) && !time.Now().Before(c.closing):
+		return true
+	case c.eng.Done() && said:
+		if !c.gone {
+			c.gone = true
+			_ = c.nc.Close()
+		}
+		return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
+	}
+	return false
+}
+
+// drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed.
+func (c *conn) drain() {
+	c.drains = true
+	c.closing = time.Now().Add(c.bridge.opts.DrainGrace)
+	if !c.eng.Opened() {
+		c.eng.Close(nil)
+	}
+	for l := range c.eng.Links() {
+		if r, ok := l.Data.(*receiverLink); ok {
+			r.stop()
+		}
+	}
+}
+
+// async runs work in a goroutine of its own, and then what it returns in the owner.
+func (c *conn) async(work func(ctx context.Context) (then func())) {
+	c.busy++
+	c.tasks.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
+				c.mail.post(func() {
+					c.busy--
+					c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
+				})
+			}
+		}()
+		ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
+		defer cancel()
+		then := work(ctx)
+		c.mail.post(func() {
+			c.busy--
+			then()
+		})
+	})
+}

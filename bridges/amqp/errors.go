@@ -1,0 +1,96 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// answer is how a Code is told to a client: as the condition of an error, as the status code of a response, and in
+// words when the refusal has none for the peer.
+type answer struct {
+	condition value.Symbol
+	status    int32
+	text      string
+}
+
+const (
+	internalText = "The service was unable to process the request; please retry the operation."
+	lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+)
+
+// answers has an answer for each Code.
+var answers = map[core.Code]answer{
+	core.NotFound:        {wire.CondNotFound, 404, "The messaging entity could not be found."},
+	core.AlreadyExists:   {wire.CondEntityAlreadyExists, 409, "The messaging entity already exists."},
+	core.Conflict:        {wire.CondResourceLocked, 409, "Resource Conflict Occurred. Another conflicting operation may be in progress."},
+	core.EntityDisabled:  {wire.CondEntityDisabled, 400, "The messaging entity is disabled."},
+	core.Unauthorized:    {wire.CondUnauthorizedAccess, 401, "Unauthorized access."},
+	core.NotAllowed:      {wire.CondNotAllowed, 400, "The operation is not allowed here."},
+	core.InvalidArgument: {wire.CondArgumentError, 400, "An argument is not valid."},
+	core.OutOfRange:      {wire.CondArgumentOutOfRange, 400, "An argument is out of range."},
+	core.TooLarge:        {wire.CondMessageSizeExceeded, 403, "The message is too large."},
+	core.QuotaExceeded:   {wire.CondResourceLimitExceeded, 403, "The maximum entity size has been reached or exceeded."},
+	core.LockLost:        {wire.CondMessageLockLost, 410, lockLostText},
+	core.MessageNotFound: {wire.CondMessageNotFound, 404, "The message with the given sequence number could not be found."},
+	core.Timeout:         {wire.CondTimeout, 408, "The operation did not complete within the allotted time."},
+	core.Busy:            {wire.CondServerBusy, 503, "The server is busy. Please wait 10 seconds and try again."},
+	core.NotImplemented:  {wire.CondNotImplemented, 501, "The operation is not offered."},
+	core.Internal:        {wire.CondInternalError, 500, internalText},
+}
+
+// answerTo finds the answer to err, with the words for the peer. What a decoder reports is the peer's fault.
+func (c *conn) answerTo(err error, addr core.Address) answer {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return answer{e.Condition, 400, c.tail(e.Description, addr)}
+	}
+	code := core.CodeOf(err)
+	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
+		code = core.Timeout
+	}
+	a, ok := answers[code]
+	if !ok {
+		a = answers[core.Internal]
+	}
+	switch own := core.TextOf(err); {
+	case code == core.Internal:
+		c.log.Error("broker call", "err", err, "entity", addr.String())
+	case code == core.NotFound: // in the words that some clients look for
+		a.text = c.notFoundText(addr)
+	case own != "":
+		a.text = own
+	}
+	if code == core.LockLost {
+		a.text = fmt.Sprintf("%s Reference:%s,", a.text, newUUID())
+	}
+	a.text = c.tail(a.text, addr)
+	return a
+}
+
+func (c *conn) notFoundText(addr core.Address) string {
+	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+}
+
+// refusal is the AMQP error that tells err to the client. It may be called outside the owner once the connection is
+// open.
+func (c *conn) refusal(err error, addr core.Address) *wire.Error {
+	a := c.answerTo(err, addr)
+	return &wire.Error{Condition: a.condition, Description: a.text}
+}
+
+// tail appends to a text what users of the service know to send to its operators.
+func (c *conn) tail(text string, addr core.Address) string {
+	namespace, _, _ := strings.Cut(c.host, ".")
+	tracker := namespace
+	if addr.Entity != "" {
+		tracker += ":Queue:" + addr.Entity + addr.Sub.Suffix()
+	}
+	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
+		text, newUUID(), tracker, time.Now().UTC().Format("2006-01-02T15:04:05"))
+}

@@ -1,0 +1,217 @@
+package amqp
+
+import (
+	"math"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The message annotations that the broker knows. The sender sets the first three; the others are the broker's alone,
+// and what a sender puts there is dropped: a message that is sent on still has those of its last delivery.
+const (
+	annPartitionKey    = "x-opt-partition-key"
+	annViaPartitionKey = "x-opt-via-partition-key"
+	annScheduled       = "x-opt-scheduled-enqueue-time"
+
+	annEnqueuedTime     = "x-opt-enqueued-time"
+	annSequenceNumber   = "x-opt-sequence-number"
+	annEnqueuedSequence = "x-opt-enqueue-sequence-number"
+	annLockedUntil      = "x-opt-locked-until"
+	annLockToken        = "x-opt-lock-token" // a delivery annotation
+	annPartitionID      = "x-opt-partition-id"
+	annMessageState     = "x-opt-message-state"
+	annDeadLetterSource = "x-opt-deadletter-source"
+)
+
+// maxBatch is how many messages a batch may have.
+const maxBatch = 10_000
+
+// decodeMessage translates an encoded message. The result keeps payload.
+func decodeMessage(payload []byte) (*core.Message, error) {
+	s, err := wire.SplitMessage(payload, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	h, err := wire.DecodeHeader(s.Header)
+	if err != nil {
+		return nil, err
+	}
+	p, err := wire.DecodeProperties(s.Properties)
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Message{
+		MessageID:        idFromWire(p.MessageID),
+		CorrelationID:    idFromWire(p.CorrelationID),
+		UserID:           p.UserID,
+		To:               p.To,
+		Subject:          p.Subject,
+		ReplyTo:          p.ReplyTo,
+		ContentType:      p.ContentType,
+		ContentEncoding:  p.ContentEncoding,
+		SessionID:        p.GroupID,
+		ReplyToSessionID: p.ReplyToGroupID,
+		GroupSequence:    p.GroupSequence,
+		Durable:          h.Durable,
+		Priority:         h.Priority,
+		TimeToLive:       timeToLive(&h, &p),
+		Properties:       textProperties(s.ApplicationProperties),
+		Body:             bodyFromWire(&s),
+		Footer:           s.Footer,
+	}
+	if p.CreationTime.Set {
+		m.CreationTime = instant(p.CreationTime.V)
+	}
+	if p.AbsoluteExpiryTime.Set {
+		m.AbsoluteExpiryTime = instant(p.AbsoluteExpiryTime.V)
+	}
+	if s.MessageAnnotations != nil {
+		if err := annotate(m, s.MessageAnnotations); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// decodeBatch translates the messages in a batch. The result keeps payload.
+func decodeBatch(payload []byte) ([]*core.Message, error) {
+	encoded, err := wire.SplitBatch(payload, value.Limits{}, maxBatch)
+	if err != nil {
+		return nil, err
+	}
+	group := make([]*core.Message, len(encoded))
+	for i, b := range encoded {
+		if group[i], err = decodeMessage(b); err != nil {
+			return nil, err
+		}
+	}
+	return group, nil
+}
+
+// timeToLive reads how long a message lives. The header's uint of milliseconds ends at 49.7 days; clients that mean more
+// say so with two instants.
+func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
+	ms := int64(h.TTL.Or(0))
+	if ms == math.MaxUint32 && p.CreationTime.Set && p.AbsoluteExpiryTime.Set {
+		ms = max(ms, int64(instantOf(p.AbsoluteExpiryTime.V)-instantOf(p.CreationTime.V)))
+	}
+	if ms > int64(core.Forever/time.Millisecond) {
+		return core.Forever
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// The instants that everybody can write: the years 1 to 9999.
+const (
+	firstInstant value.Timestamp = -62135596800000
+	lastInstant  value.Timestamp = 253402300799999
+)
+
+func instantOf(t value.Timestamp) value.Timestamp { return min(max(t, firstInstant), lastInstant) }
+
+func instant(t value.Timestamp) time.Time { return instantOf(t).Time() }
+
+// textProperties adopts an encoded map. Entries whose key is no text are dropped.
+func textProperties(encoded []byte) core.Properties {
+	if encoded == nil {
+		return core.Properties{}
+	}
+	n, _, _, err := value.ReadMap(encoded)
+	if err != nil {
+		return core.Properties{}
+	}
+	for range value.MapEntries(encoded) {
+		n--
+	}
+	if n > 0 {
+		encoded = value.AppendMapRaw(nil, value.MapEntries(encoded), false)
+	}
+	return core.RawProperties(encoded)
+}
+
+func bodyFromWire(s *wire.Sections) core.Body {
+	switch s.BodyKind {
+	case wire.BodyDataSections:
+		return core.Body{Kind: core.BodyDataSections, Bytes: s.Body}
+	case wire.BodyValue:
+		return core.Body{Kind: core.BodyValue, Bytes: s.Body}
+	case wire.BodySequence:
+		return core.Body{Kind: core.BodySequence, Bytes: s.Body}
+	default:
+		return core.Body{Kind: core.BodyData, Bytes: s.Body}
+	}
+}
+
+func idFromWire(id wire.ID) core.ID {
+	switch id.Kind {
+	case value.KindString:
+		return core.RawID(core.IDString, id.Raw)
+	case value.KindUint64:
+		return core.RawID(core.IDULong, id.Raw)
+	case value.KindUUID:
+		return core.RawID(core.IDUUID, id.Raw)
+	case value.KindBinary:
+		return core.RawID(core.IDBinary, id.Raw)
+	default:
+		return core.ID{}
+	}
+}
+
+// annotate reads the message annotations.
+func annotate(m *core.Message, encoded []byte) error {
+	var own [][2][]byte
+	for k, raw := range value.MapEntries(encoded) {
+		var err error
+		switch string(k) {
+		case annPartitionKey:
+			m.PartitionKey, err = annotatedText(annPartitionKey, raw)
+		case annViaPartitionKey:
+			m.ViaPartitionKey, err = annotatedText(annViaPartitionKey, raw)
+		case annScheduled:
+			m.ScheduledEnqueueTime, err = annotatedInstant(annScheduled, raw)
+		case annEnqueuedTime, annSequenceNumber, annEnqueuedSequence, annLockedUntil, annLockToken, annPartitionID,
+			annMessageState, annDeadLetterSource:
+		default:
+			own = append(own, [2][]byte{k, raw})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	m.Annotations = core.RawProperties(value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
+		for _, e := range own {
+			if !yield(e[0], e[1]) {
+				return
+			}
+		}
+	}, true))
+	return nil
+}
+
+func annotatedText(key string, raw []byte) (string, error) {
+	if value.IsNull(raw) {
+		return "", nil
+	}
+	v, _, err := value.ReadText(raw)
+	if err != nil {
+		return "", core.Refuse(core.InvalidArgument, "The annotation %s is not a string.", key)
+	}
+	return string(v), nil
+}
+
+func annotatedInstant(key string, raw []byte) (time.Time, error) {
+	if value.IsNull(raw) {
+		return time.Time{}, nil
+	}
+	v, _, err := value.ReadTimestamp(raw)
+	if err != nil {
+		return time.Time{}, core.Refuse(core.InvalidArgument, "The annotation %s is not a timestamp.", key)
+	}
+	return instant(v), nil
+}

@@ -1,0 +1,379 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// stage is how far the connection has come.
+type stage uint8
+
+const (
+	stageHeader     stage = iota // the first protocol header is awaited
+	stageInit                    // a SASL init is awaited
+	stageAuth                    // the handler's word on it is awaited
+	stageAMQPHeader              // the header after SASL is awaited
+	stageOpen                    // an open is awaited
+	stageOpened
+	stageClosing // our close is sent, the peer's is awaited
+	stageDone
+)
+
+// minHeartbeat bounds how often a peer can make us send heartbeats.
+const minHeartbeat = 50 * time.Millisecond
+
+// Conn is the state of one connection.
+type Conn struct {
+	opts    Options
+	handler Handler
+	stage   stage
+	err     *wire.Error // why we closed, or the peer did
+
+	dec      wire.Decoder
+	out      []byte
+	transfer wire.Transfer // scratch for outgoing transfers, so that none is allocated
+	tag      Tag           // of transfer
+	dispose  wire.Disposition
+	flow     wire.Flow
+	dirty    []*Session // with something to say at the next Flush
+
+	peer      *wire.Open
+	frameMax  uint32 // of frames we send
+	heartbeat time.Duration
+	heard     time.Time // when bytes last came
+	spoken    time.Time // when bytes were last taken
+
+	sessions map[uint16]*Session
+	links    int   // of all sessions, refused ones included until the peer has let go
+	partial  int64 // bytes of incomplete deliveries
+
+	unsettled int // deliveries we sent, on all sessions
+}
+
+// New returns a connection that was accepted at now.
+func New(o Options, h Handler, now time.Time) *Conn {
+	return &Conn{
+		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
+		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
+		sessions: make(map[uint16]*Session),
+	}
+}
+
+// Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used: all
+// whole frames, unless it is waiting for Authenticated.
+func (c *Conn) Receive(b []byte, now time.Time) (n int) {
+	c.heard = now
+	for c.stage != stageDone && c.stage != stageAuth {
+		k := c.step(b[n:])
+		if k == 0 {
+			return n
+		}
+		n += k
+	}
+	return n
+}
+
+// step takes one protocol header or frame and returns its length, 0 if it is not complete.
+func (c *Conn) step(b []byte) int {
+	if c.stage == stageHeader || c.stage == stageAMQPHeader {
+		if len(b) < wire.ProtocolHeaderSize {
+			return 0
+		}
+		c.protocol(b)
+		return wire.ProtocolHeaderSize
+	}
+	f, n, err := wire.CutFrame(b, c.opts.MaxFrameSize)
+	if err != nil {
+		c.fail(err)
+		return len(b)
+	}
+	if n > 0 {
+		c.frame(f)
+	}
+	return n
+}
+
+// protocol answers a protocol header, AMQP 1.0 §2.2 and §5.3.1.
+func (c *Conn) protocol(b []byte) {
+	p, err := wire.ParseProtocolHeader(b)
+	switch {
+	case err == nil && p == wire.ProtocolAMQP:
+		c.out = wire.AppendProtocolHeader(c.out, wire.ProtocolAMQP)
+		c.stage = stageOpen
+	case err == nil && p == wire.ProtocolSASL && c.stage == stageHeader:
+		c.out = wire.AppendProtocolHeader(c.out, wire.ProtocolSASL)
+		c.emit(0, &wire.SASLMechanisms{Mechanisms: c.opts.Mechanisms})
+		c.stage = stageInit
+	default:
+		// §2.2: answer with a header that is supported, then end the connection.
+		supported := wire.ProtocolSASL
+		if c.stage == stageAMQPHeader {
+			supported = wire.ProtocolAMQP
+		}
+		c.out = wire.AppendProtocolHeader(c.out, supported)
+		c.finish(fault(wire.CondFramingError, "the peer asked for a protocol that is not offered"))
+	}
+}
+
+// frame decodes and carries out one frame.
+func (c *Conn) frame(f wire.Frame) {
+	sasl := c.stage == stageInit
+	if sasl != (f.Type == wire.FrameSASL) {
+		c.fail(fault(wire.CondFramingError, "a frame of the wrong type for this stage of the connection"))
+		return
+	}
+	if len(f.Body) == 0 {
+		if sasl {
+			c.finish(fault(wire.CondFramingError, "a SASL frame without a body"))
+		}
+		return
+	}
+	p, payload, err := c.dec.Decode(f.Body)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	switch c.stage {
+	case stageInit:
+		c.init(p)
+	case stageOpen:
+		c.open(p)
+	case stageOpened:
+		c.perform(f.Channel, p, payload)
+	case stageClosing: // §2.4.6: only the peer's close counts now
+		if _, ok := p.(*wire.Close); ok {
+			c.stage = stageDone
+		}
+	}
+}
+
+func (c *Conn) init(p wire.Performative) {
+	init, ok := p.(*wire.SASLInit)
+	if !ok {
+		c.finish(fault(wire.CondNotAllowed, "the SASL exchange starts with an init"))
+		return
+	}
+	c.stage = stageAuth
+	c.handler.Authenticate(init.Mechanism, init.InitialResponse)
+}
+
+// Authenticated answers the handler's last Authenticate. After anything but wire.SASLOK the connection is done.
+func (c *Conn) Authenticated(code wire.SASLCode) {
+	if c.stage != stageAuth {
+		return
+	}
+	c.emit(0, &wire.SASLOutcome{Code: code})
+	if code == wire.SASLOK {
+		c.stage = stageAMQPHeader
+		return
+	}
+	c.finish(fault(wire.CondUnauthorizedAccess, "the SASL exchange failed"))
+}
+
+func (c *Conn) open(p wire.Performative) {
+	o, ok := p.(*wire.Open)
+	if !ok {
+		c.fail(fault(wire.CondNotAllowed, "a connection starts with an open"))
+		return
+	}
+	c.peer = o
+	c.frameMax = min(o.MaxFrameSize.Or(wire.DefaultMaxFrameSize), c.opts.MaxFrameSize)
+	if ms := o.IdleTimeOut.Or(0); ms > 0 {
+		c.heartbeat = max(time.Duration(ms)*time.Millisecond/2, minHeartbeat)
+	}
+	c.sayOpen()
+	c.stage = stageOpened
+	c.handler.Opened(o)
+}
+
+func (c *Conn) sayOpen() {
+	c.emit(0, &wire.Open{
+		ContainerID:  c.opts.ContainerID,
+		MaxFrameSize: value.Some(c.opts.MaxFrameSize),
+		ChannelMax:   value.Some(c.channelMax()),
+		IdleTimeOut:  value.Some(uint32(c.opts.IdleTimeout.Milliseconds())),
+		Properties:   c.opts.Properties,
+	})
+}
+
+func (c *Conn) channelMax() uint16 { return uint16(c.opts.MaxSessions - 1) }
+
+// perform carries out a performative of an open connection.
+func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte) {
+	switch p := p.(type) {
+	case *wire.Begin:
+		c.begin(channel, p)
+		return
+	case *wire.Close:
+		c.err = p.Error
+		c.stage = stageClosing
+		c.abandon()
+		c.emit(0, &wire.Close{})
+		c.stage = stageDone
+		return
+	case *wire.Open:
+		c.fail(fault(wire.CondNotAllowed, "the connection is open already"))
+		return
+	}
+	s := c.sessions[channel]
+	if s == nil {
+		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("no session has begun on channel %d", channel)))
+		return
+	}
+	s.perform(p, payload)
+}
+
+// Close ends the connection with err, which may be nil. Links are abandoned.
+func (c *Conn) Close(err *wire.Error) {
+	switch c.stage {
+	case stageClosing, stageDone:
+		return
+	case stageOpen:
+		c.sayOpen() // §2.4.1: an open precedes every close
+	case stageOpened:
+		c.Flush()
+		c.stage = stageClosing
+		c.abandon()
+	default:
+		c.finish(err)
+		return
+	}
+	c.err = err
+	c.stage = stageClosing
+	c.emit(0, &wire.Close{Error: err})
+}
+
+// fail closes the connection because of err, an *wire.Error or a fault of our own.
+func (c *Conn) fail(err error) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok {
+		e = fault(wire.CondInternalError, "")
+	}
+	c.Close(e)
+}
+
+// finish ends the connection without a close.
+func (c *Conn) finish(err *wire.Error) {
+	c.err = err
+	c.stage = stageDone
+	c.abandon()
+}
+
+// abandon tells the handler that all links are gone.
+func (c *Conn) abandon() {
+	for channel, s := range c.sessions {
+		delete(c.sessions, channel)
+		s.abandon()
+	}
+}
+
+// Abandon ends the connection because its transport has failed.
+func (c *Conn) Abandon() {
+	if c.stage != stageDone {
+		c.stage = stageDone
+		c.abandon()
+	}
+}
+
+// Opened reports whether open frames have been exchanged and neither side has closed.
+func (c *Conn) Opened() bool { return c.stage == stageOpened }
+
+// Closing reports whether we have sent a close and await the peer's.
+func (c *Conn) Closing() bool { return c.stage == stageClosing }
+
+// Waiting reports whether Receive takes nothing before Authenticated is called.
+func (c *Conn) Waiting() bool { return c.stage == stageAuth }
+
+// Done reports whether nothing more will be received; what is left to send should be sent, and the transport closed.
+func (c *Conn) Done() bool { return c.stage == stageDone }
+
+// Err returns the error the connection was closed with by either side, nil if there was none.
+func (c *Conn) Err() *wire.Error { return c.err }
+
+// Tick does what is due at now, and returns when to call again, at the latest; zero means never.
+func (c *Conn) Tick(now time.Time) (next time.Time) {
+	if c.stage != stageOpened {
+		return time.Time{}
+	}
+	next = c.heard.Add(2 * c.opts.IdleTimeout)
+	if !now.Before(next) {
+		c.Close(fault(wire.CondConnectionForced, fmt.Sprintf(
+			"The connection was inactive for more than the allowed %d milliseconds and is closed by container '%s'.",
+			(2*c.opts.IdleTimeout).Milliseconds(), c.opts.ContainerID)))
+		return time.Time{}
+	}
+	if c.heartbeat == 0 {
+		return next
+	}
+	beat := c.spoken.Add(c.heartbeat)
+	if !now.Before(beat) {
+		if len(c.out) == 0 {
+			c.out = wire.AppendHeartbeat(c.out)
+		}
+		beat = now.Add(c.heartbeat)
+	}
+	if beat.Before(next) {
+		next = beat
+	}
+	return next
+}
+
+// Heard says that the peer is known to be alive at now although nothing was received: we are not reading.
+func (c *Conn) Heard(now time.Time) { c.heard = now }
+
+// Flush turns what has piled up into frames: dispositions, credit and session windows.
+func (c *Conn) Flush() {
+	for _, s := range c.dirty {
+		s.dirty = false
+		if c.stage == stageOpened && !s.ended {
+			s.flush()
+		}
+	}
+	c.dirty = c.dirty[:0]
+}
+
+// Links returns the links that are attached on both sides. They may be detached meanwhile.
+func (c *Conn) Links() iter.Seq[*Link] {
+	return func(yield func(*Link) bool) {
+		for _, s := range c.sessions {
+			for _, l := range s.links {
+				if l.state == linkOpen && !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Unsettled returns how many deliveries that were sent are not settled.
+func (c *Conn) Unsettled() int { return c.unsettled }
+
+// Buffered returns how many bytes wait for Take.
+func (c *Conn) Buffered() int { return len(c.out) }
+
+// Take returns the bytes for the peer, which now are the caller's, and goes on with the room of spare.
+func (c *Conn) Take(spare []byte, now time.Time) []byte {
+	out := c.out
+	c.out = spare[:0]
+	c.spoken = now
+	return out
+}
+
+// emit appends a frame. A frame beyond the peer's limit ends the connection.
+func (c *Conn) emit(channel uint16, p wire.Performative) {
+	start := len(c.out)
+	var err error
+	if c.out, err = wire.AppendFrame(c.out, channel, p, nil); err != nil {
+		c.finish(fault(wire.CondInternalError, err.Error()))
+		return
+	}
+	if c.stage == stageOpened && len(c.out)-start > int(c.frameMax) {
+		c.out = c.out[:start]
+		c.Close(fault(wire.CondFrameSizeTooSmall, ""))
+	}
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// run is a range of deliveries with one outcome, not said yet.
+type run struct {
+	active      bool
+	role        wire.Role
+	first, last uint32
+	state       wire.DeliveryState
+}
+
+// Settle answers a Disposed: it tells the peer the outcome of the delivery, and settles it. Nothing is said if the peer
+// has settled or detached since.
+func (s *Session) Settle(id uint32, state wire.DeliveryState) {
+	d, ok := s.unsettled[id]
+	if !ok {
+		return
+	}
+	delete(s.unsettled, id)
+	d.link.forget()
+	s.say(wire.RoleSender, id, state)
+}
+
+// say adds to the run, or says it and begins another.
+func (s *Session) say(role wire.Role, id uint32, state wire.DeliveryState) {
+	if s.ended || s.conn.stage != stageOpened {
+		return
+	}
+	r := &s.run
+	if r.active && r.role == role && r.last+1 == id && alike(r.state, state) {
+		r.last = id
+		return
+	}
+	s.sayDispositions()
+	*r = run{active: true, role: role, first: id, last: id, state: state}
+	s.touch()
+}
+
+// alike reports whether two states can share a disposition.
+func alike(a, b wire.DeliveryState) bool {
+	switch a := a.(type) {
+	case wire.Accepted:
+		_, ok := b.(wire.Accepted)
+		return ok
+	case wire.Released:
+		_, ok := b.(wire.Released)
+		return ok
+	case wire.Rejected:
+		b, ok := b.(wire.Rejected)
+		return ok && a.Error == nil && b.Error == nil
+	case wire.Modified:
+		b, ok := b.(wire.Modified)
+		return ok && a.DeliveryFailed == b.DeliveryFailed && a.UndeliverableHere == b.UndeliverableHere &&
+			a.MessageAnnotations == nil && b.MessageAnnotations == nil
+	}
+	return false
+}
+
+func (s *Session) sayDispositions() {
+	if !s.run.active {
+		return
+	}
+	d := &s.conn.dispose
+	*d = wire.Disposition{Role: s.run.role, First: s.run.first, Settled: true, State: s.run.state}
+	if s.run.last != s.run.first {
+		d.Last = value.Some(s.run.last)
+	}
+	s.run = run{}
+	s.conn.emit(s.channel, d)
+}
+
+// disposition takes a disposition of the peer, AMQP 1.0 §2.7.6. Its range is as long as the peer likes; the work is
+// bounded by the deliveries that are unsettled.
+func (s *Session) disposition(d *wire.Disposition) {
+	if d.Role == wire.RoleSender {
+		return // about messages that we have settled already
+	}
+	last := d.Last.Or(d.First)
+	if int32(last-d.First) < 0 {
+		s.End(fault(wire.CondInvalidField, "a disposition whose last delivery is before its first"))
+		return
+	}
+	if int(last-d.First) > len(s.unsettled) {
+		s.disposeSparse(d, last)
+		return
+	}
+	for id := d.First; ; id++ {
+		s.disposed(id, d)
+		if id == last {
+			return
+		}
+	}
+}
+
+// disposeSparse carries out a disposition of a range that is longer than what is unsettled.
+func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
+	var ids []uint32
+	for id := range s.unsettled {
+		if id-d.First <= last-d.First {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b uint32) int { return int(int32(a - b)) })
+	for _, id := range ids {
+		s.disposed(id, d)
+	}
+}
+
+// disposed carries out a disposition of one delivery.
+func (s *Session) disposed(id uint32, d *wire.Disposition) {
+	u, ok := s.unsettled[id]
+	if !ok {
+		return
+	}
+	switch {
+	case d.Settled:
+		delete(s.unsettled, id)
+		u.link.forget()
+		if u.disposed {
+			return
+		}
+	case u.disposed || !final(d.State):
+		return
+	default:
+		u.disposed = true
+		s.unsettled[id] = u
+	}
+	s.conn.handler.Disposed(u.link, Disposal{ID: id, Tag: u.tag, State: d.State, Settled: d.Settled})
+}
+
+// final reports whether the state is an outcome, §3.4.
+func final(state wire.DeliveryState) bool {
+	if state == nil {
+		return false
+	}
+	_, received := state.(wire.Received)
+	return !received
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Options are what a connection offers and tolerates. All fields must be set.
+type Options struct {
+	ContainerID    string
+	Mechanisms     []value.Symbol // SASL mechanisms, in the order of the offer
+	Properties     value.Map      // of our open
+	MaxFrameSize   uint32         // bytes, both ways
+	MaxSessions    int            // at most 65536
+	MaxHandles     int            // links of one session
+	MaxLinks       int            // links of the connection
+	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
+	MaxPartial     int64          // bytes of all deliveries of which not every frame has arrived
+	IdleTimeout    time.Duration  // announced to the peer; it is given up on after twice that
+	Limits         value.Limits   // of values in performatives
+}
+
+// Handler is told what the peer does. It is called from within the methods of Conn, and may call them in turn.
+// Byte slices in arguments are good until it returns, unless said otherwise.
+type Handler interface {
+	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
+	// input is taken.
+	Authenticate(mechanism value.Symbol, response []byte)
+	// Opened says that the connection is open.
+	Opened(o *wire.Open)
+	// Attached asks for Link.Accept or Link.Refuse, at once or later.
+	Attached(l *Link)
+	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
+	// message is not settled, a Settle.
+	Received(l *Link, m Message)
+	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
+	TooLarge(l *Link, size int64) *wire.Error
+	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
+	// Session.Settle.
+	Disposed(l *Link, d Disposal)
+	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.
+	Flowed(l *Link)
+	// Detached says that a link is no more, because the peer or the end of its session or connection took it.
+	Detached(l *Link)
+}
+
+// Message is a complete message that the peer sent.
+type Message struct {
+	ID      uint32 // delivery-id
+	Format  uint32
+	Settled bool
+	State   wire.DeliveryState // nil unless the transfer belongs to a transaction
+	Payload []byte
+}
+
+// Tag is the delivery-tag of a delivery we send.
+type Tag [16]byte
+
+// Disposal is the peer's word on a delivery we sent.
+type Disposal struct {
+	ID      uint32 // delivery-id
+	Tag     Tag
+	State   wire.DeliveryState // nil if the peer settled without an outcome
+	Settled bool               // the peer expects no answer
+}
+
+func fault(condition value.Symbol, text string) *wire.Error {
+	return &wire.Error{Condition: condition, Description: text}
+}

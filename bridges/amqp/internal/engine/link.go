@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+type linkState uint8
+
+const (
+	linkAsked    linkState = iota // the handler's word is awaited
+	linkOpen                      // attached on both sides
+	linkDetached                  // our detach is sent; only the peer's counts
+	linkGone
+)
+
+// Link is one link. Roles are seen from the peer: on a link with wire.RoleSender the peer sends.
+type Link struct {
+	Data any // the handler's
+
+	session *Session
+	attach  *wire.Attach // the peer's
+	handle  uint32
+	state   linkState
+	dirty   bool // in session.dirtyLinks
+
+	deliveryCount uint32
+	credit        uint32 // that the sending side has left
+
+	// Where the peer sends:
+	maxSize   uint64 // bytes
+	allowance uint32 // messages that are owed a Replenish, and credit, together
+	owed      uint32 // messages that are owed a Replenish
+	partial   partial
+
+	// Where we send:
+	draining bool
+	pending  int // deliveries in session.unsettled
+}
+
+// Attach returns the peer's attach. It must not be changed.
+func (l *Link) Attach() *wire.Attach { return l.attach }
+
+// Session returns the link's session.
+func (l *Link) Session() *Session { return l.session }
+
+// Credit returns how many deliveries may be sent on the link.
+func (l *Link) Credit() uint32 { return l.credit }
+
+// Draining reports whether the peer waits for Drained.
+func (l *Link) Draining() bool { return l.draining }
+
+// Unsettled returns how many deliveries on the link are not settled.
+func (l *Link) Unsettled() int { return l.pending }
+
+// Open reports whether the link is attached on both sides.
+func (l *Link) Open() bool { return l.state == linkOpen }
+
+// attach takes an attach of the peer, AMQP 1.0 §2.6.3.
+func (s *Session) attach(a *wire.Attach) {
+	c := s.conn
+	switch {
+	case a.Handle > s.handleMax():
+		c.fail(fault(wire.CondFramingError, fmt.Sprintf("handle %d is beyond the maximum of %d", a.Handle, s.handleMax())))
+		return
+	case s.links[a.Handle] != nil:
+		s.End(fault(wire.CondHandleInUse, fmt.Sprintf("handle %d is in use", a.Handle)))
+		return
+	case a.Handle > s.peerHandleMax:
+		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d is beyond the peer's own maximum", a.Handle)))
+		return
+	case c.links >= 2*c.opts.MaxLinks: // refusals that the peer does not take note of
+		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.opts.MaxLinks)))
+		return
+	}
+	namesake := s.named(a.Name, a.Role)
+	l := &Link{session: s, attach: a, handle: a.Handle, deliveryCount: a.InitialDeliveryCount.Or(0)}
+	if a.Role == wire.RoleReceiver {
+		l.deliveryCount = 0
+	}
+	s.links[a.Handle] = l
+	c.links++
+	switch {
+	case namesake:
+		l.Refuse(fault(wire.CondIllegalState, "A link of this name is attached to the session already."))
+	case c.links > c.opts.MaxLinks:
+		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, as many as it may have.", c.opts.MaxLinks)))
+	default:
+		c.handler.Attached(l)
+	}
+}
+
+func (s *Session) named(name string, role wire.Role) bool {
+	for _, l := range s.links {
+		if l.attach.Name == name && l.attach.Role == role && l.state <= linkOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// Terms are what Accept offers.
+type Terms struct {
+	MaxMessageSize uint64    // bytes
+	Properties     value.Map // must not be nil: clients read it
+	Credit         uint32    // messages the peer may send before they are replenished
+}
+
+// Accept attaches the link. It reports false if the peer has let go of it in the meantime.
+func (l *Link) Accept(t Terms) bool {
+	if l.state != linkAsked {
+		return false
+	}
+	l.state = linkOpen
+	l.maxSize = t.MaxMessageSize
+	l.allowance = t.Credit
+	reply := l.reply()
+	reply.Source, reply.Target = l.attach.Source, l.attach.Target
+	reply.MaxMessageSize = value.Some(t.MaxMessageSize)
+	reply.Properties = t.Properties
+	l.session.conn.emit(l.session.channel, reply)
+	l.grant()
+	return true
+}
+
+// Refuse answers the attach with err, AMQP 1.0 §2.6.3: an attach without the terminus that would be ours, then a
+// closing detach.
+func (l *Link) Refuse(err *wire.Error) {
+	if l.state != linkAsked {
+		return
+	}
+	l.sayRefused()
+	l.state = linkDetached
+	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
+}
+
+func (l *Link) sayRefused() {
+	reply := l.reply()
+	if l.attach.Role == wire.RoleSender {
+		reply.Source = l.attach.Source
+	} else {
+		reply.Target = l.attach.Target
+	}
+	reply.Properties = value.Map{}
+	l.session.conn.emit(l.session.channel, reply)
+}
+
+// reply makes the attach that answers the peer's, but for the termini. Clients compare the settle modes with what they
+// asked for.
+func (l *Link) reply() *wire.Attach {
+	a := &wire.Attach{
+		Name: l.attach.Name, Handle: l.handle, Role: !l.attach.Role,
+		SndSettleMode: l.attach.SndSettleMode, RcvSettleMode: l.attach.RcvSettleMode,
+	}
+	if a.Role == wire.RoleSender {
+		a.InitialDeliveryCount = value.Some(uint32(0))
+	}
+	return a
+}
+
+// Detach closes the link with err.
+func (l *Link) Detach(err *wire.Error) {
+	if l.state == linkAsked {
+		l.Refuse(err)
+		return
+	}
+	if l.state != linkOpen || l.session.conn.stage != stageOpened {
+		return
+	}
+	l.session.sayDispositions()
+	l.drop()
+	l.state = linkDetached
+	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
+}
+
+// fail detaches the link because of what the peer did, and tells the handler.
+func (l *Link) fail(err *wire.Error) {
+	l.Detach(err)
+	l.session.conn.handler.Detached(l)
+}
+
+// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes.
+func (s *Session) detach(d *wire.Detach) {
+	l := s.links[d.Handle]
+	if l == nil {
+		s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a detach of handle %d, which is not attached", d.Handle)))
+		return
+	}
+	s.sayDispositions()
+	delete(s.links, d.Handle)
+	s.conn.links--
+	said := l.state == linkDetached
+	if l.state == linkAsked {
+		l.sayRefused()
+	}
+	alive := l.drop()
+	if !said {
+		s.conn.emit(s.channel, &wire.Detach{Handle: l.handle, Closed: true})
+	}
+	if alive {
+		s.conn.handler.Detached(l)
+	}
+}
+
+// forget counts one delivery on the link as settled.
+func (l *Link) forget() {
+	l.pending--
+	l.session.conn.unsettled--
+}
+
+// drop forgets what the link has under way and reports whether it was alive.
+func (l *Link) drop() bool {
+	alive := l.state <= linkOpen
+	l.state = linkGone
+	l.dropPartial()
+	if l.session.rest.link == l {
+		l.session.rest = rest{}
+	}
+	if l.pending > 0 {
+		for id, d := range l.session.unsettled {
+			if d.link == l {
+				delete(l.session.unsettled, id)
+				l.forget()
+			}
+		}
+	}
+	return alive
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// outgoingWindow is what we announce as ours. Credit and the peer's window are what holds us back.
+const outgoingWindow = 1<<31 - 1
+
+// Session is one session. Numbers of transfers and deliveries are serial numbers that wrap around (AMQP 1.0 §2.8.10).
+type Session struct {
+	conn    *Conn
+	channel uint16
+	ended   bool // our end is sent; only the peer's end counts
+	dirty   bool // in conn.dirty
+
+	nextIncoming uint32 // number of the next transfer frame of the peer
+	window       uint32 // how many more the peer may send
+
+	nextOutgoing  uint32 // number of our next transfer frame; the first was 0
+	nextDelivery  uint32
+	remoteWindow  uint32 // how many frames the peer takes
+	peerHandleMax uint32
+	unsettled     map[uint32]sent // by delivery-id
+	rest          rest            // of a delivery that the peer's window cut off
+	run           run             // dispositions to say at the next flush
+	links         map[uint32]*Link
+	dirtyLinks    []*Link // whose credit may be due
+}
+
+// sent is a delivery that is not settled.
+type sent struct {
+	link     *Link
+	tag      Tag
+	disposed bool // the peer gave an outcome, and the handler owes the answer
+}
+
+// begin starts a session, AMQP 1.0 §2.5.1.
+func (c *Conn) begin(channel uint16, b *wire.Begin) {
+	limit := min(c.channelMax(), c.peer.ChannelMax.Or(wire.DefaultChannelMax))
+	switch {
+	case channel > limit:
+		c.fail(fault(wire.CondFramingError, fmt.Sprintf("channel %d is beyond the maximum of %d", channel, limit)))
+		return
+	case c.sessions[channel] != nil:
+		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("a session has begun on channel %d already", channel)))
+		return
+	case b.RemoteChannel.Set:
+		c.fail(fault(wire.CondNotAllowed, "a begin answers one that was never sent"))
+		return
+	}
+	s := &Session{
+		conn: c, channel: channel,
+		nextIncoming: b.NextOutgoingID, window: c.opts.IncomingWindow,
+		remoteWindow: b.IncomingWindow, peerHandleMax: b.HandleMax.Or(wire.DefaultHandleMax),
+		unsettled: make(map[uint32]sent), links: make(map[uint32]*Link),
+	}
+	c.sessions[channel] = s
+	c.emit(channel, &wire.Begin{
+		RemoteChannel:  value.Some(channel),
+		NextOutgoingID: s.nextOutgoing,
+		IncomingWindow: s.window,
+		OutgoingWindow: outgoingWindow,
+		HandleMax:      value.Some(s.handleMax()),
+	})
+}
+
+func (s *Session) handleMax() uint32 { return uint32(s.conn.opts.MaxHandles - 1) }
+
+func (s *Session) perform(p wire.Performative, payload []byte) {
+	if end, ok := p.(*wire.End); ok {
+		s.end(end)
+		return
+	}
+	if s.ended {
+		return // §2.5.5: discard until the peer ends too
+	}
+	switch p := p.(type) {
+	case *wire.Transfer:
+		s.receive(p, payload)
+	case *wire.Disposition:
+		s.disposition(p)
+	case *wire.Flow:
+		s.flowed(p)
+	case *wire.Attach:
+		s.attach(p)
+	case *wire.Detach:
+		s.detach(p)
+	default:
+		s.conn.fail(fault(wire.CondNotAllowed, "a SASL performative in an AMQP frame"))
+	}
+}
+
+func (s *Session) end(*wire.End) {
+	delete(s.conn.sessions, s.channel)
+	s.abandon()
+	if !s.ended {
+		s.ended = true
+		s.conn.emit(s.channel, &wire.End{})
+	}
+}
+
+// End ends the session with err. The peer's end is awaited.
+func (s *Session) End(err *wire.Error) {
+	if s.ended || s.conn.stage != stageOpened {
+		return
+	}
+	s.sayDispositions()
+	s.ended = true
+	s.abandon()
+	s.conn.emit(s.channel, &wire.End{Error: err})
+}
+
+// abandon drops all links.
+func (s *Session) abandon() {
+	for handle, l := range s.links {
+		delete(s.links, handle)
+		s.conn.links--
+		if l.drop() {
+			s.conn.handler.Detached(l)
+		}
+	}
+	s.conn.unsettled -= len(s.unsettled)
+	clear(s.unsettled)
+	s.rest = rest{}
+	s.run = run{}
+}
+
+// touch has the session looked at by the next Flush.
+func (s *Session) touch() {
+	if !s.dirty {
+		s.dirty = true
+		s.conn.dirty = append(s.conn.dirty, s)
+	}
+}
+
+func (s *Session) flush() {
+	s.sayDispositions()
+	for _, l := range s.dirtyLinks {
+		l.dirty = false
+		l.grant()
+	}
+	s.dirtyLinks = s.dirtyLinks[:0]
+	if s.window <= s.conn.opts.IncomingWindow/2 {
+		s.sayFlow(nil, false)
+	}
+}
+
+// sayFlow tells the state of the session and, if l is not nil, of the link.
+func (s *Session) sayFlow(l *Link, drain bool) {
+	s.window = s.conn.opts.IncomingWindow
+	f := &s.conn.flow
+	*f = wire.Flow{
+		NextIncomingID: value.Some(s.nextIncoming),
+		IncomingWindow: s.window,
+		NextOutgoingID: s.nextOutgoing,
+		OutgoingWindow: outgoingWindow,
+	}
+	if l != nil {
+		f.Handle = value.Some(l.handle)
+		f.DeliveryCount = value.Some(l.deliveryCount)
+		f.LinkCredit = value.Some(l.credit)
+		f.Drain = drain
+	}
+	s.conn.emit(s.channel, f)
+}
+
+// flowed takes a flow of the peer, §2.5.6 and §2.6.7.
+func (s *Session) flowed(f *wire.Flow) {
+	s.remoteWindow = left(f.IncomingWindow, s.nextOutgoing-f.NextIncomingID.Or(0))
+	s.nextIncoming = f.NextOutgoingID
+	if f.Handle.Set {
+		l := s.links[f.Handle.V]
+		if l == nil {
+			s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a flow for handle %d, which is not attached", f.Handle.V)))
+			return
+		}
+		l.flowed(f)
+	} else if f.Echo {
+		s.sayFlow(nil, false)
+	}
+	if s.remoteWindow > 0 && !s.ended {
+		s.sayRest()
+	}
+}
+
+// left returns what is left of a window or credit that the peer granted before it knew of used more frames or
+// deliveries. A peer that claims to know of some that were never sent is granted nothing.
+func left(granted, used uint32) uint32 {
+	if used > granted {
+		return 0
+	}
+	return granted - used
+}

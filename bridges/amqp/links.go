@@ -1,0 +1,159 @@
+package amqp
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The conn is the engine's Handler. What the engine says of a link goes to its Data, which is one of senderLink,
+// receiverLink, requestLink and replyLink.
+
+// endpoint is what all links have in common.
+type endpoint interface {
+	// detached says that the engine's link is gone.
+	detached()
+}
+
+var _ engine.Handler = (*conn)(nil)
+
+// Opened says that the connection is open.
+func (c *conn) Opened(o *wire.Open) {
+	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
+	if c.host == "" {
+		c.host = hostOf(o.Hostname)
+	}
+}
+
+// hostOf cuts port and path off what a client calls us.
+func hostOf(name string) string {
+	if _, rest, ok := strings.Cut(name, "://"); ok {
+		name = rest
+	}
+	if i := strings.IndexAny(name, ":/"); i >= 0 {
+		name = name[:i]
+	}
+	if name == "" || len(name) > 255 {
+		return "localhost"
+	}
+	return name
+}
+
+// Attached looks at what a link is for.
+func (c *conn) Attached(l *engine.Link) {
+	a := l.Attach()
+	if c.drains {
+		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: "The gateway is stopping. Connect again."})
+		return
+	}
+	if a.Coordinator != nil {
+		l.Refuse(&wire.Error{Condition: wire.CondNotImplemented, Description: c.tail("Transactions are not offered.", core.Address{})})
+		return
+	}
+	var spelled string
+	if a.Role == wire.RoleSender && a.Target != nil {
+		spelled = a.Target.Address.V
+	}
+	if a.Role == wire.RoleReceiver && a.Source != nil {
+		spelled = a.Source.Address.V
+	}
+	if strings.EqualFold(strings.Trim(spelled, "/"), cbsNode) {
+		c.attachTokens(l)
+		return
+	}
+	addr, err := core.ParseAddress(spelled)
+	switch {
+	case err != nil:
+		l.Refuse(c.refusal(err, core.Address{Entity: core.ResourcePath(spelled)}))
+	case addr.Management:
+		c.attachManagement(l, addr)
+	case a.Role == wire.RoleSender:
+		c.attachSender(l, addr)
+	default:
+		c.attachReceiver(l, addr)
+	}
+}
+
+// Received takes a message of the client.
+func (c *conn) Received(l *engine.Link, m engine.Message) {
+	switch d := l.Data.(type) {
+	case *senderLink:
+		d.received(m)
+	case *requestLink:
+		d.received(m)
+	}
+}
+
+// TooLarge says why a message is refused for its size.
+func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
+	addr := core.Address{}
+	limit := maxRequestSize
+	if d, ok := l.Data.(*senderLink); ok {
+		addr, limit = d.addr, d.sender.MaxMessageSize()
+	}
+	return c.refusal(core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
+}
+
+// Disposed takes the outcome of a delivery.
+func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
+	if r, ok := l.Data.(*receiverLink); ok {
+		r.disposed(d)
+	}
+}
+
+// Flowed takes new credit.
+func (c *conn) Flowed(l *engine.Link) {
+	switch d := l.Data.(type) {
+	case *receiverLink:
+		d.flowed()
+	case *replyLink:
+		d.flowed()
+	}
+}
+
+// Detached lets go of a link.
+func (c *conn) Detached(l *engine.Link) {
+	if d, ok := l.Data.(endpoint); ok {
+		d.detached()
+	}
+}
+
+// opening is what a broker call that opens something has led to.
+type opening[T any] struct {
+	opened T
+	err    error
+}
+
+// open runs a call that opens something for link l, and attach or refuses it then. abandon is run with what was opened
+// if the client has let go in the meantime.
+func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
+	id := c.identity
+	c.async(func(ctx context.Context) func() {
+		var o opening[T]
+		o.opened, o.err = call(ctx, id)
+		return func() {
+			switch {
+			case o.err != nil:
+				l.Refuse(c.refusal(o.err, addr))
+			case !attach(o.opened):
+				abandon(o.opened)
+			}
+		}
+	})
+}
+
+// properties of an attach that answers. Clients want a map even if it is empty.
+func linkProperties(maxSize int64) value.Map {
+	if maxSize <= 0 {
+		return value.Map{}
+	}
+	return value.Map{{Key: value.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(min(maxSize, maxBatchSize))}}
+}
+
+// maxBatchSize is the most bytes that clients are told a batch may have, even where messages may be larger.
+const maxBatchSize = 1 << 20

@@ -1,0 +1,376 @@
+package amqp
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	maxPeekCount  = 1000      // messages of one peek
+	maxPeekBytes  = 256 << 10 // of one peek, but for a single message that is larger
+	maxPurgeCount = 4000      // messages of one batch delete
+)
+
+// attachManagement accepts a link to or from an entity's $management node. The operations check their rights
+// themselves; whoever has none on the entity is not let in, and does not learn whether it exists.
+func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
+	if err := c.anyRight(addr.Entity); err != nil {
+		l.Refuse(c.refusal(err, addr))
+		return
+	}
+	entity := core.Address{Entity: addr.Entity, Sub: addr.Sub}
+	open(c, l, addr, func(ctx context.Context, _ core.Identity) (core.Address, error) {
+		_, _, err := c.bridge.broker.Resolve(ctx, entity.String())
+		return entity, err
+	}, func(core.Address) bool {
+		c.attachNode(l, core.FoldName(addr.String()), entity)
+		return true
+	}, func(core.Address) {})
+}
+
+// anyRight returns nil if the identity has any right on the path.
+func (c *conn) anyRight(path string) (err error) {
+	now := time.Now()
+	for _, right := range []core.Right{core.Send, core.Manage, core.Listen} {
+		if err = c.identity.Check(right, path, now); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// operation is a request to a $management node that is carried out outside the owner.
+type operation struct {
+	broker  core.Broker
+	ctx     context.Context
+	id      core.Identity
+	address string
+	args    value.Map
+}
+
+// operations are those of queues, by name without the prefix "com.microsoft:".
+var operations = map[string]func(*operation) (response, error){
+	"com.microsoft:renew-lock":                 renewLocks,
+	"com.microsoft:peek-message":               peekMessages,
+	"com.microsoft:schedule-message":           scheduleMessages,
+	"com.microsoft:cancel-scheduled-message":   cancelScheduled,
+	"com.microsoft:receive-by-sequence-number": receiveDeferred,
+	"com.microsoft:update-disposition":         updateDisposition,
+	"com.microsoft:batch-delete-messages":      deleteMessages,
+}
+
+// manage carries out a request to the $management node of addr.
+func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, req *request) response {
+	do, ok := operations[req.operation]
+	if !ok {
+		return c.refused(core.Refuse(core.NotImplemented, "The operation '%.80s' is not offered.", req.operation), addr)
+	}
+	args, ok := req.body.(value.Map)
+	if !ok {
+		return c.refused(core.Refuse(core.InvalidArgument, "The body of the request is not a map."), addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
+	defer cancel()
+	resp, err := do(&operation{c.bridge.broker, ctx, id, addr.String(), args})
+	if err != nil {
+		return c.refused(err, addr)
+	}
+	if resp.text == "" {
+		resp.text = "OK"
+	}
+	return resp
+}
+
+// refused is the response that tells err.
+func (c *conn) refused(err error, addr core.Address) response {
+	a := c.answerTo(err, addr)
+	return response{status: a.status, condition: a.condition, text: a.text}
+}
+
+// serverTimeout is how long the client wants us to try.
+func serverTimeout(headers core.Properties) time.Duration {
+	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
+		v, _ := headers.Get(key)
+		if ms, ok := integer(v); ok && ms > 0 {
+			return time.Duration(min(ms, maxServerTime.Milliseconds())) * time.Millisecond
+		}
+	}
+	return operationTimeout
+}
+
+func renewLocks(o *operation) (response, error) {
+	tokens, err := o.tokens()
+	if err != nil {
+		return response{}, err
+	}
+	expirations := make([]value.Timestamp, len(tokens))
+	for i, r := range o.broker.Renew(o.ctx, o.id, o.address, tokens) {
+		if r.Err != nil {
+			return response{}, r.Err
+		}
+		expirations[i] = value.TimestampOf(r.Until)
+	}
+	return response{status: 200, body: value.Map{{Key: "expirations", Value: value.ArrayOf(expirations)}}}, nil
+}
+
+func peekMessages(o *operation) (response, error) {
+	from, err := o.integer("from-sequence-number")
+	if err != nil {
+		return response{}, err
+	}
+	count, err := o.integer("message-count")
+	if err != nil {
+		return response{}, err
+	}
+	if count < 1 {
+		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be at least 1.", count)
+	}
+	f := delivered
+	if omit, _ := o.args.Get("omit-message-body"); omit == true {
+		f = bodiless
+	}
+	ds, err := o.broker.Peek(o.ctx, o.id, o.address, from, int(min(count, maxPeekCount)))
+	if err != nil {
+		return response{}, err
+	}
+	messages, size := value.List{}, 0
+	for i := range ds {
+		ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{} // locks are their holders' business
+		encoded := appendDelivery(nil, &ds[i], f)
+		if size += len(encoded); size > maxPeekBytes && i > 0 {
+			break
+		}
+		messages = append(messages, value.Map{{Key: "message", Value: encoded}})
+	}
+	if len(messages) == 0 {
+		return response{status: 204, text: "No messages."}, nil
+	}
+	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
+}
+
+func scheduleMessages(o *operation) (response, error) {
+	list, _ := o.args.Get("messages")
+	entries, ok := list.(value.List)
+	if !ok || len(entries) == 0 {
+		return response{}, core.Refuse(core.InvalidArgument, "messages is not a list of maps.")
+	}
+	group := make([]*core.Message, len(entries))
+	for i, entry := range entries {
+		fields, _ := entry.(value.Map)
+		encoded, _ := fields.Get("message")
+		payload, ok := encoded.([]byte)
+		if !ok {
+			return response{}, core.Refuse(core.InvalidArgument, "messages[%d] has no encoded message.", i)
+		}
+		var err error
+		if group[i], err = decodeMessage(payload); err != nil {
+			return response{}, err
+		}
+	}
+	sender, err := o.broker.OpenSender(o.ctx, o.id, o.address, nil)
+	if err != nil {
+		return response{}, err
+	}
+	defer sender.Close()
+	for _, r := range sender.Send(o.ctx, [][]*core.Message{group}) {
+		if r.Err != nil {
+			return response{}, r.Err
+		}
+		return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(r.Numbers)}}}, nil
+	}
+	return response{}, core.Internal
+}
+
+func cancelScheduled(o *operation) (response, error) {
+	numbers, err := o.numbers()
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: 200}, o.broker.Cancel(o.ctx, o.id, o.address, numbers)
+}
+
+func receiveDeferred(o *operation) (response, error) {
+	numbers, err := o.numbers()
+	if err != nil {
+		return response{}, err
+	}
+	mode := core.PeekLock
+	if v, _ := o.args.Get("receiver-settle-mode"); v != nil {
+		if n, ok := integer(v); ok && n == int64(wire.ReceiverFirst) {
+			mode = core.ReceiveAndDelete
+		}
+	}
+	ds, err := o.broker.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
+	if err != nil {
+		return response{}, err
+	}
+	messages := make(value.List, len(ds))
+	for i := range ds {
+		entry := value.Map{{Key: "message", Value: appendDelivery(nil, &ds[i], delivered)}}
+		if mode == core.PeekLock {
+			entry = append(entry, value.Entry{Key: "lock-token", Value: value.UUID(ds[i].LockToken)})
+		}
+		messages[i] = entry
+	}
+	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
+}
+
+// dispositions are the words for outcomes, one of them as it is misspelled on the wire.
+var dispositions = map[string]core.Outcome{
+	"completed": core.Complete,
+	"abandoned": core.Abandon,
+	"suspended": core.DeadLetterOutcome,
+	"defered":   core.Defer,
+	"deferred":  core.Defer,
+}
+
+func updateDisposition(o *operation) (response, error) {
+	tokens, err := o.tokens()
+	if err != nil {
+		return response{}, err
+	}
+	word, _ := o.args.Get("disposition-status")
+	status, _ := text(word)
+	outcome, ok := dispositions[status]
+	if !ok {
+		return response{}, core.Refuse(core.InvalidArgument, "disposition-status is '%.60s': it must be completed, abandoned, defered or suspended.", status)
+	}
+	properties, err := o.modified(outcome)
+	if err != nil {
+		return response{}, err
+	}
+	settlements := make([]core.Settlement, len(tokens))
+	for i, t := range tokens {
+		settlements[i] = core.Settlement{Token: t, Outcome: outcome, Properties: properties}
+	}
+	for _, err := range o.broker.Settle(o.ctx, o.id, o.address, settlements) {
+		if err != nil {
+			return response{}, err
+		}
+	}
+	return response{status: 200}, nil
+}
+
+// modified are the properties that a settlement sets.
+func (o *operation) modified(outcome core.Outcome) (core.Properties, error) {
+	var pairs []core.Property
+	v, _ := o.args.Get("properties-to-modify")
+	m, _ := v.(value.Map)
+	for _, e := range m {
+		if key, ok := text(e.Key); ok {
+			pairs = append(pairs, core.Property{Key: key, Value: e.Value})
+		}
+	}
+	if outcome == core.DeadLetterOutcome {
+		for arg, key := range map[string]string{
+			"deadletter-reason":      core.PropertyDeadLetterReason,
+			"deadletter-description": core.PropertyDeadLetterDescription,
+		} {
+			v, _ := o.args.Get(arg)
+			if why, ok := text(v); ok {
+				pairs = append(pairs, core.Property{Key: key, Value: why})
+			}
+		}
+	}
+	p, err := core.NewProperties(pairs...)
+	if err != nil {
+		return core.Properties{}, core.Refuse(core.InvalidArgument, "properties-to-modify: %v.", err)
+	}
+	return p, nil
+}
+
+func deleteMessages(o *operation) (response, error) {
+	count, err := o.integer("message-count")
+	if err != nil {
+		return response{}, err
+	}
+	if count < 1 || count > maxPurgeCount {
+		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be between 1 and %d.", count, maxPurgeCount)
+	}
+	v, _ := o.args.Get("enqueued-time-utc")
+	before, ok := v.(value.Timestamp)
+	if !ok {
+		return response{}, core.Refuse(core.InvalidArgument, "enqueued-time-utc is not a timestamp.")
+	}
+	n, err := o.broker.Purge(o.ctx, o.id, o.address, instant(before), int(count))
+	if err != nil {
+		return response{}, err
+	}
+	if n == 0 {
+		return response{status: 204, condition: wire.CondMessageNotFound, text: "No messages."}, nil
+	}
+	return response{status: 200, body: value.Map{{Key: "message-count", Value: int32(n)}}}, nil
+}
+
+// tokens reads lock-tokens.
+func (o *operation) tokens() ([]core.LockToken, error) {
+	return elements(o.args, "lock-tokens", "UUIDs", func(v any) (core.LockToken, bool) {
+		u, ok := v.(value.UUID)
+		return core.LockToken(u), ok
+	})
+}
+
+// numbers reads sequence-numbers.
+func (o *operation) numbers() ([]int64, error) {
+	return elements(o.args, "sequence-numbers", "whole numbers", integer)
+}
+
+// elements reads an array, or what some clients send in its place, a list.
+func elements[T any](args value.Map, name, what string, read func(any) (T, bool)) ([]T, error) {
+	v, _ := args.Get(name)
+	var values []any
+	switch v := v.(type) {
+	case value.Array:
+		values = v.Values
+	case value.List:
+		values = v
+	}
+	if len(values) == 0 {
+		return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
+	}
+	out := make([]T, len(values))
+	for i, v := range values {
+		var ok bool
+		if out[i], ok = read(v); !ok {
+			return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
+		}
+	}
+	return out, nil
+}
+
+// integer reads an argument that is a whole number of any type.
+func (o *operation) integer(name string) (int64, error) {
+	v, _ := o.args.Get(name)
+	n, ok := integer(v)
+	if !ok {
+		return 0, core.Refuse(core.InvalidArgument, "%s is not a whole number.", name)
+	}
+	return n, nil
+}
+
+func integer(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int8:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint8:
+		return int64(v), true
+	case uint16:
+		return int64(v), true
+	case uint32:
+		return int64(v), true
+	case uint64:
+		return int64(v), v <= 1<<63-1
+	}
+	return 0, false
+}

@@ -1,0 +1,70 @@
+package amqp
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options say what a Bridge offers and tolerates. Zero fields have their defaults.
+type Options struct {
+	Logger *slog.Logger // default: nothing is logged
+
+	// Hostname is the namespace's host in texts, "sb://Hostname/queue"; default: what the client calls us.
+	Hostname string
+
+	MaxFrameSize   uint32 // bytes, both ways; 65536
+	MaxConnections int    // at a time; more are closed at once; 5000
+	MaxSessions    int    // of one connection, at most 65536; 5000
+	MaxHandles     int    // links of one session; 256
+	MaxLinks       int    // of one connection; 5000
+
+	// SenderCredit is how many messages a client may have under way on one link to send on, sent and not stored yet;
+	// 1000. It bounds the unsettled incoming messages of a link.
+	SenderCredit int
+	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait.
+	MaxUnsettled int
+	// MaxConnectionUnsettled is the same for all links of a connection together; 50000.
+	MaxConnectionUnsettled int
+	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet: nothing is read while
+	// they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
+	MaxMessageBytes int64
+
+	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
+	HandshakeTimeout time.Duration // until open; 20 s
+	AuthTimeout      time.Duration // from open until the client has proven an identity; 20 s
+	WriteTimeout     time.Duration // of one write; a client that reads slower is closed; 30 s
+	DrainGrace       time.Duration // for what is under way when the bridge stops or the client goes; 10 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	orDefault(&o.MaxFrameSize, 65536)
+	orDefault(&o.MaxConnections, 5000)
+	orDefault(&o.MaxSessions, 5000)
+	orDefault(&o.MaxHandles, 256)
+	orDefault(&o.MaxLinks, 5000)
+	orDefault(&o.SenderCredit, 1000)
+	orDefault(&o.MaxUnsettled, 10_000)
+	orDefault(&o.MaxConnectionUnsettled, 50_000)
+	orDefault(&o.MaxMessageBytes, 64<<20)
+	orDefault(&o.IdleTimeout, 120*time.Second)
+	orDefault(&o.HandshakeTimeout, 20*time.Second)
+	orDefault(&o.AuthTimeout, 20*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.DrainGrace, 10*time.Second)
+	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
+	o.MaxSessions = min(o.MaxSessions, 65536)
+	return o
+}
+
+// minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).
+const minFrameSize = 512
+
+// orDefault replaces what is not positive.
+func orDefault[T int | int64 | uint32 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}

@@ -1,0 +1,230 @@
+package amqp
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxAsked is how many deliveries of one link may be asked for or be waiting at a time, whatever credit a client gives:
+// locks should not run while messages wait here.
+const maxAsked = 1000
+
+// receiverLink is a link on which the client receives from an entity.
+type receiverLink struct {
+	conn     *conn
+	link     *engine.Link
+	addr     core.Address
+	address  string
+	mode     core.ReceiveMode
+	receiver core.Receiver
+
+	asked    int             // credit that the broker has
+	pending  []core.Delivery // delivered by the broker, not sent yet
+	queued   bool            // in conn.waiting
+	taking   bool            // credit is being taken back
+	released bool            // the client has let go
+	closed   error
+}
+
+func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
+	a := l.Attach()
+	if _, ok := a.Source.Filter.Get(sessionFilter); ok {
+		l.Refuse(c.refusal(core.Refuse(core.NotImplemented, "Sessions are not offered."), addr))
+		return
+	}
+	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String()}
+	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
+		r.mode = core.ReceiveAndDelete
+	}
+	l.Data = r
+	options := core.ReceiverOptions{
+		Mode: r.mode,
+		Deliver: func(ds []core.Delivery) {
+			ds = slices.Clone(ds)
+			c.mail.post(func() { r.deliver(ds) })
+		},
+		Closed: func(err error) { c.mail.post(func() { r.close(err) }) },
+	}
+	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Receiver, error) {
+		return c.bridge.broker.OpenReceiver(ctx, id, r.address, options)
+	}, r.attach, core.Receiver.Close)
+}
+
+// sessionFilter is the key of the filter that asks for a session.
+const sessionFilter = "com.microsoft:session-filter"
+
+// attach completes the attach. It reports false if the client or the broker has let go in the meantime.
+func (r *receiverLink) attach(receiver core.Receiver) bool {
+	if r.closed != nil {
+		r.link.Refuse(r.conn.refusal(r.closed, r.addr))
+		return false
+	}
+	if r.released {
+		return false
+	}
+	r.receiver = receiver
+	if !r.link.Accept(engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}) {
+		return false
+	}
+	if r.conn.drains {
+		r.stop()
+		return true
+	}
+	r.flowed() // the client may have given credit already
+	return true
+}
+
+// close detaches because the entity no longer gives messages.
+func (r *receiverLink) close(err error) {
+	r.closed = err
+	if r.link.Open() {
+		r.link.Detach(r.conn.refusal(err, r.addr))
+		r.detached()
+	}
+}
+
+// detached closes the Receiver and gives back what was not sent. The locks of what was sent stand.
+func (r *receiverLink) detached() {
+	r.released = true
+	r.stop()
+}
+
+// stop takes no further deliveries.
+func (r *receiverLink) stop() {
+	if r.receiver == nil {
+		return
+	}
+	receiver := r.receiver
+	r.receiver = nil
+	r.giveBack(0)
+	r.conn.async(func(context.Context) func() {
+		receiver.Close()
+		return func() {}
+	})
+}
+
+// giveBack unlocks pending deliveries but for the first keep.
+func (r *receiverLink) giveBack(keep int) {
+	if r.mode == core.ReceiveAndDelete || keep >= len(r.pending) {
+		return
+	}
+	for i := range r.pending[keep:] {
+		r.conn.settle(r.address, pileItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
+	}
+	clear(r.pending[keep:])
+	r.pending = r.pending[:keep]
+}
+
+// flowed follows the client's credit.
+func (r *receiverLink) flowed() {
+	if r.receiver == nil {
+		return
+	}
+	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
+		r.takeBack()
+		return
+	}
+	r.send()
+	r.ask()
+}
+
+// takeBack takes the credit back from the broker, for a drain or because the client gives less.
+func (r *receiverLink) takeBack() {
+	if r.taking {
+		return
+	}
+	r.taking = true
+	r.receiver.Drain(func(int) {
+		r.conn.mail.post(r.tookBack)
+	})
+}
+
+func (r *receiverLink) tookBack() {
+	r.taking = false
+	r.asked = 0
+	if r.receiver == nil {
+		return
+	}
+	r.send()
+	r.giveBack(int(r.link.Credit()))
+	r.ask()
+}
+
+// ask gives the broker as much credit as the client has given and the limits allow.
+func (r *receiverLink) ask() {
+	if r.taking || r.receiver == nil || r.link.Draining() {
+		return
+	}
+	o := &r.conn.bridge.opts
+	n := min(int(r.link.Credit()), maxAsked) - len(r.pending)
+	if r.mode == core.PeekLock {
+		n = min(n, o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.eng.Unsettled())
+	}
+	if n -= r.asked; n > 0 {
+		r.asked += n
+		r.receiver.AddCredit(n)
+	}
+}
+
+// deliver takes what the broker delivers.
+func (r *receiverLink) deliver(ds []core.Delivery) {
+	r.asked = max(0, r.asked-len(ds))
+	r.pending = append(r.pending, ds...)
+	if r.receiver == nil {
+		r.giveBack(0)
+		return
+	}
+	r.send()
+	r.ask()
+}
+
+// send sends what it can now, and has the rest wait.
+func (r *receiverLink) send() {
+	if !r.queued && r.pump() {
+		r.queued = true
+		r.conn.waiting = append(r.conn.waiting, r)
+	}
+}
+
+// pump sends pending deliveries and reports whether some are left. When none is, a drain is answered.
+func (r *receiverLink) pump() (left bool) {
+	n := 0
+	for n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
+		d := &r.pending[n]
+		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, delivered)
+		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, r.conn.scratch)
+		n++
+	}
+	r.pending = slices.Delete(r.pending, 0, n)
+	if len(r.pending) > 0 && r.link.Credit() > 0 && r.receiver != nil {
+		return true
+	}
+	r.queued = false
+	if len(r.pending) == 0 && r.link.Draining() && !r.taking && r.asked == 0 {
+		r.link.Drained()
+	}
+	return false
+}
+
+// tagOf is the delivery-tag of a delivery: the lock token in the byte order of .NET, or without a lock something unique.
+func tagOf(d *core.Delivery) engine.Tag {
+	if d.LockToken.IsZero() {
+		var tag engine.Tag
+		binary.BigEndian.PutUint64(tag[8:], uint64(d.SequenceNumber))
+		return tag
+	}
+	return engine.Tag(swapToken(d.LockToken))
+}
+
+// swapToken turns a token between RFC 9562 byte order and that of .NET, where the first three fields are little-endian.
+func swapToken(t core.LockToken) core.LockToken {
+	t[0], t[1], t[2], t[3] = t[3], t[2], t[1], t[0]
+	t[4], t[5] = t[5], t[4]
+	t[6], t[7] = t[7], t[6]
+	return t
+}

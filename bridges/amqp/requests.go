@@ -1,0 +1,261 @@
+package amqp
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	requestCredit  = 100                                // requests under way on one link
+	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
+	maxReplies     = 1000                               // that wait for credit on one link
+	maxServerTime  = 5 * time.Minute                    // that a client may ask us to try
+)
+
+// dialect is how a node spells the application properties of its responses.
+type dialect struct{ status, description, condition string }
+
+var (
+	tokenDialect      = dialect{"status-code", "status-description", "error-condition"}
+	managementDialect = dialect{"statusCode", "statusDescription", "errorCondition"}
+)
+
+// request is a decoded request to a node.
+type request struct {
+	id        wire.ID
+	replyTo   string
+	operation string
+	headers   core.Properties // application properties
+	body      any
+}
+
+// response is what a node answers.
+type response struct {
+	status    int32
+	condition value.Symbol
+	text      string
+	body      value.Map
+}
+
+// requestLink is a link on which requests to a node arrive.
+type requestLink struct {
+	conn *conn
+	link *engine.Link
+	node string // as replyLink.node
+	addr core.Address
+}
+
+// replyLink is a link on which the responses of a node go out.
+type replyLink struct {
+	conn   *conn
+	link   *engine.Link
+	node   string // folded address
+	target string // the client's address
+	queue  [][]byte
+	queued bool // in conn.waiting
+	sent   uint64
+}
+
+// attachNode accepts a link to or from a node.
+func (c *conn) attachNode(l *engine.Link, node string, addr core.Address) {
+	a := l.Attach()
+	if a.Role == wire.RoleSender {
+		l.Data = &requestLink{conn: c, link: l, node: node, addr: addr}
+		l.Accept(engine.Terms{MaxMessageSize: uint64(maxRequestSize), Properties: value.Map{}, Credit: requestCredit})
+		return
+	}
+	r := &replyLink{conn: c, link: l, node: node}
+	if a.Target != nil {
+		r.target = a.Target.Address.V
+	}
+	l.Data = r
+	if l.Accept(engine.Terms{MaxMessageSize: uint64(maxRequestSize), Properties: value.Map{}}) {
+		c.nodes = append(c.nodes, r)
+	}
+}
+
+// received decodes and carries out a request. Its disposition goes out before its response: some clients crash otherwise.
+func (r *requestLink) received(m engine.Message) {
+	req, err := decodeRequest(m.Payload)
+	if err == nil && m.State != nil {
+		err = core.Refuse(core.NotImplemented, "Transactions are not offered.")
+	}
+	if err != nil {
+		if !m.Settled {
+			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+		}
+		r.link.Replenish(1)
+		return
+	}
+	if !m.Settled {
+		r.link.Settle(m.ID, wire.Accepted{})
+	}
+	size := int64(len(m.Payload))
+	r.conn.buffered += size
+	answered := func(d dialect, resp response) {
+		r.conn.buffered -= size
+		r.link.Replenish(1)
+		r.conn.reply(r, &req, d, resp)
+	}
+	if r.node == cbsNode {
+		r.conn.serveToken(&req, func(resp response) { answered(tokenDialect, resp) })
+		return
+	}
+	id := r.conn.identity
+	r.conn.async(func(ctx context.Context) func() {
+		resp := r.conn.manage(ctx, id, r.addr, &req)
+		return func() { answered(managementDialect, resp) }
+	})
+}
+
+func decodeRequest(payload []byte) (request, error) {
+	s, err := wire.SplitMessage(payload, value.Limits{})
+	if err != nil {
+		return request{}, err
+	}
+	p, err := wire.DecodeProperties(s.Properties)
+	if err != nil {
+		return request{}, err
+	}
+	req := request{id: p.MessageID, replyTo: p.ReplyTo, headers: textProperties(s.ApplicationProperties)}
+	operation, _ := req.headers.Get("operation")
+	req.operation, _ = text(operation)
+	if raw, ok := s.Value(); ok {
+		if req.body, _, err = value.Decode(raw, value.Limits{}); err != nil {
+			return request{}, err
+		}
+	}
+	return req, nil
+}
+
+// reply sends the response to a request that came on link r.
+func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
+	to := c.route(r.link.Session(), r.node, req.replyTo)
+	if to == nil {
+		c.log.Debug("no link for a response", "entity", r.node, "link", req.replyTo)
+		return
+	}
+	payload, err := encodeResponse(req.id, d, resp)
+	if err != nil {
+		c.log.Error("encode response", "err", err, "entity", r.node)
+		return
+	}
+	to.push(payload)
+}
+
+// route finds the link for a response: in the session of the request the one whose target or else whose name is
+// replyTo, or the only one; or else one of the connection. It never looks further: clients on several connections use
+// the same names.
+func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
+	var here []*replyLink
+	for _, r := range c.nodes {
+		if r.node == node && r.link.Session() == s {
+			here = append(here, r)
+		}
+	}
+	if r := addressed(here, node, replyTo); r != nil {
+		return r
+	}
+	if len(here) == 1 {
+		return here[0]
+	}
+	return addressed(c.nodes, node, replyTo)
+}
+
+func addressed(links []*replyLink, node, replyTo string) *replyLink {
+	if replyTo == "" {
+		return nil
+	}
+	for _, r := range links {
+		if r.node == node && r.target == replyTo {
+			return r
+		}
+	}
+	for _, r := range links {
+		if r.node == node && r.link.Attach().Name == replyTo {
+			return r
+		}
+	}
+	return nil
+}
+
+func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
+	dst := wire.AppendProperties(nil, &wire.MessageProperties{CorrelationID: id})
+	headers := value.Map{{Key: d.status, Value: resp.status}, {Key: d.description, Value: resp.text}}
+	if resp.condition != "" {
+		headers = append(headers, value.Entry{Key: d.condition, Value: resp.condition})
+	}
+	var err error
+	dst = value.AppendDescriptor(dst, uint64(wire.DescApplicationProperties))
+	if dst, err = value.Append(dst, headers); err != nil {
+		return nil, err
+	}
+	body := resp.body
+	if body == nil {
+		body = value.Map{}
+	}
+	return value.Append(value.AppendDescriptor(dst, uint64(wire.DescValue)), body)
+}
+
+// detached has nothing to let go of: what is under way is answered elsewhere, or not at all.
+func (r *requestLink) detached() {}
+
+func (r *replyLink) detached() {
+	r.queue = nil
+	for i, n := range r.conn.nodes {
+		if n == r {
+			last := len(r.conn.nodes) - 1
+			r.conn.nodes[i] = r.conn.nodes[last]
+			r.conn.nodes[last] = nil
+			r.conn.nodes = r.conn.nodes[:last]
+			return
+		}
+	}
+}
+
+// push sends a response, or has it wait for credit: some clients give it request by request.
+func (r *replyLink) push(payload []byte) {
+	if len(r.queue) >= maxReplies {
+		r.link.Detach(&wire.Error{Condition: wire.CondResourceLimitExceeded, Description: "Too many responses wait for credit."})
+		r.detached()
+		return
+	}
+	r.queue = append(r.queue, payload)
+	r.flowed()
+}
+
+func (r *replyLink) flowed() {
+	if !r.queued && r.pump() {
+		r.queued = true
+		r.conn.waiting = append(r.conn.waiting, r)
+	}
+}
+
+// pump sends waiting responses and reports whether some are left that only need room.
+func (r *replyLink) pump() (left bool) {
+	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
+		var tag engine.Tag
+		r.sent++
+		binary.BigEndian.PutUint64(tag[8:], r.sent)
+		r.link.Send(tag, true, r.queue[0])
+		r.queue[0] = nil
+		r.queue = r.queue[1:]
+	}
+	if len(r.queue) > 0 && r.link.Credit() > 0 && r.link.Open() {
+		return true
+	}
+	r.queued = false
+	if len(r.queue) == 0 {
+		r.queue = nil
+		if r.link.Draining() {
+			r.link.Drained()
+		}
+	}
+	return false
+}

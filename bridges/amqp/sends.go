@@ -1,0 +1,178 @@
+package amqp
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// senderLink is a link on which the client sends to an entity. One call of its Sender is under way at most, which keeps
+// the order; the messages that arrive meanwhile are the next call's.
+type senderLink struct {
+	conn   *conn
+	link   *engine.Link
+	addr   core.Address
+	sender core.Sender
+
+	queue    []engine.Message
+	spare    []engine.Message // room for queue
+	sending  bool
+	released bool // the client has let go
+	closed   error
+}
+
+func (c *conn) attachSender(l *engine.Link, addr core.Address) {
+	s := &senderLink{conn: c, link: l, addr: addr}
+	l.Data = s
+	closed := func(err error) { c.mail.post(func() { s.close(err) }) }
+	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Sender, error) {
+		return c.bridge.broker.OpenSender(ctx, id, addr.String(), closed)
+	}, s.attach, core.Sender.Close)
+}
+
+// attach completes the attach. It reports false if the client or the broker has let go in the meantime.
+func (s *senderLink) attach(sender core.Sender) bool {
+	if s.closed != nil {
+		s.link.Refuse(s.conn.refusal(s.closed, s.addr))
+		return false
+	}
+	if s.released {
+		return false
+	}
+	s.sender = sender
+	size := sender.MaxMessageSize()
+	return s.link.Accept(engine.Terms{
+		MaxMessageSize: uint64(max(size, 0)),
+		Properties:     linkProperties(size),
+		Credit:         uint32(s.conn.bridge.opts.SenderCredit),
+	})
+}
+
+// close detaches because the entity no longer takes messages.
+func (s *senderLink) close(err error) {
+	s.closed = err
+	if s.link.Open() {
+		s.link.Detach(s.conn.refusal(err, s.addr))
+		s.detached()
+	}
+}
+
+func (s *senderLink) detached() {
+	s.released = true
+	s.finish()
+}
+
+// finish closes the Sender once the client has let go and all it sent is stored.
+func (s *senderLink) finish() {
+	if !s.released || s.sending || len(s.queue) > 0 || s.sender == nil {
+		return
+	}
+	sender := s.sender
+	s.sender = nil
+	s.conn.async(func(context.Context) func() {
+		sender.Close()
+		return func() {}
+	})
+}
+
+// received queues a message.
+func (s *senderLink) received(m engine.Message) {
+	if s.conn.drains {
+		if !m.Settled {
+			s.link.Settle(m.ID, wire.Released{}) // clients try again elsewhere
+		}
+		return
+	}
+	s.queue = append(s.queue, m)
+	s.conn.buffered += int64(len(m.Payload))
+	if len(s.queue) == 1 && !s.sending {
+		s.conn.sends = append(s.conn.sends, s)
+	}
+}
+
+// start sends the queue.
+func (s *senderLink) start() {
+	batch := s.queue
+	s.queue, s.spare = s.spare[:0], nil
+	s.sending = true
+	sender := s.sender
+	s.conn.async(func(ctx context.Context) func() {
+		states := carry(ctx, sender, batch, s)
+		return func() { s.sent(batch, states) }
+	})
+}
+
+// sent tells the client what became of a batch.
+func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
+	s.sending = false
+	for i := range batch {
+		if !batch[i].Settled {
+			s.link.Settle(batch[i].ID, states[i])
+		}
+		s.conn.buffered -= int64(len(batch[i].Payload))
+	}
+	s.link.Replenish(len(batch))
+	clear(batch)
+	s.spare = batch
+	if len(s.queue) > 0 {
+		s.conn.sends = append(s.conn.sends, s)
+	}
+	s.finish()
+}
+
+// carry decodes and sends messages, and returns the outcome of each. It runs outside the owner.
+func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
+	states := make([]wire.DeliveryState, len(batch))
+	groups := make([][]*core.Message, 0, len(batch))
+	singles := make([]*core.Message, 0, len(batch)) // the groups of one
+	for i := range batch {
+		group, err := decodeGroup(&batch[i], &singles)
+		if err != nil {
+			states[i] = wire.Rejected{Error: s.conn.refusal(err, s.addr)}
+			continue
+		}
+		groups = append(groups, group)
+	}
+	if len(groups) == 0 {
+		return states
+	}
+	results := sender.Send(ctx, groups)
+	for i := range states {
+		switch {
+		case states[i] != nil:
+			continue
+		case len(results) == 0: // the broker owes an answer for each group
+			states[i] = wire.Rejected{Error: s.conn.refusal(core.Internal, s.addr)}
+			continue
+		case results[0].Err == nil:
+			states[i] = wire.Accepted{}
+		default:
+			states[i] = wire.Rejected{Error: s.conn.refusal(results[0].Err, s.addr)}
+		}
+		results = results[1:]
+	}
+	return states
+}
+
+// decodeGroup decodes what one transfer carries: a message, or a batch that is stored all or nothing.
+func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, error) {
+	if m.State != nil {
+		return nil, core.Refuse(core.NotImplemented, "Transactions are not offered.")
+	}
+	switch m.Format {
+	case wire.FormatMessage:
+		msg, err := decodeMessage(m.Payload)
+		if err != nil {
+			return nil, err
+		}
+		*singles = append(*singles, msg)
+		n := len(*singles)
+		return (*singles)[n-1 : n : n], nil
+	case wire.FormatBatch:
+		return decodeBatch(m.Payload)
+	default:
+		return nil, core.Refuse(core.NotImplemented, "Messages of format 0x%x are not known.", m.Format)
+	}
+}

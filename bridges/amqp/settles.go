@@ -1,0 +1,179 @@
+package amqp
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// pile collects the settlements of one address while those before them are under way.
+type pile struct {
+	conn        *conn
+	address     string
+	items       []pileItem
+	settlements []core.Settlement
+	settling    bool
+}
+
+// pileItem says whom to tell the outcome of a settlement; no session: nobody.
+type pileItem struct {
+	session *engine.Session
+	id      uint32 // delivery-id
+	state   wire.DeliveryState
+}
+
+// settle adds a settlement to the pile of its address.
+func (c *conn) settle(address string, item pileItem, s core.Settlement) {
+	p := c.piles[address]
+	if p == nil {
+		p = &pile{conn: c, address: address}
+		c.piles[address] = p
+	}
+	p.items = append(p.items, item)
+	p.settlements = append(p.settlements, s)
+	if len(p.items) == 1 && !p.settling {
+		c.full = append(c.full, p)
+	}
+}
+
+// start settles the pile in one call.
+func (p *pile) start() {
+	items, settlements := p.items, p.settlements
+	p.items, p.settlements = nil, nil
+	p.settling = true
+	id := p.conn.identity
+	p.conn.async(func(ctx context.Context) func() {
+		errs := p.conn.bridge.broker.Settle(ctx, id, p.address, settlements)
+		return func() { p.settled(items, errs) }
+	})
+}
+
+func (p *pile) settled(items []pileItem, errs []error) {
+	p.settling = false
+	for i, item := range items {
+		if item.session == nil {
+			continue
+		}
+		state := item.state
+		if i >= len(errs) { // the broker owes an answer for each settlement
+			state = wire.Rejected{Error: p.conn.refusal(core.Internal, p.parsed())}
+		} else if errs[i] != nil {
+			state = wire.Rejected{Error: p.conn.refusal(errs[i], p.parsed())}
+		}
+		item.session.Settle(item.id, state)
+	}
+	if len(p.items) > 0 {
+		p.conn.full = append(p.conn.full, p)
+	} else if p.conn.piles[p.address] == p {
+		delete(p.conn.piles, p.address)
+	}
+}
+
+func (p *pile) parsed() core.Address {
+	addr, _ := core.ParseAddress(p.address)
+	return addr
+}
+
+// disposed carries out the outcome that the client gives to a delivery.
+func (r *receiverLink) disposed(d engine.Disposal) {
+	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
+	item := pileItem{session: r.link.Session(), id: d.ID, state: d.State}
+	if d.Settled {
+		item.session = nil
+	}
+	if err := outcome(d.State, &s, &item); err != nil {
+		if item.session != nil {
+			item.session.Settle(d.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+		}
+		return
+	}
+	r.conn.settle(r.address, item, s)
+	r.ask() // a delivery settled by the client makes room at once
+}
+
+// outcome translates a delivery state into a settlement, and into the state that says that it was carried out.
+func outcome(state wire.DeliveryState, s *core.Settlement, item *pileItem) error {
+	switch state := state.(type) {
+	case wire.Accepted:
+		s.Outcome = core.Complete
+	case wire.Modified:
+		s.Outcome = core.Abandon
+		if state.UndeliverableHere.V {
+			s.Outcome = core.Defer
+		}
+		s.Properties = textProperties(state.MessageAnnotations)
+		item.state = modified
+	case wire.Rejected:
+		s.Outcome = core.DeadLetterOutcome
+		item.state = rejected // without an error: clients take one for a failure
+		var err error
+		if s.Properties, err = deadLetterProperties(state.Error); err != nil {
+			return core.Refuse(core.InvalidArgument, "A property to modify: %v.", err)
+		}
+	case wire.Released, wire.Received, nil: // settled without an outcome is as good as released
+		s.Outcome = core.Release
+		item.state = wire.Released{}
+	case wire.TransactionalState:
+		return core.Refuse(core.NotImplemented, "Transactions are not offered.")
+	default:
+		return core.Refuse(core.InvalidArgument, "The delivery state is no outcome.")
+	}
+	return nil
+}
+
+// The states that answer an outcome of the same name.
+var (
+	modified wire.DeliveryState = wire.Modified{}
+	rejected wire.DeliveryState = wire.Rejected{}
+)
+
+// deadLetterProperties are those that a rejection asks to set, among them why. The reason and its description come from
+// the entries of that name, else from the error itself; they are texts or nothing.
+func deadLetterProperties(e *wire.Error) (core.Properties, error) {
+	if e == nil {
+		return core.Properties{}, nil
+	}
+	var pairs []core.Property
+	reason, description := value.Opt[string]{}, value.Opt[string]{}
+	if e.Condition != wire.CondDeadLetter && e.Condition != "" {
+		reason = value.Some(string(e.Condition))
+	}
+	if e.Description != "" {
+		description = value.Some(e.Description)
+	}
+	for _, entry := range e.Info {
+		key, ok := text(entry.Key)
+		if !ok {
+			continue
+		}
+		switch v, isText := text(entry.Value); {
+		case key == core.PropertyDeadLetterReason && isText:
+			reason = value.Some(v)
+		case key == core.PropertyDeadLetterDescription && isText:
+			description = value.Some(v)
+		case key != core.PropertyDeadLetterReason && key != core.PropertyDeadLetterDescription:
+			pairs = append(pairs, core.Property{Key: key, Value: entry.Value})
+		}
+	}
+	if reason.Set {
+		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterReason, Value: reason.V})
+	}
+	if description.Set {
+		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterDescription, Value: description.V})
+	}
+	return core.NewProperties(pairs...)
+}
+
+// text returns a string or symbol as a string.
+func text(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case value.Symbol:
+		return string(v), true
+	}
+	return "", false
+}

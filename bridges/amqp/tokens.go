@@ -1,0 +1,195 @@
+package amqp
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// cbsNode is where clients put their tokens.
+const cbsNode = "$cbs"
+
+// maxGrants bounds what one connection can prove.
+const maxGrants = 5000
+
+// attachTokens accepts the links to and from $cbs, one of each: clients rely on a second one being refused.
+func (c *conn) attachTokens(l *engine.Link) {
+	for other := range c.eng.Links() {
+		if other.Attach().Role != l.Attach().Role {
+			continue
+		}
+		switch d := other.Data.(type) {
+		case *requestLink:
+			if d.node != cbsNode {
+				continue
+			}
+		case *replyLink:
+			if d.node != cbsNode {
+				continue
+			}
+		default:
+			continue
+		}
+		l.Refuse(&wire.Error{Condition: wire.CondNotAllowed, Description: c.tail("The connection has a link to $cbs already.", core.Address{})})
+		return
+	}
+	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode})
+}
+
+// serveToken carries out a request to $cbs.
+func (c *conn) serveToken(req *request, answered func(response)) {
+	kind, _ := req.headers.Get("type")
+	name, _ := req.headers.Get("name")
+	kindText, _ := text(kind)
+	audience, ok := text(name)
+	token, isText := text(req.body)
+	refuse := func(err error) { answered(c.refused(err, core.Address{Entity: core.ResourcePath(audience)})) }
+	switch {
+	case req.operation != "put-token":
+		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not offered by $cbs: use put-token.", req.operation))
+	case kindText == "jwt":
+		refuse(core.Refuse(core.NotImplemented, "Tokens of type jwt are not accepted: use a shared access signature."))
+	case kindText != "servicebus.windows.net:sastoken":
+		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not known: use servicebus.windows.net:sastoken.", kindText))
+	case !ok || !isText:
+		refuse(core.Refuse(core.InvalidArgument, "A put-token needs the application property name and a body that is a string."))
+	default:
+		c.putToken(token, audience, answered)
+	}
+}
+
+func (c *conn) putToken(token, audience string, answered func(response)) {
+	c.async(func(ctx context.Context) func() {
+		grant, addr, err := c.verify(ctx, token, audience)
+		return func() {
+			if err == nil {
+				err = c.allow(grant)
+			}
+			if err != nil {
+				answered(c.refused(err, addr))
+				return
+			}
+			answered(response{status: 202, text: "Accepted"})
+		}
+	})
+}
+
+// verify proves a token, and that what it is for exists: clients learn of a missing entity here.
+func (c *conn) verify(ctx context.Context, token, audience string) (core.Grant, core.Address, error) {
+	path := core.ResourcePath(audience)
+	grant, err := c.bridge.authority.Token(ctx, token, audience)
+	if err != nil || path == "" {
+		return grant, core.Address{Entity: path}, err
+	}
+	addr, err := core.ParseAddress(audience)
+	if err != nil {
+		return grant, core.Address{Entity: path}, err
+	}
+	_, _, err = c.bridge.broker.Resolve(ctx, core.Address{Entity: addr.Entity, Sub: addr.Sub}.String())
+	return grant, addr, err
+}
+
+// allow adds a grant to the identity, in place of an older one of the same policy and scope.
+func (c *conn) allow(g core.Grant) error {
+	id := slices.Clone(c.identity) // others may be reading it
+	i := slices.IndexFunc(id, func(o core.Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope })
+	switch {
+	case i >= 0:
+		id[i] = g
+	case len(id) >= maxGrants:
+		return core.Refuse(core.QuotaExceeded, "The connection holds %d tokens, as many as it may.", maxGrants)
+	default:
+		id = append(id, g)
+	}
+	c.identity = id
+	c.expires = time.Time{}
+	now := time.Now()
+	for _, g := range id {
+		if now.Before(g.Expires) && (c.expires.IsZero() || g.Expires.Before(c.expires)) {
+			c.expires = g.Expires
+		}
+	}
+	return nil
+}
+
+// checkIdentity closes a connection that has proven nothing in time, and detaches links whose grant has ended. It
+// returns when to look again; zero means never.
+func (c *conn) checkIdentity(now time.Time) (next time.Time) {
+	if !c.eng.Opened() || len(c.identity) == 0 {
+		if !now.Before(c.until) {
+			c.eng.Close(&wire.Error{Condition: wire.CondUnauthorizedAccess, Description: c.tail(
+				"The connection was closed because the client has not authorized in time.", core.Address{})})
+		}
+		return c.until
+	}
+	if c.expires.IsZero() || now.Before(c.expires) {
+		return c.expires
+	}
+	for l := range c.eng.Links() {
+		var err error
+		var addr core.Address
+		switch d := l.Data.(type) {
+		case *senderLink:
+			addr, err = d.addr, c.identity.Check(core.Send, d.addr.Entity, now)
+		case *receiverLink:
+			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.Entity, now)
+		}
+		if err != nil {
+			l.Detach(c.refusal(err, addr))
+			c.Detached(l)
+		}
+	}
+	c.expires = time.Time{}
+	for _, g := range c.identity {
+		if now.Before(g.Expires) && (c.expires.IsZero() || g.Expires.Before(c.expires)) {
+			c.expires = g.Expires
+		}
+	}
+	return c.expires
+}
+
+// Authenticate answers a SASL init. Whoever does not use PLAIN is nobody before a token is put.
+func (c *conn) Authenticate(mechanism value.Symbol, response []byte) {
+	switch strings.ToUpper(string(mechanism)) {
+	case "MSSBCBS", "ANONYMOUS", "EXTERNAL":
+		c.eng.Authenticated(wire.SASLOK)
+	case "PLAIN":
+		c.authenticatePlain(response)
+	default:
+		c.eng.Authenticated(wire.SASLAuth)
+	}
+}
+
+// authenticatePlain reads "authzid NUL policy NUL key" (RFC 4616).
+func (c *conn) authenticatePlain(response []byte) {
+	fields := bytes.SplitN(response, []byte{0}, 3)
+	if len(fields) != 3 {
+		c.eng.Authenticated(wire.SASLAuth)
+		return
+	}
+	policy, key := string(fields[1]), string(fields[2])
+	c.async(func(ctx context.Context) func() {
+		grant, err := c.bridge.authority.Key(ctx, policy, key)
+		return func() {
+			if err == nil {
+				err = c.allow(grant)
+			}
+			switch {
+			case err == nil:
+				c.eng.Authenticated(wire.SASLOK)
+			case core.CodeOf(err) == core.Unauthorized:
+				c.eng.Authenticated(wire.SASLAuth)
+			default:
+				c.log.Error("authenticate", "err", err)
+				c.eng.Authenticated(wire.SASLSysTemp)
+			}
+		}
+	})
+}
