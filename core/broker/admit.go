@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// admitGroup checks a group and fills in what the broker decides. The first bad
+// message fails the whole group.
+func (v *view) admitGroup(group []*core.Message) error {
+	for _, m := range group {
+		if err := v.admit(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *view) admit(m *core.Message) error {
+	if err := v.check(m); err != nil {
+		return err
+	}
+	ttl, limit := m.TimeToLive, v.Settings.DefaultMessageTimeToLive
+	if ttl <= 0 || ttl > limit {
+		ttl = limit
+	}
+	if ttl == core.Forever {
+		ttl = 0
+	}
+	m.TimeToLive = ttl
+	return nil
+}
+
+// check applies the limits of the Service Bus wire contract, "Limits".
+func (v *view) check(m *core.Message) error {
+	for _, key := range [...]struct{ name, text string }{
+		{"SessionId", m.SessionID},
+		{"PartitionKey", m.PartitionKey},
+		{"ViaPartitionKey", m.ViaPartitionKey},
+		{"ReplyToSessionId", m.ReplyToSessionID},
+	} {
+		if tooLong(key.text) {
+			return longKey(key.name, key.text)
+		}
+	}
+	if tooLong(m.MessageID.Raw()) {
+		return longKey("MessageId", m.MessageID.String())
+	}
+	if m.SessionID != "" && m.PartitionKey != "" && m.SessionID != m.PartitionKey {
+		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
+	}
+	if m.TimeToLive < 0 {
+		return core.Refuse(core.OutOfRange, "TimeToLive is %v: it must not be negative.", m.TimeToLive)
+	}
+	header := m.HeaderSize()
+	if size := int64(header + len(m.Body.Bytes)); size > v.maxMessage {
+		return core.Refuse(core.TooLarge, "The message has %d bytes, which exceeds the limit of %d bytes for '%s'.", size, v.maxMessage, v.Name)
+	}
+	if err := checkProperties(m.Properties); err != nil {
+		return err
+	}
+	if header > core.MaxHeaderBytes {
+		name, size := largestPart(m)
+		return core.Refuse(core.InvalidArgument, "The properties of the message have %d bytes together, which exceeds the limit of %d bytes. The largest is %s with %d bytes.", header, core.MaxHeaderBytes, name, size)
+	}
+	return nil
+}
+
+func tooLong(key string) bool {
+	return len(key) > core.MaxKeyLength && utf8.RuneCountInString(key) > core.MaxKeyLength
+}
+
+func longKey(name, text string) error {
+	return core.Refuse(core.InvalidArgument, "%s has %d characters: it may have at most %d.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
+}
+
+// checkProperties looks at user properties without decoding them. AMQP 1.0
+// §3.2.5 allows simple values only; described ones stand for .NET types.
+func checkProperties(p core.Properties) error {
+	if p.IsEmpty() {
+		return nil
+	}
+	for k, v := range value.MapEntries(p.Encoded()) {
+		switch value.KindOf(v) {
+		case value.KindList, value.KindMap, value.KindArray:
+			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
+		}
+		if len(k) > core.MaxPropertyNameLength || len(v) > core.MaxPropertyNameLength {
+			if n := max(utf8.RuneCount(k), characters(v)); n > core.MaxPropertyNameLength {
+				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters: name and value may have at most %d each.", k, n, core.MaxPropertyNameLength)
+			}
+		}
+	}
+	return nil
+}
+
+// characters is the length of an encoded text, or the bytes of another value.
+func characters(encoded []byte) int {
+	if text, _, err := value.ReadText(encoded); err == nil {
+		return utf8.RuneCount(text)
+	}
+	const constructor = 5 // a format code and four bytes of size
+	return len(encoded) - constructor
+}
+
+// largestPart names the property that takes most of a message's metadata.
+func largestPart(m *core.Message) (name string, size int) {
+	consider := func(n string, s int) {
+		if s > size {
+			name, size = n, s
+		}
+	}
+	consider("UserId", len(m.UserID))
+	consider("CorrelationId", len(m.CorrelationID.Raw()))
+	consider("To", len(m.To))
+	consider("Label", len(m.Subject))
+	consider("ReplyTo", len(m.ReplyTo))
+	consider("ContentType", len(m.ContentType))
+	consider("ContentEncoding", len(m.ContentEncoding))
+	consider("the footer", len(m.Footer))
+	for _, part := range []struct {
+		kind string
+		of   core.Properties
+	}{{"message annotation", m.Annotations}, {"user property", m.Properties}} {
+		if part.of.IsEmpty() {
+			continue
+		}
+		for k, v := range value.MapEntries(part.of.Encoded()) {
+			if len(k)+len(v) > size {
+				consider(part.kind+" '"+string(k[:min(len(k), core.MaxKeyLength)])+"'", len(k)+len(v))
+			}
+		}
+	}
+	return name, size
+}
+
+// identify gives a message without an id one of 32 hexadecimal digits. It is
+// unique, so duplicate detection never drops it.
+func identify(group []*core.Message) {
+	for _, m := range group {
+		if m.MessageID.IsZero() {
+			m.MessageID = core.StringID(newGUID())
+		}
+	}
+}
+
+func newGUID() string {
+	var b [16]byte
+	for i, n := 0, rand.Uint64(); i < 8; i++ {
+		b[i] = byte(n >> (8 * i))
+	}
+	for i, n := 0, rand.Uint64(); i < 8; i++ {
+		b[8+i] = byte(n >> (8 * i))
+	}
+	b[6] = b[6]&0x0f | 0x40 // RFC 9562 version 4
+	b[8] = b[8]&0x3f | 0x80 // RFC 9562 variant
+	return hex.EncodeToString(b[:])
+}
+
+// soonest is when the first message of the groups that have a life expires; zero: none.
+func soonest(groups [][]*core.Message, now time.Time) time.Time {
+	var first time.Duration
+	for _, g := range groups {
+		for _, m := range g {
+			if m.TimeToLive > 0 && (first == 0 || m.TimeToLive < first) {
+				first = m.TimeToLive
+			}
+		}
+	}
+	if first == 0 {
+		return time.Time{}
+	}
+	return now.Add(first)
+}

@@ -1,0 +1,157 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// probeTimeout bounds a health probe.
+	probeTimeout = 2 * time.Second
+	// stopGrace is how long calls to the store may still take when Run ends.
+	stopGrace = 5 * time.Second
+	// refreshRetry is how long to wait after an entity could not be read anew.
+	refreshRetry = time.Second
+)
+
+// Options configure a Broker. Only Namespace is required.
+type Options struct {
+	Namespace string
+	// Host is the name that peers reach the namespace by. When set, missing
+	// entities are named as sb://Host/entity in refusals.
+	Host   string
+	Logger *slog.Logger // nil: no log
+	// PartitionCount is how many partitions a partitioned entity gets; default 4,
+	// at most core.MaxPartitions.
+	PartitionCount int
+	// MaxReceivers is how many receivers may be open on one queue or sub-queue
+	// here; default 5000.
+	MaxReceivers int
+}
+
+// Broker implements core.Broker and core.Admin. All methods are safe for
+// concurrent use.
+type Broker struct {
+	store     core.Store
+	namespace string
+	host      string
+	log       *slog.Logger
+	options   Options
+	created   time.Time
+
+	base   context.Context // of calls that no caller waits for
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // dispatchers and callbacks; grows under mu while open
+
+	mu      sync.RWMutex
+	entries map[string]*entry // by folded name
+	closed  bool
+
+	dirty chan struct{} // an entry needs to be read anew; holds at most one
+
+	probe struct {
+		mu  sync.Mutex
+		now *probeRun
+	}
+}
+
+var (
+	_ core.Broker = (*Broker)(nil)
+	_ core.Admin  = (*Broker)(nil)
+)
+
+// New makes a Broker on the store. Entities may be used before Run is called,
+// but changes that other gateways make are then seen only by their age.
+func New(store core.Store, o Options) *Broker {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.PartitionCount <= 0 {
+		o.PartitionCount = 4
+	}
+	if o.MaxReceivers <= 0 {
+		o.MaxReceivers = 5000
+	}
+	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
+	b := &Broker{
+		store:     store,
+		namespace: o.Namespace,
+		host:      o.Host,
+		log:       o.Logger,
+		options:   o,
+		created:   store.Now(),
+		entries:   map[string]*entry{},
+		dirty:     make(chan struct{}, 1),
+	}
+	b.base, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// Run follows changes to entities, deletes idle ones and records when entities
+// were last used, until ctx ends. Then it closes all senders and receivers,
+// waits for what is under way, and returns nil. Call it once.
+func (b *Broker) Run(ctx context.Context) error {
+	stopWatching := b.store.WatchEntities(b.entityChanged)
+	tick := time.NewTicker(touchInterval)
+	defer tick.Stop()
+	retry := time.NewTimer(refreshRetry)
+	retry.Stop()
+	defer retry.Stop()
+	for round := 1; ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-b.dirty:
+			if !b.refreshDirty(ctx) {
+				retry.Reset(refreshRetry)
+			}
+		case <-retry.C:
+			if !b.refreshDirty(ctx) {
+				retry.Reset(refreshRetry)
+			}
+		case <-tick.C:
+			b.touch(ctx)
+			if round++; round%2 == 0 {
+				b.deleteIdle(ctx)
+			}
+		}
+	}
+	stopWatching()
+	b.stop()
+	return nil
+}
+
+// stop ends everything that is open and waits for it.
+func (b *Broker) stop() {
+	b.mu.Lock()
+	b.closed = true
+	entries := b.entries
+	b.entries = map[string]*entry{}
+	b.mu.Unlock()
+	for _, e := range entries {
+		e.end(errStopping)
+	}
+	grace := time.AfterFunc(stopGrace, b.cancel)
+	b.tasks.Wait()
+	grace.Stop()
+
+	ctx, cancel := context.WithTimeout(b.base, stopGrace)
+	defer cancel()
+	b.touchEntries(ctx, entries)
+	b.cancel()
+}
+
+// goOpen starts f as a task that stop waits for; it reports false, and does
+// nothing, once the broker has stopped.
+func (b *Broker) goOpen(f func()) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.closed {
+		return false
+	}
+	b.tasks.Go(f)
+	return true
+}

@@ -1,0 +1,220 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// peekBytes is how much a Peek returns, but for its last message.
+	peekBytes = 256 << 10
+	// firstPeek is how many messages a Peek asks the store for at first; each
+	// further call asks for twice as many, so large messages do not pile up.
+	firstPeek = 8
+	lastPeek  = 256
+	// purgeLock is how long Purge holds what it looks at.
+	purgeLock = 10 * time.Second
+	maxPurge  = 4000
+)
+
+// open finds the entity of an operation that takes messages out or looks at them.
+func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*entry, *view, core.SubQueue, error) {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	v := e.current.Load()
+	if !v.Settings.Status.CanReceive() {
+		return nil, nil, 0, disabled(v.Name)
+	}
+	e.use()
+	return e, v, a.Sub, nil
+}
+
+// Peek implements core.Broker. It begins in the partition that from lies in and
+// goes on through those that follow; the answer is bounded by max and by size.
+func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
+	_, v, sub, err := b.open(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	var found []core.Delivery
+	index, n := core.SplitSequenceNumber(max(from, 0))
+	for size := 0; int(index) < len(v.partitions[sub]); index, n = index+1, 0 {
+		for ask, asked := firstPeek, 0; limit > len(found); ask = min(2*ask, lastPeek) {
+			asked = min(ask, limit-len(found))
+			ds, err := b.store.Peek(ctx, v.partitions[sub][index], n, asked)
+			if err != nil {
+				if len(found) > 0 {
+					return found, nil // the next Peek tells
+				}
+				return nil, b.refusal(err, &v.Entity)
+			}
+			for _, d := range ds {
+				found = append(found, d)
+				if size += d.Size(); size >= peekBytes {
+					return found, nil
+				}
+			}
+			if len(ds) < asked {
+				break
+			}
+			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
+			n++
+		}
+	}
+	return found, nil
+}
+
+func partitionOfNumber(n *int64) uint16 {
+	index, _ := core.SplitSequenceNumber(*n)
+	return index
+}
+
+// ReceiveDeferred implements core.Broker. When one partition refuses, the locks
+// that others gave are released.
+func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	e, v, sub, err := b.open(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	piles, strays := scatter(numbers, len(v.partitions[sub]), partitionOfNumber)
+	if len(strays) > 0 {
+		return nil, errNoNumber
+	}
+	found := make([]core.Delivery, len(numbers))
+	errs := make([]error, len(v.partitions[sub]))
+	together(piles, func(p *pile[int64]) {
+		ds, err := b.store.LockDeferred(ctx, v.partitions[sub][p.partition], p.items)
+		errs[p.partition] = err
+		for i, d := range ds {
+			found[p.place(i)] = d
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			e.settleAll(context.WithoutCancel(ctx), sub, found, core.Release)
+			return nil, b.refusal(err, &v.Entity)
+		}
+	}
+	if mode == core.ReceiveAndDelete {
+		return e.removeLocked(ctx, sub, found)
+	}
+	return found, nil
+}
+
+// settleAll ends the locks of those deliveries that are any.
+func (e *entry) settleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
+	settlements := make([]core.Settlement, 0, len(ds))
+	for i := range ds {
+		if !ds[i].LockToken.IsZero() {
+			settlements = append(settlements, core.Settlement{Token: ds[i].LockToken, Outcome: o})
+		}
+	}
+	return e.settle(ctx, sub, settlements)
+}
+
+// removeLocked completes deliveries. Those already gone cannot be brought back,
+// so only when none could be removed the call fails.
+func (e *entry) removeLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
+	gone := ds[:0]
+	var failure error
+	for i, err := range e.settleAll(ctx, sub, ds, core.Complete) {
+		if err != nil {
+			failure = err
+			continue
+		}
+		d := ds[i]
+		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
+		gone = append(gone, d)
+	}
+	if len(gone) == 0 {
+		return nil, failure
+	}
+	return gone, nil
+}
+
+// Cancel implements core.Broker. Where numbers of several partitions are given
+// it is all or none in each partition; the first refusal is returned.
+func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+	e, a, err := b.access(ctx, id, core.Send, address)
+	if err != nil {
+		return err
+	}
+	e.use()
+	v := e.current.Load()
+	partitions := v.partitions[a.Sub]
+	piles, strays := scatter(numbers, len(partitions), partitionOfNumber)
+	if len(strays) > 0 {
+		return errNoNumber
+	}
+	errs := make([]error, len(partitions))
+	together(piles, func(p *pile[int64]) {
+		errs[p.partition] = b.store.Cancel(ctx, partitions[p.partition], p.items)
+	})
+	for _, err := range errs {
+		if err != nil {
+			return b.refusal(err, &v.Entity)
+		}
+	}
+	return nil
+}
+
+// Purge implements core.Broker. It removes at most 4000 messages in one call.
+func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
+	e, v, sub, err := b.open(ctx, id, address)
+	if err != nil {
+		return 0, err
+	}
+	limit = min(limit, maxPurge)
+	removed := 0
+	for _, p := range v.partitions[sub] {
+		n, err := e.purge(ctx, p, before, limit-removed)
+		removed += n
+		if err != nil {
+			if removed > 0 {
+				return removed, nil // what is gone is gone; the next call tells
+			}
+			return 0, b.refusal(err, &v.Entity)
+		}
+	}
+	return removed, nil
+}
+
+// purge removes up to limit messages of one partition. Messages that are too
+// young stay locked until it is through, so that it meets none twice.
+func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, limit int) (removed int, err error) {
+	p.LockDuration = purgeLock
+	var young []core.Delivery
+	defer func() {
+		if len(young) > 0 {
+			e.settleAll(context.WithoutCancel(ctx), p.Sub, young, core.Release)
+		}
+	}()
+	for removed < limit && len(young) < maxLock {
+		asked := min(limit-removed, maxLock)
+		ds, _, err := e.b.store.Lock(ctx, p, asked)
+		if err != nil {
+			return removed, err
+		}
+		settlements := make([]core.Settlement, 0, len(ds))
+		for _, d := range ds {
+			if d.EnqueuedTime.Before(before) {
+				settlements = append(settlements, core.Settlement{Token: d.LockToken})
+			} else {
+				young = append(young, d)
+			}
+		}
+		for _, err := range e.b.store.Settle(ctx, p, settlements) {
+			if err == nil {
+				removed++
+			}
+		}
+		if len(ds) < asked {
+			break
+		}
+	}
+	return removed, nil
+}

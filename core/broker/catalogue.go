@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// access reads an address, checks that the identity holds the right on it, and
+// finds its entity.
+func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, address string) (*entry, core.Address, error) {
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return nil, a, b.notFound(address)
+	}
+	if err := id.Check(right, a.String(), time.Now()); err != nil {
+		return nil, a, err
+	}
+	e, err := b.entity(ctx, a.Entity)
+	return e, a, err
+}
+
+// Resolve implements core.Broker.
+func (b *Broker) Resolve(ctx context.Context, address string) (core.Entity, core.Address, error) {
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return core.Entity{}, a, b.notFound(address)
+	}
+	e, err := b.entity(ctx, a.Entity)
+	if err != nil {
+		return core.Entity{}, a, err
+	}
+	return e.current.Load().Entity, a, nil
+}
+
+// entity finds an entity, from the cache while that is fresh. Missing ones are
+// asked for anew each time.
+func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
+	b.mu.RLock()
+	e, closed := b.entries[core.FoldName(name)], b.closed
+	b.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, errStopping
+	case e == nil:
+		return b.load(ctx, name)
+	default:
+		return b.refresh(ctx, e)
+	}
+}
+
+// refresh reads e's entity anew if it may be old. While one caller does, others
+// go on with what is known; so does everybody while the store does not answer.
+func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
+	now := time.Now()
+	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {
+		return e, nil
+	}
+	defer e.refreshing.Store(false)
+	e.dirty.Store(false)
+	newer, err := b.load(ctx, e.current.Load().Name)
+	if err != nil && core.CodeOf(err) != core.NotFound {
+		e.dirty.Store(true)
+		return e, nil
+	}
+	return newer, err
+}
+
+// load reads an entity from the store into the cache.
+func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
+	now := time.Now()
+	ent, err := b.store.Entity(ctx, b.namespace, name)
+	if core.CodeOf(err) == core.NotFound {
+		b.forget(name)
+		return nil, b.notFound(name)
+	}
+	if err != nil {
+		return nil, b.refusal(err, &core.Entity{Name: name})
+	}
+	return b.keep(ent, now)
+}
+
+// keep puts what the store answered into the cache.
+func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
+	key := core.FoldName(ent.Name)
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil, errStopping
+	}
+	e := b.entries[key]
+	if e != nil && e.current.Load().ID == ent.ID {
+		b.mu.Unlock()
+		e.update(ent, now)
+		return e, nil
+	}
+	replaced := e
+	e = newEntry(b, ent, now)
+	b.entries[key] = e
+	b.mu.Unlock()
+	if replaced != nil {
+		replaced.end(b.notFound(ent.Name))
+	}
+	return e, nil
+}
+
+// forget drops a deleted entity and closes all that is open on it.
+func (b *Broker) forget(name string) {
+	key := core.FoldName(name)
+	b.mu.Lock()
+	e := b.entries[key]
+	delete(b.entries, key)
+	b.mu.Unlock()
+	if e != nil {
+		e.end(b.notFound(e.current.Load().Name))
+	}
+}
+
+// entityChanged is what the store calls when an entity changed.
+func (b *Broker) entityChanged(namespace, name string) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	switch {
+	case namespace == "" && name == "":
+		for _, e := range b.entries {
+			e.dirty.Store(true)
+		}
+	case namespace == b.namespace && b.entries[name] != nil:
+		b.entries[name].dirty.Store(true)
+	default:
+		return
+	}
+	b.wake()
+}
+
+func (b *Broker) wake() {
+	select {
+	case b.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// refreshDirty reads the changed entities that somebody has open anew, so that
+// they learn of it; the others are read when next used. It reports whether the
+// store answered for all.
+func (b *Broker) refreshDirty(ctx context.Context) bool {
+	var dirty []*entry
+	b.mu.RLock()
+	for _, e := range b.entries {
+		if e.dirty.Load() {
+			dirty = append(dirty, e)
+		}
+	}
+	b.mu.RUnlock()
+	all := true
+	for _, e := range dirty {
+		if !e.inUse() {
+			continue
+		}
+		_, _ = b.refresh(ctx, e) // NotFound has closed all who want to know
+		all = all && !e.dirty.Load()
+	}
+	return all
+}
+
+// suspect has an entity read anew: the store answered as if it were gone.
+func (b *Broker) suspect(e *entry) {
+	e.dirty.Store(true)
+	b.wake()
+}
+
+// callback calls functions that belong to bridges: from a goroutine of its own,
+// or at once while the broker stops.
+func (b *Broker) callback(calls []func(error), err error) {
+	all := func() {
+		for _, call := range calls {
+			call(err)
+		}
+	}
+	if !b.goOpen(all) {
+		all()
+	}
+}

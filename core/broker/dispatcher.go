@@ -1,0 +1,384 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// maxLock is how many messages one Lock call asks for at most.
+	maxLock = 200
+	// minShare is how much credit a partition is given before it is split among several.
+	minShare = 32
+	// linger is how long a dispatcher outlives its last receiver, because a
+	// client that polls comes back soon.
+	linger = 10 * time.Second
+	// firstBackoff and lastBackoff bound the pauses while a partition does not answer.
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = 2 * time.Second
+)
+
+// dispatcher shares out the messages of one queue or sub-queue among its
+// receivers on this gateway. Workers call the store; whichever goroutine of the
+// dispatcher finds the queue of callbacks unattended runs them, one at a time
+// and in order, without mu.
+type dispatcher struct {
+	e       *entry
+	sub     core.SubQueue
+	workers []*worker
+	unwatch []func()
+	stopped atomic.Bool
+
+	sweepSoon chan struct{} // wakes the sweeper; holds at most one
+	quit      chan struct{} // closed by stop
+
+	mu        sync.Mutex
+	receivers []*receiver
+	turn      int // the receiver that is served first
+	next      int // the worker that is given credit first
+	credit    int // of all receivers
+	reserved  int // credit that Lock calls under way ask for
+	draining  int // receivers with a Drain under way
+	queue     []*receiver
+	calling   bool // somebody runs callbacks
+	retire    *time.Timer
+	expiry    time.Time // when the sweeper should look again, by the store's clock
+}
+
+// newDispatcher starts a dispatcher; e.mu is held. It returns false when the
+// broker has stopped.
+func newDispatcher(e *entry, sub core.SubQueue) (*dispatcher, bool) {
+	d := &dispatcher{e: e, sub: sub, sweepSoon: make(chan struct{}, 1), quit: make(chan struct{})}
+	v := e.current.Load()
+	for i := range v.partitions[sub] {
+		d.workers = append(d.workers, &worker{d: d, index: i, wake: make(chan struct{}, 1), ready: true})
+	}
+	if !e.b.goOpen(d.run) {
+		return nil, false
+	}
+	for i, w := range d.workers {
+		d.unwatch = append(d.unwatch, e.b.store.Watch(v.partitions[sub][i].Ref, w.ring))
+	}
+	return d, true
+}
+
+// run runs the workers and, for a dead-letter queue, the sweeper.
+func (d *dispatcher) run() {
+	var wg sync.WaitGroup
+	for _, w := range d.workers {
+		wg.Go(w.run)
+	}
+	if d.sub == core.DeadLetter {
+		wg.Go(d.sweep)
+	}
+	wg.Wait()
+}
+
+// stop ends the dispatcher, which has no receivers, once. What is under way
+// ends by itself.
+func (d *dispatcher) stop() {
+	if d.stopped.Swap(true) {
+		return
+	}
+	close(d.quit)
+	for _, unwatch := range d.unwatch {
+		unwatch()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.retire != nil {
+		d.retire.Stop()
+	}
+	for _, w := range d.workers {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		w.nudge()
+	}
+}
+
+// add admits a receiver. e.mu is held.
+func (d *dispatcher) add(r *receiver) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if limit := d.e.b.options.MaxReceivers; len(d.receivers) >= limit {
+		return core.Refuse(core.QuotaExceeded, "'%s' already has %d receivers here, which is the limit: close some.", d.e.current.Load().Name, limit)
+	}
+	if d.retire != nil {
+		d.retire.Stop()
+		d.retire = nil
+	}
+	d.receivers = append(d.receivers, r)
+	return nil
+}
+
+// remove takes a receiver and its credit out. d.mu is held.
+func (d *dispatcher) remove(r *receiver) {
+	r.closed = true
+	d.credit -= r.credit
+	for i, other := range d.receivers {
+		if other == r {
+			d.receivers = append(d.receivers[:i], d.receivers[i+1:]...)
+			break
+		}
+	}
+	if len(d.receivers) == 0 && d.retire == nil && !d.stopped.Load() {
+		d.retire = time.AfterFunc(linger, d.retireIdle)
+	}
+}
+
+// retireIdle stops the dispatcher unless somebody receives again.
+func (d *dispatcher) retireIdle() {
+	d.e.mu.Lock()
+	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()
+	if idle {
+		d.e.dispatchers[d.sub] = nil
+		if d.sub == core.DeadLetter {
+			d.e.sweeps.Store(nil)
+		}
+	}
+	d.e.mu.Unlock()
+	if idle {
+		d.stop()
+	}
+}
+
+func (d *dispatcher) hasReceivers() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.receivers) > 0
+}
+
+// closeReceivers ends all receivers on the broker's account.
+func (d *dispatcher) closeReceivers(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.receivers) > 0 {
+		r := d.receivers[len(d.receivers)-1]
+		r.err = err
+		d.remove(r)
+		d.enqueue(r)
+	}
+	d.kick()
+}
+
+// assign gives free credit to the partitions that may have messages, each in
+// its turn. d.mu is held.
+func (d *dispatcher) assign() {
+	free, ready := d.credit-d.reserved, 0
+	if free <= 0 {
+		return
+	}
+	for _, w := range d.workers {
+		if w.ready && !w.busy {
+			ready++
+		}
+	}
+	for i, first := 0, d.next; i < len(d.workers) && free > 0 && ready > 0; i++ {
+		at := (first + i) % len(d.workers)
+		w := d.workers[at]
+		if !w.ready || w.busy {
+			continue
+		}
+		n := min(max((free+ready-1)/ready, min(free, minShare)), maxLock)
+		w.busy, w.ready, w.rung, w.granted = true, false, false, n
+		d.reserved += n
+		free -= n
+		ready--
+		d.next = at + 1
+		w.nudge()
+	}
+}
+
+// share hands deliveries to receivers with credit, as evenly as that goes, and
+// returns what nobody wants. What receivers in ReceiveAndDelete mode get goes to
+// removals; without that they get nothing. d.mu is held.
+func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
+	for len(ds) > 0 {
+		willing := 0
+		for _, r := range d.receivers {
+			if r.credit > 0 && r.takes(removals) {
+				willing++
+			}
+		}
+		if willing == 0 {
+			return ds
+		}
+		each := (len(ds) + willing - 1) / willing
+		for i, first := 0, d.turn; i < len(d.receivers) && len(ds) > 0; i++ {
+			at := (first + i) % len(d.receivers)
+			r := d.receivers[at]
+			n := min(each, r.credit, len(ds))
+			if n == 0 || !r.takes(removals) {
+				continue
+			}
+			r.credit -= n
+			d.credit -= n
+			d.turn = at + 1
+			part := ds[:n:n]
+			ds = ds[n:]
+			if r.o.Mode == core.ReceiveAndDelete {
+				r.inFlight += n
+				*removals = append(*removals, removal{r, part})
+				continue
+			}
+			d.give(r, part)
+		}
+	}
+	return nil
+}
+
+// give queues deliveries for a receiver's callback. d.mu is held.
+func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
+	if len(r.pending) == 0 {
+		r.pending = ds
+	} else {
+		r.pending = append(r.pending, ds...)
+	}
+	d.enqueue(r)
+}
+
+// enqueue has r's callbacks run. d.mu is held.
+func (d *dispatcher) enqueue(r *receiver) {
+	if !r.queued {
+		r.queued = true
+		d.queue = append(d.queue, r)
+	}
+}
+
+// kick has a worker run the callbacks that are queued, on behalf of a caller who
+// must not: a busy one does when it is done. d.mu is held.
+func (d *dispatcher) kick() {
+	if len(d.queue) == 0 || d.calling {
+		return
+	}
+	for _, w := range d.workers {
+		if !w.busy {
+			w.nudge()
+			return
+		}
+	}
+}
+
+// flush runs queued callbacks, unless somebody does. d.mu is held, and released
+// during callbacks.
+func (d *dispatcher) flush() {
+	if d.calling {
+		return
+	}
+	d.calling = true
+	for len(d.queue) > 0 {
+		r := d.queue[0]
+		if len(d.queue) == 1 {
+			d.queue = d.queue[:0]
+		} else {
+			d.queue = d.queue[1:]
+		}
+		r.queued = false
+		d.serve(r)
+	}
+	d.calling = false
+}
+
+// serve runs one receiver's callbacks: deliveries, then drained, then closed.
+// d.mu is held, and released during callbacks.
+func (d *dispatcher) serve(r *receiver) {
+	ds, drained, closed := r.pending, r.drained, r.o.Closed
+	r.pending = nil
+	switch {
+	case !r.closed:
+	case r.o.Mode == core.ReceiveAndDelete:
+		d.pass(ds)
+		ds = nil
+	default:
+		ds = d.share(ds, nil)
+	}
+	unspent := 0
+	var done []func(int)
+	if r.closed || !r.drainsOn() {
+		done, r.drained, r.targets = drained, nil, nil
+		if len(done) > 0 {
+			d.draining--
+			unspent = r.credit
+			if !r.closed {
+				d.credit -= unspent
+			}
+			r.credit = 0
+		}
+	}
+	if r.err == nil || r.told {
+		closed = nil
+	}
+	r.told = r.told || closed != nil
+	isClosed, err := r.closed, r.err
+	d.mu.Unlock()
+	if len(ds) > 0 {
+		if isClosed {
+			d.release(ds)
+		} else {
+			r.o.Deliver(ds)
+		}
+	}
+	for _, f := range done {
+		f(unspent)
+		unspent = 0
+	}
+	if closed != nil {
+		closed(err)
+	}
+	d.mu.Lock()
+}
+
+// release gives locks back, so that others may have the messages.
+func (d *dispatcher) release(ds []core.Delivery) {
+	settlements := make([]core.Settlement, 0, len(ds))
+	for _, each := range ds {
+		if !each.LockToken.IsZero() {
+			settlements = append(settlements, core.Settlement{Token: each.LockToken, Outcome: core.Release})
+		}
+	}
+	for _, err := range d.e.settle(d.e.b.base, d.sub, settlements) {
+		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
+			d.e.b.log.Warn("release surplus messages: they stay locked until their locks expire", "entity", d.e.key, "err", err)
+			return
+		}
+	}
+}
+
+// checkDrains queues the callbacks of the Drains that nothing is under way for
+// any more. d.mu is held.
+func (d *dispatcher) checkDrains() {
+	if d.draining == 0 {
+		return
+	}
+	for _, r := range d.receivers {
+		if len(r.drained) > 0 && !r.drainsOn() {
+			d.enqueue(r)
+		}
+	}
+}
+
+// pass hands removed messages to receivers of that mode; those that nobody wants
+// are lost, as that mode allows. d.mu is held.
+func (d *dispatcher) pass(ds []core.Delivery) {
+	for _, r := range d.receivers {
+		n := min(r.credit, len(ds))
+		if r.o.Mode != core.ReceiveAndDelete || n == 0 {
+			continue
+		}
+		r.credit -= n
+		d.credit -= n
+		d.give(r, ds[:n:n])
+		ds = ds[n:]
+	}
+	if len(ds) > 0 {
+		d.e.b.log.Info("messages were removed for a receiver that closed meanwhile", "entity", d.e.key, "count", len(ds))
+	}
+}
+
+// context is for calls that serve no caller in particular.
+func (d *dispatcher) context() context.Context { return d.e.b.base }

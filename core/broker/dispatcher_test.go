@@ -1,0 +1,438 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+func TestMessagesArriveUpToTheCreditAndInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 3)
+		b.send(t, "q", numbered(5)...)
+		if got := bodies(in.take()); got != "0 1 2" {
+			t.Fatalf("got %q", got)
+		}
+		in.AddCredit(10)
+		if got := bodies(in.take()); got != "3 4" {
+			t.Fatalf("after more credit: got %q", got)
+		}
+	})
+}
+
+func TestALoneReceiverCostsOneLockCallPerMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(3)...)
+		in := b.receive(t, "q", core.PeekLock, 0)
+		for want := range 3 {
+			before := b.store.lockCalls()
+			in.AddCredit(1)
+			if got := bodies(in.take()); got != fmt.Sprint(want) || b.store.lockCalls() != before+1 {
+				t.Fatalf("got %q after %d calls, want %d after 1", got, b.store.lockCalls()-before, want)
+			}
+		}
+	})
+}
+
+func TestAnIdleReceiverDoesNotPoll(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		in := b.receive(t, "q", core.PeekLock, 10)
+		synctest.Wait()
+		before := b.store.lockCalls()
+		time.Sleep(time.Hour)
+		if n := b.store.lockCalls() - before; n != 0 {
+			t.Fatalf("%d calls in an idle hour", n)
+		}
+		b.send(t, "q", text("late"))
+		if got := bodies(in.take()); got != "late" {
+			t.Fatalf("got %q", got)
+		}
+	})
+}
+
+func TestReceiversShareFairly(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		var ins []*inbox
+		for range 3 {
+			ins = append(ins, b.receive(t, "q", core.PeekLock, 100))
+		}
+		b.send(t, "q", numbered(31)...)
+		for range 9 {
+			b.send(t, "q", text("more"))
+			synctest.Wait()
+		}
+		for i, in := range ins {
+			if n := len(in.take()); n < 12 || n > 15 {
+				t.Errorf("receiver %d got %d of 40", i, n)
+			}
+		}
+	})
+}
+
+func TestCreditIsSummedIntoOneCall(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 0)
+		other := b.receive(t, "q", core.PeekLock, 0)
+		b.send(t, "q", numbered(40)...)
+		synctest.Wait()
+		before := b.store.lockCalls()
+		b.store.mu.Lock() // holds the first call back until all credit is given
+		in.AddCredit(1)
+		in.AddCredit(19)
+		other.AddCredit(20)
+		b.store.mu.Unlock()
+		if n := len(in.take()) + len(other.take()); n != 40 || b.store.lockCalls()-before > 2 {
+			t.Fatalf("got %d messages in %d calls, want 40 in at most 2", n, b.store.lockCalls()-before)
+		}
+	})
+}
+
+func TestAllPartitionsProgressUnderScarceCredit(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.send(t, "q", numbered(40)...)
+		in := b.receive(t, "q", core.PeekLock, 0)
+		seen := map[uint16]int{}
+		for range 12 {
+			in.AddCredit(1)
+			for _, d := range in.take() {
+				seen[d.LockToken.Partition()]++
+			}
+		}
+		for p := range uint16(4) {
+			if seen[p] != 3 {
+				t.Fatalf("12 messages came from partitions %v, want 3 from each", seen)
+			}
+		}
+	})
+}
+
+func TestExpiredLocksAndSchedulesAreDeliveredWhenDue(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		m := text("scheduled")
+		m.ScheduledEnqueueTime = time.Now().Add(time.Minute + time.Second)
+		b.send(t, "q", text("locked"), m)
+		in := b.receive(t, "q", core.PeekLock, 3)
+		if got := bodies(in.take()); got != "locked" {
+			t.Fatalf("at once: got %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := in.take(); bodies(got) != "locked" || got[0].DeliveryCount != 1 {
+			t.Fatalf("after a minute: got %q, want the message whose lock expired", bodies(got))
+		}
+		time.Sleep(time.Second)
+		if got := bodies(in.take()); got != "scheduled" {
+			t.Fatalf("a second later: got %q", got)
+		}
+	})
+}
+
+func TestReceiveAndDeleteRemovesBeforeDelivery(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.send(t, "q", numbered(8)...)
+		in := b.receive(t, "q", core.ReceiveAndDelete, 10)
+		got := in.take()
+		if len(got) != 8 || !got[0].LockToken.IsZero() {
+			t.Fatalf("got %d, token %v, want 8 without a lock", len(got), got[0].LockToken)
+		}
+		if ds, err := b.Peek(t.Context(), root, "q", 0, 10); err != nil || len(ds) != 0 {
+			t.Fatalf("peek: got %d, %v, want none left", len(ds), err)
+		}
+	})
+}
+
+func TestReceiveAndDeleteDropsMessagesWhoseLockWasLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.store.Store = losing{b.store.Store}
+		b.send(t, "q", text("lost"), text("kept"))
+		in := b.receive(t, "q", core.ReceiveAndDelete, 2)
+		if got := bodies(in.take()); got != "kept" {
+			t.Fatalf("got %q, want the message that could be removed", got)
+		}
+		in.drain()
+		synctest.Wait()
+		if len(in.drained) != 1 || in.drained[0] != 1 {
+			t.Fatalf("drained: got %v, want the credit of the lost message back", in.drained)
+		}
+	})
+}
+
+// losing is a store in which the lock of the first message of each partition is always lost.
+type losing struct{ core.Store }
+
+func (l losing) Settle(ctx context.Context, p core.Partition, ss []core.Settlement) []error {
+	errs := l.Store.Settle(ctx, p, ss)
+	for i, s := range ss {
+		if s.Token.Number() == 1 {
+			errs[i] = core.LockLost
+		}
+	}
+	return errs
+}
+
+func TestBothModesReceiveFromOneQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		locker := b.receive(t, "q", core.PeekLock, 10)
+		deleter := b.receive(t, "q", core.ReceiveAndDelete, 10)
+		b.send(t, "q", numbered(20)...)
+		locked, deleted := locker.take(), deleter.take()
+		if len(locked) != 10 || len(deleted) != 10 {
+			t.Fatalf("got %d locked and %d deleted, want 10 each", len(locked), len(deleted))
+		}
+		if _, rt, err := b.Queue(t.Context(), root, "q"); err != nil || rt.Active != 10 {
+			t.Fatalf("got %+v, %v, want the 10 that are locked", rt, err)
+		}
+	})
+}
+
+func TestDrainReturnsUnspentCreditAfterTheLastDelivery(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.send(t, "q", numbered(6)...)
+		in := b.receive(t, "q", core.PeekLock, 10)
+		in.drain()
+		if n := len(in.take()); n != 6 || len(in.drained) != 1 || in.drained[0] != 4 {
+			t.Fatalf("got %d messages, drained %v, want 6 and [4]", n, in.drained)
+		}
+		b.send(t, "q", text("later"))
+		if got := in.take(); len(got) != 0 {
+			t.Fatalf("got %d messages without credit", len(got))
+		}
+		in.AddCredit(1)
+		if got := bodies(in.take()); got != "later" {
+			t.Fatalf("after new credit: got %q", got)
+		}
+	})
+}
+
+func TestDrainWaitsForTheCallUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", text("slow"))
+		b.store.hold = func() { time.Sleep(time.Second) }
+		in := b.receive(t, "q", core.PeekLock, 2)
+		synctest.Wait()
+		in.drain()
+		synctest.Wait()
+		if len(in.drained) != 0 {
+			t.Fatal("drained while a call was under way")
+		}
+		time.Sleep(5 * time.Second)
+		if got := bodies(in.take()); got != "slow" || len(in.drained) != 1 || in.drained[0] != 1 {
+			t.Fatalf("got %q, drained %v, want the message and [1]", got, in.drained)
+		}
+	})
+}
+
+func TestEveryDrainIsAnsweredOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 5)
+		in.drain()
+		in.drain()
+		synctest.Wait()
+		in.drain()
+		in.AddCredit(2)
+		in.drain()
+		in.Close()
+		in.drain()
+		synctest.Wait()
+		sum := 0
+		for _, n := range in.drained {
+			sum += n
+		}
+		if len(in.drained) != 5 || sum != 7 {
+			t.Fatalf("drained: got %v, want 5 answers that sum to 7", in.drained)
+		}
+	})
+}
+
+func TestSurplusOfALeavingReceiverGoesToOthersOrBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(4)...)
+		b.store.hold = func() { time.Sleep(time.Second) }
+		leaver := b.receive(t, "q", core.PeekLock, 4)
+		synctest.Wait()
+		stayer := b.receive(t, "q", core.PeekLock, 1)
+		leaver.Close()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		b.store.mu.Lock()
+		b.store.hold = nil
+		b.store.mu.Unlock()
+		time.Sleep(time.Second)
+		if got := bodies(stayer.take()); got != "0" {
+			t.Fatalf("the other receiver got %q", got)
+		}
+		if got := leaver.take(); len(got) != 0 {
+			t.Fatalf("the closed receiver got %d", len(got))
+		}
+		stayer.AddCredit(10)
+		got := stayer.take()
+		if bodies(got) != "1 2 3" || got[0].DeliveryCount != 0 {
+			t.Fatalf("released messages: got %q, count %d, want them back uncounted", bodies(got), got[0].DeliveryCount)
+		}
+	})
+}
+
+func TestReceiverMayBeUsedFromItsOwnCallback(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(5)...)
+		in := b.receive(t, "q", core.PeekLock, 0)
+		in.hook = func(ds []core.Delivery) {
+			if string(ds[0].Body.Bytes) == "3" {
+				in.drain()
+				in.Close()
+				return
+			}
+			in.AddCredit(1)
+		}
+		in.AddCredit(1)
+		if got := bodies(in.take()); got != "0 1 2 3" || len(in.drained) != 1 {
+			t.Fatalf("got %q, drained %v", got, in.drained)
+		}
+	})
+}
+
+func TestDeliveredLocksOutliveTheReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", text("m"))
+		in := b.receive(t, "q", core.PeekLock, 1)
+		got := in.take()
+		in.Close()
+		in.Close()
+		time.Sleep(30 * time.Second)
+		settle(t, b, "q", core.Complete, got...)
+	})
+}
+
+func TestAnOutageIsSurvived(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.store.fail(core.Busy, 1)
+		in := b.receive(t, "q", core.PeekLock, 10)
+		synctest.Wait()
+		before := b.store.lockCalls()
+		time.Sleep(time.Minute)
+		if n := b.store.lockCalls() - before; n < 20 || n > 60 {
+			t.Fatalf("%d tries in a minute, want about one in 2 s", n)
+		}
+		if err := errors.Join(sendTo(t, b, 1), sendTo(t, b, 2)); core.CodeOf(err) != core.Busy {
+			t.Fatalf("send to the partition that is down: %v", err)
+		}
+		if got := bodies(in.take()); got != "to 2" {
+			t.Fatalf("got %q, want what the healthy partition has", got)
+		}
+		b.store.fail(nil)
+		if err := sendTo(t, b, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if got := bodies(in.take()); got != "to 1" {
+			t.Fatalf("after the outage: got %q", got)
+		}
+	})
+}
+
+// sendTo sends a message with a key that belongs to the partition, of four.
+func sendTo(t *testing.T, b *started, partition uint16) error {
+	t.Helper()
+	m := text(fmt.Sprint("to ", partition))
+	m.PartitionKey = keyFor(partition)
+	s := b.sender(t, "q")
+	defer s.Close()
+	return s.Send(t.Context(), each(m))[0].Err
+}
+
+func keyFor(partition uint16) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("k", i); partitionOf(key, 4) == partition {
+			return key
+		}
+	}
+}
+
+func TestExpiredMessagesReachAWaitingDeadLetterReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned, func(s *core.QueueSettings) { s.DeadLetteringOnMessageExpiration = true })
+		early := text("early")
+		early.TimeToLive = 10 * time.Second
+		b.send(t, "q", early)
+		in := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 10)
+		late := text("late")
+		late.TimeToLive = 20 * time.Second
+		b.send(t, "q", late)
+		time.Sleep(10*time.Second + 10*time.Millisecond)
+		if got := bodies(in.take()); got != "early" {
+			t.Fatalf("after 10 s: got %q", got)
+		}
+		time.Sleep(10 * time.Second)
+		got := in.take()
+		if bodies(got) != "late" {
+			t.Fatalf("after 20 s: got %q", bodies(got))
+		}
+		if reason, _ := got[0].Properties.Get(core.PropertyDeadLetterReason); reason != core.ReasonExpired {
+			t.Fatalf("reason: got %v, want %v", reason, core.ReasonExpired)
+		}
+	})
+}
+
+func TestNobodySweepsForAnAbsentDeadLetterReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q/$deadletterqueue", core.PeekLock, 1)
+		time.Sleep(time.Minute)
+		if b.store.sweeps == 0 {
+			t.Fatal("a waiting receiver: no sweep in a minute")
+		}
+		in.drain()
+		synctest.Wait()
+		before := b.store.sweeps
+		time.Sleep(time.Hour)
+		if n := b.store.sweeps - before; n != 0 {
+			t.Fatalf("a receiver without credit: %d sweeps in an hour", n)
+		}
+	})
+}
+
+func TestStopClosesEverythingThatIsOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		var closed []error
+		s, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed = append(closed, err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := b.receive(t, "q", core.PeekLock, 1)
+		b.stop()
+		if len(closed) != 1 || len(in.closed) != 1 || !errors.Is(closed[0], core.Busy) || !errors.Is(in.closed[0], core.Busy) {
+			t.Fatalf("closed: sender %v, receiver %v, want %v once each", closed, in.closed, core.Busy)
+		}
+		if a := s.Send(t.Context(), each(text("m"))); !errors.Is(a[0].Err, core.Busy) {
+			t.Fatalf("send: got %v, want %v", a[0].Err, core.Busy)
+		}
+		if _, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
+			t.Fatalf("open: got %v, want %v", err, core.Busy)
+		}
+		if err := b.Health(t.Context()); !errors.Is(err, core.Busy) {
+			t.Fatalf("health: got %v, want %v", err, core.Busy)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package broker
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// maxAge is how old a cached entity may be when it is used, should the
+	// store's watch have missed a change.
+	maxAge = 5 * time.Second
+	// shunTime is how long keyless messages avoid a partition that was Busy.
+	shunTime = time.Second
+)
+
+// view is an entity at one revision, with its partitions made ready. It never changes.
+type view struct {
+	core.Entity
+	partitions [2][]core.Partition // by sub-queue
+	maxMessage int64               // bytes
+}
+
+func newView(ent core.Entity) *view {
+	v := &view{Entity: ent, maxMessage: ent.Settings.MaxMessageSizeInKilobytes << 10}
+	for sub := range v.partitions {
+		v.partitions[sub] = make([]core.Partition, ent.Partitions)
+		for i := range v.partitions[sub] {
+			p := ent.Partition(uint16(i), core.SubQueue(sub))
+			p.MaxBytes = totalMegabytes(&ent) << 20 / int64(ent.Partitions)
+			v.partitions[sub][i] = p
+		}
+	}
+	return v
+}
+
+// entry is a cached entity: one per ID, so a re-created entity is another entry.
+type entry struct {
+	b   *Broker
+	key string // folded name
+
+	current    atomic.Pointer[view]
+	readAt     atomic.Int64 // Unix nanoseconds of this machine's clock when current was read
+	dirty      atomic.Bool  // current is known to be old
+	refreshing atomic.Bool  // somebody is reading it anew
+
+	used     atomic.Int64   // Unix seconds of the store's clock at last use; 0: never here
+	recorded atomic.Int64   // the used that the store knows of
+	turn     atomic.Uint32  // round robin over partitions
+	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
+
+	mu          sync.Mutex
+	ended       error // set once: no sender or receiver may be added
+	senders     map[*sender]struct{}
+	dispatchers [2]*dispatcher // by sub-queue; nil while nobody receives
+	// sweeps is dispatchers[DeadLetter] for senders, which do not take mu.
+	sweeps atomic.Pointer[dispatcher]
+}
+
+func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
+	e := &entry{b: b, key: core.FoldName(ent.Name), shunned: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
+	e.current.Store(newView(ent))
+	e.readAt.Store(now.UnixNano())
+	return e
+}
+
+func (e *entry) fresh(now time.Time) bool {
+	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
+}
+
+// use notes that the entity was used now.
+func (e *entry) use() {
+	if now := e.b.store.Now().Unix(); e.used.Load() < now {
+		e.used.Store(now)
+	}
+}
+
+// update takes a newer description of the same entity and closes what its
+// status no longer allows.
+func (e *entry) update(ent core.Entity, now time.Time) {
+	e.mu.Lock()
+	old := e.current.Load()
+	if ent.Revision < old.Revision { // an older read came late
+		e.mu.Unlock()
+		return
+	}
+	e.readAt.Store(now.UnixNano())
+	if ent.Revision > old.Revision {
+		e.current.Store(newView(ent))
+	}
+	var senders []*sender
+	if !ent.Settings.Status.CanSend() {
+		senders = e.takeSenders()
+	}
+	dispatchers := [2]*dispatcher{}
+	if !ent.Settings.Status.CanReceive() {
+		dispatchers = e.dispatchers
+	}
+	e.mu.Unlock()
+	e.close(senders, dispatchers, disabled(ent.Name))
+}
+
+// end closes everything that is open on the entity, for good.
+func (e *entry) end(err error) {
+	e.mu.Lock()
+	if e.ended != nil {
+		e.mu.Unlock()
+		return
+	}
+	e.ended = err
+	senders, dispatchers := e.takeSenders(), e.dispatchers
+	e.dispatchers = [2]*dispatcher{}
+	e.sweeps.Store(nil)
+	e.mu.Unlock()
+	e.close(senders, dispatchers, err)
+	for _, d := range dispatchers {
+		if d != nil {
+			d.stop()
+		}
+	}
+}
+
+// takeSenders empties the set of senders. e.mu is held.
+func (e *entry) takeSenders() []*sender {
+	senders := make([]*sender, 0, len(e.senders))
+	for s := range e.senders {
+		senders = append(senders, s)
+	}
+	clear(e.senders)
+	return senders
+}
+
+func (e *entry) close(senders []*sender, dispatchers [2]*dispatcher, err error) {
+	var calls []func(error)
+	for _, s := range senders {
+		if s.fail(err) && s.closed != nil {
+			calls = append(calls, s.closed)
+		}
+	}
+	// The callbacks run on their own, because the caller may be a bridge.
+	if len(calls) > 0 {
+		e.b.callback(calls, err)
+	}
+	for _, d := range dispatchers {
+		if d != nil {
+			d.closeReceivers(err)
+		}
+	}
+}
+
+// inUse reports whether somebody has the entity open.
+func (e *entry) inUse() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.senders) > 0 || e.dispatchers[core.Main] != nil || e.dispatchers[core.DeadLetter] != nil
+}
+
+// hasReceivers reports whether somebody receives from the entity or its sub-queue.
+func (e *entry) hasReceivers() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
+}
+
+func (e *entry) shun(partition uint16, now time.Time) {
+	e.shunned[partition].Store(now.Add(shunTime).UnixNano())
+}
+
+// nextPartition picks a partition for a message without a key: round robin,
+// passing over those shunned, unless all are, and those in tried.
+func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
+	n := uint32(len(e.shunned))
+	first := e.turn.Add(1) - 1
+	fallback := -1
+	for i := range n {
+		p := (first + i) % n
+		if tried&(1<<p) != 0 {
+			continue
+		}
+		if e.shunned[p].Load() <= now.UnixNano() {
+			return uint16(p)
+		}
+		if fallback < 0 {
+			fallback = int(p)
+		}
+	}
+	return uint16(max(fallback, 0))
+}

@@ -1,0 +1,298 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
+
+// started is a broker that runs, on a store that tests may spoil.
+type started struct {
+	*Broker
+	store *faulty
+	stop  func()
+}
+
+// start runs a broker inside a bubble until the test ends.
+func start(t *testing.T) *started {
+	t.Helper()
+	store := &faulty{Store: memstore.New(memstore.Options{})}
+	b := New(store, Options{Namespace: "ns"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}()
+	stop := func() { cancel(); <-done }
+	t.Cleanup(stop)
+	synctest.Wait()
+	return &started{b, store, stop}
+}
+
+// inBubble runs a test under a fake clock with a running broker.
+func inBubble(t *testing.T, f func(t *testing.T, b *started)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { f(t, start(t)) })
+}
+
+func (b *started) create(t *testing.T, name string, change ...func(*core.QueueSettings)) core.Entity {
+	t.Helper()
+	s := core.DefaultQueueSettings()
+	for _, c := range change {
+		c(&s)
+	}
+	ent, err := b.CreateQueue(t.Context(), root, name, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ent
+}
+
+func partitioned(s *core.QueueSettings) { s.EnablePartitioning = true }
+
+func text(body string) *core.Message {
+	return &core.Message{Body: core.Body{Bytes: []byte(body)}}
+}
+
+func numbered(n int) []*core.Message {
+	ms := make([]*core.Message, n)
+	for i := range ms {
+		ms[i] = text(fmt.Sprint(i))
+	}
+	return ms
+}
+
+// each puts every message into a group of its own.
+func each(ms ...*core.Message) [][]*core.Message {
+	groups := make([][]*core.Message, len(ms))
+	for i, m := range ms {
+		groups[i] = []*core.Message{m}
+	}
+	return groups
+}
+
+func (b *started) send(t *testing.T, name string, ms ...*core.Message) []int64 {
+	t.Helper()
+	s := b.sender(t, name)
+	defer s.Close()
+	var numbers []int64
+	for i, a := range s.Send(t.Context(), each(ms...)) {
+		if a.Err != nil {
+			t.Fatalf("message %d: %v", i, a.Err)
+		}
+		numbers = append(numbers, a.Numbers...)
+	}
+	return numbers
+}
+
+func (b *started) sender(t *testing.T, name string) core.Sender {
+	t.Helper()
+	s, err := b.OpenSender(t.Context(), root, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inbox is a receiver that keeps what it is told.
+type inbox struct {
+	core.Receiver
+	mu      sync.Mutex
+	got     []core.Delivery
+	calls   int
+	closed  []error
+	drained []int
+	hook    func([]core.Delivery)
+}
+
+func (b *started) receive(t *testing.T, address string, mode core.ReceiveMode, credit int) *inbox {
+	t.Helper()
+	in := &inbox{}
+	r, err := b.OpenReceiver(t.Context(), root, address, core.ReceiverOptions{
+		Mode:    mode,
+		Deliver: in.deliver,
+		Closed: func(err error) {
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			in.closed = append(in.closed, err)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Receiver = r
+	in.AddCredit(credit)
+	return in
+}
+
+func (in *inbox) deliver(ds []core.Delivery) {
+	in.mu.Lock()
+	in.got = append(in.got, ds...)
+	in.calls++
+	hook := in.hook
+	in.mu.Unlock()
+	if hook != nil {
+		hook(ds)
+	}
+}
+
+func (in *inbox) drain() {
+	in.Drain(func(unspent int) {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.drained = append(in.drained, unspent)
+	})
+}
+
+// take waits until all is quiet and returns what has arrived since.
+func (in *inbox) take() []core.Delivery {
+	synctest.Wait()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	got := in.got
+	in.got = nil
+	return got
+}
+
+func bodies(ds []core.Delivery) string {
+	var all []string
+	for _, d := range ds {
+		all = append(all, string(d.Body.Bytes))
+	}
+	return strings.Join(all, " ")
+}
+
+func sortedBodies(ds []core.Delivery) string {
+	all := strings.Fields(bodies(ds))
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func settle(t *testing.T, b *started, address string, o core.Outcome, ds ...core.Delivery) {
+	t.Helper()
+	var all []core.Settlement
+	for _, d := range ds {
+		all = append(all, core.Settlement{Token: d.LockToken, Outcome: o})
+	}
+	for i, err := range b.Settle(t.Context(), root, address, all) {
+		if err != nil {
+			t.Fatalf("%v %d: %v", o, i, err)
+		}
+	}
+}
+
+// faulty is a store whose partitions can be made to fail, and that counts calls.
+type faulty struct {
+	core.Store
+	mu       sync.Mutex
+	down     map[uint16]error
+	entities error
+	hold     func() // called in each Lock, before the store is asked
+	locks    int
+	appends  []uint16
+	sweeps   int
+}
+
+func (f *faulty) fail(err error, partitions ...uint16) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = map[uint16]error{}
+	for _, p := range partitions {
+		f.down[p] = err
+	}
+}
+
+func (f *faulty) failEntities(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entities = err
+}
+
+func (f *faulty) failure(p core.Partition) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.down[p.Index]
+}
+
+func (f *faulty) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
+	f.mu.Lock()
+	err := f.entities
+	f.mu.Unlock()
+	if err != nil {
+		return core.Entity{}, err
+	}
+	return f.Store.Entity(ctx, namespace, name)
+}
+
+func (f *faulty) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	f.mu.Lock()
+	f.appends = append(f.appends, p.Index)
+	f.mu.Unlock()
+	if err := f.failure(p); err != nil {
+		return failAll(groups, err)
+	}
+	return f.Store.Append(ctx, p, groups)
+}
+
+func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
+	f.mu.Lock()
+	f.locks++
+	hold := f.hold
+	f.mu.Unlock()
+	if hold != nil {
+		hold()
+	}
+	if err := f.failure(p); err != nil {
+		return nil, time.Time{}, err
+	}
+	return f.Store.Lock(ctx, p, n)
+}
+
+func (f *faulty) Sweep(ctx context.Context, p core.Partition) (time.Time, error) {
+	f.mu.Lock()
+	f.sweeps++
+	f.mu.Unlock()
+	return f.Store.Sweep(ctx, p)
+}
+
+func (f *faulty) LockDeferred(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+	if err := f.failure(p); err != nil {
+		return nil, err
+	}
+	return f.Store.LockDeferred(ctx, p, numbers)
+}
+
+func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
+	if err := f.failure(p); err != nil {
+		return core.Stats{}, err
+	}
+	return f.Store.Stats(ctx, p)
+}
+
+func (f *faulty) lockCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.locks
+}
+
+func (f *faulty) appendedTo() []uint16 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to := f.appends
+	f.appends = nil
+	return to
+}

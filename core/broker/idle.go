@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// touchInterval is how often uses of entities are recorded.
+	touchInterval = 30 * time.Second
+	// listPage is how many entities are read at a time.
+	listPage = 100
+)
+
+// touch records when entities were last used; a waiting receiver is a use.
+func (b *Broker) touch(ctx context.Context) {
+	b.mu.RLock()
+	entries := make(map[string]*entry, len(b.entries))
+	for key, e := range b.entries {
+		entries[key] = e
+	}
+	b.mu.RUnlock()
+	for _, e := range entries {
+		if e.hasReceivers() {
+			e.use()
+		}
+	}
+	b.touchEntries(ctx, entries)
+}
+
+func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
+	accessed := map[string]time.Time{}
+	for key, e := range entries {
+		if used := e.used.Load(); used > e.recorded.Swap(used) {
+			accessed[key] = time.Unix(used, 0)
+		}
+	}
+	if len(accessed) == 0 {
+		return
+	}
+	if err := b.store.TouchEntities(ctx, b.namespace, accessed); err != nil {
+		b.log.Warn("record the use of entities: done again in a while", "err", err)
+		for key := range accessed {
+			entries[key].recorded.Store(0)
+		}
+	}
+}
+
+// deleteIdle deletes the entities that nobody used for as long as their setting
+// AutoDeleteOnIdle says, here or at another gateway.
+func (b *Broker) deleteIdle(ctx context.Context) {
+	for skip := 0; ; {
+		page, err := b.store.Entities(ctx, b.namespace, skip, listPage)
+		if err != nil {
+			b.log.Warn("look for idle entities: done again in a while", "err", err)
+			return
+		}
+		kept := 0
+		for i := range page {
+			if !b.deleteIfIdle(ctx, &page[i]) {
+				kept++
+			}
+		}
+		if len(page) < listPage {
+			return
+		}
+		skip += kept
+	}
+}
+
+func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
+	if !idle(listed, b.store.Now()) {
+		return false
+	}
+	// Another gateway may have recorded a use since the list was read.
+	ent, err := b.store.Entity(ctx, b.namespace, listed.Name)
+	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
+		return false
+	}
+	stats, err := b.count(ctx, &ent)
+	if err != nil || stats[core.Main].Scheduled > 0 {
+		return false
+	}
+	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
+		b.log.Warn("delete an idle entity: tried again in a while", "entity", ent.Name, "err", err)
+		return false
+	}
+	b.log.Info("idle entity deleted", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
+	b.forget(ent.Name)
+	return true
+}
+
+// idle reports whether the entity has been unused for as long as it may be.
+func idle(e *core.Entity, now time.Time) bool {
+	if e.Settings.AutoDeleteOnIdle == core.Forever {
+		return false
+	}
+	last := e.AccessedAt
+	for _, t := range [...]time.Time{e.CreatedAt, e.UpdatedAt} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return now.Sub(last) >= e.Settings.AutoDeleteOnIdle
+}

@@ -1,0 +1,137 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// receiver implements core.Receiver. Its fields below o are guarded by d.mu.
+type receiver struct {
+	d *dispatcher
+	o core.ReceiverOptions
+
+	credit   int             // not spent
+	pending  []core.Delivery // locked, to be delivered
+	inFlight int             // being removed, to be delivered
+	drained  []func(int)     // of Drains under way
+	targets  []uint64        // by worker: the count of calls that a Drain waits for
+	queued   bool            // in d.queue
+	closed   bool
+	err      error // why the broker closed it
+	told     bool  // o.Closed was called
+}
+
+// OpenReceiver implements core.Broker.
+func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return nil, err
+	}
+	if a.Management {
+		return nil, core.Refuse(core.NotAllowed, "'%s' has no messages: receive from '%s'.", a, a.Entity+a.Sub.Suffix())
+	}
+	e.use()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended != nil {
+		return nil, e.ended
+	}
+	if v := e.current.Load(); !v.Settings.Status.CanReceive() {
+		return nil, disabled(v.Name)
+	}
+	d := e.dispatchers[a.Sub]
+	if d == nil {
+		var ok bool
+		if d, ok = newDispatcher(e, a.Sub); !ok {
+			return nil, errStopping
+		}
+		e.dispatchers[a.Sub] = d
+		if a.Sub == core.DeadLetter {
+			e.sweeps.Store(d)
+		}
+	}
+	r := &receiver{d: d, o: o}
+	if err := d.add(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// AddCredit implements core.Receiver.
+func (r *receiver) AddCredit(n int) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.closed || n <= 0 {
+		return
+	}
+	r.credit += n
+	d.credit += n
+	if d.sub == core.DeadLetter && d.credit == n {
+		d.wakeSweeper()
+	}
+	d.assign()
+}
+
+// Drain implements core.Receiver. What is available now is still delivered, and
+// it waits for the calls to the store that may find it.
+func (r *receiver) Drain(drained func(unspent int)) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.closed { // and its dispatcher may be gone
+		d.e.b.callback([]func(error){func(error) { drained(0) }}, nil)
+		return
+	}
+	if len(r.drained) == 0 {
+		d.draining++
+	}
+	r.drained = append(r.drained, drained)
+	if r.targets == nil {
+		r.targets = make([]uint64, len(d.workers))
+	}
+	for i, w := range d.workers {
+		r.targets[i] = w.callsAhead()
+	}
+	if !r.drainsOn() {
+		d.enqueue(r)
+		d.kick()
+	}
+}
+
+// drainsOn reports whether a Drain still has something to wait for. d.mu is held.
+func (r *receiver) drainsOn() bool {
+	if r.inFlight > 0 {
+		return true
+	}
+	if r.credit == 0 {
+		return false
+	}
+	for i, target := range r.targets {
+		if w := r.d.workers[i]; w.calls < target && (w.busy || w.ready) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close implements core.Receiver. A Drain under way ends with it.
+func (r *receiver) Close() {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.closed {
+		return
+	}
+	d.remove(r)
+	if len(r.pending) > 0 || len(r.drained) > 0 {
+		d.enqueue(r)
+		d.kick()
+	}
+}
+
+// takes reports whether share may give r anything.
+func (r *receiver) takes(removals *[]removal) bool {
+	return removals != nil || r.o.Mode == core.PeekLock
+}

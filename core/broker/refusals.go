@@ -1,0 +1,63 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Refusals that name nothing are made once.
+var (
+	errStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
+	errLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
+	errBusy     = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
+	errTimeout  = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
+	errSettled  = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
+	errNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or is not in the state the operation asks for.")
+)
+
+// notFound is the sentence by which SDKs recognise a missing entity.
+func (b *Broker) notFound(name string) error {
+	if b.host != "" {
+		name = "sb://" + b.host + "/" + core.ResourcePath(name)
+	}
+	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
+}
+
+func disabled(name string) error {
+	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
+}
+
+// refusal turns what the store answered for an entity into what the peer may
+// read. Errors of its own making pass. An error without a Code means that the
+// store was not reached: worth another try, and worth a line in the log.
+func (b *Broker) refusal(err error, entity *core.Entity) error {
+	if err == nil {
+		return nil
+	}
+	if r, ok := errors.AsType[*core.Refusal](err); ok {
+		return r
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errTimeout
+	}
+	switch code := core.CodeOf(err); code {
+	case core.LockLost:
+		return errLockLost
+	case core.MessageNotFound:
+		return errNoNumber
+	case core.NotFound:
+		return b.notFound(entity.Name)
+	case core.NotAllowed:
+		return errSettled
+	case core.QuotaExceeded:
+		return core.Refuse(code, "The maximum entity size has been reached or exceeded for Queue: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
+			entity.Name, totalMegabytes(entity)<<20)
+	case core.Busy:
+		return errBusy
+	default:
+		b.log.Warn("store call", "entity", entity.Name, "err", err)
+		return errBusy
+	}
+}

@@ -1,0 +1,234 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sender implements core.Sender.
+type sender struct {
+	e      *entry
+	closed func(error)
+	failed atomic.Pointer[error] // why no more may be sent
+}
+
+// OpenSender implements core.Broker.
+func (b *Broker) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
+	e, a, err := b.access(ctx, id, core.Send, address)
+	if err != nil {
+		return nil, err
+	}
+	if a.Sub != core.Main || a.Management {
+		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: send to '%s'.", a, a.Entity)
+	}
+	s := &sender{e: e, closed: closed}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended != nil {
+		return nil, e.ended
+	}
+	if v := e.current.Load(); !v.Settings.Status.CanSend() {
+		return nil, disabled(v.Name)
+	}
+	e.senders[s] = struct{}{}
+	return s, nil
+}
+
+// MaxMessageSize implements core.Sender.
+func (s *sender) MaxMessageSize() int64 { return s.e.current.Load().maxMessage }
+
+// Close implements core.Sender.
+func (s *sender) Close() {
+	s.fail(core.Refuse(core.NotAllowed, "The sender is closed."))
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	delete(s.e.senders, s)
+}
+
+// fail makes all further sends answer err; it reports false if they already fail.
+func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err) }
+
+// Send implements core.Sender.
+func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	e := s.e
+	if _, err := e.b.refresh(ctx, e); err != nil {
+		return failAll(groups, err)
+	}
+	if err := s.failed.Load(); err != nil {
+		return failAll(groups, *err)
+	}
+	v := e.current.Load()
+	e.use()
+	var answers []core.Appended
+	if len(v.partitions[core.Main]) == 1 {
+		answers = e.sendToOne(ctx, v, groups)
+	} else {
+		answers = e.sendToMany(ctx, v, groups)
+	}
+	if d := e.sweeps.Load(); d != nil && v.Settings.DeadLetteringOnMessageExpiration {
+		d.expectExpiry(soonest(groups, e.b.store.Now()))
+	}
+	return answers
+}
+
+func failAll(groups [][]*core.Message, err error) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	for i := range answers {
+		answers[i].Err = err
+	}
+	return answers
+}
+
+// sendToOne is Send to an entity with one partition.
+func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
+	good := batch{}
+	var answers []core.Appended // nil while every group is good
+	for i, g := range groups {
+		err := v.admitGroup(g)
+		if err != nil && answers == nil {
+			answers = make([]core.Appended, len(groups))
+			for j := range groups[:i] {
+				good.add(groups[j], j)
+			}
+		}
+		switch {
+		case err != nil:
+			answers[i].Err = err
+		default:
+			identify(g)
+			if answers != nil {
+				good.add(g, i)
+			}
+		}
+	}
+	if answers == nil {
+		return e.appendTo(ctx, v, 0, groups)
+	}
+	e.appendBatch(ctx, v, &good, answers)
+	return answers
+}
+
+// batch is the groups of one call that go to one partition.
+type batch struct {
+	partition uint16
+	groups    [][]*core.Message
+	at        []int // their places in the call
+}
+
+func (b *batch) add(group []*core.Message, at int) {
+	b.groups = append(b.groups, group)
+	b.at = append(b.at, at)
+}
+
+// sendToMany is Send to a partitioned entity. Groups without a key that meet a
+// Busy partition go on to others.
+func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
+	n := len(v.partitions[core.Main])
+	answers := make([]core.Appended, len(groups))
+	batches := make([]batch, n)
+	keyless := make([]bool, len(groups))
+	tried := make([]uint32, len(groups)) // bits of partitions; core.MaxPartitions is 32
+	now := time.Now()
+	for i, g := range groups {
+		err := v.admitGroup(g)
+		key := ""
+		if err == nil {
+			key, err = groupKey(g, v.Settings.RequiresDuplicateDetection)
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		identify(g)
+		keyless[i] = key == ""
+		if keyless[i] {
+			batches[e.nextPartition(now, 0)].add(g, i)
+		} else {
+			batches[partitionOf(key, n)].add(g, i)
+		}
+	}
+	for range n {
+		e.appendBatches(ctx, v, batches, answers)
+		if ctx.Err() != nil || !e.reroute(batches, answers, groups, keyless, tried) {
+			break
+		}
+	}
+	return answers
+}
+
+// appendBatches appends to all partitions at once.
+func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, answers []core.Appended) {
+	var own *batch // the first is done by this goroutine
+	var others sync.WaitGroup
+	for i := range batches {
+		b := &batches[i]
+		b.partition = uint16(i)
+		if len(b.groups) == 0 {
+			continue
+		}
+		if own == nil {
+			own = b
+			continue
+		}
+		others.Go(func() { e.appendBatch(ctx, v, b, answers) })
+	}
+	if own != nil {
+		e.appendBatch(ctx, v, own, answers)
+	}
+	others.Wait()
+}
+
+// reroute makes new batches of the keyless groups that met a Busy partition and
+// have not tried all; it reports whether there are any.
+func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, keyless []bool, tried []uint32) bool {
+	n := len(batches)
+	now := time.Now()
+	var again []int
+	for i := range batches {
+		b := &batches[i]
+		for _, at := range b.at {
+			if core.CodeOf(answers[at].Err) != core.Busy {
+				continue
+			}
+			e.shun(b.partition, now)
+			tried[at] |= 1 << b.partition
+			if keyless[at] && tried[at] != 1<<n-1 {
+				again = append(again, at)
+			}
+		}
+		*b = batch{}
+	}
+	for _, at := range again {
+		answers[at] = core.Appended{}
+		batches[e.nextPartition(now, tried[at])].add(groups[at], at)
+	}
+	return len(again) > 0
+}
+
+func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []core.Appended) {
+	if len(b.groups) == 0 {
+		return
+	}
+	for i, a := range e.appendTo(ctx, v, b.partition, b.groups) {
+		answers[b.at[i]] = a
+	}
+}
+
+// appendTo appends groups to one partition and makes refusals readable.
+func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
+	answers := e.b.store.Append(ctx, v.partitions[core.Main][partition], groups)
+	for i := range answers {
+		if answers[i].Err == nil {
+			continue
+		}
+		if core.CodeOf(answers[i].Err) == core.NotFound {
+			e.b.suspect(e)
+		}
+		answers[i].Err = e.b.refusal(answers[i].Err, &v.Entity)
+	}
+	return answers
+}

@@ -1,0 +1,163 @@
+package broker
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Settle implements core.Broker. A queue's status does not matter, so that work
+// under way can end.
+func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return repeat(err, len(settlements))
+	}
+	e.use()
+	reasons := -1 // the first dead-letter settlement
+	for i := range settlements {
+		if settlements[i].Outcome == core.DeadLetterOutcome {
+			reasons = i
+			break
+		}
+	}
+	if reasons < 0 {
+		return e.settle(ctx, a.Sub, settlements)
+	}
+	return e.settleWithReasons(ctx, a.Sub, settlements)
+}
+
+func repeat(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// settleWithReasons checks the reasons of dead letters first; those with bad
+// ones are not settled.
+func (e *entry) settleWithReasons(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+	errs := make([]error, len(settlements))
+	good := make([]core.Settlement, 0, len(settlements))
+	at := make([]int, 0, len(settlements))
+	for i, s := range settlements {
+		if s.Outcome == core.DeadLetterOutcome {
+			if s.Properties, errs[i] = deadLetterProperties(s.Properties); errs[i] != nil {
+				continue
+			}
+		}
+		good = append(good, s)
+		at = append(at, i)
+	}
+	for i, err := range e.settle(ctx, sub, good) {
+		errs[at[i]] = err
+	}
+	return errs
+}
+
+// settle ends locks by their tokens alone.
+func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+	v := e.current.Load()
+	partitions := v.partitions[sub]
+	piles, strays := scatter(settlements, len(partitions), func(s *core.Settlement) uint16 { return s.Token.Partition() })
+	if len(piles) == 1 && len(strays) == 0 {
+		return e.b.refusals(e.b.store.Settle(ctx, partitions[piles[0].partition], settlements), v)
+	}
+	errs := make([]error, len(settlements))
+	for _, i := range strays {
+		errs[i] = errLockLost
+	}
+	together(piles, func(p *pile[core.Settlement]) {
+		for i, err := range e.b.refusals(e.b.store.Settle(ctx, partitions[p.partition], p.items), v) {
+			errs[p.place(i)] = err
+		}
+	})
+	return errs
+}
+
+// refusals makes the errors of locks readable, in place. A lock on a partition
+// that is no more is lost.
+func (b *Broker) refusals(errs []error, v *view) []error {
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case core.CodeOf(err) == core.NotFound:
+			errs[i] = errLockLost
+		default:
+			errs[i] = b.refusal(err, &v.Entity)
+		}
+	}
+	return errs
+}
+
+// Renew implements core.Broker.
+func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+	renewals := make([]core.Renewal, len(tokens))
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		for i := range renewals {
+			renewals[i].Err = err
+		}
+		return renewals
+	}
+	e.use()
+	v := e.current.Load()
+	partitions := v.partitions[a.Sub]
+	piles, strays := scatter(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
+	for _, i := range strays {
+		renewals[i].Err = errLockLost
+	}
+	together(piles, func(p *pile[core.LockToken]) {
+		for i, r := range b.store.Renew(ctx, partitions[p.partition], p.items) {
+			if r.Err != nil {
+				r.Err = b.refusals([]error{r.Err}, v)[0]
+			}
+			renewals[p.place(i)] = r
+		}
+	})
+	return renewals
+}
+
+// deadLetterProperties shortens the reason and the description to what a
+// dead-lettered message may carry. They must be strings, because SDKs read them
+// as such without asking.
+func deadLetterProperties(p core.Properties) (core.Properties, error) {
+	var shorter []core.Property
+	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {
+		v, ok := p.Get(name)
+		if !ok {
+			continue
+		}
+		text, ok := v.(string)
+		if !ok {
+			return p, core.Refuse(core.InvalidArgument, "%s must be a string.", name)
+		}
+		if cut := truncate(text, core.MaxDeadLetterTextChars); len(cut) < len(text) {
+			shorter = append(shorter, core.Property{Key: name, Value: cut})
+		}
+	}
+	if shorter == nil {
+		return p, nil
+	}
+	over, err := core.NewProperties(shorter...)
+	if err != nil {
+		return p, err
+	}
+	return p.Merge(over), nil
+}
+
+// truncate keeps the first n characters.
+func truncate(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for at := range s {
+		if n == 0 {
+			return s[:at]
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sweepAtLeast is how often the main queue is swept for those who wait at its
+// dead-letter queue: a message that another gateway sent may expire, or a lock
+// that another took, without this one having heard of it.
+const sweepAtLeast = 5 * time.Second
+
+// sweep sweeps the main queue when something there is due, as long as somebody
+// waits for dead letters; they ring when they arrive.
+func (d *dispatcher) sweep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-d.quit:
+			return
+		case <-d.sweepSoon:
+		case <-timer.C:
+		}
+		if !d.wanted() {
+			timer.Stop()
+			continue
+		}
+		timer.Reset(d.sweepOnce())
+	}
+}
+
+// sweepOnce sweeps all partitions and returns how long to wait.
+func (d *dispatcher) sweepOnce() time.Duration {
+	d.mu.Lock()
+	expiry := d.expiry
+	d.mu.Unlock()
+	store := d.e.b.store
+	first := expiry
+	for _, p := range d.e.current.Load().partitions[core.Main] {
+		next, err := store.Sweep(d.context(), p)
+		if err != nil { // the workers log outages
+			continue
+		}
+		if !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	now := store.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.expiry.After(now) {
+		d.expiry = time.Time{}
+	}
+	if first.IsZero() || !first.After(now) {
+		return sweepAtLeast
+	}
+	return min(first.Sub(now), sweepAtLeast)
+}
+
+// wanted reports whether a receiver waits.
+func (d *dispatcher) wanted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.credit > 0
+}
+
+// expectExpiry has the sweeper look again at the time given, if that is sooner
+// than what it knows of. Zero means nothing.
+func (d *dispatcher) expectExpiry(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.expiry.IsZero() || at.Before(d.expiry) {
+		d.expiry = at
+		d.wakeSweeper()
+	}
+}
+
+func (d *dispatcher) wakeSweeper() {
+	select {
+	case d.sweepSoon <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,214 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// worker locks messages of one partition for its dispatcher, one call at a
+// time. Its fields below wake are guarded by d.mu.
+type worker struct {
+	d     *dispatcher
+	index int
+	wake  chan struct{} // something changed; holds at most one
+
+	ready   bool   // there may be messages
+	rung    bool   // the doorbell rang since the last grant
+	busy    bool   // a grant is being worked on
+	granted int    // how many to lock; 0 once begun
+	calls   uint64 // grants worked off
+	timer   *time.Timer
+	backoff time.Duration // 0 while the store answers
+}
+
+// removal is deliveries that a receiver gets once they are removed.
+type removal struct {
+	r  *receiver
+	ds []core.Delivery
+}
+
+func (w *worker) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ring says that there may be messages: the store's doorbell, or a timer.
+func (w *worker) ring() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.rung = true
+	if !w.busy && w.backoff == 0 {
+		w.ready = true
+		w.d.assign()
+	}
+}
+
+// retry ends a pause after a failure.
+func (w *worker) retry() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.ready = true
+	w.d.assign()
+}
+
+// callsAhead is the count of calls after which all that is available now has
+// been looked for. d.mu is held.
+func (w *worker) callsAhead() uint64 {
+	n := w.calls
+	if w.busy {
+		n++
+	}
+	if w.ready || w.rung && w.busy {
+		n++
+	}
+	return n
+}
+
+// run works until the dispatcher stops.
+func (w *worker) run() {
+	for {
+		n, ok := w.await()
+		if !ok {
+			return
+		}
+		w.lock(n)
+	}
+}
+
+// await waits for a grant, and runs callbacks meanwhile.
+func (w *worker) await() (n int, ok bool) {
+	d := w.d
+	for {
+		d.mu.Lock()
+		d.flush()
+		n, w.granted = w.granted, 0
+		d.mu.Unlock()
+		if n > 0 {
+			return n, true
+		}
+		if d.stopped.Load() {
+			return 0, false
+		}
+		<-w.wake
+	}
+}
+
+// lock locks up to n messages and shares them out.
+func (w *worker) lock(n int) {
+	d := w.d
+	_, _ = d.e.b.refresh(d.context(), d.e) // if it is gone this has closed the receivers
+	p := d.e.current.Load().partitions[d.sub][w.index]
+	ds, next, err := d.e.b.store.Lock(d.context(), p, n)
+
+	var removals []removal
+	d.mu.Lock()
+	d.reserved -= n
+	surplus := d.share(ds, &removals)
+	if len(removals) > 0 {
+		d.flush() // others need not wait for these
+		d.mu.Unlock()
+		w.remove(p, removals)
+		d.mu.Lock()
+	}
+	w.busy = false
+	w.calls++
+	w.ready = err == nil && (w.rung || len(ds) == n)
+	w.settleOutage(err)
+	if err == nil && !w.ready {
+		w.ringAt(next)
+	}
+	d.checkDrains()
+	d.assign()
+	d.flush()
+	d.mu.Unlock()
+	if len(surplus) > 0 {
+		d.release(surplus)
+	}
+}
+
+// remove completes the messages of receivers in ReceiveAndDelete mode and hands
+// over those that are gone from the store. The others stay locked until their
+// locks expire, or are somebody else's already.
+func (w *worker) remove(p core.Partition, removals []removal) {
+	d := w.d
+	n := 0
+	for _, m := range removals {
+		n += len(m.ds)
+	}
+	settlements := make([]core.Settlement, 0, n)
+	for _, m := range removals {
+		for i := range m.ds {
+			settlements = append(settlements, core.Settlement{Token: m.ds[i].LockToken})
+		}
+	}
+	errs := d.e.b.store.Settle(d.context(), p, settlements)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range removals {
+		gone := m.ds[:0]
+		for i := range m.ds {
+			if errs[i] == nil {
+				each := m.ds[i]
+				each.LockToken, each.LockedUntil = core.LockToken{}, time.Time{}
+				gone = append(gone, each)
+			}
+		}
+		failed := len(m.ds) - len(gone)
+		errs = errs[len(m.ds):]
+		m.r.inFlight -= len(m.ds)
+		if m.r.closed {
+			d.pass(gone)
+			continue
+		}
+		m.r.credit += failed
+		d.credit += failed
+		if len(gone) > 0 {
+			d.give(m.r, gone)
+		}
+	}
+}
+
+// ringAt sets the timer for what the store says is due next. d.mu is held.
+func (w *worker) ringAt(next time.Time) {
+	switch {
+	case !next.IsZero():
+		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), w.ring)
+	case w.timer != nil:
+		w.timer.Stop()
+	}
+}
+
+func (w *worker) after(pause time.Duration, f func()) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if !w.d.stopped.Load() {
+		w.timer = time.AfterFunc(pause, f)
+	}
+}
+
+// settleOutage pauses while the store does not answer, and logs once when that
+// begins and once when it ends. d.mu is held.
+func (w *worker) settleOutage(err error) {
+	log := w.d.e.b.log.With("entity", w.d.e.key, "partition", w.index)
+	switch {
+	case err == nil && w.backoff > 0:
+		log.Info("the partition answers again")
+		w.backoff = 0
+	case err == nil:
+	case w.backoff == 0:
+		if core.CodeOf(err) == core.NotFound {
+			w.d.e.b.suspect(w.d.e)
+		} else {
+			log.Warn("lock messages: the partition does not answer, trying on", "err", err)
+		}
+		w.backoff = firstBackoff
+		w.after(w.backoff, w.retry)
+	default:
+		w.backoff = min(2*w.backoff, lastBackoff)
+		w.after(w.backoff, w.retry)
+	}
+}
