@@ -9,7 +9,39 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
+
+// serveWhole runs a bridge in front of the real broker with the given queues, for the length of the test, and returns
+// its address.
+func serveWhole(tb testing.TB, o Options, queues ...string) string {
+	tb.Helper()
+	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			tb.Errorf("run broker: %v", err)
+		}
+	})
+	root := core.Identity{{Policy: "root", Rights: core.AllRights}}
+	for _, q := range queues {
+		if _, err := b.CreateQueue(ctx, root, q, core.DefaultQueueSettings()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	a := auth.New(auth.Options{Policies: []core.AccessRule{
+		{Name: "RootManageSharedAccessKey", PrimaryKey: "SAS_KEY_VALUE", Rights: core.AllRights},
+		{Name: "root", PrimaryKey: "secret", Rights: core.AllRights},
+	}})
+	return serve(tb, b, a, o)
+}
 
 // sdk connects the official client, which puts tokens.
 func sdk(t *testing.T, addr string) *azservicebus.Client {
@@ -69,7 +101,7 @@ func bodies(ms []*azservicebus.ReceivedMessage) []string {
 
 func TestSDKSendsAndReceives(t *testing.T) {
 	t.Parallel()
-	c := sdk(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
 	sdkSend(t, c, "q1", "a", "b", "c")
 	r, err := c.NewReceiverForQueue("q1", nil)
 	if err != nil {
@@ -88,7 +120,7 @@ func TestSDKSendsAndReceives(t *testing.T) {
 
 func TestSDKSendsBatchAtomically(t *testing.T) {
 	t.Parallel()
-	c := sdk(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
 	ctx := sdkContext(t)
 	s, err := c.NewSender("q1", nil)
 	if err != nil {
@@ -119,7 +151,7 @@ func TestSDKSendsBatchAtomically(t *testing.T) {
 
 func TestSDKMissingQueueIsNotFound(t *testing.T) {
 	t.Parallel()
-	c := sdk(t, serve(t, newFakeBroker(), &fakeAuthority{}, Options{}))
+	c := sdk(t, serveWhole(t, Options{}))
 	s, err := c.NewSender("nowhere", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,5 +160,201 @@ func TestSDKMissingQueueIsNotFound(t *testing.T) {
 	e, ok := errors.AsType[*azservicebus.Error](err)
 	if !ok || e.Code != azservicebus.CodeNotFound {
 		t.Errorf("send: got %v, want code %s", err, azservicebus.CodeNotFound)
+	}
+}
+
+func TestSDKSettlesEveryWay(t *testing.T) {
+	t.Parallel()
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
+	ctx := sdkContext(t)
+	sdkSend(t, c, "q1", "m")
+	r, err := c.NewReceiverForQueue("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	m := sdkReceive(t, r, 1)[0]
+	if m.DeliveryCount != 1 || m.State != azservicebus.MessageStateActive || m.LockedUntil == nil || m.SequenceNumber == nil || *m.SequenceNumber != 1 {
+		t.Errorf("first delivery: got count %d, state %v, locked until %v, sequence number %v", m.DeliveryCount, m.State, m.LockedUntil, m.SequenceNumber)
+	}
+	before := *m.LockedUntil
+	if err := r.RenewMessageLock(ctx, m, nil); err != nil || m.LockedUntil.Before(before) {
+		t.Errorf("renew: got %v, locked until %v, before %v", err, m.LockedUntil, before)
+	}
+	if err := r.AbandonMessage(ctx, m, &azservicebus.AbandonMessageOptions{PropertiesToModify: map[string]any{"tries": int64(1)}}); err != nil {
+		t.Fatalf("abandon: %v", err)
+	}
+
+	m = sdkReceive(t, r, 1)[0]
+	if m.DeliveryCount != 2 || m.ApplicationProperties["tries"] != int64(1) {
+		t.Errorf("after abandon: got count %d, properties %v", m.DeliveryCount, m.ApplicationProperties)
+	}
+	if err := r.DeferMessage(ctx, m, nil); err != nil {
+		t.Fatalf("defer: %v", err)
+	}
+	deferred, err := r.ReceiveDeferredMessages(ctx, []int64{*m.SequenceNumber}, nil)
+	if err != nil || len(deferred) != 1 || deferred[0].State != azservicebus.MessageStateDeferred {
+		t.Fatalf("receive deferred: got %v, %v", deferred, err)
+	}
+	if err := r.DeadLetterMessage(ctx, deferred[0], &azservicebus.DeadLetterOptions{
+		Reason: ptr("why"), ErrorDescription: ptr("because"), PropertiesToModify: map[string]any{"k": "v"},
+	}); err != nil {
+		t.Fatalf("dead-letter a deferred message: %v", err)
+	}
+
+	dlq, err := c.NewReceiverForQueue("q1", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = sdkReceive(t, dlq, 1)[0]
+	if m.DeadLetterReason == nil || *m.DeadLetterReason != "why" || m.DeadLetterErrorDescription == nil || *m.DeadLetterErrorDescription != "because" || m.ApplicationProperties["k"] != "v" {
+		t.Errorf("dead letter: got %v", m.ApplicationProperties)
+	}
+	err = dlq.DeadLetterMessage(ctx, m, nil)
+	if err == nil {
+		t.Error("dead-letter a dead letter: got no error")
+	}
+
+	sdkSend(t, c, "q1", "n")
+	m = sdkReceive(t, r, 1)[0]
+	if err := r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: ptr("no")}); err != nil {
+		t.Fatalf("dead-letter: %v", err)
+	}
+	if m = sdkReceive(t, dlq, 1)[0]; m.DeadLetterReason == nil || *m.DeadLetterReason != "no" {
+		t.Errorf("dead letter: got reason %v, want %q", m.DeadLetterReason, "no")
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestSDKLearnsThatLockIsLost(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	c := sdk(t, serve(t, b, &fakeAuthority{}, Options{}))
+	sdkSend(t, c, "q1", "m")
+	r, err := c.NewReceiverForQueue("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := sdkReceive(t, r, 1)[0]
+	b.mu.Lock()
+	clear(b.queues["q1"].locked)
+	b.mu.Unlock()
+	for _, call := range []struct {
+		name string
+		err  error
+	}{
+		{"renew", r.RenewMessageLock(sdkContext(t), m, nil)},
+		{"complete", r.CompleteMessage(sdkContext(t), m, nil)},
+	} {
+		if e, ok := errors.AsType[*azservicebus.Error](call.err); !ok || e.Code != azservicebus.CodeLockLost {
+			t.Errorf("%s: got %v, want code %s", call.name, call.err, azservicebus.CodeLockLost)
+		}
+	}
+}
+
+func TestSDKSchedulesPeeksAndCancels(t *testing.T) {
+	t.Parallel()
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
+	ctx := sdkContext(t)
+	s, err := c.NewSender("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	numbers, err := s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("a")}, {Body: []byte("b")}}, at, nil)
+	if err != nil || len(numbers) != 2 {
+		t.Fatalf("schedule: got %v, %v", numbers, err)
+	}
+	r, err := c.NewReceiverForQueue("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peeked, err := r.PeekMessages(ctx, 10, nil)
+	if err != nil || len(peeked) != 2 {
+		t.Fatalf("peek: got %v, %v", peeked, err)
+	}
+	if m := peeked[0]; m.State != azservicebus.MessageStateScheduled || !m.ScheduledEnqueueTime.Equal(at) || string(m.Body) != "a" {
+		t.Errorf("peeked: got state %v, scheduled %v, body %q", m.State, m.ScheduledEnqueueTime, m.Body)
+	}
+	if err := s.CancelScheduledMessages(ctx, numbers, nil); err != nil {
+		t.Fatalf("cancel: %v", err)
+	}
+	err = s.CancelScheduledMessages(ctx, numbers, nil)
+	if e, ok := errors.AsType[*azservicebus.Error](err); !ok || e.Code != azservicebus.CodeNotFound {
+		t.Errorf("cancel again: got %v, want code %s", err, azservicebus.CodeNotFound)
+	}
+	if peeked, err = r.PeekMessages(ctx, 10, nil); err != nil || len(peeked) != 0 {
+		t.Errorf("peek after cancel: got %v, %v", peeked, err)
+	}
+}
+
+func TestSDKMessageKeepsAllItsParts(t *testing.T) {
+	t.Parallel()
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
+	ctx := sdkContext(t)
+	s, err := c.NewSender("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &azservicebus.Message{
+		ApplicationProperties: map[string]any{"s": "x", "i": int64(-7), "b": true, "u": uint8(3), "f": 1.5},
+		Body:                  []byte("body"),
+		ContentType:           ptr("text/plain"),
+		CorrelationID:         ptr("corr"),
+		MessageID:             ptr("id"),
+		PartitionKey:          ptr("key"),
+		ReplyTo:               ptr("reply"),
+		ReplyToSessionID:      ptr("rs"),
+		SessionID:             ptr("key"),
+		Subject:               ptr("subject"),
+		TimeToLive:            ptr(time.Hour),
+		To:                    ptr("to"),
+	}
+	if err := s.SendMessage(ctx, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.NewReceiverForQueue("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := sdkReceive(t, r, 1)[0]
+	got := m.Message()
+	for name, pair := range map[string][2]any{
+		"ApplicationProperties": {fmt.Sprint(got.ApplicationProperties), fmt.Sprint(want.ApplicationProperties)},
+		"Body":                  {string(got.Body), string(want.Body)},
+		"ContentType":           {*got.ContentType, *want.ContentType},
+		"CorrelationID":         {*got.CorrelationID, *want.CorrelationID},
+		"MessageID":             {*got.MessageID, *want.MessageID},
+		"PartitionKey":          {*got.PartitionKey, *want.PartitionKey},
+		"ReplyTo":               {*got.ReplyTo, *want.ReplyTo},
+		"ReplyToSessionID":      {*got.ReplyToSessionID, *want.ReplyToSessionID},
+		"SessionID":             {*got.SessionID, *want.SessionID},
+		"Subject":               {*got.Subject, *want.Subject},
+		"TimeToLive":            {*got.TimeToLive, *want.TimeToLive},
+		"To":                    {*got.To, *want.To},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
+		}
+	}
+	if m.EnqueuedTime == nil || m.ExpiresAt == nil || !m.ExpiresAt.Equal(m.EnqueuedTime.Add(time.Hour)) {
+		t.Errorf("times: enqueued %v, expires %v", m.EnqueuedTime, m.ExpiresAt)
+	}
+}
+
+func TestSDKLearnsThatMessageIsTooLarge(t *testing.T) {
+	t.Parallel()
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
+	s, err := c.NewSender("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.SendMessage(sdkContext(t), &azservicebus.Message{Body: make([]byte, 300<<10)}, nil)
+	if !errors.Is(err, azservicebus.ErrMessageTooLarge) {
+		t.Errorf("send: got %v, want %v", err, azservicebus.ErrMessageTooLarge)
+	}
+	if err := s.SendMessage(sdkContext(t), &azservicebus.Message{Body: make([]byte, 200<<10)}, nil); err != nil {
+		t.Errorf("send of several frames: %v", err)
 	}
 }
