@@ -2,10 +2,10 @@ package memstore
 
 import "github.com/crosstown-mq/crosstown/core"
 
-// sightings remember when message ids were first accepted: duplicate detection.
+// sightings remember which message ids were accepted lately: duplicate detection.
 type sightings struct {
-	since map[string]int64
-	order []sighting
+	known map[string]bool
+	order []sighting // of what is known, oldest first
 }
 
 type sighting struct {
@@ -31,20 +31,20 @@ func (t *turn) isDuplicate(m *core.Message) bool {
 // forget drops what was seen at the given instant or before.
 func (s *sightings) forget(until int64) {
 	for len(s.order) > 0 && s.order[0].at <= until {
-		delete(s.since, s.order[0].key)
+		delete(s.known, s.order[0].key)
 		s.order = s.order[1:]
 	}
 }
 
 // first remembers key, and reports whether it was unknown.
 func (s *sightings) first(key string, now int64) bool {
-	if _, known := s.since[key]; known {
+	if s.known[key] {
 		return false
 	}
-	if s.since == nil {
-		s.since = make(map[string]int64)
+	if s.known == nil {
+		s.known = make(map[string]bool)
 	}
-	s.since[key] = now
+	s.known[key] = true
 	s.order = append(s.order, sighting{key, now})
 	return true
 }

@@ -16,7 +16,7 @@ type differences struct{ strings.Builder }
 
 func (d *differences) add(field string, same bool, got, want any) {
 	if !same {
-		fmt.Fprintf(d, "%s: got %v, want %v; ", field, got, want)
+		fmt.Fprintf(&d.Builder, "%s: got %v, want %v; ", field, got, want)
 	}
 }
 

@@ -228,7 +228,7 @@ var expiryStories = []story{
 	}},
 	{"a deferred message expires when somebody asks for it: dropped", func(s *stage) {
 		n := s.deferOne(text("a", ttl(time.Second)))
-		s.clock.Advance(time.Hour)
+		s.clock.Advance(time.Second)
 		s.wantStats("not asked for", s.main, core.Stats{Deferred: 1})
 		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{n})
 		s.wantCode("lock deferred", err, core.MessageNotFound)

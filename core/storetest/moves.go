@@ -69,7 +69,8 @@ func (p *player) message() *core.Message {
 	}
 	m.PartitionKey = oneOf(p, "", "", "k")
 	m.TimeToLive = oneOf(p, 0, 0, 0, 0, 500*time.Millisecond, time.Second, 3*time.Second, 20*time.Second)
-	if delay := oneOf(p, 0, 0, 0, 0, 0, -time.Second, 500*time.Millisecond, time.Second, 5*time.Second); delay != 0 {
+	if p.pick(3) == 0 {
+		delay := oneOf(p, -time.Second, 0, time.Millisecond, 500*time.Millisecond, time.Second, 5*time.Second)
 		m.ScheduledEnqueueTime = p.clock.Now().Add(delay)
 	}
 	if p.pick(4) == 0 {

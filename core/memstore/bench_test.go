@@ -1,0 +1,159 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// bench is a store with one partition, and a message of 1 KiB.
+type bench struct {
+	*testing.B
+	store *memstore.Store
+	queue core.Partition
+	group []*core.Message
+}
+
+func newBench(b *testing.B, batch int) *bench {
+	s := memstore.New(memstore.Options{})
+	e := core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1, Settings: core.DefaultQueueSettings()}
+	if _, err := s.CreateEntity(b.Context(), e); err != nil {
+		b.Fatal(err)
+	}
+	m := &core.Message{MessageID: core.StringID("0123456789abcdef"), Body: core.Body{Bytes: make([]byte, 1024)}}
+	group := make([]*core.Message, batch)
+	for i := range group {
+		group[i] = m
+	}
+	queue := core.Partition{
+		Ref:    core.Ref{Entity: e.ID},
+		Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10},
+	}
+	b.ReportAllocs()
+	return &bench{b, s, queue, group}
+}
+
+func (b *bench) append() {
+	if a := b.store.Append(b.Context(), b.queue, [][]*core.Message{b.group}); a[0].Err != nil {
+		b.Fatal(a[0].Err)
+	}
+}
+
+func (b *bench) lockAndComplete() {
+	ds, _, err := b.store.Lock(b.Context(), b.queue, len(b.group))
+	if err != nil || len(ds) != len(b.group) {
+		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.group))
+	}
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i].Token = ds[i].LockToken
+	}
+	for _, err := range b.store.Settle(b.Context(), b.queue, settlements) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) perMessage() {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(b.group)), "ns/message")
+}
+
+func BenchmarkAppend(b *testing.B) {
+	forBatches(b, func(b *bench) {
+		const most = 1 << 17 // empties the partition now and then, to bound the memory
+		queued := 0
+		for b.Loop() {
+			b.append()
+			if queued += len(b.group); queued >= most {
+				b.StopTimer()
+				for range queued / len(b.group) {
+					b.lockAndComplete()
+				}
+				queued = 0
+				b.StartTimer()
+			}
+		}
+	})
+}
+
+func BenchmarkLockAndComplete(b *testing.B) {
+	forBatches(b, func(b *bench) {
+		const refill = 1 << 14
+		queued := 0
+		for b.Loop() {
+			if queued == 0 {
+				b.StopTimer()
+				for ; queued < refill; queued += len(b.group) {
+					b.append()
+				}
+				b.StartTimer()
+			}
+			b.lockAndComplete()
+			queued -= len(b.group)
+		}
+	})
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	forBatches(b, func(b *bench) {
+		for b.Loop() {
+			b.append()
+			b.lockAndComplete()
+		}
+	})
+}
+
+// BenchmarkRoundTripBehindBacklog has many scheduled messages in
+// the way.
+func BenchmarkRoundTripBehindBacklog(b *testing.B) {
+	forBatches(b, func(b *bench) {
+		const backlog = 100_000
+		later := &core.Message{ScheduledEnqueueTime: time.Now().Add(24 * time.Hour)}
+		waiting := make([]*core.Message, backlog)
+		for i := range waiting {
+			waiting[i] = later
+		}
+		if a := b.store.Append(b.Context(), b.queue, [][]*core.Message{waiting}); a[0].Err != nil {
+			b.Fatal(a[0].Err)
+		}
+		for b.Loop() {
+			b.append()
+			b.lockAndComplete()
+		}
+	})
+}
+
+// BenchmarkParallelRoundTrip shares one partition among all processors.
+func BenchmarkParallelRoundTrip(b *testing.B) {
+	bench := newBench(b, 10)
+	defer bench.perMessage()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			a := bench.store.Append(b.Context(), bench.queue, [][]*core.Message{bench.group})
+			ds, _, err := bench.store.Lock(b.Context(), bench.queue, len(bench.group))
+			if a[0].Err != nil || err != nil {
+				b.Errorf("append: %v, lock: %v", a[0].Err, err)
+				return
+			}
+			settlements := make([]core.Settlement, len(ds))
+			for i := range ds {
+				settlements[i].Token = ds[i].LockToken
+			}
+			bench.store.Settle(b.Context(), bench.queue, settlements)
+		}
+	})
+}
+
+func forBatches(b *testing.B, run func(*bench)) {
+	for _, batch := range []int{1, 100} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			bench := newBench(b, batch)
+			defer bench.perMessage()
+			run(bench)
+		})
+	}
+}
