@@ -1,0 +1,254 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// stored is a message ready to be stored.
+type stored struct {
+	record []byte
+	id     string // key of duplicate detection, "" for none
+	due    any    // ms, "" if it is not scheduled
+	ttl    any    // ms, "" if it does not expire
+}
+
+// isPlain reports whether the message can go without a script.
+func (m *stored) isPlain() bool { return m.id == "" && m.due == "" && m.ttl == "" }
+
+// sending is the part of an Append that shares a flush.
+type sending struct {
+	messages []stored
+	bytes    int
+	numbers  []int64 // the answer: one for each message, 0 for a dropped duplicate
+	err      error
+}
+
+// Append stores groups of messages, each group all or nothing, in order. After
+// a group that failed for want of an answer the others of the call fail too, to
+// keep their order.
+func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	if err := s.enter(ctx); err != nil {
+		return failAll(answers, fmt.Errorf("append: %w", err))
+	}
+	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
+
+	now := s.Now()
+	room := sh.quota.open(ctx, s, sh)
+	var batch sending
+	var members []int // which groups are in the batch
+	flush := func() {
+		if len(members) > 0 {
+			s.send(ctx, sh, groups, answers, batch, members)
+			batch, members = sending{}, nil
+		}
+	}
+	for i, group := range groups {
+		messages, size, err := sh.prepare(group, now)
+		if err == nil {
+			err = room.take(size)
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if len(members) > 0 && (len(batch.messages)+len(messages) > maxBatch || batch.bytes+size > maxBatchBytes) {
+			flush()
+			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
+				room.give(size)
+				failAll(answers[i:], err)
+				return answers
+			}
+		}
+		batch.messages = append(batch.messages, messages...)
+		batch.bytes += size
+		members = append(members, i)
+	}
+	flush()
+	return answers
+}
+
+func failAll(answers []core.Appended, err error) []core.Appended {
+	for i := range answers {
+		answers[i].Err = err
+	}
+	return answers
+}
+
+// prepare encodes a group.
+func (sh *shard) prepare(group []*core.Message, now time.Time) (messages []stored, size int, err error) {
+	messages = make([]stored, len(group))
+	for i, m := range group {
+		record, err := encodeRecord(m, now.UnixMilli())
+		if err != nil {
+			return nil, 0, err
+		}
+		size += len(record)
+		messages[i] = stored{record: record, id: sh.duplicateKey(m), due: "", ttl: ""}
+		if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
+			messages[i].due = due.UnixMilli()
+		}
+		if m.TimeToLive > 0 && (sh.Sub == core.Main || messages[i].due != "") {
+			messages[i].ttl = m.TimeToLive.Milliseconds()
+		}
+	}
+	return messages, size, nil
+}
+
+// duplicateKey is what duplicate detection knows m by, "" if it does not look.
+func (sh *shard) duplicateKey(m *core.Message) string {
+	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
+		return ""
+	}
+	key := m.MessageID.String()
+	if sh.Partitioned && m.PartitionKey != "" {
+		key += "\x00" + m.PartitionKey
+	}
+	return key
+}
+
+// send submits a batch and hands its answers to the groups it holds.
+func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
+	w := &batch
+	err := sh.appends.submit(ctx, w, len(w.messages), w.bytes)
+	if err == nil {
+		err = w.err
+	}
+	if err != nil {
+		err = fmt.Errorf("append to %s: %w", sh.keys.prefix, err)
+		for _, i := range members {
+			answers[i].Err = err
+		}
+		return
+	}
+	numbers := w.numbers
+	for _, i := range members {
+		n := len(groups[i])
+		answers[i].Numbers, numbers = numbers[:n:n], numbers[n:]
+	}
+}
+
+// flushAppends stores what several calls have handed in.
+func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	var messages []stored
+	plain, size := true, 0
+	for _, t := range tickets {
+		messages = append(messages, t.work.messages...)
+		size += t.work.bytes
+	}
+	for i := range messages {
+		plain = plain && messages[i].isPlain()
+	}
+	var numbers []int64
+	var err error
+	if plain {
+		numbers, err = s.appendPlain(ctx, sh, messages)
+	} else {
+		numbers, err = s.appendScripted(ctx, sh, messages)
+	}
+	sh.quota.landed(size)
+	for i, n := range numbers {
+		if n != 0 {
+			numbers[i] = sh.sequenceNumber(n)
+		}
+	}
+	err = explain("store messages", err)
+	for _, t := range tickets {
+		if t.work.err = err; err == nil {
+			n := len(t.work.messages)
+			t.work.numbers, numbers = numbers[:n:n], numbers[n:]
+		}
+	}
+}
+
+// appendPlain stores messages natively, so that their bodies stay out of Lua.
+// The sweep in front keeps what is due before them in order; if the server does
+// not know that script, it fails alone, and is sent again afterwards.
+func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
+	now := s.millis()
+	if sh.Sub == core.DeadLetter {
+		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil); err != nil {
+			return nil, err
+		}
+	}
+	pipe := s.rdb.TxPipeline()
+	swept := pipe.Do(ctx, sweepScript.command(false, sh.keys.state, sh.stateArgs(now)...)...)
+	var first *redis.Cmd
+	for i := range messages {
+		c := pipe.Do(ctx, "XADD", sh.keys.stream, "NOMKSTREAM", "0-*", "d", messages[i].record)
+		if i == 0 {
+			first = c
+		}
+	}
+	last := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
+	armed := pipe.HExists(ctx, sh.keys.head, "w")
+	_, err := pipe.Exec(ctx)
+	switch {
+	case last.Err() != nil:
+		return nil, last.Err()
+	case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		_, err = s.eval(ctx, sweepScript, sh.keys.state, sh.stateArgs(now)...)
+		if err != nil {
+			s.log.Debug("the sweep script was not loaded; the next call tries again", "err", err)
+		}
+	case swept.Err() != nil:
+		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+	}
+	if first.Err() == redis.Nil { // the stream is gone, and with it the entity
+		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // what HINCRBY made; ids of entities never return
+		return nil, core.NotFound
+	}
+	if err := first.Err(); err != nil {
+		return nil, err
+	}
+	if armed.Val() {
+		s.ring(ctx, sh)
+	}
+	numbers := make([]int64, len(messages))
+	for i := range numbers {
+		numbers[i] = last.Val() - int64(len(messages)-1-i)
+	}
+	return numbers, nil
+}
+
+// ring wakes those who wait. If that fails, their own look around finds the
+// messages a second later.
+func (s *Store) ring(ctx context.Context, sh *shard) {
+	if _, err := s.eval(ctx, ringScript, []any{sh.keys.head, sh.keys.bell}); err != nil {
+		s.log.Debug("ring the doorbell", "entity", sh.Entity, "partition", sh.Index, "err", err)
+	}
+}
+
+// appendScripted stores messages of any sort in one script.
+func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
+	args := make([]any, 0, 1+4*len(messages))
+	args = append(args, sh.DuplicateWindow.Milliseconds())
+	for i := range messages {
+		m := &messages[i]
+		args = append(args, m.id, m.due, m.ttl, m.record)
+	}
+	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen}, args...)
+	switch {
+	case err != nil:
+		return nil, err
+	case code != "":
+		return nil, code
+	case len(reply) != len(messages):
+		return nil, fmt.Errorf("append.lua answered %d numbers for %d messages: %w", len(reply), len(messages), core.Internal)
+	}
+	numbers := make([]int64, len(reply))
+	for i, n := range reply {
+		numbers[i], _ = n.(int64)
+	}
+	return numbers, nil
+}

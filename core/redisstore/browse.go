@@ -1,0 +1,260 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var errReply = errors.New("redis: a script's answer has an unexpected form")
+
+func isNil(err error) bool { return errors.Is(err, redis.Nil) }
+
+// operate is the frame of the operations that run alone: it enters, finds the
+// shard, bounds the time and explains failures. what names the operation.
+func (s *Store) operate(ctx context.Context, p core.Partition, what string, f func(ctx context.Context, sh *shard) error) error {
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := f(bounded, sh)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
+	}
+	return explain(what+" in "+sh.keys.prefix, err)
+}
+
+// LockDeferred locks deferred messages by their sequence numbers, all or none.
+// Those asked for whose time to live is over expire, whether or not the others
+// can be locked.
+func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+	var ds []core.Delivery
+	// Like Lock it goes on when ctx ends, so that no claimed message is forgotten.
+	err := s.operate(context.WithoutCancel(ctx), p, "lock deferred messages", func(ctx context.Context, sh *shard) error {
+		now := s.millis()
+		l := sh.lease(now)
+		own, void := sh.positions(numbers)
+		args := []any{l.until, secret(l.nonce), sh.inline(), void}
+		for _, n := range own {
+			args = append(args, n)
+		}
+		reply, code, err := s.transition(ctx, sh, now, deferredScript, nil, args...)
+		switch {
+		case err != nil:
+			return err
+		case code != "":
+			return code
+		case len(reply) != 3:
+			return errReply
+		}
+		counts, _ := reply[0].([]any)
+		overrides, _ := reply[1].([]any)
+		entries, _ := reply[2].([]any)
+		if len(counts) != len(own) || len(overrides) != len(own) {
+			return errReply
+		}
+		claims := make([]claim, len(own))
+		for i, n := range own {
+			a, err := parseAside(counts[i], overrides[i])
+			if err != nil {
+				return err
+			}
+			claims[i] = claim{n, a}
+		}
+		ds, err = s.deliver(ctx, sh, l, claims, entries, core.Deferred)
+		return err
+	})
+	return ds, err
+}
+
+// positions returns the positions of sequence numbers, each once; void is 1 if
+// one is given twice or lies in another partition, else 0.
+func (sh *shard) positions(numbers []int64) (own []int64, void int) {
+	given := make(map[int64]bool, len(numbers))
+	for _, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		if index != sh.Index || given[n] {
+			void = 1
+			continue
+		}
+		given[n] = true
+		own = append(own, n)
+	}
+	return own, void
+}
+
+// Cancel removes scheduled messages by sequence number, all or none.
+func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
+	return s.operate(ctx, p, "cancel", func(ctx context.Context, sh *shard) error {
+		own, void := sh.positions(numbers)
+		sc, args := cancelScript, make([]any, len(own))
+		for i, n := range own {
+			args[i] = n
+		}
+		if void == 1 { // there is nothing to cancel, but every operation sweeps
+			sc, args = sweepScript, nil
+		}
+		_, code, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
+		switch {
+		case err != nil:
+			return err
+		case void == 1:
+			return core.MessageNotFound
+		case code != "":
+			return code
+		}
+		return nil
+	})
+}
+
+// Sweep does all that is due and returns when the next is.
+func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, err error) {
+	err = s.operate(ctx, p, "sweep", func(ctx context.Context, sh *shard) error {
+		reply, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil)
+		if err != nil {
+			return err
+		}
+		if len(reply) != 1 {
+			return errReply
+		}
+		at, _ := reply[0].(int64)
+		next = instant(at)
+		return nil
+	})
+	return next, err
+}
+
+// Stats counts messages by where they stand.
+func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, err error) {
+	err = s.operate(ctx, p, "count", func(ctx context.Context, sh *shard) error {
+		reply, _, err := s.transition(ctx, sh, s.millis(), statsScript, nil)
+		if err != nil {
+			return err
+		}
+		if len(reply) != 4 {
+			return errReply
+		}
+		for i, field := range []*int64{&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled} {
+			*field, _ = reply[i].(int64)
+		}
+		stats.Bytes, err = s.measure(ctx, sh)
+		return err
+	})
+	return stats, err
+}
+
+// Peek returns up to limit messages from position from on, whatever their
+// state. What stands beside the entries is read a moment later than they are.
+func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) (ds []core.Delivery, err error) {
+	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
+		if _, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil); err != nil {
+			return err
+		}
+		for from = max(from, 0); len(ds) < limit; {
+			page, err := s.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			ds = append(ds, page...)
+			_, last := core.SplitSequenceNumber(page[len(page)-1].SequenceNumber)
+			from = last + 1
+		}
+		return nil
+	})
+	return ds, err
+}
+
+// page is how many entries one XRANGE should read.
+func (sh *shard) page() int {
+	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
+}
+
+func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) ([]core.Delivery, error) {
+	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
+	raw, _ := reply.([]any)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	entries := make([]entry, len(raw))
+	for i := range raw {
+		if entries[i], err = parseEntry(raw[i]); err != nil {
+			return nil, err
+		}
+	}
+	standings, err := s.standings(ctx, sh, entries)
+	if err != nil {
+		return nil, err
+	}
+	ds := make([]core.Delivery, len(entries))
+	for i := range entries {
+		if ds[i], err = sh.delivery(&entries[i], standings[i].aside, standings[i].state); err != nil {
+			return nil, err
+		}
+	}
+	return ds, nil
+}
+
+// placed is what is known of a message beside its entry.
+type placed struct {
+	aside
+	state core.State
+}
+
+func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]placed, error) {
+	plain, pad := make([]string, len(entries)), make([]string, len(entries))
+	for i := range entries {
+		plain[i], pad[i] = strconv.FormatInt(entries[i].n, 10), padded(entries[i].n)
+	}
+	ask := func(pipe redis.Pipeliner, command, letter string, items []string) *redis.Cmd {
+		args := []any{command, sh.keys.prefix + letter}
+		for _, item := range items {
+			args = append(args, item)
+		}
+		return pipe.Do(ctx, args...)
+	}
+	pipe := s.rdb.Pipeline()
+	commands := []*redis.Cmd{
+		ask(pipe, "HMGET", "d", plain),
+		ask(pipe, "HMGET", "p", plain),
+		ask(pipe, "ZMSCORE", "f", plain),
+		ask(pipe, "ZMSCORE", "q", pad),
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var columns [4][]any
+	for i, c := range commands {
+		column, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		if len(column) != len(entries) {
+			return nil, errReply
+		}
+		columns[i] = column
+	}
+	out := make([]placed, len(entries))
+	for i := range out {
+		var err error
+		if out[i].aside, err = parseAside(columns[0][i], columns[1][i]); err != nil {
+			return nil, err
+		}
+		switch {
+		case columns[2][i] != nil:
+			out[i].state = core.Deferred
+		case columns[3][i] != nil:
+			out[i].state = core.Scheduled
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,143 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// changes tells the catalogue's changes to those who watch it.
+type changes struct {
+	store  *Store
+	origin string        // tells this store's own changes from those of others
+	line   *redis.PubSub // belongs to run after open
+
+	mu       sync.Mutex
+	watchers map[*func(namespace, name string)]struct{}
+}
+
+// Intervals of Pub/Sub connections.
+const (
+	silence   = 15 * time.Second // without a word, not even an answer to a ping, a line is dead
+	pingEvery = 5 * time.Second
+	retryLine = 250 * time.Millisecond
+)
+
+// open subscribes before the store is used, so that no change is missed.
+func (c *changes) open(ctx context.Context, s *Store) error {
+	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
+	c.origin = strconv.FormatUint(rand.Uint64(), 36)
+	c.line = s.rdb.Subscribe(ctx, s.names.changes())
+	if _, err := c.line.Receive(ctx); err != nil {
+		_ = c.line.Close() // the subscription is what failed
+		return fmt.Errorf("subscribe to changes of entities: %w", err)
+	}
+	return nil
+}
+
+// WatchEntities calls changed after an entity was created, updated or deleted,
+// and with two empty strings when changes may have been missed.
+func (s *Store) WatchEntities(changed func(namespace, name string)) (stop func()) {
+	c := &s.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := &changed
+	c.watchers[own] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, own)
+	}
+}
+
+// tell calls the watchers; they do not block.
+func (c *changes) tell(namespace, name string) {
+	c.mu.Lock()
+	watchers := make([]*func(string, string), 0, len(c.watchers))
+	for w := range c.watchers {
+		watchers = append(watchers, w)
+	}
+	c.mu.Unlock()
+	for _, w := range watchers {
+		(*w)(namespace, name)
+	}
+}
+
+// run listens until ctx ends, and subscribes again when the connection breaks.
+func (c *changes) run(ctx context.Context) {
+	for {
+		stop := context.AfterFunc(ctx, func() { _ = c.line.Close() }) // makes listen return
+		c.listen(ctx)
+		stop()
+		_ = c.line.Close() // it is broken, or closed already
+		if !pause(ctx, retryLine) {
+			return
+		}
+		c.line = c.store.rdb.Subscribe(ctx, c.store.names.changes())
+	}
+}
+
+// payload is what other gateways are told of a change.
+func (c *changes) payload(namespace, name string) string {
+	return c.origin + "\x00" + namespace + "\x00" + name
+}
+
+// listen passes on what comes until the line breaks.
+func (c *changes) listen(ctx context.Context) {
+	listen(ctx, c.line, func(message any) {
+		switch m := message.(type) {
+		case *redis.Subscription:
+			c.tell("", "")
+		case *redis.Message:
+			parts := strings.Split(m.Payload, "\x00")
+			if len(parts) == 3 && parts[0] != c.origin { // its own were told at once
+				c.tell(parts[1], parts[2])
+			}
+		}
+	})
+}
+
+// listen reads a Pub/Sub connection until it fails, and pings a silent one.
+func listen(ctx context.Context, line *redis.PubSub, heard func(message any)) {
+	pinged, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(pinged)
+		ticker := time.NewTicker(pingEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				_ = line.Ping(ctx) // a broken line shows when it is read
+			}
+		}
+	}()
+	defer func() { <-pinged }()
+	defer close(stop)
+	for {
+		message, err := line.ReceiveTimeout(ctx, silence)
+		if err != nil {
+			return
+		}
+		heard(message)
+	}
+}
+
+// pause waits, and returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// errClosed answers calls after Close.
+var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
+
+// transient are the replies of a server that cannot serve now, but may soon.
+var transient = []string{
+	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
+	"NOREPLICAS", "EXECABORT", "UNBLOCKED", "ERR max number of clients",
+}
+
+// explain says what a failed exchange with Redis means to the caller: Busy when
+// trying again may help, else the bare error. what names the operation.
+func explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[core.Code](err); ok {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if text := reason(err); text != "" {
+		return fmt.Errorf("%s: %w (%w)", what, core.Refuse(core.Busy, "%s", text), err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// reason is the text for a peer if err is worth another try, else "".
+func reason(err error) string {
+	if lostTouch(err) {
+		return "The message store cannot be reached. Try again."
+	}
+	for _, prefix := range transient {
+		if redis.HasErrorPrefix(err, prefix) {
+			return "The message store is busy. Try again."
+		}
+	}
+	return ""
+}
+
+// lostTouch reports whether err came from the connection and not from the
+// server: whether the command ran is unknown.
+func lostTouch(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	// go-redis has no types for these: Sentinel and cluster discovery.
+	text := err.Error()
+	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
+		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
+}
+
+// ended says why a caller who stopped waiting got no answer.
+func ended(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in the time allowed. Whether it took effect is unknown."), context.Cause(ctx))
+}

@@ -1,0 +1,52 @@
+// Package server finds, starts and watches redis-server and valkey-server
+// processes, for the store's own child and for tests.
+package server
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// names are the programs looked for, the first found wins.
+var names = []string{"redis-server", "valkey-server"}
+
+// oldest is the first major version that will do: XADD 0-* and sharded Pub/Sub came with it.
+const oldest = 7
+
+// Find looks for a server of a sufficient version on the PATH.
+func Find() (path string, ok bool) {
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if Check(path) == nil {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+var versionText = regexp.MustCompile(`v=(\d+)\.(\S+)`)
+
+// Check returns nil if the program at path is a server of a sufficient version.
+func Check(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	m := versionText.FindSubmatch(out)
+	if m == nil {
+		return fmt.Errorf("%s does not tell its version: it must be redis-server or valkey-server", path)
+	}
+	if major, err := strconv.Atoi(string(m[1])); err != nil || major < oldest {
+		return fmt.Errorf("%s has version %s.%s: version %d.0 or newer is needed", path, m[1], m[2], oldest)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Limits of a lock call.
+const (
+	maxLock       = 1000     // messages claimed by one script call
+	maxInline     = 8        // messages whose bodies a script returns, to save a round trip
+	maxInlineBody = 16 << 10 // average record size up to which it does: Lua is slow with bytes
+	maxRead       = 200      // entries read by one XRANGE
+	maxReadBytes  = 4 << 20  // and about how many bytes
+)
+
+// claim is a message under a fresh lock, before its entry is read.
+type claim struct {
+	n int64
+	aside
+}
+
+// lease is what claims made in one call have in common.
+type lease struct {
+	nonce uint64
+	until int64 // ms
+}
+
+func (sh *shard) lease(now int64) lease {
+	return lease{nonce: rand.Uint64(), until: now + sh.LockDuration.Milliseconds()}
+}
+
+// secret is the nonce as the locks hold it.
+func secret(nonce uint64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], nonce)
+	return string(b[:])
+}
+
+// Lock claims up to limit available messages: those to deliver again first,
+// then new ones, each by number. It ignores the end of ctx once it has begun,
+// so that no claimed message is forgotten.
+func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []core.Delivery, next time.Time, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
+	}
+	defer s.calls.Done()
+	if limit <= 0 {
+		return nil, time.Time{}, nil
+	}
+	sh, done := s.shard(p)
+	defer done()
+	for {
+		reply, err := s.claim(sh, min(limit-len(ds), maxLock))
+		if err != nil {
+			if len(ds) > 0 { // what was claimed before must not be forgotten
+				return ds, s.Now(), nil
+			}
+			return nil, time.Time{}, fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
+		}
+		ds = append(ds, reply.deliveries...)
+		if len(ds) >= limit || !reply.rest {
+			return ds, reply.next, nil
+		}
+	}
+}
+
+// locked is the outcome of one claim.
+type locked struct {
+	deliveries []core.Delivery
+	next       time.Time
+	rest       bool // ask again
+}
+
+func (s *Store) claim(sh *shard, limit int) (locked, error) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	now := s.millis()
+	l := sh.lease(now)
+	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline())
+	if err != nil {
+		return locked{}, explain("claim", err)
+	}
+	claims, entries, out, err := parseLock(reply)
+	if err != nil {
+		return locked{}, err
+	}
+	out.rest = out.rest || limit == maxLock && len(claims) == maxLock
+	out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active)
+	return out, err
+}
+
+// inline is up to how many bodies a script may return.
+func (sh *shard) inline() int {
+	if sh.average.Load() > maxInlineBody {
+		return 0
+	}
+	return maxInline
+}
+
+// parseLock reads lock.lua's reply after 'ok'.
+func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
+	if len(reply) != 7 {
+		return nil, nil, out, errReply
+	}
+	rest, _ := reply[0].(int64)
+	next, _ := reply[1].(int64)
+	numbers, _ := reply[2].([]any)
+	counts, _ := reply[3].([]any)
+	overrides, _ := reply[4].([]any)
+	runs, _ := reply[5].([]any)
+	entries, _ = reply[6].([]any)
+	if len(counts) != len(numbers) || len(overrides) != len(numbers) || len(runs)%2 != 0 {
+		return nil, nil, out, errReply
+	}
+	for i, raw := range numbers {
+		text, _ := raw.(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, nil, out, errReply
+		}
+		a, err := parseAside(counts[i], overrides[i])
+		if err != nil {
+			return nil, nil, out, errReply
+		}
+		claims = append(claims, claim{n, a})
+	}
+	for i := 0; i < len(runs); i += 2 {
+		first, _ := runs[i].(int64)
+		last, _ := runs[i+1].(int64)
+		if last < first || last-first >= maxLock {
+			return nil, nil, out, errReply
+		}
+		for n := first; n <= last; n++ {
+			claims = append(claims, claim{n: n})
+		}
+	}
+	return claims, entries, locked{next: instant(next), rest: rest == 1}, nil
+}
+
+// deliver makes deliveries of claims, in their order; it reads the entries
+// unless the script has returned them. If they cannot be read the locks are
+// released.
+func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, entries []any, state core.State) ([]core.Delivery, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	if len(entries) == 0 {
+		var err error
+		entries, err = s.read(ctx, sh, claims)
+		if err != nil && lostTouch(err) {
+			entries, err = s.read(ctx, sh, claims)
+		}
+		if err != nil {
+			s.release(sh, l, claims)
+			return nil, explain("read messages", err)
+		}
+	}
+	ds := make([]core.Delivery, 0, len(claims))
+	for _, c := range claims {
+		if len(entries) == 0 {
+			break
+		}
+		e, err := parseEntry(entries[0])
+		if err != nil {
+			return nil, err
+		}
+		if e.n != c.n {
+			continue // the lock has ended already, and somebody else has completed the message
+		}
+		entries = entries[1:]
+		d, err := sh.delivery(&e, c.aside, state)
+		if err != nil {
+			// It stays locked, fails with the lock, and is dead-lettered in the end.
+			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
+			continue
+		}
+		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
+		d.LockedUntil = instant(l.until)
+		ds = append(ds, d)
+	}
+	return ds, nil
+}
+
+// read fetches the entries of claims: runs of numbers with one XRANGE each.
+func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
+	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
+	type span struct{ first, last int64 }
+	var spans []span
+	for _, c := range claims {
+		if k := len(spans) - 1; k >= 0 && spans[k].last+1 == c.n && c.n-spans[k].first < limit {
+			spans[k].last = c.n
+		} else {
+			spans = append(spans, span{c.n, c.n})
+		}
+	}
+	if len(spans) == 1 {
+		reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(spans[0].first), entryID(spans[0].last))
+		entries, _ := reply.([]any)
+		return entries, err
+	}
+	pipe := s.rdb.Pipeline()
+	commands := make([]*redis.Cmd, len(spans))
+	for i, sp := range spans {
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(sp.first), entryID(sp.last))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var entries []any
+	for _, c := range commands {
+		part, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, part...)
+	}
+	return entries, nil
+}
+
+// release gives back locks whose messages could not be read, as far as the
+// server lets us; else they end by themselves.
+func (s *Store) release(sh *shard, l lease, claims []claim) {
+	w := &settling{settlements: make([]core.Settlement, len(claims))}
+	for i, c := range claims {
+		w.settlements[i] = core.Settlement{Token: core.NewLockToken(sh.Index, c.n, l.nonce), Outcome: core.Release}
+	}
+	sh.settles.enqueue(&ticket[*settling]{work: w, items: len(claims), done: make(chan struct{})})
+}

@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- cancel.lua: remove scheduled messages, all or none.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5..]  numbers, each once
+-- Returns {'ok'} | {'message_not_found'} | {'more'}: call again
+local done = sweep()
+ring()
+if not done then return {'more'} end
+if call('EXISTS', stream) == 0 then return {'message_not_found'} end
+local members, ids = {}, {}
+for i = 5, #ARGV do
+  members[#members + 1] = pad(ARGV[i])
+  ids[#ids + 1] = '0-' .. ARGV[i]
+end
+for _, due in ipairs(ask('ZMSCORE', scheduled, members)) do
+  if not due then return {'message_not_found'} end
+end
+many('ZREM', scheduled, members)
+many('XDEL', stream, ids) -- the numbers stay holes until the cursor passes them
+return {'ok'}

@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- deferred.lua: lock deferred messages by number, all or none.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5]    until   deadline of the locks, ms
+-- ARGV[6]    nonce   8 bytes, the secret half of the tokens
+-- ARGV[7]    inline  return the entries too if there are no more than so many
+-- ARGV[8]    void    1: some number cannot be found whatever is here; those that expired still end
+-- ARGV[9..]  numbers, each once
+-- Returns {'ok', counts, overrides, entries} in the order asked | {'message_not_found'} | {'more'}: call again
+if not sweep() then
+  ring()
+  return {'more'}
+end
+local numbers, found = {}, ARGV[8] == '0'
+for i = 9, #ARGV do numbers[#numbers + 1] = ARGV[i] end
+for i, deadline in ipairs(ask('ZMSCORE', deferred, numbers)) do
+  if deadline ~= '0' then
+    found = false
+  elseif isLate(numbers[i]) then
+    expire(numbers[i])
+    found = false
+  end
+end
+ring()
+if not found or call('EXISTS', stream) == 0 then return {'message_not_found'} end
+
+local members, stamps = {}, {}
+for _, n in ipairs(numbers) do
+  members[#members + 1] = ARGV[5]
+  members[#members + 1] = pad(n) .. ARGV[6]
+  stamps[#stamps + 1] = ARGV[5]
+  stamps[#stamps + 1] = n
+end
+many('ZADD', locks, members)
+many('ZADD', deferred, stamps)
+
+local entries = {}
+if #numbers <= tonumber(ARGV[7]) then
+  for _, n in ipairs(numbers) do
+    entries[#entries + 1] = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+  end
+end
+return {'ok', ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}

@@ -1,0 +1,84 @@
+#!lua flags=allow-oom
+-- lock.lua: claim available messages, those to deliver again first, then new ones.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5]    until   deadline of the locks, ms
+-- ARGV[6]    nonce   8 bytes, the secret half of the tokens
+-- ARGV[7]    max     how many at most, up to 1000
+-- ARGV[8]    inline  return the entries too if there are no more than so many
+-- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
+--   rest       1: fewer than max, but there may be more: call again for the rest
+--   next       ms when the next is due or 0: only if fewer than max were found; the doorbell is armed then
+--   numbers    those delivered again, with counts (or nil) and overrides (or nil) in step
+--   runs       first, last of each run of new numbers
+--   entries    of all of them in that order, as XRANGE returns them; or nothing
+local max, inline = tonumber(ARGV[7]), tonumber(ARGV[8])
+if call('EXISTS', stream) == 0 then return {'ok', 0, 0, {}, {}, {}, {}, {}} end
+if not sweep() then
+  ring()
+  return {'more'}
+end
+
+local members = {}
+local function claim(n)
+  members[#members + 1] = ARGV[5]
+  members[#members + 1] = pad(n) .. ARGV[6]
+end
+
+local numbers = call('ZRANGE', again, 0, max - 1)
+local tries, texts = {}, {}
+if #numbers > 0 then
+  call('ZREMRANGEBYRANK', again, 0, #numbers - 1)
+  tries, texts = ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers)
+  for _, n in ipairs(numbers) do claim(n) end
+end
+
+local state = call('HMGET', head, 's', 'c')
+local top, cursor = tonumber(state[1] or 0), tonumber(state[2] or 0)
+local found, runs, rest = #numbers, {}, 0
+if found < max and cursor < top then
+  local page, at, size, pages = {}, 1, math.max(max, 32), 0 -- the next holes, page by page
+  repeat
+    if at > #page and (pages == 0 or #page == size) then
+      if pages * size >= 20000 then
+        rest = 1
+        break
+      end
+      page, at, pages = call('ZRANGEBYSCORE', holes, format('(%d', cursor), '+inf', 'LIMIT', 0, size), 1, pages + 1
+    end
+    local hole = tonumber(page[at] or top + 1)
+    if hole == cursor + 1 then
+      cursor, at = hole, at + 1
+    else
+      local last = math.min(cursor + max - found, hole - 1, top)
+      runs[#runs + 1] = cursor + 1
+      runs[#runs + 1] = last
+      for n = cursor + 1, last do claim(n) end
+      found, cursor = found + last - cursor, last
+    end
+  until found == max or cursor >= top
+  call('HSET', head, 'c', format('%d', cursor))
+  if pages > 1 or #page > 0 then call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor)) end
+end
+many('ZADD', locks, members)
+
+local next = 0
+if found < max and rest == 0 then
+  call('HSET', head, 'w', 1)
+  next = nextDue(true)
+  ready = false
+end
+ring()
+
+local entries = {}
+if found <= inline then
+  for _, n in ipairs(numbers) do
+    entries[#entries + 1] = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+  end
+  for i = 1, #runs, 2 do
+    for _, entry in ipairs(call('XRANGE', stream, format('0-%d', runs[i]), format('0-%d', runs[i + 1]))) do
+      entries[#entries + 1] = entry
+    end
+  end
+end
+return {'ok', rest, next, numbers, tries, texts, runs, entries}

@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- renew.lua: extend locks that still stand.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5]    until  the new deadline, ms
+-- ARGV[6..]  members of locks
+-- Returns {'ok', index of each that was lost...} | {'more'}: call again
+if not sweep() then
+  ring()
+  return {'more'}
+end
+local members = {}
+for i = 6, #ARGV do members[#members + 1] = ARGV[i] end
+local deadlines = ask('ZMSCORE', locks, members)
+local reply, extended, any = {'ok'}, {}, call('EXISTS', deferred) == 1
+for i, member in ipairs(members) do
+  if deadlines[i] then
+    extended[#extended + 1] = ARGV[5]
+    extended[#extended + 1] = member
+    if any then call('ZADD', deferred, 'XX', ARGV[5], number(member)) end
+  else
+    reply[#reply + 1] = i
+  end
+end
+many('ZADD', locks, extended)
+ring()
+return reply

@@ -1,0 +1,67 @@
+#!lua flags=allow-oom
+-- settle.lua: end locks, each at most once.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown; entry id 0-<n>;
+--            member of locks; overrides '' or a length-prefixed map of properties
+-- Returns {'ok', then index and code of each that was refused: lock_lost | not_allowed | invalid_argument} | {'more'}: call again
+if not sweep() then
+  ring()
+  return {'more'}
+end
+
+local members = {}
+for i = 7, #ARGV, 4 do members[#members + 1] = ARGV[i] end
+local deadlines = ask('ZMSCORE', locks, members)
+
+local reply, taken, ended, ids = {'ok'}, {}, {}, {}
+for i, member in ipairs(members) do
+  local outcome, id, text = ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 4]
+  if not deadlines[i] or taken[member] then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = 'lock_lost'
+  elseif outcome == 'dead-letter' and not main then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = 'not_allowed'
+  elseif outcome == 'unknown' then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = 'invalid_argument'
+  elseif outcome == 'complete' then
+    taken[member] = true
+    ended[#ended + 1] = member
+    ids[#ids + 1] = id
+  else
+    taken[member] = true
+    call('ZREM', locks, member)
+    local n = sub(id, 3)
+    if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
+    if outcome == 'abandon' then
+      fail(n)
+    elseif outcome == 'release' then
+      free(n)
+    elseif outcome == 'defer' then
+      call('ZADD', deferred, 0, n)
+    else
+      bury(n)
+    end
+  end
+end
+
+-- The completed ones leave together: a handful of commands whatever their number.
+if #ids > 0 then
+  many('ZREM', locks, ended)
+  many('XDEL', stream, ids)
+  if call('EXISTS', counts, overrides, deferred, expiry, late) > 0 then
+    local numbers, padded = {}, {}
+    for i, id in ipairs(ids) do
+      numbers[i], padded[i] = sub(id, 3), sub(ended[i], 1, 15)
+    end
+    many('HDEL', counts, numbers)
+    many('HDEL', overrides, numbers)
+    many('ZREM', deferred, numbers)
+    many('ZREM', expiry, padded)
+    many('SREM', late, numbers)
+  end
+end
+ring()
+return reply

@@ -1,0 +1,205 @@
+-- state.lua: what every script of a partition shares; the loader puts it in
+-- front of each of them, behind their #!lua line. It names the keys, knows how
+-- a lock ends, and sweeps.
+-- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t time to live (ms),
+--                             e enqueued time (ms) where it is not the record's, and in a dead-letter queue
+--                             o number in the main queue, c delivery count, p overrides, r reason (m or x)
+-- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits
+-- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms)
+-- KEYS[4]  again      zset    numbers to deliver once more, by number
+-- KEYS[5]  counts     hash    n -> failed deliveries, where there were any
+-- KEYS[6]  overrides  hash    n -> properties that settlements set: length-prefixed maps, oldest first
+-- KEYS[7]  deferred   zset    numbers of deferred messages by lock deadline, 0 while not locked
+-- KEYS[8]  scheduled  zset    <n, 15 digits> by due time (ms)
+-- KEYS[9]  holes      zset    numbers behind the cursor that are not to be delivered, by number
+-- KEYS[10] expiry     zset    <n, 15 digits> by expiry (ms)
+-- KEYS[11] late       set     numbers of messages that expired while locked or deferred
+-- KEYS[12] bell       channel sharded doorbell of the partition
+-- KEYS[13] dead       stream  the dead-letter queue's messages
+-- KEYS[14] deadHead   hash    the dead-letter queue's head
+-- KEYS[15] deadBell   channel the dead-letter queue's doorbell
+-- ARGV[1]  now            ms, from the caller's clock
+-- ARGV[2]  sub            0: a queue itself, 1: a dead-letter queue (counts do not rise, nothing expires)
+-- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered
+-- ARGV[4]  expired        drop | dead-letter
+local stream, head, locks, again, counts, overrides, deferred = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local scheduled, holes, expiry, late, bell = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local dead, deadHead, deadBell = KEYS[13], KEYS[14], KEYS[15]
+local now, main, maxDeliveries, dropExpired = tonumber(ARGV[1]), ARGV[2] == '0', tonumber(ARGV[3]), ARGV[4] == 'drop'
+local call, format, sub = redis.call, string.format, string.sub
+
+local ready, buried = false, false -- something became available here, in the dead-letter queue
+local budget = 500 -- how much one call may sweep; moving a body costs more
+
+-- many calls a variadic command with its items in digestible portions.
+local function many(command, key, items)
+  for i = 1, #items, 1000 do
+    call(command, key, unpack(items, i, math.min(i + 999, #items)))
+  end
+end
+
+-- ask is many for commands that answer one value per item.
+local function ask(command, key, items)
+  local all = {}
+  for i = 1, #items, 1000 do
+    local part = call(command, key, unpack(items, i, math.min(i + 999, #items)))
+    for j = 1, #part do all[i + j - 1] = part[j] end
+  end
+  return all
+end
+
+local function pad(n) return format('%015d', n) end
+
+-- number reads the n of a member of locks, scheduled or expiry.
+local function number(member) return format('%d', tonumber(sub(member, 1, 15))) end
+
+-- erase removes message n and all that is kept about it, but for its lock.
+local function erase(n)
+  call('XDEL', stream, '0-' .. n)
+  call('HDEL', counts, n)
+  call('HDEL', overrides, n)
+  call('ZREM', deferred, n)
+  call('ZREM', expiry, pad(n))
+  call('SREM', late, n)
+end
+
+-- bury moves message n to the dead-letter queue; reason is m (too many
+-- deliveries), x (expired) or nil (the receiver has given one).
+local function bury(n, reason)
+  local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+  if entry then
+    local fields = entry[2]
+    local function add(name, value)
+      if value then
+        fields[#fields + 1] = name
+        fields[#fields + 1] = value
+      end
+    end
+    add('o', n)
+    add('c', call('HGET', counts, n))
+    add('p', call('HGET', overrides, n))
+    add('r', reason)
+    if call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields)) then
+      call('HINCRBY', deadHead, 's', 1)
+      buried = true
+    end
+    budget = budget - #fields[2] / 4096
+  end
+  erase(n)
+end
+
+local function expire(n)
+  if dropExpired then erase(n) else bury(n, 'x') end
+end
+
+-- isLate reports whether message n, locked or deferred until now, has expired.
+local function isLate(n)
+  if not main then return false end
+  if call('SISMEMBER', late, n) == 1 then return true end
+  local at = call('ZSCORE', expiry, pad(n))
+  return at and tonumber(at) <= now
+end
+
+-- free gives message n back after its lock; a deferred one stays deferred.
+local function free(n)
+  if call('ZSCORE', deferred, n) then
+    call('ZADD', deferred, 0, n)
+  elseif isLate(n) then
+    expire(n)
+  else
+    call('ZADD', again, n, n)
+    ready = true
+  end
+end
+
+-- fail is free after a failed delivery.
+local function fail(n)
+  if main and call('HINCRBY', counts, n, 1) >= maxDeliveries then
+    bury(n, 'm')
+  else
+    free(n)
+  end
+end
+
+-- activate appends a scheduled message anew, under a new number.
+local function activate(n)
+  local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+  if not entry then return end
+  local fields, ttl = entry[2], nil
+  for i = 1, #fields, 2 do
+    if fields[i] == 't' then ttl = tonumber(fields[i + 1]) end
+  end
+  fields[#fields + 1] = 'e'
+  fields[#fields + 1] = ARGV[1]
+  local id = call('XADD', stream, '0-*', unpack(fields))
+  call('XDEL', stream, '0-' .. n)
+  call('HINCRBY', head, 's', 1)
+  if ttl and main then call('ZADD', expiry, format('%.0f', now + ttl), pad(sub(id, 3))) end
+  budget = budget - #fields[2] / 4096
+  ready = true
+end
+
+-- isAvailable reports whether lock.lua would deliver message n, which lives.
+local function isAvailable(n)
+  return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
+end
+
+-- lapse ends an expired message that is available, and notes one that is not.
+local function lapse(n)
+  if not isAvailable(n) then
+    call('SADD', late, n)
+    return
+  end
+  if call('ZREM', again, n) == 0 then call('ZADD', holes, n, n) end
+  expire(n)
+end
+
+-- drain takes what is due from a zset in the order (time, n) and handles it.
+-- It returns false if the budget ended before the work.
+local function drain(key, handle)
+  repeat
+    local due = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'LIMIT', 0, 100)
+    for _, member in ipairs(due) do
+      if budget <= 0 then return false end
+      budget = budget - 1
+      call('ZREM', key, member)
+      handle(number(member))
+    end
+  until #due < 100
+  return true
+end
+
+-- sweep does what is due: ends expired locks, activates schedules, ends expired
+-- messages. It returns false if some is left: the caller then answers 'more'.
+local function sweep()
+  return drain(locks, fail) and drain(scheduled, activate) and (not main or drain(expiry, lapse))
+end
+
+-- nextDue is when a sweep will next find something, 0: nothing is known. Of
+-- the messages that expire only those count that are available; emptied says
+-- that there are none.
+local function nextDue(emptied)
+  local next = math.huge
+  for _, key in ipairs({locks, scheduled}) do
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    next = math.min(next, tonumber(first[2] or next))
+  end
+  if not emptied then
+    -- If none of the first hundred is available the last of them is still a time to look again.
+    local first = call('ZRANGE', expiry, 0, 99, 'WITHSCORES')
+    for i = 1, #first, 2 do
+      if isAvailable(number(first[i])) or i == 199 then
+        next = math.min(next, tonumber(first[i + 1]))
+        break
+      end
+    end
+  end
+  if next == math.huge then return 0 end
+  return next
+end
+
+-- ring wakes those who wait for what this call made available.
+local function ring()
+  if ready and call('HDEL', head, 'w') == 1 then call('SPUBLISH', bell, '') end
+  if buried and call('HDEL', deadHead, 'w') == 1 then call('SPUBLISH', deadBell, '') end
+end

@@ -1,0 +1,9 @@
+#!lua flags=allow-oom
+-- sweep.lua: do what is due: expired locks, schedules, expired messages.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4]  as in state.lua
+-- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
+local done = sweep()
+ring()
+if not done then return {'more'} end
+return {'ok', nextDue()}

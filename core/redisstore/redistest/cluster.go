@@ -1,0 +1,195 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
+)
+
+// masters is how many a Cluster has, and slots how many there are to share.
+const (
+	masters = 3
+	slots   = 16384
+)
+
+// Cluster is three masters without replicas, on loopback.
+type Cluster struct {
+	dir   string
+	nodes []*node
+}
+
+type node struct {
+	addr    string
+	client  *redis.Client
+	process *server.Process
+}
+
+// StartCluster runs a cluster until the test ends.
+func StartCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	c := SharedCluster(tb)
+	tb.Cleanup(c.Stop)
+	return c
+}
+
+// SharedCluster is to StartCluster what Shared is to Start.
+func SharedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	binary := program(tb)
+	c := new(Cluster)
+	var err error
+	if c.dir, err = os.MkdirTemp("", "ct-cluster-"); err != nil {
+		tb.Fatalf("make a directory for a cluster: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := c.form(ctx, binary); err != nil {
+		c.Stop()
+		tb.Fatalf("form a cluster: %v", err)
+	}
+	return c
+}
+
+func (c *Cluster) form(ctx context.Context, binary string) error {
+	for i := range masters {
+		n, err := startNode(ctx, binary, filepath.Join(c.dir, strconv.Itoa(i)))
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	for i, n := range c.nodes {
+		first, last := i*slots/masters, (i+1)*slots/masters-1
+		if err := n.client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
+			return err
+		}
+		if err := n.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.nodes[1:] {
+		host, port, err := net.SplitHostPort(n.addr)
+		if err != nil {
+			return err
+		}
+		if err := c.nodes[0].client.ClusterMeet(ctx, host, port).Err(); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.nodes {
+		if err := n.waitFormed(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attempts is how often a node tries for free ports.
+const attempts = 10
+
+func startNode(ctx context.Context, binary, dir string) (*node, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	for range attempts {
+		var port int
+		if port, err = freePort(); err != nil {
+			return nil, err
+		}
+		n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+		n.client = server.Client("tcp", n.addr)
+		// The bus takes port+10000 unless told otherwise, which may be no port at all.
+		n.process, err = server.Start(binary, dir,
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes",
+			"--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000", "--save", "", "--dir", dir)
+		if err != nil {
+			return nil, err
+		}
+		if err = n.process.WaitReady(ctx, n.client); err == nil {
+			return n, nil
+		}
+		n.stop() // somebody else may have taken the port meanwhile
+	}
+	return nil, err
+}
+
+// freePort finds a port that is free together with the bus port above it.
+func freePort() (int, error) {
+	for range attempts {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+		if port > 55000 {
+			port -= 20000
+		}
+		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000)))
+		if err != nil {
+			continue
+		}
+		if err := bus.Close(); err != nil {
+			return 0, err
+		}
+		return port, nil
+	}
+	return 0, fmt.Errorf("no pair of free ports found in %d attempts", attempts)
+}
+
+// waitFormed returns when the node sees the whole cluster.
+func (n *node) waitFormed(ctx context.Context) error {
+	for {
+		info, err := n.client.ClusterInfo(ctx).Result()
+		if err == nil && strings.Contains(info, "cluster_state:ok") &&
+			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", masters)) &&
+			strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %s does not see the whole cluster: %w", n.addr, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (n *node) stop() {
+	if n.process != nil {
+		n.process.Kill()
+	}
+	_ = n.client.Close() // the node is gone already
+}
+
+// URL is where the cluster listens.
+func (c *Cluster) URL() string {
+	addrs := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		addrs[i] = n.addr
+	}
+	return "redis://" + strings.Join(addrs, ",") + "/?cluster=true"
+}
+
+// NodeURL is where one node listens, as if it were a single server.
+func (c *Cluster) NodeURL(i int) string { return "redis://" + c.nodes[i].addr }
+
+// Stop ends the cluster and removes its data.
+func (c *Cluster) Stop() {
+	for _, n := range c.nodes {
+		n.stop()
+	}
+	_ = os.RemoveAll(c.dir) // a directory left in the temporary one does no harm
+}

@@ -1,0 +1,136 @@
+// Package redistest runs real Redis servers for tests: a single one on a unix
+// socket, or a cluster. They are bounded in time and end with the test binary.
+package redistest
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
+)
+
+// startTimeout bounds starts, restarts and the forming of a cluster.
+const startTimeout = 30 * time.Second
+
+// Options say how a server keeps its data.
+type Options struct {
+	// AOF is the append-only file's policy: "always", "everysec" or "no"; ""
+	// means no append-only file.
+	AOF string
+}
+
+// Server is a redis-server on a unix socket.
+type Server struct {
+	program string
+	dir     string
+	args    []string
+	client  *redis.Client
+
+	mu      sync.Mutex
+	process *server.Process // nil while it is down
+}
+
+// program finds the server to run; a missing one fails the test in CI, and
+// skips it elsewhere.
+func program(tb testing.TB) string {
+	tb.Helper()
+	path, ok := server.Find()
+	switch {
+	case ok:
+	case os.Getenv("CI") != "":
+		tb.Fatal("redis-server 7 or newer is needed on the PATH")
+	default:
+		tb.Skip("redis-server 7 or newer is not on the PATH")
+	}
+	return path
+}
+
+// Start runs a server until the test ends.
+func Start(tb testing.TB, o Options) *Server {
+	tb.Helper()
+	s := launch(tb, o)
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// Shared runs a server for all tests of a package; stop it in TestMain. Call
+// it through sync.OnceValue or the like: the first caller's test starts it.
+func Shared(tb testing.TB, o Options) *Server {
+	tb.Helper()
+	return launch(tb, o)
+}
+
+func launch(tb testing.TB, o Options) *Server {
+	tb.Helper()
+	s := &Server{program: program(tb)}
+	var err error
+	// Not tb.TempDir: its path may be too long for a socket.
+	if s.dir, err = os.MkdirTemp("", "ct-redis-"); err != nil {
+		tb.Fatalf("make a directory for redis-server: %v", err)
+	}
+	socket := filepath.Join(s.dir, "s")
+	s.client = server.Client("unix", socket)
+	s.args = []string{"--port", "0", "--unixsocket", socket, "--dir", s.dir, "--save", "", "--enable-debug-command", "yes"}
+	if o.AOF != "" {
+		s.args = append(s.args, "--appendonly", "yes", "--appendfsync", o.AOF)
+	}
+	if err := s.start(); err != nil {
+		s.Stop()
+		tb.Fatalf("start redis-server: %v", err)
+	}
+	return s
+}
+
+func (s *Server) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := server.Start(s.program, s.dir, s.args...)
+	if err != nil {
+		return err
+	}
+	s.process = p
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return p.WaitReady(ctx, s.client)
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string {
+	return (&url.URL{Scheme: "unix", Path: filepath.Join(s.dir, "s")}).String()
+}
+
+// Client is a connection for looking behind the store's back.
+func (s *Server) Client() *redis.Client { return s.client }
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		s.process.Kill()
+		s.process = nil
+	}
+}
+
+// Restart starts a killed server again, on what it had kept.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		tb.Fatalf("restart redis-server: %v", err)
+	}
+}
+
+// Stop ends the server and removes its data.
+func (s *Server) Stop() {
+	s.Kill()
+	_ = s.client.Close()    // the server is gone already
+	_ = os.RemoveAll(s.dir) // a directory left in the temporary one does no harm
+}

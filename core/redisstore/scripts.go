@@ -1,0 +1,163 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+//go:embed lua/*.lua
+var lua embed.FS
+
+// script is one file of lua/, and how it is called: so many keys, so many
+// fixed arguments, and then repeat arguments for each item, 0 if there are none.
+// A test compares this with the file's header.
+type script struct {
+	name        string
+	source, sha string
+	keys, fixed int
+	repeat      int
+	onState     bool // lua/state.lua goes in front
+}
+
+// The scripts.
+var (
+	appendScript   = stateScript("append", 1, 1, 4)
+	lockScript     = stateScript("lock", 0, 4, 0)
+	settleScript   = stateScript("settle", 0, 0, 4)
+	renewScript    = stateScript("renew", 0, 1, 1)
+	deferredScript = stateScript("deferred", 0, 4, 1)
+	cancelScript   = stateScript("cancel", 0, 0, 1)
+	sweepScript    = stateScript("sweep", 0, 0, 0)
+	statsScript    = stateScript("stats", 0, 0, 0)
+	ringScript     = newScript("ring", 2, 0)
+	createScript   = newScript("create", 3, 4)
+	updateScript   = newScript("update", 1, 5)
+	deleteScript   = newScript("delete", 3, 3)
+)
+
+// stateArgs is how many arguments lua/state.lua takes.
+const stateArgs = 4
+
+// stateScript loads a script that works on a partition's state, with keys,
+// fixed arguments and arguments per item beyond those of lua/state.lua.
+func stateScript(name string, keys, fixed, repeat int) *script {
+	s := &script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat, onState: true}
+	return s.load()
+}
+
+func newScript(name string, keys, fixed int) *script {
+	s := &script{name: name, keys: keys, fixed: fixed}
+	return s.load()
+}
+
+func (s *script) load() *script {
+	s.source = luaFile(s.name)
+	if s.onState {
+		// Scripts cannot import: what they share is put between the #!lua line and the rest.
+		shebang, rest, _ := strings.Cut(s.source, "\n")
+		s.source = shebang + "\n" + luaFile("state") + rest
+	}
+	sum := sha1.Sum([]byte(s.source))
+	s.sha = hex.EncodeToString(sum[:])
+	return s
+}
+
+func luaFile(name string) string {
+	text, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	return string(text)
+}
+
+// command is the arguments of EVALSHA, or of EVAL if whole.
+func (s *script) command(whole bool, keys []any, args ...any) []any {
+	c := make([]any, 0, 3+len(keys)+len(args))
+	if whole {
+		c = append(c, "EVAL", s.source)
+	} else {
+		c = append(c, "EVALSHA", s.sha)
+	}
+	c = append(c, len(keys))
+	c = append(c, keys...)
+	return append(c, args...)
+}
+
+// fits reports whether a call has the arguments that the script's header lists.
+func (s *script) fits(keys, args int) bool {
+	extra := args - s.fixed
+	return keys == s.keys && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
+}
+
+// eval runs a script once and returns its reply. A server that does not know
+// the script has run nothing, so it is then sent whole.
+func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (any, error) {
+	if !sc.fits(len(keys), len(args)) {
+		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.name, len(keys), len(args), core.Internal)
+	}
+	reply, err := s.do(ctx, sc.command(false, keys, args...)...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = s.do(ctx, sc.command(true, keys, args...)...)
+	}
+	return reply, err
+}
+
+// do sends one command, once: a command whose answer was lost may have run, so
+// the client must not repeat it.
+func (s *Store) do(ctx context.Context, args ...any) (any, error) {
+	c := once{redis.NewCmd(ctx, args...)}
+	_ = s.rdb.Process(ctx, c) // the command keeps its error
+	return c.Result()
+}
+
+// once is a command that go-redis does not repeat. MaxRetries does that for a
+// single server, but not for a cluster.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// transition runs a script on a partition's state at now until all that was
+// due is swept. The refusals that the script answers with come as code.
+func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
+	if sh.Sub == core.DeadLetter {
+		// What is due in the main queue may end up here.
+		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil); err != nil {
+			return nil, "", err
+		}
+	}
+	return s.settleDown(ctx, sh, now, sc, keys, args...)
+}
+
+func (s *Store) settleDown(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+	allKeys := sh.keys.state
+	if len(keys) > 0 {
+		allKeys = append(allKeys[:stateKeys:stateKeys], keys...)
+	}
+	allArgs := append(sh.stateArgs(now), args...)
+	for {
+		raw, err := s.eval(ctx, sc, allKeys, allArgs...)
+		if err != nil {
+			return nil, "", err
+		}
+		reply, _ := raw.([]any)
+		if len(reply) == 0 {
+			return nil, "", fmt.Errorf("script %s answered %T: %w", sc.name, raw, core.Internal)
+		}
+		word, _ := reply[0].(string)
+		switch word {
+		case "ok":
+			return reply[1:], "", nil
+		case "more":
+		default:
+			return nil, core.Code(word), nil
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// settling is a Settle call, or a part of it, that shares a flush.
+type settling struct {
+	settlements []core.Settlement
+	errs        []error // the answer
+}
+
+// Settle ends locks, one after the other.
+func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+	errs := make([]error, 0, len(settlements))
+	if err := s.enter(ctx); err != nil {
+		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
+	}
+	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
+	for len(errs) < len(settlements) {
+		part := settlements[len(errs):min(len(errs)+maxBatch, len(settlements))]
+		w := &settling{settlements: part}
+		size := 0
+		for i := range part {
+			size += len(part[i].Properties.Encoded())
+		}
+		if err := sh.settles.submit(ctx, w, len(part), size); err != nil {
+			errs = repeat(errs, fmt.Errorf("settle in %s: %w", sh.keys.prefix, err), len(part))
+			continue
+		}
+		errs = append(errs, w.errs...)
+	}
+	return errs
+}
+
+// repeat appends err n times.
+func repeat(errs []error, err error, n int) []error {
+	for range n {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// flushSettles ends the locks of several calls in one script.
+func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	var args []any
+	var all []*error
+	for _, t := range tickets {
+		t.work.errs = make([]error, len(t.work.settlements))
+		for i := range t.work.settlements {
+			st := &t.work.settlements[i]
+			if st.Token.Partition() != sh.Index {
+				t.work.errs[i] = core.LockLost
+				continue
+			}
+			n := st.Token.Number()
+			args = append(args, outcomeWord(st.Outcome), entryID(n), member(n, secret(st.Token.Nonce())), overrideFor(st))
+			all = append(all, &t.work.errs[i])
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+	if err != nil && lostTouch(err) {
+		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
+		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+	}
+	if err != nil {
+		err = explain("settle in "+sh.keys.prefix, err)
+		for _, e := range all {
+			*e = err
+		}
+		return
+	}
+	for i := 0; i+1 < len(reply); i += 2 {
+		at, _ := reply[i].(int64)
+		word, _ := reply[i+1].(string)
+		if at >= 1 && at <= int64(len(all)) {
+			*all[at-1] = core.Code(word)
+		}
+	}
+}
+
+// outcomeWord is how settle.lua knows an outcome.
+func outcomeWord(o core.Outcome) string {
+	if o > core.Release {
+		return "unknown"
+	}
+	return o.String()
+}
+
+// overrideFor is what a settlement sets; complete and release set nothing.
+func overrideFor(st *core.Settlement) any {
+	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
+		return ""
+	}
+	return overrideOf(st.Properties)
+}
+
+// renewing is a Renew call, or a part of it, that shares a flush.
+type renewing struct {
+	tokens   []core.LockToken
+	renewals []core.Renewal // the answer
+}
+
+// Renew extends locks to now + Policy.LockDuration.
+func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+	renewals := make([]core.Renewal, 0, len(tokens))
+	if err := s.enter(ctx); err != nil {
+		return repeatRenewal(renewals, fmt.Errorf("renew: %w", err), len(tokens))
+	}
+	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
+	for len(renewals) < len(tokens) {
+		part := tokens[len(renewals):min(len(renewals)+maxBatch, len(tokens))]
+		w := &renewing{tokens: part}
+		if err := sh.renews.submit(ctx, w, len(part), 0); err != nil {
+			renewals = repeatRenewal(renewals, fmt.Errorf("renew in %s: %w", sh.keys.prefix, err), len(part))
+			continue
+		}
+		renewals = append(renewals, w.renewals...)
+	}
+	return renewals
+}
+
+func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
+	for range n {
+		renewals = append(renewals, core.Renewal{Err: err})
+	}
+	return renewals
+}
+
+// flushRenews extends the locks of several calls in one script.
+func (s *Store) flushRenews(sh *shard, tickets []*ticket[*renewing]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	now := s.millis()
+	until := now + sh.LockDuration.Milliseconds()
+	args := []any{until}
+	var all []*core.Renewal
+	for _, t := range tickets {
+		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
+		for i, token := range t.work.tokens {
+			r := &t.work.renewals[i]
+			if token.Partition() != sh.Index {
+				r.Err = core.LockLost
+				continue
+			}
+			r.Until = instant(until)
+			args = append(args, member(token.Number(), secret(token.Nonce())))
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
+	if err != nil {
+		err = explain("renew in "+sh.keys.prefix, err)
+		for _, r := range all {
+			*r = core.Renewal{Err: err}
+		}
+		return
+	}
+	for _, raw := range reply {
+		if at, _ := raw.(int64); at >= 1 && at <= int64(len(all)) {
+			*all[at-1] = core.Renewal{Err: core.LockLost}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// shard is what this gateway keeps about a partition while it is used: its
+// keys, the calls that wait to share a round trip, and an estimate of its size.
+// Nothing of it has to survive.
+type shard struct {
+	core.Partition
+	keys    keyset
+	appends batcher[*sending]
+	settles batcher[*settling]
+	renews  batcher[*renewing]
+	quota   quota
+	// average is the recent size of a record in bytes.
+	average atomic.Int64
+
+	users int // guarded by shards.mu
+}
+
+// shards keeps those in use, and some of those that were.
+type shards struct {
+	mu    sync.Mutex
+	all   map[core.Partition]*shard
+	limit int // above it the unused are dropped
+}
+
+// idleShards is how many shards are kept at least.
+const idleShards = 1024
+
+// shard returns the shard of p; done must be called after use.
+func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	sh = s.shards.all[p]
+	if sh == nil {
+		s.shards.trim()
+		sh = &shard{Partition: p, keys: s.names.keys(p.Ref)}
+		sh.appends.start(s, func(ts []*ticket[*sending]) { s.flushAppends(sh, ts) })
+		sh.settles.start(s, func(ts []*ticket[*settling]) { s.flushSettles(sh, ts) })
+		sh.renews.start(s, func(ts []*ticket[*renewing]) { s.flushRenews(sh, ts) })
+		s.shards.all[p] = sh
+	}
+	sh.users++
+	return sh, func() {
+		s.shards.mu.Lock()
+		defer s.shards.mu.Unlock()
+		sh.users--
+	}
+}
+
+// trim drops unused shards when there are too many. A flush under way keeps
+// its shard in hand, so dropping one loses nothing.
+func (m *shards) trim() {
+	if len(m.all) < max(m.limit, idleShards) {
+		return
+	}
+	for p, sh := range m.all {
+		if sh.users == 0 {
+			delete(m.all, p)
+		}
+	}
+	m.limit = 2 * len(m.all)
+}
+
+// mainOf returns the main queue's side of a dead-letter partition.
+func (s *Store) mainOf(sh *shard) *shard {
+	p := sh.Partition
+	p.Sub = core.Main
+	return &shard{Partition: p, keys: s.names.keys(p.Ref)}
+}
+
+// stateArgs are ARGV[1..4] of lua/state.lua.
+func (sh *shard) stateArgs(now int64) []any {
+	expired := "drop"
+	if sh.DeadLetterExpired {
+		expired = "dead-letter"
+	}
+	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, expired}
+}
+
+// sequenceNumber is the number of the message at position n.
+func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

@@ -1,0 +1,282 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options configure a Store. The zero Options work.
+type Options struct {
+	// Clock tells the time; nil means the machine's clock corrected by the server's.
+	Clock func() time.Time
+	// Prefix stands in front of all keys and channels, so that several
+	// installations can share a Redis. It must hold no braces.
+	Prefix string
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Store is a core.Store on Redis.
+type Store struct {
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // rdb, when it is a cluster
+	target  target
+	names   naming
+	log     *slog.Logger
+	clock   clock
+	shards  shards
+	bells   bells
+	changes changes
+
+	background sync.WaitGroup // clock, bells, changes
+	stop       context.CancelFunc
+
+	gate   sync.RWMutex
+	closed bool // guarded by gate
+	calls  sync.WaitGroup
+}
+
+var _ core.Store = (*Store)(nil)
+
+// callTimeout bounds one exchange with Redis, whoever waits for it.
+const callTimeout = 10 * time.Second
+
+// Open connects to the Redis that url names and checks that it can serve:
+//
+//	redis://user:password@host:6379/0      rediss:// with TLS
+//	unix:///run/redis.sock?db=0            also redis+unix://
+//	redis://host1:7000,host2:7000          a cluster; with one host ?cluster=true, or it is found out
+//	redis+sentinel://host1:26379,host2:26379/mymaster/0
+//
+// Errors name the URL without credentials and what to do.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	t, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, fmt.Errorf("the key prefix %q holds a brace: use another character", o.Prefix)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{log: o.Logger, target: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
+	s.rdb, s.cluster = s.target.connect()
+	if err := s.begin(ctx); err != nil {
+		_ = s.rdb.Close() // the reason to give up is the first
+		return nil, fmt.Errorf("open store at %s: %w", t.safe, err)
+	}
+	return s, nil
+}
+
+// begin checks the server and starts what runs beside the calls.
+func (s *Store) begin(ctx context.Context) error {
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	info, err := s.rdb.Info(bounded).Result()
+	if err != nil {
+		return fmt.Errorf("%w: check that Redis runs there, and user and password", err)
+	}
+	facts := parseInfo(info)
+	if major, _, _ := strings.Cut(facts["redis_version"], "."); atoi(major) < 7 {
+		return fmt.Errorf("redis has version %s: version 7.0 or newer is needed", facts["redis_version"])
+	}
+	if s.target.single != nil && facts["cluster_enabled"] == "1" {
+		if s.target.single.Network == "unix" {
+			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, for a socket reaches one node only")
+		}
+		if err := s.rdb.Close(); err != nil {
+			return fmt.Errorf("change to a cluster connection: %w", err)
+		}
+		s.target.asCluster()
+		s.rdb, s.cluster = s.target.connect()
+	}
+	if err := s.readClock(bounded); err != nil {
+		return err
+	}
+	if err := s.changes.open(bounded, s); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.bells.init(s)
+	s.background.Go(func() { s.keepClock(running) })
+	s.background.Go(func() { s.changes.run(running) })
+	s.background.Go(func() { s.bells.run(running) })
+	return nil
+}
+
+// enter begins a call; the caller must end it with calls.Done.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return errClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+// bounded is the context of one exchange with Redis.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// Close turns further calls away, waits for those under way and disconnects.
+// It is safe to call more than once.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	already := s.closed
+	s.closed = true
+	s.gate.Unlock()
+	s.calls.Wait()
+	s.stop()
+	s.background.Wait()
+	if already {
+		return nil
+	}
+	if err := s.rdb.Close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// Probe writes to every master: nil when an append would really succeed now.
+func (s *Store) Probe(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+		key, err := s.probeKey(ctx, node)
+		if err != nil {
+			return err
+		}
+		return node.Set(ctx, key, s.millis(), time.Minute).Err()
+	})
+	return explain("probe "+s.target.safe, err)
+}
+
+// probeKey is a key that the node may write: in a cluster one of its own slots.
+func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
+	if s.cluster == nil {
+		return s.names.probe(0), nil
+	}
+	for i := range 10_000 {
+		key := s.names.probe(i)
+		owner, err := s.cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		if owner == node {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("master %s owns no slot that a write could be tried in: %w", node.Options().Addr, core.Busy)
+}
+
+// eachMaster calls f for every master, or for the one server.
+func (s *Store) eachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
+	if s.cluster != nil {
+		return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			slots, err := ownsSlots(ctx, node)
+			if err != nil || !slots {
+				return err
+			}
+			return f(ctx, node)
+		})
+	}
+	node, ok := s.rdb.(*redis.Client)
+	if !ok {
+		return core.Internal
+	}
+	return f(ctx, node)
+}
+
+// ownsSlots reports whether a master of a cluster has any slots.
+func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
+	text, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 2 && strings.Contains(fields[2], "myself") {
+			return len(fields) > 8, nil
+		}
+	}
+	return false, nil
+}
+
+// About describes the engine and warns where acknowledged messages might be lost.
+func (s *Store) About(ctx context.Context) core.About {
+	a := core.About{Engine: "redis", Detail: s.target.safe, Durable: true, Skew: time.Duration(s.clock.skew.Load())}
+	switch {
+	case s.cluster != nil:
+		a.Engine = "redis cluster"
+	case s.target.sentinel != nil:
+		a.Engine = "redis sentinel"
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+		info, err := node.Info(ctx).Result()
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.describe(&a, node.Options().Addr, parseInfo(info))
+		return nil
+	})
+	if err != nil {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, "The store could not be asked whether it keeps messages: "+err.Error())
+	}
+	return a
+}
+
+// describe adds what one server's INFO says.
+func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
+	if a.Detail == s.target.safe {
+		a.Detail = facts["redis_version"] + " at " + s.target.safe
+	}
+	if facts["aof_enabled"] != "1" {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may lose acknowledged messages when it restarts: set appendonly yes.", addr))
+	}
+	if policy := facts["maxmemory_policy"]; policy != "noeviction" && facts["maxmemory"] != "0" {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when memory is short (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
+	}
+}
+
+// parseInfo reads INFO's lines.
+func parseInfo(info string) map[string]string {
+	facts := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[key] = value
+		}
+	}
+	return facts
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
