@@ -1,18 +1,44 @@
 package memstore_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
-func open(_ *testing.T, clock *storetest.Clock) core.Store {
-	return memstore.New(memstore.Options{Clock: clock.Now})
+func open(t *testing.T, clock *storetest.Clock) core.Store {
+	s := memstore.New(memstore.Options{Clock: clock.Now})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
 }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, open)
+}
+
+func TestStoreSaysThatARestartLosesEverything(t *testing.T) {
+	t.Parallel()
+	about := memstore.New(memstore.Options{}).About(t.Context())
+	if about.Engine != "memory" || about.Durable || len(about.Warnings) != 1 || !strings.Contains(about.Warnings[0], "restart loses") {
+		t.Fatalf("about: got %+v", about)
+	}
+}
+
+// Callers on real time may see it advance, but never fractions of a millisecond.
+func TestStoreGoesByTheMachinesClockUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Truncate(time.Millisecond)
+	now := memstore.New(memstore.Options{}).Now()
+	if now.Before(before) || now.After(time.Now()) || now != now.Truncate(time.Millisecond) {
+		t.Fatalf("now: got %v, want whole milliseconds from %v on", now, before)
+	}
 }
