@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// quick answers everything at once, without a broker.
+type quick struct {
+	conn  *Conn
+	links []*Link
+}
+
+func (q *quick) Authenticate(value.Symbol, []byte) { q.conn.Authenticated(wire.SASLOK) }
+func (q *quick) Opened(*wire.Open)                 {}
+func (q *quick) Attached(l *Link) {
+	q.links = append(q.links, l)
+	l.Accept(Terms{MaxMessageSize: 1 << 20, Properties: value.Map{}, Credit: 1000})
+}
+
+func (q *quick) Received(l *Link, m Message) {
+	l.Settle(m.ID, wire.Accepted{})
+	l.Replenish(1)
+}
+
+func (q *quick) TooLarge(*Link, int64) *wire.Error { return fault(wire.CondMessageSizeExceeded, "") }
+func (q *quick) Disposed(l *Link, d Disposal)      { l.Session().Settle(d.ID, d.State) }
+func (q *quick) Flowed(*Link)                      {}
+func (q *quick) Detached(*Link)                    {}
+
+func testOptions() Options {
+	return Options{
+		ContainerID: "server", Mechanisms: []value.Symbol{"PLAIN", "ANONYMOUS"},
+		MaxFrameSize: 65536, MaxSessions: 10, MaxHandles: 10, MaxLinks: 20,
+		IncomingWindow: 5000, MaxPartial: 1 << 20, IdleTimeout: time.Minute,
+	}
+}
+
+// attached returns a connection with a link for each role given, and plenty of credit.
+func attached(tb testing.TB, roles ...wire.Role) (*Conn, *quick) {
+	tb.Helper()
+	q := &quick{}
+	c := New(testOptions(), q, time.Time{})
+	q.conn = c
+	in := wire.AppendProtocolHeader(nil, wire.ProtocolAMQP)
+	in = frames(tb, in, &wire.Open{ContainerID: "client"}, &wire.Begin{IncomingWindow: 1<<31 - 1, OutgoingWindow: 1 << 20})
+	for i, role := range roles {
+		in = frames(tb, in, &wire.Attach{Name: string(rune('a' + i)), Handle: uint32(i), Role: role, Source: &wire.Source{}, Target: &wire.Target{}})
+	}
+	if n := c.Receive(in, time.Time{}); n != len(in) || !c.Opened() {
+		tb.Fatalf("setting up: %d of %d bytes, %v", n, len(in), c.Err())
+	}
+	c.Flush()
+	c.Take(nil, time.Time{})
+	return c, q
+}
+
+// frames appends frames on channel 0.
+func frames(tb testing.TB, dst []byte, ps ...wire.Performative) []byte {
+	tb.Helper()
+	for _, p := range ps {
+		var err error
+		if dst, err = wire.AppendFrame(dst, 0, p, nil); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return dst
+}
+
+// BenchmarkIncoming takes transfers of 1 KiB and answers them, 100 at a time.
+func BenchmarkIncoming(b *testing.B) {
+	b.ReportAllocs()
+	c, _ := attached(b, wire.RoleSender)
+	payload := make([]byte, 1024)
+	var spare []byte
+	in := make([]byte, 0, 200_000)
+	id := uint32(0)
+	for b.Loop() {
+		in = in[:0]
+		for range 100 {
+			in, _ = wire.AppendFrame(in, 0, &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}, payload)
+			id++
+		}
+		if n := c.Receive(in, time.Time{}); n != len(in) || !c.Opened() {
+			b.Fatal(n, c.Err())
+		}
+		c.Flush()
+		spare = c.Take(spare, time.Time{})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
+}
+
+// BenchmarkOutgoing sends deliveries of 1 KiB and takes their dispositions, 100 at a time.
+func BenchmarkOutgoing(b *testing.B) {
+	b.ReportAllocs()
+	c, q := attached(b, wire.RoleReceiver)
+	payload := make([]byte, 1024)
+	var spare []byte
+	in := make([]byte, 0, 4096)
+	id := uint32(0)
+	for b.Loop() {
+		in, _ = wire.AppendFrame(in[:0], 0, &wire.Flow{
+			NextIncomingID: value.Some(id), IncomingWindow: 5000, OutgoingWindow: 1,
+			Handle: value.Some(uint32(0)), DeliveryCount: value.Some(id), LinkCredit: value.Some(uint32(100)),
+		}, nil)
+		c.Receive(in, time.Time{})
+		for range 100 {
+			q.links[0].Send(Tag{}, false, payload)
+		}
+		in, _ = wire.AppendFrame(in[:0], 0, &wire.Disposition{Role: wire.RoleReceiver, First: id, Last: value.Some(id + 99), State: wire.Accepted{}}, nil)
+		id += 100
+		c.Receive(in, time.Time{})
+		c.Flush()
+		spare = c.Take(spare, time.Time{})
+		if !c.Opened() || c.Unsettled() != 0 {
+			b.Fatal(c.Err(), c.Unsettled())
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
+}
