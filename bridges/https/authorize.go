@@ -1,0 +1,51 @@
+package https
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sharedAccessSignature is the one authentication scheme that is offered.
+const sharedAccessSignature = "SharedAccessSignature"
+
+// authorize proves who sent a request about node: an entity's path, or "" for
+// the namespace. What that identity may do is asked by the broker.
+func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
+	token := r.Header.Get("Authorization") // the first: a retrying SDK adds another
+	if token == "" {
+		return nil, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header. Send 'Authorization: SharedAccessSignature sr=...&sig=...&se=...&skn=...'.")
+	}
+	scheme, _, _ := strings.Cut(token, " ")
+	switch {
+	case strings.EqualFold(scheme, sharedAccessSignature):
+	case strings.EqualFold(scheme, "Bearer"), strings.HasPrefix(token, "eyJ"): // how JSON begins in base64
+		return nil, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature.")
+	default:
+		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not offered. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...'.", scheme)
+	}
+	grant, err := b.auth.Token(r.Context(), token, "")
+	if err != nil {
+		return nil, err
+	}
+	grant.Scope = scopeOf(grant.Scope, core.FoldName(core.ResourcePath(r.URL.EscapedPath())), core.FoldName(node))
+	return core.Identity{grant}, nil
+}
+
+// scopeOf is what a token's scope means to one request. SDKs sign the URL they
+// call, such as queue/messages/head or $Resources/Queues: a scope below the node
+// that the request is about, but which covers the request, is as good as the
+// node. All three paths are folded.
+func scopeOf(scope, request, node string) string {
+	if covers(scope, request) && covers(node, scope) {
+		return node
+	}
+	return scope
+}
+
+// covers reports whether path is scope or lies below it.
+func covers(scope, path string) bool {
+	rest, ok := strings.CutPrefix(path, scope)
+	return ok && (scope == "" || rest == "" || rest[0] == '/')
+}

@@ -1,0 +1,136 @@
+package https
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// parseBatch reads a JSON array of messages, each with Body, BrokerProperties
+// and UserProperties. The first bad element fails it all, and is named.
+func parseBatch(body []byte) ([]*core.Message, error) {
+	const subject = "The batch"
+	if !utf8.Valid(body) {
+		return nil, core.Refuse(core.InvalidArgument, "%s is not valid UTF-8.", subject)
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	start, err := dec.Token()
+	if err != nil {
+		return nil, refuseJSON(err, subject)
+	}
+	if start != json.Delim('[') {
+		return nil, core.Refuse(core.InvalidArgument, "%s is %s: it must be a JSON array of messages.", subject, describe(start))
+	}
+	var group []*core.Message
+	for dec.More() {
+		m, err := readBatchMessage(dec)
+		if isTruncated(err) {
+			return nil, refuseJSON(err, subject)
+		}
+		if err != nil {
+			return nil, core.Refuse(core.InvalidArgument, "Message %d of the batch, counted from 0: %v.", len(group), err)
+		}
+		group = append(group, m)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, refuseJSON(err, subject)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, core.Refuse(core.InvalidArgument, "%s has something after the JSON array.", subject)
+	}
+	if len(group) == 0 {
+		return nil, core.Refuse(core.InvalidArgument, "%s holds no message.", subject)
+	}
+	return group, nil
+}
+
+// isTruncated reports whether err is about the JSON text and not about what it says.
+func isTruncated(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	return syntax || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
+	m := new(core.Message)
+	var seen [3]bool
+	once := func(i int, field string) error {
+		if seen[i] {
+			return fmt.Errorf("%s is given twice", field)
+		}
+		seen[i] = true
+		return nil
+	}
+	err := readObject(dec, "it", func(key string) error {
+		switch {
+		case strings.EqualFold(key, "Body"):
+			if err := once(0, "Body"); err != nil {
+				return err
+			}
+			v, err := dec.Token()
+			if err != nil || v == nil {
+				return err
+			}
+			s, ok := v.(string)
+			if !ok {
+				return fmt.Errorf("%s is %s: it must be %s", "Body", describe(v), formString)
+			}
+			m.Body.Bytes = []byte(s)
+			return nil
+		case strings.EqualFold(key, "BrokerProperties"):
+			if err := once(1, "BrokerProperties"); err != nil {
+				return err
+			}
+			return readBrokerProperties(dec, m)
+		case strings.EqualFold(key, "UserProperties"):
+			if err := once(2, "UserProperties"); err != nil {
+				return err
+			}
+			return readUserProperties(dec, m)
+		}
+		return skipValue(dec)
+	})
+	return m, err
+}
+
+// readUserProperties reads a JSON object of strings, numbers and booleans. Their
+// types are those of JSON: integers are an int, or a long when they need it.
+func readUserProperties(dec *json.Decoder, m *core.Message) error {
+	seen := map[string]bool{}
+	var pairs []core.Property
+	err := readObject(dec, "UserProperties", func(key string) error {
+		v, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if seen[key] {
+			return fmt.Errorf("UserProperties has %.60q twice", key)
+		}
+		seen[key] = true
+		switch t := v.(type) {
+		case string, bool:
+			pairs = append(pairs, core.Property{Key: key, Value: t})
+		case json.Number:
+			n, ok := parseNumber(t.String())
+			if !ok {
+				return fmt.Errorf("UserProperties[%s] is %.60s: it is beyond a double", strconv.Quote(key), t)
+			}
+			pairs = append(pairs, core.Property{Key: key, Value: n})
+		default:
+			return fmt.Errorf("UserProperties[%s] is %s: it must be a string, a number, true or false", strconv.Quote(key), describe(v))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.Properties, err = encodeProperties(pairs)
+	return err
+}

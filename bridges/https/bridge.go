@@ -1,0 +1,137 @@
+package https
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options configure a Bridge. The zero value works.
+type Options struct {
+	// Logger receives what operators should know; nil means slog.Default().
+	Logger *slog.Logger
+	// PublicURL is the scheme and authority that clients reach the gateway by,
+	// such as https://bus.example.com, for the links in answers. Empty: as the
+	// request says.
+	PublicURL string
+	// MaxBodyBytes bounds a request's body; 0 means the largest message size
+	// that an entity can have. The entity's own limit applies besides.
+	MaxBodyBytes int64
+	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
+	MaxPollSeconds int
+	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
+	Grace time.Duration
+	// Routes are handlers for further paths, tried before the bridge's own. A
+	// key is a path that begins with a slash, matched without regard to case:
+	// exactly, or as a prefix if it ends in a slash.
+	Routes map[string]http.Handler
+}
+
+const (
+	defaultPollSeconds = 60
+	defaultGrace       = 10 * time.Second
+
+	readHeaderTimeout = 10 * time.Second
+	bodyTimeout       = time.Minute // to send a request's body, and to take an answer
+	idleTimeout       = 2 * time.Minute
+	cleanupTimeout    = 5 * time.Second // to give back what a vanished client had
+	healthTimeout     = 5 * time.Second
+)
+
+// Bridge speaks the Service Bus REST runtime and the ATOM admin API for a
+// broker. It is safe for concurrent use.
+type Bridge struct {
+	broker core.Broker
+	admin  core.Admin
+	auth   core.Authority
+	log    *slog.Logger
+	opts   Options
+	exact  map[string]http.Handler // by lower-cased path
+	prefix map[string]http.Handler // by lower-cased path, slash included
+}
+
+// New makes a bridge. It starts nothing.
+func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxBodyBytes <= 0 {
+		o.MaxBodyBytes = core.MaxMessageSizeKB << 10
+	}
+	if o.MaxPollSeconds <= 0 {
+		o.MaxPollSeconds = defaultPollSeconds
+	}
+	if o.Grace <= 0 {
+		o.Grace = defaultGrace
+	}
+	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
+	bridge := &Bridge{
+		broker: b, admin: adm, auth: auth, log: o.Logger, opts: o,
+		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{},
+	}
+	for path, h := range o.Routes {
+		path = strings.ToLower(path)
+		if strings.HasSuffix(path, "/") {
+			bridge.prefix[path] = h
+		} else {
+			bridge.exact[path] = h
+		}
+	}
+	return bridge
+}
+
+// Handler serves every route of the bridge. It needs nothing of Serve, so a
+// gateway may put it behind a mux or a server of its own; long polls then end
+// with their requests only.
+func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.route) }
+
+// drainKey finds, in a request's context, the channel that closes when Serve is to end.
+type drainKey struct{}
+
+// Serve accepts on ln until ctx ends. Then it stops accepting, lets waiting
+// receives answer that there is no message, gives requests under way the grace
+// period, and returns nil. TLS, if any, ends in ln.
+func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
+	requests, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), drainKey{}, ctx.Done()))
+	defer cancel()
+	srv := &http.Server{
+		Handler:           b.Handler(),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the message's 64 KiB, encoded, and HTTP's own
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), b.opts.Grace)
+	defer stop()
+	if err := srv.Shutdown(grace); err != nil {
+		b.log.Warn("http requests outlived the grace period", "grace", b.opts.Grace, "err", err)
+		cancel()
+		_ = srv.Close() // the listener is closed already; this drops the connections
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// draining closes when the Serve that took the request is to end; it is nil,
+// and never closes, outside Serve.
+func draining(ctx context.Context) <-chan struct{} {
+	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
+	return done
+}

@@ -1,0 +1,286 @@
+package https
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// brokerProperty is a key of BrokerProperties that a sender may set.
+type brokerProperty struct {
+	name string
+	form string // what its value must be, for the refusal
+	set  func(m *core.Message, v any) bool
+}
+
+const (
+	formString = "a JSON string"
+	formDate   = `a date such as "Sun, 06 Nov 1994 08:49:37 GMT" or "1994-11-06T08:49:37Z"`
+)
+
+// brokerProperties are compared without regard to case. Keys that only the
+// broker sets are not among them: like unknown ones they are passed over, so
+// that a received message may be sent again as it is.
+var brokerProperties = []brokerProperty{
+	text("ContentType", func(m *core.Message, s string) { m.ContentType = s }),
+	text("CorrelationId", func(m *core.Message, s string) { m.CorrelationID = core.StringID(s) }),
+	text("SessionId", func(m *core.Message, s string) { m.SessionID = s }),
+	text("MessageId", func(m *core.Message, s string) { m.MessageID = core.StringID(s) }),
+	text("Label", func(m *core.Message, s string) { m.Subject = s }),
+	text("ReplyTo", func(m *core.Message, s string) { m.ReplyTo = s }),
+	text("To", func(m *core.Message, s string) { m.To = s }),
+	text("ReplyToSessionId", func(m *core.Message, s string) { m.ReplyToSessionID = s }),
+	text("PartitionKey", func(m *core.Message, s string) { m.PartitionKey = s }),
+	text("ViaPartitionKey", func(m *core.Message, s string) { m.ViaPartitionKey = s }),
+	{"TimeToLive", "a number of seconds above 0, such as 30 or 0.5", func(m *core.Message, v any) bool {
+		n, ok := v.(json.Number)
+		seconds, err := strconv.ParseFloat(string(n), 64)
+		if !ok || err != nil && !errors.Is(err, strconv.ErrRange) || seconds <= 0 {
+			return false
+		}
+		m.TimeToLive = wholeMilliseconds(seconds)
+		return true
+	}},
+	{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
+		s, ok := v.(string)
+		d, err := parseTimeSpan(s)
+		if !ok || err != nil || d <= 0 {
+			return false
+		}
+		m.TimeToLive = wholeMilliseconds(d.Seconds())
+		return true
+	}},
+	{"ScheduledEnqueueTimeUtc", formDate, func(m *core.Message, v any) bool {
+		s, ok := v.(string)
+		t, err := parseDate(s)
+		if !ok || err != nil {
+			return false
+		}
+		m.ScheduledEnqueueTime = t
+		return true
+	}},
+	{"ForcePersistence", "true or false", func(m *core.Message, v any) bool {
+		b, ok := v.(bool)
+		m.Durable = b
+		return ok
+	}},
+}
+
+func text(name string, set func(*core.Message, string)) brokerProperty {
+	return brokerProperty{name, formString, func(m *core.Message, v any) bool {
+		s, ok := v.(string)
+		if ok {
+			set(m, s)
+		}
+		return ok
+	}}
+}
+
+// wholeMilliseconds is the resolution of a message's life, at least one.
+func wholeMilliseconds(seconds float64) time.Duration {
+	ms := max(math.Round(seconds*1000), 1)
+	if ms >= float64(core.Forever/time.Millisecond) {
+		return core.Forever
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// dateForms are those that parseDate accepts; a time without zone is UTC.
+var dateForms = []string{
+	http.TimeFormat, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", time.RFC1123Z, "2006-01-02 15:04:05Z07:00",
+}
+
+func parseDate(s string) (time.Time, error) {
+	var first error
+	for _, form := range dateForms {
+		t, err := time.Parse(form, s)
+		if err == nil {
+			return t.UTC().Truncate(time.Millisecond), nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return time.Time{}, first
+}
+
+// parseBrokerProperties reads the values of the BrokerProperties header into m.
+func parseBrokerProperties(values []string, m *core.Message) error {
+	if len(values) == 0 {
+		return nil
+	}
+	if len(values) > 1 {
+		return core.Refuse(core.InvalidArgument, "The BrokerProperties header is given %d times: give it once.", len(values))
+	}
+	if len(values[0]) > core.MaxHeaderBytes {
+		return core.Refuse(core.OutOfRange, "The BrokerProperties header has %d bytes: at most %d are allowed.", len(values[0]), core.MaxHeaderBytes)
+	}
+	dec := json.NewDecoder(strings.NewReader(headerText(values[0])))
+	dec.UseNumber()
+	err := readBrokerProperties(dec, m)
+	if err == nil {
+		if _, more := dec.Token(); more != io.EOF {
+			err = fmt.Errorf("BrokerProperties has something after the JSON object")
+		}
+	}
+	return refuseJSON(err, "BrokerProperties")
+}
+
+// refuseJSON makes a refusal of an error that reading JSON ended with.
+func refuseJSON(err error, subject string) error {
+	if err == nil {
+		return nil
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return core.Refuse(core.InvalidArgument, "%s is not valid JSON at byte %d: %v.", subject, syntax.Offset, syntax)
+	}
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return core.Refuse(core.InvalidArgument, "%s is not valid JSON: it ends too early.", subject)
+	}
+	return core.Refuse(core.InvalidArgument, "%v.", err)
+}
+
+// readBrokerProperties reads a JSON object of broker properties into m.
+func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
+	var seen [32]bool
+	return readObject(dec, "BrokerProperties", func(key string) error {
+		for i, p := range brokerProperties {
+			if !strings.EqualFold(p.name, key) {
+				continue
+			}
+			if seen[i] {
+				return fmt.Errorf("BrokerProperties.%s is given twice", p.name)
+			}
+			seen[i] = true
+			v, err := dec.Token()
+			if err != nil {
+				return err
+			}
+			if v != nil && !p.set(m, v) { // null is the same as absent
+				return fmt.Errorf("BrokerProperties.%s is %s: it must be %s", p.name, describe(v), p.form)
+			}
+			return nil
+		}
+		return skipValue(dec)
+	})
+}
+
+// readObject reads a JSON object; member must consume the value of each key.
+func readObject(dec *json.Decoder, subject string, member func(key string) error) error {
+	start, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	if start != json.Delim('{') {
+		return fmt.Errorf("%s is %s: it must be a JSON object", subject, describe(start))
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string) // the decoder admits no other key
+		if err := member(name); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return err
+}
+
+func skipValue(dec *json.Decoder) error {
+	var ignored json.RawMessage
+	return dec.Decode(&ignored)
+}
+
+// describe shows a JSON token in a refusal.
+func describe(token any) string {
+	switch v := token.(type) {
+	case json.Delim:
+		if v == '[' {
+			return "an array"
+		}
+		return "an object"
+	case string:
+		return fmt.Sprintf("%.60q", v)
+	case nil:
+		return "null"
+	default:
+		return fmt.Sprintf("%.60s", fmt.Sprint(v))
+	}
+}
+
+// unlimitedSeconds is the TimeToLive of messages that do not expire: .NET's largest TimeSpan.
+const unlimitedSeconds = "922337203685.47754"
+
+// appendBrokerProperties appends the BrokerProperties header of a delivery: one
+// line of JSON, pure ASCII.
+func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
+	dst = append(dst, '{')
+	number := func(key string, n int64) {
+		dst = appendKey(dst, key)
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	text := func(key, s string) {
+		if s != "" {
+			dst = appendKey(dst, key)
+			dst = appendJSONString(dst, s, true)
+		}
+	}
+	date := func(key string, t time.Time) {
+		if !t.IsZero() {
+			dst = appendKey(dst, key)
+			dst = append(dst, '"')
+			dst = t.UTC().AppendFormat(dst, http.TimeFormat)
+			dst = append(dst, '"')
+		}
+	}
+	number("DeliveryCount", int64(d.DeliveryCount)+1) // this delivery counts here
+	number("EnqueuedSequenceNumber", d.EnqueuedSequenceNumber)
+	date("EnqueuedTimeUtc", d.EnqueuedTime)
+	date("ExpiresAtUtc", d.ExpiresAt)
+	if !isPrintable(d.ContentType) {
+		text("ContentType", d.ContentType)
+	}
+	text("CorrelationId", d.CorrelationID.String())
+	text("DeadLetterSource", d.DeadLetterSource)
+	text("Label", d.Subject)
+	if !d.LockToken.IsZero() {
+		text("LockToken", d.LockToken.String())
+		date("LockedUntilUtc", d.LockedUntil)
+	}
+	text("MessageId", d.MessageID.String())
+	text("PartitionKey", d.PartitionKey)
+	text("ReplyTo", d.ReplyTo)
+	text("ReplyToSessionId", d.ReplyToSessionID)
+	date("ScheduledEnqueueTimeUtc", d.ScheduledEnqueueTime)
+	number("SequenceNumber", d.SequenceNumber)
+	text("SessionId", d.SessionID)
+	text("State", d.State.String())
+	dst = appendKey(dst, "TimeToLive")
+	if d.TimeToLive <= 0 || d.TimeToLive >= core.Forever {
+		dst = append(dst, unlimitedSeconds...)
+	} else {
+		dst = strconv.AppendFloat(dst, d.TimeToLive.Seconds(), 'f', -1, 64)
+	}
+	text("To", d.To)
+	text("ViaPartitionKey", d.ViaPartitionKey)
+	return append(dst, '}')
+}
+
+func appendKey(dst []byte, key string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '"')
+	dst = append(dst, key...)
+	return append(dst, '"', ':')
+}

@@ -1,0 +1,262 @@
+package https
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// parseDescription finds the entity description in the ATOM entry of a request.
+func parseDescription(body []byte) (*node, error) {
+	root, err := parseXML(body)
+	if err != nil {
+		return nil, err
+	}
+	if root.name.Local == "entry" {
+		if content := root.child("content"); content != nil && len(content.children) > 0 {
+			description := content.children[0]
+			switch description.name.Local {
+			case "QueueDescription", "TopicDescription", "SubscriptionDescription", "RuleDescription":
+				return description, nil
+			}
+			return nil, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: it must be <QueueDescription>.", description.name.Local)
+		}
+	}
+	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry> with <content> that holds <QueueDescription>.", root.name.Local)
+}
+
+// setting is an element of a queue description that a client may set.
+type setting struct {
+	name string
+	form string // what its text must be, for the refusal
+	set  func(q *core.QueueSettings, text string) bool
+}
+
+var queueSettings = []setting{
+	duration("LockDuration", func(q *core.QueueSettings) *time.Duration { return &q.LockDuration }),
+	number("MaxSizeInMegabytes", func(q *core.QueueSettings) *int64 { return &q.MaxSizeInMegabytes }),
+	boolean("RequiresDuplicateDetection", func(q *core.QueueSettings) *bool { return &q.RequiresDuplicateDetection }),
+	boolean("RequiresSession", func(q *core.QueueSettings) *bool { return &q.RequiresSession }),
+	duration("DefaultMessageTimeToLive", func(q *core.QueueSettings) *time.Duration { return &q.DefaultMessageTimeToLive }),
+	boolean("DeadLetteringOnMessageExpiration", func(q *core.QueueSettings) *bool { return &q.DeadLetteringOnMessageExpiration }),
+	duration("DuplicateDetectionHistoryTimeWindow", func(q *core.QueueSettings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
+	{"MaxDeliveryCount", formNumber, func(q *core.QueueSettings, text string) bool {
+		n, err := strconv.Atoi(text)
+		q.MaxDeliveryCount = n
+		return err == nil
+	}},
+	boolean("EnableBatchedOperations", func(q *core.QueueSettings) *bool { return &q.EnableBatchedOperations }),
+	boolean("IsAnonymousAccessible", func(q *core.QueueSettings) *bool { return &q.IsAnonymousAccessible }),
+	{"Status", "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.QueueSettings, text string) bool {
+		q.Status = core.Status(text)
+		return slices.Contains([]core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled}, q.Status)
+	}},
+	path("ForwardTo", func(q *core.QueueSettings) *string { return &q.ForwardTo }),
+	{"UserMetadata", "a text", func(q *core.QueueSettings, text string) bool {
+		q.UserMetadata = text
+		return true
+	}},
+	boolean("SupportOrdering", func(q *core.QueueSettings) *bool { return &q.SupportOrdering }),
+	duration("AutoDeleteOnIdle", func(q *core.QueueSettings) *time.Duration { return &q.AutoDeleteOnIdle }),
+	boolean("EnablePartitioning", func(q *core.QueueSettings) *bool { return &q.EnablePartitioning }),
+	path("ForwardDeadLetteredMessagesTo", func(q *core.QueueSettings) *string { return &q.ForwardDeadLetteredMessagesTo }),
+	boolean("EnableExpress", func(q *core.QueueSettings) *bool { return &q.EnableExpress }),
+	number("MaxMessageSizeInKilobytes", func(q *core.QueueSettings) *int64 { return &q.MaxMessageSizeInKilobytes }),
+}
+
+const (
+	formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
+	formNumber   = "a whole number"
+	formBool     = "true or false"
+)
+
+func duration(name string, field func(*core.QueueSettings) *time.Duration) setting {
+	return setting{name, formDuration, func(q *core.QueueSettings, text string) bool {
+		d, err := parseDuration(text)
+		*field(q) = d
+		return err == nil
+	}}
+}
+
+func number(name string, field func(*core.QueueSettings) *int64) setting {
+	return setting{name, formNumber, func(q *core.QueueSettings, text string) bool {
+		n, err := strconv.ParseInt(text, 10, 64)
+		*field(q) = n
+		return err == nil
+	}}
+}
+
+func boolean(name string, field func(*core.QueueSettings) *bool) setting {
+	return setting{name, formBool, func(q *core.QueueSettings, text string) bool {
+		switch strings.ToLower(text) {
+		case "true", "1":
+			*field(q) = true
+		case "false", "0":
+			*field(q) = false
+		default:
+			return false
+		}
+		return true
+	}}
+}
+
+// path reads an entity path, given as such or as an absolute URI.
+func path(name string, field func(*core.QueueSettings) *string) setting {
+	return setting{name, "an entity path or URI", func(q *core.QueueSettings, text string) bool {
+		*field(q) = core.ResourcePath(text)
+		return *field(q) != ""
+	}}
+}
+
+// notSettable are the elements of queue, topic and subscription descriptions,
+// of any api-version, that say nothing about how a queue shall be. Clients send
+// back what they were given, so they are passed over.
+var notSettable = []string{
+	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
+	"FilteringMessagesBeforePublishing", "SubscriptionCount", "EnableSubscriptionPartitioning", "SqlFilterCount",
+	"CorrelationFilterCount", "DeadLetteringOnFilterEvaluationExceptions", "DefaultRuleDescription", "Name",
+}
+
+// authorizationRules is the one setting that is not a leaf.
+const authorizationRules = "AuthorizationRules"
+
+// readQueue puts what a QueueDescription says into q. Elements of foreign
+// namespaces and empty ones are passed over; a name that no description has is refused.
+func readQueue(description *node, q *core.QueueSettings) error {
+	seen := map[string]bool{}
+	for _, n := range description.children {
+		name := n.name.Local
+		if n.name.Space != busSpace && n.name.Space != atomSpace && n.name.Space != "" {
+			continue
+		}
+		if seen[name] {
+			return core.Refuse(core.InvalidArgument, "The element <%s> is given twice.", name)
+		}
+		seen[name] = true
+		if err := readSetting(n, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readSetting(n *node, q *core.QueueSettings) error {
+	name := n.name.Local
+	if name == authorizationRules {
+		return readRules(n, q)
+	}
+	i := slices.IndexFunc(queueSettings, func(s setting) bool { return s.name == name })
+	switch {
+	case i < 0 && slices.Contains(notSettable, name):
+		return nil
+	case i < 0:
+		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a queue.%s", name, suggestion(name))
+	case n.isEmpty():
+		return nil
+	case len(n.children) > 0:
+		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, queueSettings[i].form)
+	case !queueSettings[i].set(q, n.value()):
+		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, queueSettings[i].form)
+	}
+	return nil
+}
+
+// readRules reads the shared access policies of a queue.
+func readRules(list *node, q *core.QueueSettings) error {
+	for i, n := range list.children {
+		rule := core.AccessRule{}
+		bad := func(what, text, form string) error {
+			return core.Refuse(core.InvalidArgument, "AuthorizationRules[%d]: the value '%.60s' of <%s> is not valid: it must be %s.", i, text, what, form)
+		}
+		for _, field := range n.children {
+			text := field.value()
+			switch field.name.Local {
+			case "KeyName":
+				rule.Name = text
+			case "PrimaryKey":
+				rule.PrimaryKey = text
+			case "SecondaryKey":
+				rule.SecondaryKey = text
+			case "CreatedTime", "ModifiedTime":
+				if field.isEmpty() {
+					continue
+				}
+				t, err := parseDate(text)
+				if err != nil {
+					return bad(field.name.Local, text, "an instant such as 2024-01-31T12:00:00Z")
+				}
+				if field.name.Local == "CreatedTime" {
+					rule.CreatedAt = t
+				} else {
+					rule.ModifiedAt = t
+				}
+			case "Rights":
+				for _, right := range field.children {
+					granted, err := core.ParseRights(right.value())
+					if err != nil {
+						return bad("AccessRights", right.value(), "Send, Listen or Manage")
+					}
+					rule.Rights |= granted
+				}
+			}
+		}
+		q.AuthorizationRules = append(q.AuthorizationRules, rule)
+	}
+	return nil
+}
+
+// suggestion names the settings that are spelled most like a name, if any is.
+func suggestion(name string) string {
+	names := []string{authorizationRules}
+	for _, s := range queueSettings {
+		names = append(names, s.name)
+	}
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	for _, n := range names {
+		d := editDistance(strings.ToLower(name), strings.ToLower(n))
+		if d <= max(2, len(name)/3) {
+			near = append(near, candidate{n, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
+	if len(near) == 0 {
+		slices.Sort(names)
+		return " The settings are " + strings.Join(names, ", ") + "."
+	}
+	text := " Did you mean " + near[0].name
+	for _, c := range near[1:min(len(near), 3)] {
+		text += " or " + c.name
+	}
+	return text + "?"
+}
+
+// editDistance counts the letters to insert, delete or replace between a and b,
+// of which only the first 64 bytes are looked at.
+func editDistance(a, b string) int {
+	const longest = 64
+	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,97 @@
+package https
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// condition is how a core.Code is told to an HTTP client.
+type condition struct {
+	status  int
+	subCode int    // the finer number that SDKs look for in the text; 0: none
+	text    string // when the refusal carries none
+}
+
+// conditions has a row for every code. 403 without a SubCode means a quota to
+// the SDKs, 40301 an operation that the entity does not allow.
+var conditions = map[core.Code]condition{
+	core.NotFound:        {http.StatusNotFound, 0, "The messaging entity could not be found."},
+	core.AlreadyExists:   {http.StatusConflict, 40900, "Conflict. An entity of this name exists already."},
+	core.Conflict:        {http.StatusConflict, 40901, "Another conflicting operation is in progress. Try again."},
+	core.EntityDisabled:  {http.StatusForbidden, 40301, "The messaging entity is disabled for this operation."},
+	core.Unauthorized:    {http.StatusUnauthorized, 0, "Unauthorized access. The token does not allow this operation."},
+	core.NotAllowed:      {http.StatusBadRequest, 40000, "The operation does not fit the entity or the message."},
+	core.InvalidArgument: {http.StatusBadRequest, 40000, "An argument of the request is not valid."},
+	core.OutOfRange:      {http.StatusBadRequest, 40000, "An argument of the request is out of its range."},
+	core.TooLarge:        {http.StatusForbidden, 0, "The message is larger than the entity allows."},
+	core.QuotaExceeded:   {http.StatusForbidden, 0, "A quota of the entity or of the gateway is exhausted."},
+	core.LockLost:        {http.StatusNotFound, 0, "The lock supplied is invalid: it has expired, or the message was settled already."},
+	core.MessageNotFound: {http.StatusNotFound, 0, "No such message could be found."},
+	core.Timeout:         {http.StatusGatewayTimeout, 0, "The operation did not finish in time."},
+	core.Busy:            {http.StatusServiceUnavailable, 50001, "The store cannot serve this now. Try again."},
+	core.NotImplemented:  {http.StatusNotImplemented, 0, "The operation is not offered by this gateway."},
+	core.Internal:        {http.StatusInternalServerError, 0, "An internal error happened. The gateway's log knows more under the tracking id."},
+}
+
+// statusError is a refusal of the bridge's own, whose status no Code has.
+type statusError struct {
+	status int
+	text   string
+	allow  string // methods, for 405
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// refuse answers a request with what err says, in the one form that both the
+// runtime and the admin API use. The client learns the text of a
+// core.Refusal and nothing of other errors; those go to the log.
+func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	tracking := newTrackingID()
+	status, text := 0, ""
+	if own, ok := errors.AsType[*statusError](err); ok {
+		status, text = own.status, own.text
+		if own.allow != "" {
+			w.Header().Set("Allow", own.allow) // RFC 9110 §15.5.6
+		}
+	} else {
+		code := core.CodeOf(err)
+		c := conditions[code]
+		status, text = c.status, core.TextOf(err)
+		if text == "" {
+			text = c.text
+		}
+		if c.subCode != 0 && !strings.HasPrefix(text, "SubCode=") {
+			text = fmt.Sprintf("SubCode=%d. %s", c.subCode, text)
+		}
+		if code == core.Internal {
+			b.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "tracking", tracking, "err", err)
+		}
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", sharedAccessSignature) // RFC 9110 §15.5.2
+	}
+	body := appendNumber([]byte(`<Error>`), "Code", int64(status))
+	body = appendElement(body, "Detail", fmt.Sprintf("%s TrackingId:%s, SystemTracker:%s%s, Timestamp:%s",
+		strings.TrimRight(text, " "), tracking, r.Host, r.URL.Path, time.Now().UTC().Format("2006-01-02T15:04:05")))
+	body = append(body, `</Error>`...)
+	w.Header().Set("Content-Type", "application/xml; charset=utf-8")
+	_ = respond(w, status, body)
+}
+
+// methodNotAllowed tells which methods the resource knows.
+func methodNotAllowed(r *http.Request, allowed string) error {
+	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed here: use %s.", r.Method, allowed), allowed}
+}
+
+// newTrackingID makes the id by which an answer is found again in the log, in the form of a UUID.
+func newTrackingID() string {
+	var id core.LockToken
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand
+	return id.String()
+}

@@ -1,0 +1,113 @@
+package https
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// quiet is a logger for tests that provoke errors.
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func newBridge(f *fakeBus) *Bridge { return New(f, f, f, Options{Logger: quiet()}) }
+
+// call sends a request as the identity "all" unless a header says otherwise.
+// headers are "Name: value".
+func call(b *Bridge, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("Authorization", "SharedAccessSignature all")
+	for _, h := range headers {
+		name, v, _ := strings.Cut(h, ": ")
+		if v == "" {
+			r.Header.Del(name)
+			continue
+		}
+		name = http.CanonicalHeaderKey(name)
+		if name == "Authorization" || name == "Content-Type" {
+			r.Header.Set(name, v)
+		} else {
+			r.Header.Add(name, v)
+		}
+	}
+	w := httptest.NewRecorder()
+	b.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// detail decodes an error body.
+func detail(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var e struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    int
+		Detail  string
+	}
+	if err := xml.Unmarshal(w.Body.Bytes(), &e); err != nil {
+		t.Fatalf("error body %q: %v", w.Body, err)
+	}
+	if e.Code != w.Code {
+		t.Errorf("Code in the body: got %d, want the status %d", e.Code, w.Code)
+	}
+	if got, want := w.Header().Get("Content-Type"), "application/xml; charset=utf-8"; got != want {
+		t.Errorf("Content-Type: got %q, want %q", got, want)
+	}
+	return e.Detail
+}
+
+func TestEveryCodeHasACondition(t *testing.T) {
+	t.Parallel()
+	b := newBridge(newFakeBus())
+	for _, code := range core.Codes() {
+		c, ok := conditions[code]
+		if !ok || c.status < 400 || c.text == "" {
+			t.Errorf("code %q: got condition %+v", code, c)
+			continue
+		}
+		w := httptest.NewRecorder()
+		b.refuse(w, httptest.NewRequest("GET", "/q", nil), fmt.Errorf("deep inside: %w", code))
+		if w.Code != c.status {
+			t.Errorf("code %q: got status %d, want %d", code, w.Code, c.status)
+		}
+		text := detail(t, w)
+		if !strings.Contains(text, c.text) || strings.Contains(text, "deep inside") {
+			t.Errorf("code %q: got %q, want the default text and no internals", code, text)
+		}
+		if retriable := c.status >= 500 && c.status != http.StatusNotImplemented; retriable != code.Retriable() {
+			t.Errorf("code %q: status %d says retriable %v, the code says %v", code, c.status, retriable, code.Retriable())
+		}
+	}
+	if len(conditions) != len(core.Codes()) {
+		t.Errorf("got %d conditions for %d codes", len(conditions), len(core.Codes()))
+	}
+}
+
+func TestRefusalsAreToldAndOtherErrorsAreNot(t *testing.T) {
+	t.Parallel()
+	b := newBridge(newFakeBus())
+	for _, c := range []struct {
+		err    error
+		status int
+		want   string
+	}{
+		{core.Refuse(core.AlreadyExists, "There is <one> & only one."), 409, "SubCode=40900. There is <one> & only one. TrackingId:"},
+		{core.Refuse(core.Conflict, "Busy."), 409, "SubCode=40901. Busy. TrackingId:"},
+		{core.Refuse(core.InvalidArgument, "X is bad."), 400, "SubCode=40000. X is bad. TrackingId:"},
+		{core.Refuse(core.EntityDisabled, "Off."), 403, "SubCode=40301. Off. TrackingId:"},
+		{core.Refuse(core.QuotaExceeded, "Full."), 403, "Full. TrackingId:"},
+		{errors.New("dial redis: secret"), 500, "An internal error happened."},
+	} {
+		w := httptest.NewRecorder()
+		b.refuse(w, httptest.NewRequest("GET", "/q", nil), c.err)
+		if got := detail(t, w); w.Code != c.status || !strings.HasPrefix(got, c.want) || strings.Contains(got, "secret") {
+			t.Errorf("%v: got %d %q, want %d %q", c.err, w.Code, got, c.status, c.want)
+		}
+	}
+}

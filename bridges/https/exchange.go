@@ -1,0 +1,65 @@
+package https
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// respond sends a whole answer. A client that does not take it within
+// bodyTimeout loses the connection; the error says so, as far as it is known.
+func respond(w http.ResponseWriter, status int, body []byte) error {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}
+
+// preallocate bounds what is allocated on the word of a Content-Length alone.
+const preallocate = 1 << 20
+
+// readBody reads a request's body of at most limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	tooLarge := func() error {
+		return core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge()
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	var body []byte
+	var err error
+	if n := r.ContentLength; n >= 0 && n <= preallocate {
+		body = make([]byte, n)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf("The request body did not arrive within %v.", bodyTimeout)}
+	}
+	if err != nil {
+		return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
+	}
+	return body, nil
+}
+
+// skipBody reads away the body of a request that needs none: net/http watches
+// for the client's going away only after the body.
+func skipBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Body == http.NoBody {
+		return nil
+	}
+	_, err := readBody(w, r, core.MaxHeaderBytes)
+	return err
+}

@@ -1,0 +1,414 @@
+package https
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// fakeBus is a broker, an admin and an authority in one, small enough to see
+// that it is right. Time stands still in it: locks do not expire.
+type fakeBus struct {
+	mu      sync.Mutex
+	queues  map[string]*fakeQueue // by folded name
+	health  error
+	fail    error // every operation on messages fails with it
+	silent  bool  // receivers never drain
+	opened  chan struct{}
+	tokens  map[string]core.Grant
+	clock   time.Time
+	limit   int64
+	settled []core.Settlement
+}
+
+type fakeQueue struct {
+	entity   core.Entity
+	messages []*core.Delivery // locked ones have a token
+	last     int64
+	waiting  []*fakeReceiver
+}
+
+var fakeNow = time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newFakeBus(names ...string) *fakeBus {
+	f := &fakeBus{
+		queues: map[string]*fakeQueue{}, clock: fakeNow, limit: 1 << 20, opened: make(chan struct{}, 16),
+		tokens: map[string]core.Grant{
+			"all":    {Policy: "all", Rights: core.AllRights},
+			"send":   {Policy: "send", Rights: core.Send},
+			"listen": {Policy: "listen", Rights: core.Listen},
+			"old":    {Policy: "old", Rights: core.AllRights, Expires: fakeNow},
+		},
+	}
+	for _, name := range names {
+		f.queues[core.FoldName(name)] = &fakeQueue{entity: core.Entity{
+			Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultQueueSettings(),
+			CreatedAt: fakeNow, UpdatedAt: fakeNow,
+		}}
+	}
+	return f
+}
+
+func (f *fakeBus) Token(_ context.Context, token, _ string) (core.Grant, error) {
+	_, name, _ := strings.Cut(token, " ")
+	if g, ok := f.tokens[name]; ok {
+		return g, nil
+	}
+	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
+}
+
+func (f *fakeBus) Key(context.Context, string, string) (core.Grant, error) {
+	return core.Grant{}, core.Unauthorized
+}
+
+func (f *fakeBus) find(address string) (*fakeQueue, core.Address, error) {
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return nil, a, err
+	}
+	q := f.queues[core.FoldName(a.Entity+a.Sub.Suffix())]
+	if q == nil {
+		return nil, a, core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", address)
+	}
+	return q, a, nil
+}
+
+func (f *fakeBus) allowed(id core.Identity, right core.Right, address string) (*fakeQueue, error) {
+	a, _ := core.ParseAddress(address)
+	if err := id.Check(right, a.Entity, time.Now()); err != nil {
+		return nil, err
+	}
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	q, _, err := f.find(address)
+	return q, err
+}
+
+func (f *fakeBus) Resolve(_ context.Context, address string) (core.Entity, core.Address, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, a, err := f.find(address)
+	if err != nil {
+		return core.Entity{}, a, err
+	}
+	return q.entity, a, nil
+}
+
+type fakeSender struct {
+	f *fakeBus
+	q *fakeQueue
+}
+
+func (f *fakeBus) OpenSender(_ context.Context, id core.Identity, address string, _ func(error)) (core.Sender, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.allowed(id, core.Send, address)
+	if err != nil {
+		return nil, err
+	}
+	return &fakeSender{f, q}, nil
+}
+
+func (s *fakeSender) MaxMessageSize() int64 { return s.f.limit }
+func (s *fakeSender) Close()                {}
+
+func (s *fakeSender) Send(_ context.Context, groups [][]*core.Message) []core.Appended {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	out := make([]core.Appended, len(groups))
+	for i, g := range groups {
+		for _, m := range g {
+			out[i].Numbers = append(out[i].Numbers, s.f.append(s.q, m))
+		}
+	}
+	for len(s.q.waiting) > 0 && s.f.deliver(s.q, s.q.waiting[0]) {
+		s.q.waiting = s.q.waiting[1:]
+	}
+	return out
+}
+
+func (f *fakeBus) append(q *fakeQueue, m *core.Message) int64 {
+	q.last++
+	q.messages = append(q.messages, &core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
+		SequenceNumber: q.last, EnqueuedSequenceNumber: q.last, EnqueuedTime: f.clock,
+	}})
+	return q.last
+}
+
+type fakeReceiver struct {
+	f *fakeBus
+	q *fakeQueue
+	o core.ReceiverOptions
+}
+
+func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.allowed(id, core.Listen, address)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case f.opened <- struct{}{}:
+	default:
+	}
+	return &fakeReceiver{f, q, o}, nil
+}
+
+func (r *fakeReceiver) AddCredit(int) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if !r.f.deliver(r.q, r) {
+		r.q.waiting = append(r.q.waiting, r)
+	}
+}
+
+func (r *fakeReceiver) Drain(drained func(int)) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if !r.f.silent {
+		go drained(1)
+	}
+}
+
+func (r *fakeReceiver) Close() {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	r.q.waiting = slices.DeleteFunc(r.q.waiting, func(w *fakeReceiver) bool { return w == r })
+}
+
+// deliver gives the receiver the first message that is not locked.
+func (f *fakeBus) deliver(q *fakeQueue, r *fakeReceiver) bool {
+	for i, d := range q.messages {
+		if !d.LockToken.IsZero() {
+			continue
+		}
+		if r.o.Mode == core.ReceiveAndDelete {
+			q.messages = slices.Delete(q.messages, i, i+1)
+		} else {
+			d.LockToken = core.NewLockToken(0, d.SequenceNumber, 0xabcdef)
+			d.LockedUntil = f.clock.Add(time.Minute)
+		}
+		r.o.Deliver([]core.Delivery{*d})
+		return true
+	}
+	return false
+}
+
+func (q *fakeQueue) locked(t core.LockToken) int {
+	return slices.IndexFunc(q.messages, func(d *core.Delivery) bool { return d.LockToken == t && !t.IsZero() })
+}
+
+func (f *fakeBus) Settle(_ context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	errs := make([]error, len(settlements))
+	q, err := f.allowed(id, core.Listen, address)
+	for i, s := range settlements {
+		if errs[i] = err; err != nil {
+			continue
+		}
+		at := q.locked(s.Token)
+		if at < 0 {
+			errs[i] = core.LockLost
+			continue
+		}
+		f.settled = append(f.settled, s)
+		d := q.messages[at]
+		switch s.Outcome {
+		case core.Complete:
+			q.messages = slices.Delete(q.messages, at, at+1)
+		case core.Abandon:
+			d.DeliveryCount++
+			fallthrough
+		default:
+			d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
+		}
+	}
+	return errs
+}
+
+func (f *fakeBus) Renew(_ context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]core.Renewal, len(tokens))
+	q, err := f.allowed(id, core.Listen, address)
+	for i, t := range tokens {
+		if out[i].Err = err; err == nil && q.locked(t) < 0 {
+			out[i].Err = core.LockLost
+		}
+	}
+	return out
+}
+
+func (f *fakeBus) Peek(_ context.Context, id core.Identity, address string, from int64, max int) ([]core.Delivery, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.allowed(id, core.Listen, address)
+	if err != nil {
+		return nil, err
+	}
+	var out []core.Delivery
+	for _, d := range q.messages {
+		if d.SequenceNumber >= from && len(out) < max {
+			out = append(out, *d)
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeBus) ReceiveDeferred(context.Context, core.Identity, string, []int64, core.ReceiveMode) ([]core.Delivery, error) {
+	return nil, core.NotImplemented
+}
+
+func (f *fakeBus) Cancel(context.Context, core.Identity, string, []int64) error {
+	return core.NotImplemented
+}
+
+func (f *fakeBus) Purge(context.Context, core.Identity, string, time.Time, int) (int, error) {
+	return 0, core.NotImplemented
+}
+
+func (f *fakeBus) Health(context.Context) error { return f.health }
+
+func (f *fakeBus) manage(id core.Identity, name string) error {
+	return id.Check(core.Manage, name, f.clock.Add(time.Second))
+}
+
+func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.manage(id, name); err != nil {
+		return core.Entity{}, err
+	}
+	if err := core.ValidateName(name); err != nil {
+		return core.Entity{}, err
+	}
+	if err := s.Validate(); err != nil {
+		return core.Entity{}, err
+	}
+	if f.queues[core.FoldName(name)] != nil {
+		return core.Entity{}, core.Refuse(core.AlreadyExists, "The messaging entity '%s' already exists.", name)
+	}
+	e := core.Entity{Namespace: "ns", Name: name, ID: name, Settings: s, CreatedAt: f.clock, UpdatedAt: f.clock}
+	f.queues[core.FoldName(name)] = &fakeQueue{entity: e}
+	return e, nil
+}
+
+func (f *fakeBus) Queue(_ context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.manage(id, name); err != nil {
+		return core.Entity{}, core.Runtime{}, err
+	}
+	q, _, err := f.find(name)
+	if err != nil {
+		return core.Entity{}, core.Runtime{}, err
+	}
+	return q.entity, q.runtime(), nil
+}
+
+func (q *fakeQueue) runtime() core.Runtime {
+	return core.Runtime{Active: int64(len(q.messages)), Bytes: 7 * int64(len(q.messages)), Availability: "Available"}
+}
+
+func (f *fakeBus) Queues(_ context.Context, id core.Identity, skip, top int) ([]core.Entity, []core.Runtime, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.manage(id, ""); err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for name := range f.queues {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = names[min(skip, len(names)):]
+	var es []core.Entity
+	var rs []core.Runtime
+	for _, name := range names[:min(top, len(names))] {
+		es, rs = append(es, f.queues[name].entity), append(rs, f.queues[name].runtime())
+	}
+	return es, rs, nil
+}
+
+func (f *fakeBus) UpdateQueue(_ context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.manage(id, name); err != nil {
+		return core.Entity{}, err
+	}
+	q, _, err := f.find(name)
+	if err != nil {
+		return core.Entity{}, err
+	}
+	if s.RequiresSession != q.entity.Settings.RequiresSession {
+		return core.Entity{}, core.Refuse(core.NotAllowed, "The value for the RequiresSession property of an existing Queue cannot be changed.")
+	}
+	if err := s.Validate(); err != nil {
+		return core.Entity{}, err
+	}
+	q.entity.Settings = s
+	return q.entity, nil
+}
+
+func (f *fakeBus) DeleteQueue(_ context.Context, id core.Identity, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.manage(id, name); err != nil {
+		return err
+	}
+	if _, _, err := f.find(name); err != nil {
+		return err
+	}
+	delete(f.queues, core.FoldName(name))
+	return nil
+}
+
+func (f *fakeBus) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
+	if err := f.manage(id, ""); err != nil {
+		return core.NamespaceInfo{}, err
+	}
+	return core.NamespaceInfo{Name: "ns", CreatedAt: fakeNow, ModifiedAt: fakeNow.Add(time.Hour)}, nil
+}
+
+// put stores messages past the senders.
+func (f *fakeBus) put(queue string, ms ...*core.Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, _, err := f.find(queue)
+	if err != nil {
+		panic(fmt.Sprintf("put into %s: %v", queue, err))
+	}
+	for _, m := range ms {
+		f.append(q, m)
+	}
+}
+
+// stored lists the messages of a queue.
+func (f *fakeBus) stored(queue string) []*core.Delivery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, _, err := f.find(queue)
+	if err != nil {
+		return nil
+	}
+	return slices.Clone(q.messages)
+}
+
+// receivers counts those that wait for a message.
+func (f *fakeBus) receivers(queue string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, _, err := f.find(queue)
+	if err != nil {
+		return 0
+	}
+	return len(q.waiting)
+}

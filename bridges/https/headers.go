@@ -1,0 +1,272 @@
+package https
+
+import (
+	"cmp"
+	"encoding/base64"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// ownHeaders are the headers, in canonical form, that HTTP, its proxies and this
+// API use themselves, in requests or answers.
+var ownHeaders = map[string]bool{
+	"Age": true, "Allow": true, "Alt-Svc": true, "Authorization": true, "Brokerproperties": true,
+	"Cache-Control": true, "Cdn-Loop": true, "Connection": true, "Cookie": true, "Date": true, "Dnt": true,
+	"Etag": true, "Expect": true, "Expires": true, "Forwarded": true, "Host": true, "Http2-Settings": true,
+	"Keep-Alive": true, "Last-Modified": true, "Location": true, "Max-Forwards": true, "Origin": true,
+	"Pragma": true, "Range": true, "Referer": true, "Request-Id": true, "Retry-After": true, "Server": true,
+	"Set-Cookie": true, "Strict-Transport-Security": true, "Te": true, "Traceparent": true, "Tracestate": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Upgrade-Insecure-Requests": true,
+	"User-Agent": true, "Vary": true, "Via": true, "Www-Authenticate": true, "X-Real-Ip": true, "X-Process-At": true,
+	"X-Request-Id": true,
+}
+
+// ownPrefixes are the families of such headers.
+var ownPrefixes = []string{
+	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
+}
+
+// isUserHeader reports whether a header, by its canonical name, is a user
+// property and none of HTTP's own. Priority, From and Subject, which some RFC
+// knows, are user properties: applications use such names.
+func isUserHeader(name string) bool {
+	if ownHeaders[name] {
+		return false
+	}
+	for _, prefix := range ownPrefixes {
+		if strings.HasPrefix(name, prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// parseUserProperties reads the user properties among a request's headers.
+func parseUserProperties(h http.Header) (core.Properties, error) {
+	var pairs []core.Property
+	for name, values := range h {
+		if !isUserHeader(name) {
+			continue
+		}
+		if len(values) > 1 {
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "The header %.60s, a user property, is given %d times: give it once.", name, len(values))
+		}
+		if strings.Contains(name, "%") {
+			if decoded, err := url.PathUnescape(name); err == nil && utf8.ValidString(decoded) {
+				name = decoded
+			}
+		}
+		pairs = append(pairs, core.Property{Key: name, Value: parseHeaderValue(values[0])})
+	}
+	slices.SortFunc(pairs, func(a, b core.Property) int { return cmp.Compare(a.Key, b.Key) })
+	for i := 1; i < len(pairs); i++ {
+		if pairs[i].Key == pairs[i-1].Key {
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "The user property %.60q is given by two headers.", pairs[i].Key)
+		}
+	}
+	return encodeProperties(pairs)
+}
+
+// encodeProperties encodes pairs whose keys are distinct.
+func encodeProperties(pairs []core.Property) (core.Properties, error) {
+	if len(pairs) == 0 {
+		return core.Properties{}, nil
+	}
+	dst, mark := value.OpenMap(nil)
+	for _, p := range pairs {
+		var err error
+		dst = value.AppendString(dst, p.Key)
+		if dst, err = value.Append(dst, p.Value); err != nil {
+			return core.Properties{}, err
+		}
+	}
+	return core.RawProperties(value.CloseMap(dst, mark, len(pairs))), nil
+}
+
+// headerText reads a header's bytes as UTF-8 or, where they are not, as
+// ISO 8859-1, which HTTP once meant.
+func headerText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
+}
+
+// parseHeaderValue reads the value of a user property. The forms are in the package comment.
+func parseHeaderValue(s string) any {
+	s = headerText(s)
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		inner := s[1 : len(s)-1]
+		if isEncodedWord(inner) {
+			if decoded, err := new(mime.WordDecoder).Decode(inner); err == nil && utf8.ValidString(decoded) {
+				return decoded
+			}
+			return inner
+		}
+		if t, err := time.Parse(http.TimeFormat, inner); err == nil {
+			return value.TimestampOf(t)
+		}
+		return inner
+	}
+	switch s {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	if n, ok := parseNumber(s); ok {
+		return n
+	}
+	return s
+}
+
+func isEncodedWord(s string) bool { return strings.HasPrefix(s, "=?") && strings.HasSuffix(s, "?=") }
+
+// parseNumber reads the numbers of JSON, leading zeros included: as int32,
+// int64 or uint64, whichever holds an integer first, else as float64.
+func parseNumber(s string) (any, bool) {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || digits[0] < '0' || digits[0] > '9' || strings.Trim(digits, "0123456789.eE+-") != "" ||
+		digits[len(digits)-1] == '.' {
+		return nil, false
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		if n == int64(int32(n)) {
+			return int32(n), true
+		}
+		return n, true
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+// setUserHeaders sets a header for each property that is not null.
+func setUserHeaders(h http.Header, p core.Properties) {
+	for key, v := range p.All() {
+		if v == nil || key == "" {
+			continue
+		}
+		h[headerName(key)] = []string{headerValue(v)}
+	}
+}
+
+// headerName is the header that carries the property key: the key itself where
+// it may be one, else percent-encoded.
+func headerName(key string) string {
+	owned := !isUserHeader(http.CanonicalHeaderKey(key))
+	clean := !owned
+	for i := 0; clean && i < len(key); i++ {
+		clean = isTokenChar(key[i])
+	}
+	if clean {
+		return key
+	}
+	const hex = "0123456789ABCDEF"
+	b := make([]byte, 0, len(key)+8)
+	for i := range len(key) {
+		c := key[i]
+		if isTokenChar(c) && (i > 0 || !owned) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(b)
+}
+
+// isTokenChar reports whether a header's name may hold c (RFC 9110 §5.6.2) and
+// c stands for itself, which '%' does not.
+func isTokenChar(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
+}
+
+// headerValue writes the value of a user property. The forms are in the package comment.
+func headerValue(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return strconv.FormatBool(v)
+	case uint8:
+		return strconv.FormatUint(uint64(v), 10)
+	case uint16:
+		return strconv.FormatUint(uint64(v), 10)
+	case uint32:
+		return strconv.FormatUint(uint64(v), 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case int8:
+		return strconv.FormatInt(int64(v), 10)
+	case int16:
+		return strconv.FormatInt(int64(v), 10)
+	case int32:
+		return strconv.FormatInt(int64(v), 10)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float32:
+		return string(appendFloat(nil, float64(v), 32))
+	case float64:
+		return string(appendFloat(nil, v, 64))
+	case string:
+		return quoteHeader(v)
+	case value.Symbol:
+		return quoteHeader(string(v))
+	case value.Timestamp:
+		if t := v.Time(); t.Year() >= 0 && t.Year() <= 9999 {
+			return `"` + t.Format(http.TimeFormat) + `"`
+		}
+		return quoteHeader(strconv.FormatInt(int64(v), 10))
+	default:
+		return quoteHeader(displayText(v))
+	}
+}
+
+// appendFloat writes a float so that it is read as one again. What is no number
+// is written as quoted text.
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	mark := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
+	switch c := dst[len(dst)-1]; {
+	case c == 'N' || c == 'f': // NaN, +Inf, -Inf
+		name := strings.Replace(strings.TrimPrefix(string(dst[mark:]), "+"), "Inf", "Infinity", 1)
+		return append(append(append(dst[:mark], '"'), name...), '"')
+	case strings.ContainsAny(string(dst[mark:]), ".e"):
+		return dst
+	default:
+		return append(dst, ".0"...)
+	}
+}
+
+// quoteHeader puts text in double quotes, as an encoded word where it must be.
+func quoteHeader(s string) string {
+	_, err := time.Parse(http.TimeFormat, s)
+	if err == nil || !isPrintable(s) || isEncodedWord(s) {
+		return `"=?utf-8?B?` + base64.StdEncoding.EncodeToString([]byte(s)) + `?="`
+	}
+	return `"` + s + `"`
+}
+
+// isPrintable reports whether a header can hold s as it is.
+func isPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,195 @@
+package https
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxTimeSpan is how the SDKs write their largest TimeSpan, which stands for core.Forever.
+const maxTimeSpan = "P10675199DT2H48M5.4775807S"
+
+const day = 24 * time.Hour
+
+// durationUnits are the designators of an ISO 8601 duration in their order. A
+// year is 365 days and a month 30, as .NET reads them.
+var durationUnits = [...]struct {
+	designator byte
+	afterT     bool
+	unit       time.Duration
+}{
+	{'Y', false, 365 * day},
+	{'M', false, 30 * day},
+	{'W', false, 7 * day},
+	{'D', false, day},
+	{'H', true, time.Hour},
+	{'M', true, time.Minute},
+	{'S', true, time.Second},
+}
+
+// parseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S. Only
+// the seconds may have a fraction. Durations beyond time.Duration are core.Forever.
+func parseDuration(s string) (time.Duration, error) {
+	rest, ok := strings.CutPrefix(s, "P")
+	if !ok {
+		return 0, fmt.Errorf("it must begin with P")
+	}
+	var total float64 // guards against overflow only
+	var sum time.Duration
+	unit, parts, afterT := 0, 0, false
+	for rest != "" {
+		if rest[0] == 'T' && !afterT {
+			afterT, rest, parts = true, rest[1:], 0
+			continue
+		}
+		n := 0
+		for n < len(rest) && (rest[n] >= '0' && rest[n] <= '9' || rest[n] == '.') {
+			n++
+		}
+		if n == 0 || n == len(rest) {
+			return 0, fmt.Errorf("a number and its designator are expected at %.10q", rest)
+		}
+		digits, designator := rest[:n], rest[n]
+		rest = rest[n+1:]
+		for unit < len(durationUnits) && (durationUnits[unit].designator != designator || durationUnits[unit].afterT != afterT) {
+			unit++
+		}
+		if unit == len(durationUnits) {
+			return 0, fmt.Errorf("designator %q is unknown or out of order", designator)
+		}
+		size := durationUnits[unit].unit
+		unit++
+		whole, fraction, hasFraction := strings.Cut(digits, ".")
+		if hasFraction && (designator != 'S' || fraction == "" || strings.Contains(fraction, ".")) {
+			return 0, fmt.Errorf("%q is not a number that %c allows", digits, designator)
+		}
+		v, err := strconv.ParseInt(whole, 10, 64)
+		if whole == "" {
+			return 0, fmt.Errorf("%q is not a number", digits)
+		}
+		if err != nil {
+			v = math.MaxInt64
+		}
+		total += float64(v) * float64(size)
+		sum += time.Duration(v)*size + nanoseconds(fraction)
+		parts++
+	}
+	if parts == 0 {
+		return 0, fmt.Errorf("it has no value after %q", s)
+	}
+	if total >= math.MaxInt64 || sum < 0 {
+		return core.Forever, nil
+	}
+	return sum, nil
+}
+
+// nanoseconds reads the digits after the point of a number of seconds.
+func nanoseconds(fraction string) time.Duration {
+	const places = 9
+	if len(fraction) > places {
+		fraction = fraction[:places]
+	}
+	n := time.Duration(0)
+	for i := range places {
+		n *= 10
+		if i < len(fraction) {
+			n += time.Duration(fraction[i] - '0')
+		}
+	}
+	return n
+}
+
+// formatDuration writes d as .NET does: days, hours, minutes and seconds, each
+// only if it is not zero.
+func formatDuration(d time.Duration) string {
+	if d >= core.Forever {
+		return maxTimeSpan
+	}
+	if d <= 0 {
+		return "PT0S"
+	}
+	b := make([]byte, 0, len(maxTimeSpan))
+	b = append(b, 'P')
+	if d >= day {
+		b = append(strconv.AppendInt(b, int64(d/day), 10), 'D')
+	}
+	if d %= day; d == 0 {
+		return string(b)
+	}
+	b = append(b, 'T')
+	if d >= time.Hour {
+		b = append(strconv.AppendInt(b, int64(d/time.Hour), 10), 'H')
+	}
+	if d %= time.Hour; d >= time.Minute {
+		b = append(strconv.AppendInt(b, int64(d/time.Minute), 10), 'M')
+	}
+	if d %= time.Minute; d > 0 {
+		b = append(strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64), 'S')
+	}
+	return string(b)
+}
+
+// parseTimeSpan reads .NET's [d.]hh:mm:ss[.fffffff].
+func parseTimeSpan(s string) (time.Duration, error) {
+	days, clock := int64(0), s
+	var err error
+	if d, rest, ok := strings.Cut(s, "."); ok && strings.Contains(rest, ":") {
+		if days, err = parseDigits(d, math.MaxInt32); err != nil {
+			return 0, err
+		}
+		clock = rest
+	}
+	parts := strings.Split(clock, ":")
+	if len(parts) != 3 {
+		return 0, fmt.Errorf("%.40q is not of the form [d.]hh:mm:ss[.fffffff]", s)
+	}
+	whole, fraction, _ := strings.Cut(parts[2], ".")
+	if _, err := parseDigits("0"+fraction, math.MaxInt64); err != nil {
+		return 0, err
+	}
+	var n [3]int64
+	for i, limit := range [3]int64{23, 59, 59} {
+		text := parts[i]
+		if i == 2 {
+			text = whole
+		}
+		if n[i], err = parseDigits(text, limit); err != nil {
+			return 0, err
+		}
+	}
+	if days >= int64(core.Forever/day) {
+		return core.Forever, nil
+	}
+	return time.Duration(days)*day + time.Duration(n[0])*time.Hour + time.Duration(n[1])*time.Minute +
+		time.Duration(n[2])*time.Second + nanoseconds(fraction), nil
+}
+
+func parseDigits(s string, limit int64) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || int64(n) > limit {
+		return 0, fmt.Errorf("%.40q is not a number up to %d", s, limit)
+	}
+	return int64(n), nil
+}
+
+// formatTimeSpan writes a count of 100 ns ticks as [-][d.]hh:mm:ss[.fffffff].
+func formatTimeSpan(ticks int64) string {
+	const perSecond = 10_000_000
+	sign, u := "", uint64(ticks)
+	if ticks < 0 {
+		sign, u = "-", -u
+	}
+	seconds, fraction := u/perSecond, u%perSecond
+	s := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
+	if days := seconds / 86400; days > 0 {
+		s = fmt.Sprintf("%d.%s", days, s)
+	}
+	if fraction > 0 {
+		s = fmt.Sprintf("%s.%07d", s, fraction)
+	}
+	return sign + s
+}

@@ -1,0 +1,97 @@
+package https
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Limits of the XML in a request.
+const (
+	maxXMLDepth = 32
+	maxXMLNodes = 4096
+)
+
+// node is an element of a parsed XML document.
+type node struct {
+	name     xml.Name
+	null     bool // i:nil="true"
+	text     string
+	children []*node
+}
+
+// parseXML reads a document, which must be UTF-8 without a document type.
+func parseXML(document []byte) (*node, error) {
+	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
+	malformed := func(what string) error {
+		line, _ := dec.InputPos()
+		return core.Refuse(core.InvalidArgument, "The request body is not valid XML at line %d: %s.", line, what)
+	}
+	root := &node{}
+	open := []*node{root} // the path to the current element
+	nodes := 0
+	for {
+		token, err := dec.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			what := err.Error()
+			if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
+				what = syntax.Msg
+			}
+			return nil, malformed(what)
+		}
+		last := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			if nodes++; nodes > maxXMLNodes {
+				return nil, malformed("it has too many elements")
+			}
+			if len(open) > maxXMLDepth {
+				return nil, malformed("its elements are nested too deeply")
+			}
+			if last == root && len(root.children) > 0 {
+				return nil, malformed("it has a second root element")
+			}
+			n := &node{name: t.Name}
+			for _, a := range t.Attr {
+				if a.Name.Space == schemaSpace && a.Name.Local == "nil" {
+					n.null = a.Value == "true" || a.Value == "1"
+				}
+			}
+			last.children = append(last.children, n)
+			open = append(open, n)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			last.text += string(t)
+		case xml.Directive:
+			return nil, malformed("document types are not allowed")
+		}
+	}
+	if len(root.children) == 0 {
+		return nil, core.Refuse(core.InvalidArgument, "The request body holds no XML.")
+	}
+	return root.children[0], nil
+}
+
+// child finds a child by its local name; nil if there is none.
+func (n *node) child(local string) *node {
+	for _, c := range n.children {
+		if c.name.Local == local {
+			return c
+		}
+	}
+	return nil
+}
+
+// value is the text of a leaf without white space around it.
+func (n *node) value() string { return strings.TrimSpace(n.text) }
+
+// isEmpty reports whether an element says nothing: then it is as if it were absent.
+func (n *node) isEmpty() bool { return n.null || len(n.children) == 0 && n.value() == "" }

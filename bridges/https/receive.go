@@ -1,0 +1,149 @@
+package https
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// receive answers with one message, 201 if it is locked for the client and 200
+// if it is gone from the entity, or with 204 when none came in time.
+func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
+	id, err := b.authorize(r, entity)
+	if err != nil {
+		return err
+	}
+	if err := messageNode(entity); err != nil {
+		return err
+	}
+	wait, err := b.pollTime(r)
+	if err != nil {
+		return err
+	}
+	if err := skipBody(w, r); err != nil {
+		return err
+	}
+	d, ok, err := b.fetch(r.Context(), id, entity, mode, wait)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
+		// Nobody has it. What was received and deleted is lost; a lock is not.
+		b.release(r.Context(), id, entity, d)
+	}
+	return nil
+}
+
+// drainTimeout bounds how long past its wait a receive gives the broker to say
+// that there is nothing.
+const drainTimeout = 5 * time.Second
+
+// pollTime reads ?timeout=s.
+func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
+	limit := time.Duration(b.opts.MaxPollSeconds) * time.Second
+	text := r.URL.Query().Get("timeout")
+	if text == "" {
+		return min(defaultPollSeconds*time.Second, limit), nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be a whole number of seconds.", text)
+	}
+	return min(time.Duration(seconds)*time.Second, limit), nil
+}
+
+// fetch waits for one message, and reports whether one came. Whatever ends it,
+// no message stays locked that it does not return.
+func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, mode core.ReceiveMode, wait time.Duration) (core.Delivery, bool, error) {
+	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
+	closed := make(chan error, 1)
+	rx, err := b.broker.OpenReceiver(ctx, id, entity, core.ReceiverOptions{
+		Mode: mode,
+		Deliver: func(ds []core.Delivery) {
+			for _, d := range ds {
+				arrived <- d
+			}
+		},
+		Closed: func(err error) { closed <- err },
+	})
+	if err != nil {
+		return core.Delivery{}, false, err
+	}
+	defer rx.Close()
+	rx.AddCredit(1)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var ended error
+	select {
+	case d := <-arrived:
+		return d, true, nil
+	case ended = <-closed:
+	case <-ctx.Done():
+	case <-draining(ctx):
+	case <-timer.C:
+		// The broker has looked, even if the wait was zero, once it has drained.
+		drained := make(chan struct{})
+		rx.Drain(func(int) { close(drained) })
+		timer.Reset(drainTimeout)
+		select {
+		case d := <-arrived:
+			return d, true, nil
+		case ended = <-closed:
+		case <-ctx.Done():
+		case <-drained:
+		case <-timer.C:
+			ended = core.Refuse(core.Busy, "The entity did not answer whether it has messages. Try again.")
+		}
+	}
+	rx.Close() // afterwards there is no further delivery; one may have come just before
+	select {
+	case d := <-arrived:
+		return d, true, nil
+	default:
+		return core.Delivery{}, false, ended
+	}
+}
+
+// release gives a lock back for which nobody is there, without counting the delivery.
+func (b *Bridge) release(ctx context.Context, id core.Identity, entity string, d core.Delivery) {
+	if d.LockToken.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	for _, err := range b.broker.Settle(ctx, id, entity, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
+		if err != nil {
+			b.log.Debug("release of an undelivered message", "entity", entity, "seq", d.SequenceNumber, "err", err)
+		}
+	}
+}
+
+// deliver writes a message as the answer to a receive. It sets no header that is
+// not the message's, because old clients take every other one for a user
+// property; so the body goes out in chunks, without a Content-Length.
+func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
+	h := w.Header()
+	body, contentType := renderBody(d.Message)
+	h["Content-Type"] = []string{contentType}
+	if d.ContentEncoding != "" && isPrintable(d.ContentEncoding) {
+		h["Content-Encoding"] = []string{d.ContentEncoding}
+	}
+	h["BrokerProperties"] = []string{string(appendBrokerProperties(nil, d))}
+	setUserHeaders(h, d.Properties)
+	status := http.StatusOK
+	if mode == core.PeekLock {
+		status = http.StatusCreated
+		h["Location"] = []string{b.origin(r) + "/" + escapePath(entity) + "/messages/" + strconv.FormatInt(d.SequenceNumber, 10) + "/" + d.LockToken.String()}
+	}
+	if r.ProtoMajor == 1 && r.ProtoMinor > 0 {
+		h["Transfer-Encoding"] = []string{"chunked"}
+	}
+	return respond(w, status, body)
+}

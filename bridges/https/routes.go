@@ -1,0 +1,117 @@
+package https
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// route sends a request to its handler.
+func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
+	if h := b.mounted(r.URL.Path); h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
+	if err := b.dispatch(w, r); err != nil {
+		b.refuse(w, r, err)
+	}
+}
+
+// dispatch finds the resource that the path names. Every handler below it
+// returns an error only if it has not answered.
+func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
+	segments, err := splitPath(r.URL)
+	if err != nil {
+		return core.Refuse(core.InvalidArgument, "The path is not valid: %v.", err)
+	}
+	if len(segments) == 1 && strings.EqualFold(segments[0], "health") {
+		return b.health(w, r)
+	}
+	// No entity has a segment "messages" in its name, so the first one ends it.
+	for i, s := range segments {
+		if i > 0 && strings.EqualFold(s, "messages") {
+			return b.runtime(w, r, strings.Join(segments[:i], "/"), segments[i+1:])
+		}
+	}
+	return b.atom(w, r, segments)
+}
+
+// mounted finds the handler that Options.Routes has for a path, the longest prefix winning.
+func (b *Bridge) mounted(path string) http.Handler {
+	if len(b.exact) == 0 && len(b.prefix) == 0 {
+		return nil
+	}
+	path = strings.ToLower(path)
+	if h := b.exact[path]; h != nil {
+		return h
+	}
+	for i := len(path); i > 0; i-- {
+		if path[i-1] == '/' && b.prefix[path[:i]] != nil {
+			return b.prefix[path[:i]]
+		}
+	}
+	return nil
+}
+
+// splitPath decodes the segments of a path one by one, so that a %2F within a
+// message id does not split it. Slashes at the ends do not count.
+func splitPath(u *url.URL) ([]string, error) {
+	path := strings.Trim(u.EscapedPath(), "/")
+	if path == "" {
+		return nil, nil
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		decoded, err := url.PathUnescape(s)
+		if err != nil {
+			return nil, err
+		}
+		segments[i] = decoded
+	}
+	return segments, nil
+}
+
+// runtime is /{entity}/messages and what lies below.
+func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
+	switch {
+	case len(below) == 0:
+		if r.Method != http.MethodPost {
+			return methodNotAllowed(r, "POST")
+		}
+		return b.send(w, r, entity)
+	case len(below) == 1 && strings.EqualFold(below[0], "head"):
+		switch r.Method {
+		case http.MethodPost:
+			return b.receive(w, r, entity, core.PeekLock)
+		case http.MethodDelete:
+			return b.receive(w, r, entity, core.ReceiveAndDelete)
+		}
+		return methodNotAllowed(r, "POST, DELETE")
+	case len(below) >= 2:
+		// A message id with bare slashes is still one: the token is always last.
+		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
+		switch r.Method {
+		case http.MethodDelete, http.MethodPut, http.MethodPost:
+			return b.settle(w, r, entity, id, token)
+		}
+		return methodNotAllowed(r, "DELETE, PUT, POST")
+	}
+	return core.Refuse(core.NotFound, "There is no such resource: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
+}
+
+// origin is the scheme and authority for links back to this gateway.
+func (b *Bridge) origin(r *http.Request) string {
+	switch {
+	case b.opts.PublicURL != "":
+		return b.opts.PublicURL
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
+	}
+}
+
+// escapePath percent-encodes an entity path for a URL, keeping its slashes.
+func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }

@@ -1,0 +1,77 @@
+package https
+
+import (
+	"mime"
+	"net/http"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// batchMediaType announces a JSON array of messages.
+const batchMediaType = "application/vnd.microsoft.servicebus.json"
+
+// send stores one message, or a batch of them, and answers 201.
+func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {
+	id, err := b.authorize(r, entity)
+	if err != nil {
+		return err
+	}
+	if err := messageNode(entity); err != nil {
+		return err
+	}
+	tx, err := b.broker.OpenSender(r.Context(), id, entity, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Close()
+	limit := b.opts.MaxBodyBytes
+	if n := tx.MaxMessageSize(); n > 0 {
+		limit = min(limit, n)
+	}
+	group, err := readMessages(w, r, limit)
+	if err != nil {
+		return err
+	}
+	for _, appended := range tx.Send(r.Context(), [][]*core.Message{group}) {
+		if appended.Err != nil {
+			return appended.Err
+		}
+	}
+	_ = respond(w, http.StatusCreated, nil) // the message is stored, whether or not the client hears of it
+	return nil
+}
+
+// messageNode refuses addresses that hold no messages.
+func messageNode(entity string) error {
+	address, err := core.ParseAddress(entity)
+	if err == nil && address.Management {
+		err = core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", entity)
+	}
+	return err
+}
+
+// readMessages makes the messages of a send request.
+func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.Message, error) {
+	contentType := headerText(r.Header.Get("Content-Type"))
+	if contentType != "" {
+		if media, _, err := mime.ParseMediaType(contentType); err == nil && media == batchMediaType {
+			body, err := readBody(w, r, limit)
+			if err != nil {
+				return nil, err
+			}
+			return parseBatch(body)
+		}
+	}
+	m := &core.Message{ContentType: contentType, ContentEncoding: headerText(r.Header.Get("Content-Encoding"))}
+	if err := parseBrokerProperties(r.Header["Brokerproperties"], m); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.Properties, err = parseUserProperties(r.Header); err != nil {
+		return nil, err
+	}
+	if m.Body.Bytes, err = readBody(w, r, limit); err != nil {
+		return nil, err
+	}
+	return []*core.Message{m}, nil
+}

@@ -1,0 +1,70 @@
+package https
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// settle completes (DELETE), abandons (PUT) or renews (POST) the lock that the
+// path names, and answers 200.
+func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message, lock string) error {
+	id, err := b.authorize(r, entity)
+	if err != nil {
+		return err
+	}
+	if err := messageNode(entity); err != nil {
+		return err
+	}
+	token, err := core.ParseLockToken(lock)
+	if err != nil {
+		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid: %v.", lock, err)
+	}
+	if err := b.verifyLocked(r, id, entity, message, token); err != nil {
+		return err
+	}
+	switch r.Method {
+	case http.MethodPost:
+		for _, renewal := range b.broker.Renew(r.Context(), id, entity, []core.LockToken{token}) {
+			err = renewal.Err
+		}
+	case http.MethodDelete:
+		err = b.end(r, id, entity, token, core.Complete)
+	default:
+		err = b.end(r, id, entity, token, core.Abandon)
+	}
+	if err == nil {
+		_ = respond(w, http.StatusOK, nil)
+	}
+	return err
+}
+
+func (b *Bridge) end(r *http.Request, id core.Identity, entity string, token core.LockToken, outcome core.Outcome) error {
+	for _, err := range b.broker.Settle(r.Context(), id, entity, []core.Settlement{{Token: token, Outcome: outcome}}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyLocked checks that the token locks the message that the path names. The
+// token holds the sequence number, so only a number that differs needs a look
+// at the message: it may be a message id that consists of digits.
+func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, entity, message string, token core.LockToken) error {
+	n, err := strconv.ParseInt(message, 10, 64)
+	if err != nil || n == token.SequenceNumber() {
+		return nil
+	}
+	ds, err := b.broker.Peek(r.Context(), id, entity, token.SequenceNumber(), 1)
+	if err != nil {
+		return err
+	}
+	for _, d := range ds {
+		if d.SequenceNumber == token.SequenceNumber() && d.MessageID.String() == message {
+			return nil
+		}
+	}
+	return core.Refuse(core.LockLost, "The lock supplied is invalid: the token '%s' does not lock the message '%s'.", token, message)
+}
