@@ -164,8 +164,8 @@ func TestReceiveAndDeleteDropsMessagesWhoseLockWasLost(t *testing.T) {
 		}
 		in.drain()
 		synctest.Wait()
-		if len(in.drained) != 1 || in.drained[0] != 1 {
-			t.Fatalf("drained: got %v, want the credit of the lost message back", in.drained)
+		if len(in.drains()) != 1 || in.drains()[0] != 1 {
+			t.Fatalf("drained: got %v, want the credit of the lost message back", in.drains())
 		}
 	})
 }
@@ -205,8 +205,8 @@ func TestDrainReturnsUnspentCreditAfterTheLastDelivery(t *testing.T) {
 		b.send(t, "q", numbered(6)...)
 		in := b.receive(t, "q", core.PeekLock, 10)
 		in.drain()
-		if n := len(in.take()); n != 6 || len(in.drained) != 1 || in.drained[0] != 4 {
-			t.Fatalf("got %d messages, drained %v, want 6 and [4]", n, in.drained)
+		if n := len(in.take()); n != 6 || len(in.drains()) != 1 || in.drains()[0] != 4 {
+			t.Fatalf("got %d messages, drained %v, want 6 and [4]", n, in.drains())
 		}
 		b.send(t, "q", text("later"))
 		if got := in.take(); len(got) != 0 {
@@ -223,17 +223,17 @@ func TestDrainWaitsForTheCallUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.send(t, "q", text("slow"))
-		b.store.hold = func() { time.Sleep(time.Second) }
+		b.store.holdLocks(func() { time.Sleep(time.Second) })
 		in := b.receive(t, "q", core.PeekLock, 2)
 		synctest.Wait()
 		in.drain()
 		synctest.Wait()
-		if len(in.drained) != 0 {
+		if len(in.drains()) != 0 {
 			t.Fatal("drained while a call was under way")
 		}
 		time.Sleep(5 * time.Second)
-		if got := bodies(in.take()); got != "slow" || len(in.drained) != 1 || in.drained[0] != 1 {
-			t.Fatalf("got %q, drained %v, want the message and [1]", got, in.drained)
+		if got := bodies(in.take()); got != "slow" || len(in.drains()) != 1 || in.drains()[0] != 1 {
+			t.Fatalf("got %q, drained %v, want the message and [1]", got, in.drains())
 		}
 	})
 }
@@ -251,12 +251,12 @@ func TestEveryDrainIsAnsweredOnce(t *testing.T) {
 		in.Close()
 		in.drain()
 		synctest.Wait()
-		sum := 0
-		for _, n := range in.drained {
+		sum, answers := 0, in.drains()
+		for _, n := range answers {
 			sum += n
 		}
-		if len(in.drained) != 5 || sum != 7 {
-			t.Fatalf("drained: got %v, want 5 answers that sum to 7", in.drained)
+		if len(answers) != 5 || sum != 7 {
+			t.Fatalf("drained: got %v, want 5 answers that sum to 7", answers)
 		}
 	})
 }
@@ -265,16 +265,14 @@ func TestSurplusOfALeavingReceiverGoesToOthersOrBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.send(t, "q", numbered(4)...)
-		b.store.hold = func() { time.Sleep(time.Second) }
+		b.store.holdLocks(func() { time.Sleep(time.Second) })
 		leaver := b.receive(t, "q", core.PeekLock, 4)
 		synctest.Wait()
 		stayer := b.receive(t, "q", core.PeekLock, 1)
 		leaver.Close()
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		b.store.mu.Lock()
-		b.store.hold = nil
-		b.store.mu.Unlock()
+		b.store.holdLocks(nil)
 		time.Sleep(time.Second)
 		if got := bodies(stayer.take()); got != "0" {
 			t.Fatalf("the other receiver got %q", got)
@@ -304,8 +302,8 @@ func TestReceiverMayBeUsedFromItsOwnCallback(t *testing.T) {
 			in.AddCredit(1)
 		}
 		in.AddCredit(1)
-		if got := bodies(in.take()); got != "0 1 2 3" || len(in.drained) != 1 {
-			t.Fatalf("got %q, drained %v", got, in.drained)
+		if got := bodies(in.take()); got != "0 1 2 3" || len(in.drains()) != 1 {
+			t.Fatalf("got %q, drained %v", got, in.drains())
 		}
 	})
 }
@@ -399,14 +397,14 @@ func TestNobodySweepsForAnAbsentDeadLetterReceiver(t *testing.T) {
 		b.create(t, "q")
 		in := b.receive(t, "q/$deadletterqueue", core.PeekLock, 1)
 		time.Sleep(time.Minute)
-		if b.store.sweeps == 0 {
+		if b.store.sweepCalls() == 0 {
 			t.Fatal("a waiting receiver: no sweep in a minute")
 		}
 		in.drain()
 		synctest.Wait()
-		before := b.store.sweeps
+		before := b.store.sweepCalls()
 		time.Sleep(time.Hour)
-		if n := b.store.sweeps - before; n != 0 {
+		if n := b.store.sweepCalls() - before; n != 0 {
 			t.Fatalf("a receiver without credit: %d sweeps in an hour", n)
 		}
 	})
@@ -422,8 +420,8 @@ func TestStopClosesEverythingThatIsOpen(t *testing.T) {
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
 		b.stop()
-		if len(closed) != 1 || len(in.closed) != 1 || !errors.Is(closed[0], core.Busy) || !errors.Is(in.closed[0], core.Busy) {
-			t.Fatalf("closed: sender %v, receiver %v, want %v once each", closed, in.closed, core.Busy)
+		if len(closed) != 1 || len(in.closures()) != 1 || !errors.Is(closed[0], core.Busy) || !errors.Is(in.closures()[0], core.Busy) {
+			t.Fatalf("closed: sender %v, receiver %v, want %v once each", closed, in.closures(), core.Busy)
 		}
 		if a := s.Send(t.Context(), each(text("m"))); !errors.Is(a[0].Err, core.Busy) {
 			t.Fatalf("send: got %v, want %v", a[0].Err, core.Busy)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
@@ -168,6 +169,19 @@ func (in *inbox) take() []core.Delivery {
 	return got
 }
 
+// drains is what drained was called with, and closures what Closed was.
+func (in *inbox) drains() []int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.drained)
+}
+
+func (in *inbox) closures() []error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.closed)
+}
+
 func bodies(ds []core.Delivery) string {
 	var all []string
 	for _, d := range ds {
@@ -295,4 +309,38 @@ func (f *faulty) appendedTo() []uint16 {
 	to := f.appends
 	f.appends = nil
 	return to
+}
+
+func (f *faulty) sweepCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sweeps
+}
+
+func (f *faulty) holdLocks(hold func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hold = hold
+}
+
+var valueList = value.List{int32(1)}
+
+// manyProperties is a message whose properties are too large together only.
+func manyProperties(t *testing.T) core.Message {
+	t.Helper()
+	ps := []core.Property{{Key: "big", Value: strings.Repeat("b", 30000)}}
+	for i := range 4 {
+		ps = append(ps, core.Property{Key: fmt.Sprint("p", i), Value: strings.Repeat("x", 10000)})
+	}
+	p, err := core.NewProperties(ps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core.Message{Properties: p}
+}
+
+// inBubbleNamed is inBubble for one case of a test that has several.
+func inBubbleNamed(t *testing.T, name string, f func(t *testing.T, b *started)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
 }

@@ -9,18 +9,25 @@ type pile[T any] struct {
 	at        []int // their places in the call; nil: all, in order
 }
 
-// scatter sorts items by partition. Places of items whose partition is not
-// below n come back in strays. Where all items have one partition nothing is copied.
-func scatter[T any](items []T, n int, of func(*T) uint16) (piles []pile[T], strays []int) {
+// lone returns the partition that all items have in common, if it is below n.
+func lone[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
-		return nil, nil
+		return 0, false
 	}
-	first, same := of(&items[0]), true
+	partition = of(&items[0])
 	for i := range items {
-		same = same && of(&items[i]) == first
+		if of(&items[i]) != partition {
+			return 0, false
+		}
 	}
-	if same && int(first) < n {
-		return []pile[T]{{partition: first, items: items}}, nil
+	return partition, int(partition) < n
+}
+
+// scatter sorts items by partition. Places of items whose partition is not
+// below n come back in strays. Where all have one partition nothing is copied.
+func scatter[T any](items []T, n int, of func(*T) uint16) (piles []pile[T], strays []int) {
+	if partition, ok := lone(items, n, of); ok {
+		return []pile[T]{{partition: partition, items: items}}, nil
 	}
 	byPartition := make([]pile[T], n)
 	for i := range items {

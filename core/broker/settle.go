@@ -61,10 +61,10 @@ func (e *entry) settleWithReasons(ctx context.Context, sub core.SubQueue, settle
 func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.current.Load()
 	partitions := v.partitions[sub]
-	piles, strays := scatter(settlements, len(partitions), func(s *core.Settlement) uint16 { return s.Token.Partition() })
-	if len(piles) == 1 && len(strays) == 0 {
-		return e.b.refusals(e.b.store.Settle(ctx, partitions[piles[0].partition], settlements), v)
+	if p, ok := lone(settlements, len(partitions), partitionOfSettlement); ok {
+		return e.b.refusals(e.b.store.Settle(ctx, partitions[p], settlements), v)
 	}
+	piles, strays := scatter(settlements, len(partitions), partitionOfSettlement)
 	errs := make([]error, len(settlements))
 	for _, i := range strays {
 		errs[i] = errLockLost
@@ -76,6 +76,8 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 	})
 	return errs
 }
+
+func partitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }
 
 // refusals makes the errors of locks readable, in place. A lock on a partition
 // that is no more is lost.

@@ -193,17 +193,17 @@ func (w *worker) after(pause time.Duration, f func()) {
 // settleOutage pauses while the store does not answer, and logs once when that
 // begins and once when it ends. d.mu is held.
 func (w *worker) settleOutage(err error) {
-	log := w.d.e.b.log.With("entity", w.d.e.key, "partition", w.index)
+	log := w.d.e.b.log
 	switch {
 	case err == nil && w.backoff > 0:
-		log.Info("the partition answers again")
+		log.Info("the partition answers again", "entity", w.d.e.key, "partition", w.index)
 		w.backoff = 0
 	case err == nil:
 	case w.backoff == 0:
 		if core.CodeOf(err) == core.NotFound {
 			w.d.e.b.suspect(w.d.e)
 		} else {
-			log.Warn("lock messages: the partition does not answer, trying on", "err", err)
+			log.Warn("lock messages: the partition does not answer, trying on", "entity", w.d.e.key, "partition", w.index, "err", err)
 		}
 		w.backoff = firstBackoff
 		w.after(w.backoff, w.retry)

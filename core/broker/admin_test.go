@@ -1,0 +1,307 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+func TestAQueueIsCreatedReadListedAndDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		ent := b.create(t, "Orders")
+		if ent.Partitions != 1 || ent.Settings.MaxSizeInMegabytes != 1024 || ent.Revision != 1 || ent.CreatedAt.IsZero() {
+			t.Errorf("created: %+v", ent)
+		}
+		_, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultQueueSettings())
+		if !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "SubCode=40900. Conflict. ") {
+			t.Errorf("again: got %v", err)
+		}
+		got, rt, err := b.Queue(t.Context(), root, "ORDERS")
+		if err != nil || got.Name != "Orders" || rt.Availability != "Available" {
+			t.Errorf("read: got %+v, %+v, %v", got, rt, err)
+		}
+		b.create(t, "a")
+		b.create(t, "z")
+		ents, rts, err := b.Queues(t.Context(), root, 1, 1)
+		if err != nil || len(ents) != 1 || len(rts) != 1 || ents[0].Name != "Orders" {
+			t.Errorf("listed: got %v, %v", ents, err)
+		}
+		if err := b.DeleteQueue(t.Context(), root, "orders"); err != nil {
+			t.Error(err)
+		}
+		for name, err := range map[string]error{
+			"delete": b.DeleteQueue(t.Context(), root, "orders"),
+			"read":   errorOf2(b.Queue(t.Context(), root, "orders")),
+			"update": errorOf(b.UpdateQueue(t.Context(), root, "orders", core.DefaultQueueSettings())),
+		} {
+			if !errors.Is(err, core.NotFound) || !strings.HasPrefix(core.TextOf(err), "The messaging entity 'orders' could not be found.") {
+				t.Errorf("%s what is gone: got %v", name, err)
+			}
+		}
+		if info, err := b.Namespace(t.Context(), root); err != nil || info.Name != "ns" || info.CreatedAt.IsZero() {
+			t.Errorf("namespace: got %+v, %v", info, err)
+		}
+	})
+}
+
+func errorOf[A any](_ A, err error) error          { return err }
+func errorOf2[A, B any](_ A, _ B, err error) error { return err }
+
+func TestAdministrationNeedsManage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		id := core.Identity{{Rights: core.Send | core.Listen}}
+		settings := core.DefaultQueueSettings()
+		ctx := t.Context()
+		for text, errs := range map[string][]error{
+			"Manage,EntityRead claims required for this operation": {
+				errorOf2(b.Queue(ctx, id, "q")), errorOf2(b.Queues(ctx, id, 0, 1)), errorOf(b.Namespace(ctx, id)),
+			},
+			"Authorization failed for specified action: Manage,EntityWrite.": {
+				errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateQueue(ctx, id, "q", settings)),
+			},
+			"Authorization failed for specified action: Manage,EntityDelete.": {b.DeleteQueue(ctx, id, "q")},
+		} {
+			for i, err := range errs {
+				if !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), text) {
+					t.Errorf("%d: got %v, want %s", i, err, text)
+				}
+			}
+		}
+		expired := core.Identity{{Rights: core.AllRights, Expires: time.Now().Add(-time.Second)}}
+		if err := b.DeleteQueue(ctx, expired, "q"); !strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
+			t.Errorf("expired: got %v", err)
+		}
+		local := core.Identity{{Rights: core.AllRights, Scope: "q"}}
+		if err := errorOf2(b.Queue(ctx, local, "q")); err != nil {
+			t.Errorf("manager of the entity: got %v", err)
+		}
+		if err := errorOf2(b.Queues(ctx, local, 0, 1)); !errors.Is(err, core.Unauthorized) {
+			t.Errorf("manager of the entity lists the namespace: got %v", err)
+		}
+	})
+}
+
+func TestCreationRefusesWhatIsNotOfferedOrValid(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		for text, c := range map[string]struct {
+			name   string
+			change func(*core.QueueSettings)
+			code   core.Code
+		}{
+			"RequiresSession is set":                {"q", func(s *core.QueueSettings) { s.RequiresSession = true }, core.NotImplemented},
+			"ForwardTo is set":                      {"q", func(s *core.QueueSettings) { s.ForwardTo = "x" }, core.NotImplemented},
+			"ForwardDeadLetteredMessagesTo is set":  {"q", func(s *core.QueueSettings) { s.ForwardDeadLetteredMessagesTo = "x" }, core.NotImplemented},
+			"LockDuration is 6m0s":                  {"q", func(s *core.QueueSettings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},
+			"The entity name '$cbs' is not allowed": {"$cbs", func(*core.QueueSettings) {}, core.InvalidArgument},
+		} {
+			s := core.DefaultQueueSettings()
+			c.change(&s)
+			_, err := b.CreateQueue(t.Context(), root, c.name, s)
+			if core.CodeOf(err) != c.code || !strings.Contains(core.TextOf(err), text) {
+				t.Errorf("got %v, want %s: %s…", err, c.code, text)
+			}
+		}
+	})
+}
+
+func TestUpdateKeepsWhatIsFixedAtCreation(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		for text, change := range map[string]func(*core.QueueSettings){
+			"The value for the RequiresSession property of an existing Queue cannot be changed. ":            func(s *core.QueueSettings) { s.RequiresSession = true },
+			"The value for the RequiresDuplicateDetection property of an existing Queue cannot be changed. ": func(s *core.QueueSettings) { s.RequiresDuplicateDetection = true },
+			"Partitioning cannot be changed for Queue. ":                                                     partitioned,
+		} {
+			s := core.DefaultQueueSettings()
+			change(&s)
+			if _, err := b.UpdateQueue(t.Context(), root, "q", s); !errors.Is(err, core.InvalidArgument) || core.TextOf(err) != text {
+				t.Errorf("got %v, want %s", err, text)
+			}
+		}
+		s := core.DefaultQueueSettings()
+		s.MaxDeliveryCount, s.UserMetadata = 3, "mine"
+		time.Sleep(time.Second)
+		got, err := b.UpdateQueue(t.Context(), root, "q", s)
+		if err != nil || got.Settings.MaxDeliveryCount != 3 || got.Settings.UserMetadata != "mine" || got.Revision != 2 || got.UpdatedAt.Sub(got.CreatedAt) != time.Second {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}
+
+func TestAnUpdateThatMeetsAnotherIsTriedOnceMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		for conflicts, want := range map[int]core.Code{1: "", 2: core.Conflict} {
+			b.store.Store = &contended{Store: b.store.Store, left: conflicts}
+			_, err := b.UpdateQueue(t.Context(), root, "q", core.DefaultQueueSettings())
+			if core.CodeOf(err) != want || err != nil && !strings.HasPrefix(core.TextOf(err), "SubCode=40901") {
+				t.Errorf("%d conflicts: got %v, want %q", conflicts, err, want)
+			}
+		}
+	})
+}
+
+// contended is a store in which the first updates meet another.
+type contended struct {
+	core.Store
+	left int
+}
+
+func (c *contended) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	if c.left--; c.left >= 0 {
+		return core.Entity{}, core.Conflict
+	}
+	return c.Store.UpdateEntity(ctx, e)
+}
+
+func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		ent := b.create(t, "q", partitioned, func(s *core.QueueSettings) {
+			s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 4096, 1024
+		})
+		check := func(step string, ent core.Entity, wants int64) {
+			t.Helper()
+			if ent.Settings.MaxSizeInMegabytes != wants || ent.Settings.MaxMessageSizeInKilobytes != 256 || ent.Partitions != 4 || ent.Settings.SupportOrdering {
+				t.Errorf("%s: got %d MB in %d partitions, messages of %d KB, ordering %v, want %d in 4, 256, false", step,
+					ent.Settings.MaxSizeInMegabytes, ent.Partitions, ent.Settings.MaxMessageSizeInKilobytes, ent.Settings.SupportOrdering, wants)
+			}
+			e, err := b.entity(t.Context(), "q")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.current.Load().partitions[core.Main][3].MaxBytes * 4; got != wants<<20 {
+				t.Errorf("%s: the partitions may hold %d bytes together, want %d MB", step, got, wants)
+			}
+		}
+		check("created", ent, 65536)
+		read, _, err := b.Queue(t.Context(), root, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("read", read, 65536)
+		ent, err = b.UpdateQueue(t.Context(), root, "q", read.Settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("sent back", ent, 65536)
+		read.Settings.MaxSizeInMegabytes = 1024
+		if ent, err = b.UpdateQueue(t.Context(), root, "q", read.Settings); err != nil {
+			t.Fatal(err)
+		}
+		check("a new size of each partition", ent, 16384)
+		if a := b.sender(t, "q").Send(t.Context(), each(text(strings.Repeat("x", 1<<20))))[0]; !errors.Is(a.Err, core.TooLarge) {
+			t.Errorf("1 MB: got %v, want %v", a.Err, core.TooLarge)
+		}
+		single := b.create(t, "single", func(s *core.QueueSettings) { s.MaxMessageSizeInKilobytes = 102400 })
+		if single.Settings.MaxMessageSizeInKilobytes != 102400 {
+			t.Errorf("not partitioned: message size %d KB, want what was asked for", single.Settings.MaxMessageSizeInKilobytes)
+		}
+	})
+}
+
+func TestRuntimeCountsAllPartitions(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		later := text("later")
+		later.ScheduledEnqueueTime = time.Now().Add(time.Hour)
+		b.send(t, "q", append(numbered(8), later)...)
+		in := b.receive(t, "q", core.PeekLock, 3)
+		ds := in.take()
+		settle(t, b, "q", core.DeadLetterOutcome, ds[0])
+		settle(t, b, "q", core.Defer, ds[1])
+		in.Close()
+		_, rt, err := b.Queue(t.Context(), root, "q")
+		if err != nil || rt.Active != 7 || rt.Scheduled != 1 || rt.DeadLetter != 1 || rt.Bytes == 0 {
+			t.Errorf("got %+v, %v, want 7 active, 1 scheduled, 1 dead", rt, err)
+		}
+	})
+}
+
+func TestAnUnhealthyPartitionLimitsAnEntity(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.send(t, "q", numbered(8)...)
+		b.store.fail(errors.New("connection refused"), 2)
+		if _, rt, err := b.Queue(t.Context(), root, "q"); err != nil || rt.Availability != "Limited" || rt.Active != 6 {
+			t.Errorf("read: got %+v, %v, want Limited and the 6 that others hold", rt, err)
+		}
+		s := core.DefaultQueueSettings()
+		s.EnablePartitioning = true
+		if _, err := b.UpdateQueue(t.Context(), root, "q", s); !errors.Is(err, core.Busy) {
+			t.Errorf("update: got %v, want %v", err, core.Busy)
+		}
+		if err := b.DeleteQueue(t.Context(), root, "q"); !errors.Is(err, core.Busy) {
+			t.Errorf("delete: got %v, want %v", err, core.Busy)
+		}
+	})
+}
+
+func TestIdleEntitiesAreDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		soon := func(s *core.QueueSettings) { s.AutoDeleteOnIdle = 5 * time.Minute }
+		for _, name := range []string{"unused", "waiting", "busy", "scheduled", "elsewhere"} {
+			b.create(t, name, soon)
+		}
+		b.create(t, "lasting")
+		in := b.receive(t, "waiting", core.PeekLock, 1)
+		later := text("m")
+		later.ScheduledEnqueueTime = time.Now().Add(30 * time.Minute)
+		b.send(t, "scheduled", later)
+		for range 5 {
+			time.Sleep(4 * time.Minute)
+			b.send(t, "busy", text("m"))
+			if err := b.store.TouchEntities(t.Context(), "ns", map[string]time.Time{"elsewhere": b.store.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names := func() string {
+			ents, err := b.store.Entities(t.Context(), "ns", 0, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, e := range ents {
+				all = append(all, e.Name)
+			}
+			return strings.Join(all, " ")
+		}
+		if got := names(); got != "busy elsewhere lasting scheduled waiting" {
+			t.Errorf("after 20 minutes there are %q", got)
+		}
+		in.Close()
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if got := names(); got != "lasting" {
+			t.Errorf("after everybody left there are %q", got)
+		}
+	})
+}
+
+func TestLastUseIsRecordedInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		time.Sleep(time.Minute)
+		used := b.store.Now()
+		b.send(t, "q", text("m"))
+		time.Sleep(touchInterval + time.Second)
+		ent, err := b.store.Entity(t.Context(), "ns", "q")
+		if err != nil || used.Sub(ent.AccessedAt) > time.Second {
+			t.Fatalf("accessed at %v, %v, want %v", ent.AccessedAt, err, used)
+		}
+		time.Sleep(time.Minute)
+		used = b.store.Now()
+		if _, err := b.Peek(t.Context(), root, "q", 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		if ent, err = b.store.Entity(t.Context(), "ns", "q"); err != nil || used.Sub(ent.AccessedAt) > time.Second {
+			t.Fatalf("after the stop: accessed at %v, %v, want %v", ent.AccessedAt, err, used)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+func benchBroker(b *testing.B, store core.Store) *Broker {
+	b.Helper()
+	br := New(store, Options{Namespace: "ns"})
+	b.Cleanup(br.stop)
+	if _, err := br.CreateQueue(b.Context(), root, "q", core.DefaultQueueSettings()); err != nil {
+		b.Fatal(err)
+	}
+	return br
+}
+
+// instantly is a store whose Lock makes deliveries out of nothing: what is
+// measured on it is the dispatcher alone.
+type instantly struct {
+	core.Store
+	ds []core.Delivery
+}
+
+func (s *instantly) Lock(_ context.Context, _ core.Partition, n int) ([]core.Delivery, time.Time, error) {
+	return s.ds[:n:n], time.Time{}, nil
+}
+
+func newInstantly() *instantly {
+	s := &instantly{Store: memstore.New(memstore.Options{}), ds: make([]core.Delivery, maxLock)}
+	for i := range s.ds {
+		s.ds[i].Message = &core.Message{}
+	}
+	return s
+}
+
+// benchReceive receives with the given credit at a time; it measures per message.
+func benchReceive(b *testing.B, br *Broker, credit int) {
+	b.Helper()
+	got, all := 0, make(chan struct{}, 1)
+	r, err := br.OpenReceiver(b.Context(), root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		if got += len(ds); got == credit {
+			got = 0
+			all <- struct{}{}
+		}
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if n++; n%credit == 0 {
+			r.AddCredit(credit)
+			<-all
+		}
+	}
+}
+
+// BenchmarkDispatch is per message, in batches of 100.
+func BenchmarkDispatch(b *testing.B) { benchReceive(b, benchBroker(b, newInstantly()), 100) }
+
+// BenchmarkDispatchLone is per message with a credit of one: a lone receiver's latency.
+func BenchmarkDispatchLone(b *testing.B) { benchReceive(b, benchBroker(b, newInstantly()), 1) }
+
+// BenchmarkRoundTrip is send, receive and complete in batches of 100, per message.
+func BenchmarkRoundTrip(b *testing.B) {
+	const size = 100
+	br := benchBroker(b, memstore.New(memstore.Options{}))
+	s, err := br.OpenSender(b.Context(), root, "q", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan struct{}, 1)
+	var got []core.Settlement
+	r, err := br.OpenReceiver(b.Context(), root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		for i := range ds {
+			got = append(got, core.Settlement{Token: ds[i].LockToken})
+		}
+		if len(got) == size {
+			done <- struct{}{}
+		}
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	body := make([]byte, 1024)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if n++; n%size != 0 {
+			continue
+		}
+		groups := make([][]*core.Message, size)
+		for i := range groups {
+			groups[i] = []*core.Message{{MessageID: core.StringID("id"), Body: core.Body{Bytes: body}}}
+		}
+		r.AddCredit(size)
+		s.Send(b.Context(), groups)
+		<-done
+		br.Settle(b.Context(), root, "q", got)
+		got = got[:0]
+	}
+}
+
+// BenchmarkSend is one message to one partition, the store included.
+func BenchmarkSend(b *testing.B) {
+	br := benchBroker(b, swallowing{memstore.New(memstore.Options{})})
+	s, err := br.OpenSender(b.Context(), root, "q", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	groups := each(text("m"))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Send(b.Context(), groups)
+	}
+}
+
+// swallowing is a store that does nothing: what is measured on it is the broker alone.
+type swallowing struct{ core.Store }
+
+func (swallowing) Append(context.Context, core.Partition, [][]*core.Message) []core.Appended {
+	return nil
+}
+
+func (swallowing) Settle(context.Context, core.Partition, []core.Settlement) []error { return nil }
+
+// BenchmarkSettle is one settlement of one partition.
+func BenchmarkSettle(b *testing.B) {
+	br := benchBroker(b, swallowing{memstore.New(memstore.Options{})})
+	ss := []core.Settlement{{Token: core.NewLockToken(0, 1, 2)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		br.Settle(b.Context(), root, "q", ss)
+	}
+}

@@ -1,0 +1,218 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// another is a second gateway on the same store.
+func (b *started) another(t *testing.T) *Broker {
+	t.Helper()
+	other := New(b.store, Options{Namespace: "ns"})
+	t.Cleanup(other.stop)
+	return other
+}
+
+func TestDeletionClosesWhatIsOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		closed := make(chan error, 2)
+		if _, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed <- err }); err != nil {
+			t.Fatal(err)
+		}
+		in := b.receive(t, "q", core.PeekLock, 1)
+		dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1)
+		if err := b.another(t).DeleteQueue(t.Context(), root, "Q"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, c := range []*inbox{in, dead} {
+			if got := c.closures(); len(got) != 1 || !errors.Is(got[0], core.NotFound) {
+				t.Errorf("receiver: got %v, want %v once", got, core.NotFound)
+			}
+		}
+		if err := <-closed; !errors.Is(err, core.NotFound) {
+			t.Errorf("sender: got %v, want %v", err, core.NotFound)
+		}
+		if _, _, err := b.Resolve(t.Context(), "q"); !errors.Is(err, core.NotFound) {
+			t.Errorf("resolve: got %v, want %v", err, core.NotFound)
+		}
+	})
+}
+
+func TestARecreatedEntityDoesNotKeepOldLinks(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 1)
+		other := b.another(t)
+		if err := other.DeleteQueue(t.Context(), root, "q"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.CreateQueue(t.Context(), root, "q", core.DefaultQueueSettings()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := in.closures(); len(got) != 1 {
+			t.Fatalf("closed %d times, want once", len(got))
+		}
+		in = b.receive(t, "q", core.PeekLock, 1)
+		b.send(t, "q", text("new"))
+		if got := bodies(in.take()); got != "new" {
+			t.Fatalf("got %q", got)
+		}
+	})
+}
+
+func TestStatusChangesCloseWhatTheyForbid(t *testing.T) {
+	for status, want := range map[core.Status]struct{ send, receive bool }{
+		core.StatusActive:          {true, true},
+		core.StatusDisabled:        {false, false},
+		core.StatusSendDisabled:    {false, true},
+		core.StatusReceiveDisabled: {true, false},
+	} {
+		inBubbleNamed(t, string(status), func(t *testing.T, b *started) {
+			b.create(t, "q")
+			s := b.sender(t, "q")
+			in := b.receive(t, "q", core.PeekLock, 1)
+			dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1)
+			settings := core.DefaultQueueSettings()
+			settings.Status = status
+			if _, err := b.UpdateQueue(t.Context(), root, "q", settings); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			err := s.Send(t.Context(), each(text("m")))[0].Err
+			if (err == nil) != want.send || err != nil && !errors.Is(err, core.EntityDisabled) {
+				t.Errorf("send: got %v", err)
+			}
+			for _, c := range []*inbox{in, dead} {
+				if got := c.closures(); (len(got) == 0) != want.receive {
+					t.Errorf("receiver closed with %v, want open %v", got, want.receive)
+				}
+			}
+			_, err = b.OpenReceiver(t.Context(), root, "q/$DeadLetterQueue", core.ReceiverOptions{})
+			if (err == nil) != want.receive || err != nil && !errors.Is(err, core.EntityDisabled) {
+				t.Errorf("open: got %v", err)
+			}
+			if _, err = b.Peek(t.Context(), root, "q", 0, 1); (err == nil) != want.receive {
+				t.Errorf("peek: got %v", err)
+			}
+		})
+	}
+}
+
+func TestSettingsTakeEffectWithoutReopening(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 2)
+		s := b.sender(t, "q")
+		settings := core.DefaultQueueSettings()
+		settings.LockDuration, settings.MaxMessageSizeInKilobytes = 10*time.Second, 1
+		if _, err := b.another(t).UpdateQueue(t.Context(), root, "q", settings); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.send(t, "q", text("m"))
+		if d := in.take()[0]; d.LockedUntil.Sub(b.store.Now()) != 10*time.Second {
+			t.Errorf("locked for %v, want the new 10s", d.LockedUntil.Sub(b.store.Now()))
+		}
+		if s.MaxMessageSize() != 1024 {
+			t.Errorf("max message size: got %d, want the new 1024", s.MaxMessageSize())
+		}
+	})
+}
+
+func TestAMissedChangeIsSeenAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		running := start(t)
+		running.create(t, "q")
+		deaf := running.another(t) // nobody runs it, so it hears of no change
+		s, err := deaf.OpenSender(t.Context(), root, "q", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := core.DefaultQueueSettings()
+		settings.Status = core.StatusDisabled
+		if _, err := running.UpdateQueue(t.Context(), root, "q", settings); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(maxAge)
+		if a := s.Send(t.Context(), each(text("m")))[0]; !errors.Is(a.Err, core.EntityDisabled) {
+			t.Fatalf("got %v, want %v", a.Err, core.EntityDisabled)
+		}
+	})
+}
+
+func TestKnownEntitiesSurviveACatalogueThatDoesNotAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.create(t, "gone")
+		in := b.receive(t, "gone", core.PeekLock, 1)
+		b.send(t, "q", text("m"))
+		b.store.failEntities(errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		b.send(t, "q", text("m"))
+		if _, _, err := b.Resolve(t.Context(), "unknown"); !errors.Is(err, core.Busy) {
+			t.Errorf("unknown entity: got %v, want %v", err, core.Busy)
+		}
+		if err := b.store.DeleteEntity(t.Context(), "ns", "gone"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := in.closures(); len(got) != 0 {
+			t.Errorf("closed with %v while nobody could know", got)
+		}
+		b.store.failEntities(nil)
+		time.Sleep(refreshRetry)
+		synctest.Wait()
+		if got := in.closures(); len(got) != 1 || !errors.Is(got[0], core.NotFound) {
+			t.Errorf("once the catalogue answers: closed with %v, want %v", got, core.NotFound)
+		}
+	})
+}
+
+func TestConcurrentHealthChecksShareAProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		slow := &slowProbe{Store: b.store.Store}
+		b.store.Store = slow
+		results := make(chan error, 5)
+		for range 5 {
+			go func() { results <- b.Health(context.Background()) }()
+		}
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Health(impatient); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("impatient: got %v", err)
+		}
+		for range 5 {
+			if err := <-results; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the probe's own time-out", err)
+			}
+		}
+		if slow.probes != 1 {
+			t.Errorf("%d probes, want 1", slow.probes)
+		}
+		b.store.Store = slow.Store
+		if err := b.Health(t.Context()); err != nil {
+			t.Errorf("healthy: got %v", err)
+		}
+	})
+}
+
+// slowProbe is a store that never answers a probe.
+type slowProbe struct {
+	core.Store
+	probes int
+}
+
+func (s *slowProbe) Probe(ctx context.Context) error {
+	s.probes++
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
