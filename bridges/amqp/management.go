@@ -19,7 +19,7 @@ const (
 // attachManagement accepts a link to or from an entity's $management node. The operations check their rights
 // themselves; whoever has none on the entity is not let in, and does not learn whether it exists.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
-	if err := c.anyRight(addr.Entity); err != nil {
+	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
 		l.Refuse(c.refusal(err, addr))
 		return
 	}

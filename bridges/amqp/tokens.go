@@ -137,9 +137,9 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 		var addr core.Address
 		switch d := l.Data.(type) {
 		case *senderLink:
-			addr, err = d.addr, c.identity.Check(core.Send, d.addr.Entity, now)
+			addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now)
 		case *receiverLink:
-			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.Entity, now)
+			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.String(), now)
 		}
 		if err != nil {
 			l.Detach(c.refusal(err, addr))
