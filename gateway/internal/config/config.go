@@ -5,7 +5,6 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,8 +51,8 @@ type Log struct {
 type AMQP struct {
 	MaxConnections int `koanf:"max-connections"` // of the gateway
 	MaxSessions    int `koanf:"max-sessions"`    // of a connection
-	MaxLinks       int `koanf:"max-links"`       // of a session
-	MaxUnsettled   int `koanf:"max-unsettled"`   // transfers of a session
+	MaxLinks       int `koanf:"max-links"`       // of a connection
+	MaxUnsettled   int `koanf:"max-unsettled"`   // deliveries of a link
 	MaxFrameSize   int `koanf:"max-frame-size"`  // bytes
 }
 
@@ -77,12 +76,12 @@ const DefaultNamespace = "sbemulatorns"
 // defaultListen are the ports of AMQP, of the emulator's management, and of both with TLS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns what holds when nothing is said. Zero AMQP limits are the bridge's own.
+// Default returns what holds when nothing is said, but for the data directory,
+// which depends on the environment. Zero AMQP limits are the bridge's own.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,
 		Listen:       slices.Clone(defaultListen),
-		Data:         DefaultData(os.Getenv),
 		Store:        "auto",
 		Log:          Log{Level: "info", Format: "text"},
 		DrainTimeout: 20 * time.Second,
@@ -90,12 +89,16 @@ func Default() *Config {
 	}
 }
 
-// DefaultData returns the data directory of an environment, "" when it names no home.
-func DefaultData(getenv func(string) string) string {
-	if base := getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+// Data returns the default data directory in an environment of NAME=VALUE
+// entries: what CROSSTOWN_DATA says, else a place below the home directory, else "".
+func Data(environ []string) string {
+	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
+		return dir
+	}
+	if base := Variable(environ, "XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "crosstown")
 	}
-	if home := getenv("HOME"); home != "" {
+	if home := Variable(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".local", "share", "crosstown")
 	}
 	return ""

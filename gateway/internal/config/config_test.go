@@ -272,11 +272,23 @@ func TestTheDevelopmentKeyIsRefusedWhereOthersCanReachIt(t *testing.T) {
 	}
 }
 
-func TestABadStoreURLDoesNotShowItsPassword(t *testing.T) {
+func TestStores(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, nil, nil, "--store=redis://user:s%zecret@host")
-	if err == nil || strings.Contains(err.Error(), "zecret") || !strings.HasPrefix(err.Error(), "--store: ") {
-		t.Fatalf("got %v", err)
+	for _, store := range []string{
+		"auto", "memory", "spawn", "redis://u:p@host:1/2", "rediss://host", "redis://one:1,two:2", "redis+sentinel://one:1,two:2/master", "unix:///run/redis.sock",
+	} {
+		if c := mustLoad(t, nil, nil, "--store="+store); c.Store != store {
+			t.Errorf("%s: got %s", store, c.Store)
+		}
+	}
+	for store, want := range map[string]string{
+		"mysql://host": "--store: no store has URLs that begin with mysql://: use auto", "disk": `--store: "disk" is no store: use auto`,
+		"user:secret@host": "--store: it is no store: use auto",
+	} {
+		_, err := load(t, nil, nil, "--store="+store)
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %s", store, err, want)
+		}
 	}
 }
 

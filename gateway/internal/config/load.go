@@ -16,7 +16,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	r := &report{places: places{}}
 	c := Default()
 	c.Listen = nil // a list is filled, not replaced, by decoding
-	c.Data = DefaultData(func(name string) string { return variable(environ, name) })
+	c.Data = Data(environ)
 
 	given, fromFlags, policyFlags := flags, []string(nil), []string(nil)
 	if given == nil {
@@ -33,7 +33,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	file := newLayer()
 	if len(fromFlags) > 0 {
 		file = readFile(fromFlags[0], place{source: "--" + fileFlag}, r)
-	} else if name := variable(environ, fileVariable); name != "" {
+	} else if name := Variable(environ, fileVariable); name != "" {
 		file = readFile(name, place{source: fileVariable}, r)
 	}
 	all := settings(reflect.TypeFor[Config](), "")
@@ -43,7 +43,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 		_ = merged.Load(provider(l.values), nil) // cannot fail: it merges maps
 	}
 	values := merged.Raw()
-	addPolicies(values, policiesOf(strings.FieldsFunc(variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
+	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
 	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
 
 	c.Skipped = addEmulator(values, r)

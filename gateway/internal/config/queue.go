@@ -47,7 +47,7 @@ func (q *QueueSettings) Apply(s *core.QueueSettings) {
 		s.AuthorizationRules = nil
 	}
 	for _, p := range q.Policies {
-		s.AuthorizationRules = append(s.AuthorizationRules, p.rule())
+		s.AuthorizationRules = append(s.AuthorizationRules, p.Rule())
 	}
 }
 
@@ -63,6 +63,7 @@ func (q *QueueSettings) each(visit func(name string, alone *QueueSettings)) {
 	}
 }
 
-func (p Policy) rule() core.AccessRule {
+// Rule is the policy as the authority takes it.
+func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Rights: p.Rights}
 }

@@ -200,8 +200,8 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// variable returns a variable's value in an environment of NAME=VALUE entries; the last counts.
-func variable(environ []string, name string) string {
+// Variable returns a variable's value in an environment of NAME=VALUE entries; the last counts.
+func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value

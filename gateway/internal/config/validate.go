@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -65,18 +64,20 @@ func (c *Config) validateListen(r *report) {
 	}
 }
 
+// validateStore checks the word or the URL's scheme; the store knows its URLs.
+// A text with an @ may hold a password and is not repeated.
 func (c *Config) validateStore(r *report) {
-	switch c.Store {
-	case "auto", "memory", "spawn":
-		return
-	}
-	u, err := url.Parse(c.Store)
-	if err != nil { // its text would show the password
-		r.add("store", "it is no URL that can be read: write redis://USER:PASSWORD@HOST:PORT/DB, with unusual characters percent-encoded")
-		return
-	}
-	if u.Scheme == "" || u.Host == "" && u.Path == "" {
-		r.add("store", "%q is no store: use auto, memory, spawn, or a redis:// or rediss:// URL", c.Store)
+	const remedy = "use auto, memory, spawn, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
+	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
+	case isURL:
+		if !slices.Contains([]string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix", "redis+unix"}, scheme) {
+			r.add("store", "no store has URLs that begin with %s://: %s", scheme, remedy)
+		}
+	case c.Store == "auto" || c.Store == "memory" || c.Store == "spawn":
+	case strings.Contains(c.Store, "@"):
+		r.add("store", "it is no store: %s", remedy)
+	default:
+		r.add("store", "%q is no store: %s", c.Store, remedy)
 	}
 }
 

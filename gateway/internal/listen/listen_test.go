@@ -62,6 +62,7 @@ func serveEcho(t *testing.T, addresses []string, o listen.Options) []string {
 	wg.Go(func() { _ = server.Serve(mux.HTTP()) })
 	t.Cleanup(func() {
 		_ = server.Close()
+		_ = mux.AMQP().Close()
 		cancel()
 		wg.Wait()
 	})

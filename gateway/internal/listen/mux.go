@@ -72,8 +72,9 @@ func (m *Mux) AMQP() net.Listener { return m.amqp }
 func (m *Mux) HTTP() net.Listener { return m.http }
 
 // Serve accepts until ctx ends, then closes the listeners, drops the undecided
-// connections, waits for its goroutines and returns nil. A listener that breaks
-// by itself ends Serve with an error.
+// connections, waits for its goroutines and returns nil. The virtual listeners
+// are closed by whom they serve. A listener that breaks by itself ends Serve
+// with an error.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -87,8 +88,6 @@ func (m *Mux) Serve(ctx context.Context) error {
 	for _, ln := range m.listeners {
 		_ = ln.Close()
 	}
-	_ = m.amqp.Close()
-	_ = m.http.Close()
 	err := accepting.Wait()
 	deciding.Wait()
 	return err
@@ -141,7 +140,7 @@ func (m *Mux) decide(ctx context.Context, conn net.Conn) {
 		_ = conn.Close()
 		return
 	}
-	target.hand(speaking)
+	target.hand(ctx, speaking)
 }
 
 func (m *Mux) identify(ctx context.Context, conn net.Conn) (*virtual, net.Conn, error) {

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"net"
 	"sync"
 )
@@ -18,11 +19,13 @@ func newVirtual(addr net.Addr) *virtual {
 	return &virtual{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// hand passes conn to Accept, or closes it when the listener is closed.
-func (v *virtual) hand(conn net.Conn) {
+// hand passes conn to Accept, or closes it when ctx ends or the listener is closed.
+func (v *virtual) hand(ctx context.Context, conn net.Conn) {
 	select {
 	case v.conns <- conn:
 	case <-v.closed:
+		_ = conn.Close()
+	case <-ctx.Done():
 		_ = conn.Close()
 	}
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
+)
+
+// certificate is what the gateway shows to TLS clients.
+type certificate struct {
+	config *tls.Config
+	hosts  []string // names of this gateway
+	ca     string   // file of the development CA, "" with a certificate of the user's
+}
+
+// openCertificate loads the configured certificate or has a development one
+// made for the hosts and ports of the listeners.
+func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, error) {
+	cert := &certificate{hosts: hosts(c, listeners)}
+	var pair tls.Certificate
+	if c.TLS.Cert != "" {
+		var err error
+		if pair, err = tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
+			return nil, fmt.Errorf("TLS certificate %s with key %s: %w: both must be PEM files and belong together", c.TLS.Cert, c.TLS.Key, err)
+		}
+	} else {
+		ca, err := devca.Open(c.Data, devca.Options{Hosts: cert.hosts, Ports: ports(listeners)})
+		if err != nil {
+			return nil, fmt.Errorf("%w (in the data directory; choose another with --data, or give a certificate with --tls-cert and --tls-key)", err)
+		}
+		pair, cert.ca = ca.Certificate, ca.Path
+	}
+	// No ALPN: a server that offers protocols turns away clients that name others,
+	// and the first bytes tell what is spoken anyway.
+	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	return cert, nil
+}
+
+// hosts are the names and addresses that clients may reach the listeners by.
+func hosts(c *config.Config, listeners []net.Listener) []string {
+	all := append([]string{"localhost", "127.0.0.1", "::1"}, c.TLS.Hosts...)
+	if name, err := os.Hostname(); err == nil {
+		all = append(all, name)
+	}
+	for _, ln := range listeners {
+		if addr, ok := ln.Addr().(*net.TCPAddr); ok && !addr.IP.IsUnspecified() {
+			all = append(all, addr.IP.String())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func ports(listeners []net.Listener) []string {
+	var all []string
+	for _, ln := range listeners {
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		all = append(all, port)
+	}
+	return all
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/crosstown-mq/crosstown"
+
+// arrows says what each package may import besides the standard library:
+// packages of this module by their path in it, others by module. The first
+// pattern that matches a package counts; a pattern that ends in /... includes
+// what lies below. A new arrow belongs here only after the question whether a
+// fourth protocol could still arrive without touching core, and Redis leave
+// without touching a bridge.
+var arrows = []struct {
+	pattern string
+	may     []string
+}{
+	{"core/value", nil},
+	{"core", []string{"core/value"}},
+	{"core/redisstore/...", []string{"core", "core/value", "core/redisstore/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5"}},
+	{"core/storetest", []string{"core", "core/value"}},
+	{"core/...", []string{"core", "core/value"}},
+	{"bridges", nil},
+	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/..."}},
+	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/amqp/internal/..."}},
+	{"bridges/https", []string{"core", "core/value", "bridges"}},
+	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
+	{"examples/...", []string{"github.com/Azure/..."}},
+	{"internal/e2e/...", []string{"..."}},
+}
+
+func TestNobodyImportsAgainstTheArrows(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		pkg := inModule(words[0])
+		may, ok := allowed(pkg)
+		if !ok {
+			t.Errorf("%s: arrows does not know this package: add it", pkg)
+			continue
+		}
+		seen++
+		for _, imported := range words[1:] {
+			if !isStandard(imported) && !slices.ContainsFunc(may, func(p string) bool { return matches(p, inModule(imported)) }) {
+				t.Errorf("%s imports %s, which it may not", pkg, inModule(imported))
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d packages were looked at", seen)
+	}
+}
+
+func allowed(pkg string) ([]string, bool) {
+	for _, a := range arrows {
+		if matches(a.pattern, pkg) {
+			return a.may, true
+		}
+	}
+	return nil, false
+}
+
+// matches reports whether a package is what pattern names or, of a pattern
+// that ends in "...", below it.
+func matches(pattern, pkg string) bool {
+	base, below := strings.CutSuffix(pattern, "...")
+	if !below {
+		return pkg == pattern
+	}
+	return strings.HasPrefix(pkg, base) || pkg == path.Clean(base)
+}
+
+func inModule(pkg string) string { return strings.TrimPrefix(pkg, module+"/") }
+
+// isStandard reports whether a path is the standard library's: its first
+// element has no dot.
+func isStandard(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return !strings.Contains(first, ".") && !slices.Contains([]string{"core", "bridges", "gateway", "examples", "internal"}, first)
+}
+
+func TestArrowsThatMustNotExist(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to string }{
+		{"core", "bridges"},
+		{"core", "core/broker"},
+		{"core/value", "core"},
+		{"core/memstore", "core/redisstore"},
+		{"core/broker", "core/redisstore"},
+		{"core/broker", "bridges/amqp"},
+		{"bridges/amqp", "core/broker"},
+		{"bridges/amqp", "bridges/https"},
+		{"bridges/https", "bridges/amqp/internal/wire"},
+		{"bridges/https", "github.com/redis/go-redis/v9"},
+		{"core", "github.com/vmihailenco/msgpack/v5"},
+	} {
+		if may, _ := allowed(c.from); slices.ContainsFunc(may, func(p string) bool { return matches(p, c.to) }) {
+			t.Errorf("%s may import %s", c.from, c.to)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+const connectionVariable = "CROSSTOWN_CONNECTION_STRING"
+
+// localConnection is how a gateway on this machine is reached by default.
+const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
+
+// target is a namespace that a connection string names.
+type target struct {
+	text     string // the connection string
+	host     string // with the port, if there is one
+	entity   string // EntityPath
+	emulator bool   // plain text
+	tls      *tls.Config
+}
+
+func (o *common) target() (*target, error) {
+	t := &target{text: o.connectionString}
+	if t.text == "" {
+		t.text = localConnection
+	}
+	for part := range strings.SplitSeq(t.text, ";") {
+		key, value, _ := strings.Cut(part, "=")
+		switch strings.ToLower(strings.TrimSpace(key)) {
+		case "endpoint":
+			_, rest, _ := strings.Cut(value, "://")
+			t.host, _, _ = strings.Cut(rest, "/")
+		case "entitypath":
+			t.entity = value
+		case "usedevelopmentemulator":
+			t.emulator = strings.EqualFold(value, "true")
+		}
+	}
+	if t.host == "" {
+		return nil, usagef("the connection string names no endpoint: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text")
+	}
+	name := t.host
+	if host, _, err := net.SplitHostPort(t.host); err == nil {
+		name = host
+	}
+	roots, err := o.roots(listen.IsLoopback(net.JoinHostPort(name, "0")))
+	if err != nil {
+		return nil, err
+	}
+	// Without a name go-amqp would verify the certificate against HOST:PORT.
+	t.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: name}
+	return t, nil
+}
+
+// roots are the system's authorities, that of --ca and, for this machine, the
+// development CA.
+func (o *common) roots(local bool) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if o.ca != "" {
+		pem, err := os.ReadFile(o.ca)
+		if err != nil {
+			return nil, usagef("--ca: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, usagef("--ca: %s holds no certificate in PEM", o.ca)
+		}
+	}
+	if local && o.data != "" {
+		pem, err := os.ReadFile(devca.Path(o.data))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("development CA: %w", err)
+		}
+		pool.AppendCertsFromPEM(pem)
+	}
+	return pool, nil
+}
+
+// client connects for messages. An attempt is made once: who waits at a
+// terminal would rather know.
+func (t *target) client() (*azservicebus.Client, error) {
+	return azservicebus.NewClientFromConnectionString(t.text, &azservicebus.ClientOptions{
+		ApplicationID: "crosstown",
+		TLSConfig:     t.tls,
+		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
+	})
+}
+
+// admin connects for management.
+func (t *target) admin() (*admin.Client, error) {
+	return admin.NewClientFromConnectionString(t.text, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: &transport{
+			client: &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment}},
+			plain:  t.emulator,
+		},
+		Retry: policy.RetryOptions{MaxRetries: -1},
+	}})
+}
+
+// transport sends management requests as plain HTTP where the connection string
+// means plain text; the SDK would use TLS.
+type transport struct {
+	client *http.Client
+	plain  bool
+}
+
+// Do implements policy.Transporter.
+func (t *transport) Do(req *http.Request) (*http.Response, error) {
+	if t.plain {
+		req.URL.Scheme = "http"
+	}
+	return t.client.Do(req)
+}
+
+// queue picks the queue of a command: its argument, else the connection string's EntityPath.
+func (t *target) queue(args []string) (string, error) {
+	switch {
+	case len(args) > 0 && args[0] != "":
+		return args[0], nil
+	case t.entity != "":
+		return t.entity, nil
+	default:
+		return "", usagef("no queue is named: give its name, or a connection string with EntityPath")
+	}
+}
+
+// explain adds the remedy to the errors that a newcomer meets first.
+func (t *target) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.host, err)
+	}
+	_, unreachable := errors.AsType[*net.OpError](err)
+	coded, isCoded := errors.AsType[*azservicebus.Error](err)
+	switch {
+	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
+		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.host, err)
+	case isCoded && coded.Code == azservicebus.CodeNotFound:
+		return fmt.Errorf("%w: see what there is with: crosstown queue list", err)
+	}
+	return err
+}

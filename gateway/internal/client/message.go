@@ -1,0 +1,121 @@
+package client
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+// shown is a message as --json prints it, one a line.
+type shown struct {
+	SequenceNumber   int64          `json:"sequenceNumber"`
+	MessageID        string         `json:"messageId,omitempty"`
+	State            string         `json:"state"`
+	EnqueuedTime     *time.Time     `json:"enqueuedTime,omitempty"`
+	ExpiresAt        *time.Time     `json:"expiresAt,omitempty"`
+	ScheduledTime    *time.Time     `json:"scheduledEnqueueTime,omitempty"`
+	DeliveryCount    uint32         `json:"deliveryCount"`
+	Subject          *string        `json:"subject,omitempty"`
+	ContentType      *string        `json:"contentType,omitempty"`
+	CorrelationID    *string        `json:"correlationId,omitempty"`
+	PartitionKey     *string        `json:"partitionKey,omitempty"`
+	To               *string        `json:"to,omitempty"`
+	ReplyTo          *string        `json:"replyTo,omitempty"`
+	DeadLetterReason *string        `json:"deadLetterReason,omitempty"`
+	DeadLetterText   *string        `json:"deadLetterErrorDescription,omitempty"`
+	DeadLetterSource *string        `json:"deadLetterSource,omitempty"`
+	Properties       map[string]any `json:"properties,omitempty"`
+	Body             string         `json:"body"`
+	BodyEncoding     string         `json:"bodyEncoding,omitempty"` // "base64", or "" for text
+}
+
+func show(m *azservicebus.ReceivedMessage) shown {
+	s := shown{
+		MessageID:        m.MessageID,
+		State:            [...]string{"active", "deferred", "scheduled"}[min(max(m.State, 0), 2)],
+		EnqueuedTime:     m.EnqueuedTime,
+		ExpiresAt:        m.ExpiresAt,
+		ScheduledTime:    m.ScheduledEnqueueTime,
+		DeliveryCount:    m.DeliveryCount,
+		Subject:          m.Subject,
+		ContentType:      m.ContentType,
+		CorrelationID:    m.CorrelationID,
+		PartitionKey:     m.PartitionKey,
+		To:               m.To,
+		ReplyTo:          m.ReplyTo,
+		DeadLetterReason: m.DeadLetterReason,
+		DeadLetterText:   m.DeadLetterErrorDescription,
+		DeadLetterSource: m.DeadLetterSource,
+		Properties:       m.ApplicationProperties,
+		Body:             string(m.Body),
+	}
+	if m.SequenceNumber != nil {
+		s.SequenceNumber = *m.SequenceNumber
+	}
+	if !utf8.Valid(m.Body) {
+		s.Body, s.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
+	}
+	return s
+}
+
+// print writes messages to w, for a person or one JSON object a line.
+func (o *common) print(w io.Writer, ms []*azservicebus.ReceivedMessage) error {
+	for _, m := range ms {
+		s := show(m)
+		if o.json {
+			if err := json.NewEncoder(w).Encode(s); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := io.WriteString(w, s.text()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shown) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#%d  %s  %s", s.SequenceNumber, s.MessageID, s.State)
+	if s.EnqueuedTime != nil {
+		fmt.Fprintf(&b, "  %s", s.EnqueuedTime.UTC().Format(time.RFC3339))
+	}
+	if s.DeliveryCount > 1 {
+		fmt.Fprintf(&b, "  delivery %d", s.DeliveryCount)
+	}
+	b.WriteByte('\n')
+	for _, f := range []struct {
+		name string
+		v    *string
+	}{
+		{"subject", s.Subject},
+		{"content type", s.ContentType},
+		{"correlation id", s.CorrelationID},
+		{"partition key", s.PartitionKey},
+		{"to", s.To},
+		{"reply to", s.ReplyTo},
+		{"dead-letter reason", s.DeadLetterReason},
+		{"dead-letter description", s.DeadLetterText},
+	} {
+		if f.v != nil && *f.v != "" {
+			fmt.Fprintf(&b, "  %s: %s\n", f.name, *f.v)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Properties)) {
+		fmt.Fprintf(&b, "  %s = %v (%[2]T)\n", k, s.Properties[k])
+	}
+	b.WriteString(s.Body)
+	if !strings.HasSuffix(s.Body, "\n") {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/spf13/cobra"
+)
+
+type peekOptions struct {
+	common
+	count int
+	from  int64
+	dlq   bool
+}
+
+func peekCommand(environ []string) *cobra.Command {
+	var o peekOptions
+	c := &cobra.Command{
+		Use:   "peek [QUEUE]",
+		Short: "Look at messages and leave them where they are",
+		Example: `  crosstown peek orders --count 3
+  crosstown peek orders --dlq --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.count, "count", 10, "messages to show; 0 is all there are")
+	f.Int64Var(&o.from, "from", 0, "sequence `number` to begin at")
+	f.BoolVar(&o.dlq, "dlq", false, "look into the dead-letter queue")
+	return c
+}
+
+func (o *peekOptions) run(c *cobra.Command, args []string) error {
+	if o.count < 0 || o.from < 0 {
+		return usagef("--count and --from cannot be negative")
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	options := &azservicebus.ReceiverOptions{}
+	if o.dlq {
+		options.SubQueue = azservicebus.SubQueueDeadLetter
+	}
+	receiver, done, err := t.receiver(c.Context(), args, options)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer done()
+	progress := newProgress(c.ErrOrStderr(), "peeked at")
+	shown := 0
+	for from := o.from; o.count == 0 || shown < o.count; progress.at(shown) {
+		most := maxReceived
+		if o.count > 0 {
+			most = min(most, o.count-shown)
+		}
+		ms, err := receiver.PeekMessages(c.Context(), most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+		if err != nil {
+			return t.explain(err)
+		}
+		if len(ms) == 0 {
+			break
+		}
+		if err := o.print(c.OutOrStdout(), ms); err != nil {
+			return err
+		}
+		shown += len(ms)
+		from = show(ms[len(ms)-1]).SequenceNumber + 1
+	}
+	if shown == 0 && !o.json {
+		_, err = fmt.Fprintln(c.ErrOrStderr(), "there is no message")
+	}
+	return err
+}

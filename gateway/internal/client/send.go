@@ -1,0 +1,286 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// maxUnsent is how many messages are gathered at most before they are sent.
+const maxUnsent = 1000
+
+type sendOptions struct {
+	common
+	file          string
+	count         int
+	properties    []string
+	contentType   string
+	messageID     string
+	correlationID string
+	subject       string
+	partitionKey  string
+	schedule      string
+	ttl           string
+}
+
+func sendCommand(environ []string) *cobra.Command {
+	var o sendOptions
+	c := &cobra.Command{
+		Use:   "send QUEUE [BODY…]",
+		Short: "Send messages: each BODY, a file, or each line of standard input",
+		Example: `  crosstown send orders '{"id":1}' --content-type application/json --property region=eu
+  crosstown send orders hello --count 1000
+  journalctl -f | crosstown send log
+  crosstown send orders later --schedule 10m`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
+	f.IntVar(&o.count, "count", 1, "send each message so many times")
+	f.StringArrayVar(&o.properties, "property", nil, "user property of type text, `NAME=VALUE`; repeatable")
+	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
+	f.StringVar(&o.messageID, "message-id", "", "message id (default: the gateway makes one)")
+	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
+	f.StringVar(&o.subject, "subject", "", "subject, also called label")
+	f.StringVar(&o.partitionKey, "partition-key", "", "messages of the same key stay in order")
+	f.StringVar(&o.schedule, "schedule", "", "deliver not before this `time`: 10m from now, or 2031-01-02T15:04:05Z")
+	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
+	return c
+}
+
+func (o *sendOptions) run(c *cobra.Command, args []string) error {
+	template, err := o.template(time.Now())
+	if err != nil {
+		return err
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	queue, err := t.queue(args)
+	if err != nil {
+		return err
+	}
+	client, err := t.client()
+	if err != nil {
+		return t.explain(err)
+	}
+	defer func() { _ = client.Close(context.WithoutCancel(c.Context())) }()
+	sender, err := client.NewSender(queue, nil)
+	if err != nil {
+		return t.explain(err)
+	}
+	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: newProgress(c.ErrOrStderr(), "sent")}
+	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
+	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), queue, o.json))
+}
+
+// template makes the message that all are copies of, but for the body.
+func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
+	var errs []error
+	m := &azservicebus.Message{
+		ContentType: optional(o.contentType), MessageID: optional(o.messageID), CorrelationID: optional(o.correlationID),
+		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey),
+	}
+	for _, p := range o.properties {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			errs = append(errs, fmt.Errorf("--property: %q: write NAME=VALUE", p))
+			continue
+		}
+		if m.ApplicationProperties == nil {
+			m.ApplicationProperties = map[string]any{}
+		}
+		m.ApplicationProperties[name] = value
+	}
+	if o.ttl != "" {
+		ttl, err := config.ParseDuration(o.ttl)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--ttl: %q: %w", o.ttl, err))
+		}
+		m.TimeToLive = &ttl
+	}
+	if o.schedule != "" {
+		at, err := time.Parse(time.RFC3339, o.schedule)
+		if err != nil {
+			var delay time.Duration
+			if delay, err = config.ParseDuration(o.schedule); err == nil {
+				at = now.Add(delay)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--schedule: %q: write a duration such as 10m, or a time such as 2031-01-02T15:04:05Z", o.schedule))
+		}
+		m.ScheduledEnqueueTime = &at
+	}
+	if o.count < 1 {
+		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
+	}
+	return m, usage(errors.Join(errs...))
+}
+
+// body is one thing to send.
+type body struct {
+	data []byte
+	more bool // another is at hand already
+	err  error
+}
+
+// bodies yields what to send. An error is the last that it yields.
+func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
+	switch {
+	case o.file != "":
+		return func(yield func(body) bool) {
+			data, err := os.ReadFile(o.file)
+			yield(body{data: data, err: err})
+		}
+	case len(args) > 1:
+		return func(yield func(body) bool) {
+			for i, text := range args[1:] {
+				if !yield(body{data: []byte(text), more: i+2 < len(args)}) {
+					return
+				}
+			}
+		}
+	default:
+		return lines(stdin)
+	}
+}
+
+func lines(r io.Reader) iter.Seq[body] {
+	return func(yield func(body) bool) {
+		in := bufio.NewReaderSize(r, 1<<16)
+		for {
+			line, err := in.ReadBytes('\n')
+			if len(line) > 0 && !yield(body{data: bytes.TrimRight(line, "\r\n"), more: in.Buffered() > 0}) {
+				return
+			}
+			if err != nil {
+				if err != io.EOF {
+					yield(body{err: err})
+				}
+				return
+			}
+		}
+	}
+}
+
+// sending gathers messages into batches and sends them.
+type sending struct {
+	ctx      context.Context
+	sender   *azservicebus.Sender
+	template *azservicebus.Message
+	progress *progress
+
+	scheduled []*azservicebus.Message // not sent yet
+	batch     *azservicebus.MessageBatch
+	sent      int
+	numbers   []int64 // of scheduled messages
+}
+
+func (s *sending) all(bodies iter.Seq[body], count int) error {
+	for b := range bodies {
+		if b.err != nil {
+			return b.err
+		}
+		for range count {
+			m := *s.template
+			m.Body = b.data
+			if err := s.add(&m); err != nil {
+				return err
+			}
+		}
+		if !b.more {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush()
+}
+
+func (s *sending) add(m *azservicebus.Message) error {
+	if m.ScheduledEnqueueTime != nil {
+		if s.scheduled = append(s.scheduled, m); len(s.scheduled) == maxUnsent {
+			return s.flush()
+		}
+		return nil
+	}
+	for {
+		if s.batch == nil {
+			var err error
+			if s.batch, err = s.sender.NewMessageBatch(s.ctx, nil); err != nil {
+				return err
+			}
+		}
+		err := s.batch.AddMessage(m, nil)
+		if err == nil && s.batch.NumMessages() < maxUnsent {
+			return nil
+		}
+		full := err == nil || errors.Is(err, azservicebus.ErrMessageTooLarge) && s.batch.NumMessages() > 0
+		if !full {
+			return fmt.Errorf("message %d: %w", s.sent+1, err)
+		}
+		if flushErr := s.flush(); err == nil || flushErr != nil {
+			return flushErr
+		}
+	}
+}
+
+// flush sends what was gathered.
+func (s *sending) flush() error {
+	if len(s.scheduled) > 0 {
+		numbers, err := s.sender.ScheduleMessages(s.ctx, s.scheduled, *s.template.ScheduledEnqueueTime, nil)
+		if err != nil {
+			return err
+		}
+		s.numbers = append(s.numbers, numbers...)
+		s.sent += len(s.scheduled)
+		s.scheduled = nil
+	}
+	if s.batch != nil && s.batch.NumMessages() > 0 {
+		if err := s.sender.SendMessageBatch(s.ctx, s.batch, nil); err != nil {
+			return err
+		}
+		s.sent += int(s.batch.NumMessages())
+		s.batch = nil
+	}
+	s.progress.at(s.sent)
+	return nil
+}
+
+func (s *sending) report(w io.Writer, queue string, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Sent            int     `json:"sent"`
+			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
+		}{s.sent, s.numbers})
+	}
+	_, err := fmt.Fprintf(w, "sent %s to %s\n", messages(s.sent), queue)
+	if len(s.numbers) > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", s.numbers)
+	}
+	return err
+}
+
+// optional is nil for a text that was not given.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,27 @@
+// Crosstown is a message gateway that speaks the protocols of Azure Service Bus.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func main() {
+	logging.Disable() // go-redis' own: the store reports what matters
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "crosstown: %v again: leaving at once\n", s)
+		os.Exit(exitFailure)
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}

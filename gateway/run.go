@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it could not do, or go on doing, what was asked
+	exitUsage   = 2 // the command line or the configuration is wrong
+)
+
+// run is the program: it carries out one command line and returns the exit
+// code. It ends soon after ctx does.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	understood := false // the command line is
+	root := rootCommand(environ)
+	beforeRun(root, func() { understood = true })
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	called, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case !understood:
+		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
+		return exitUsage
+	case isAn[config.Problems](err):
+		_, _ = fmt.Fprintf(stderr, "crosstown: the settings are wrong:\n  %s\n", indent(err.Error()))
+		return exitUsage
+	case isAn[client.UsageError](err):
+		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
+		return exitUsage
+	default:
+		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
+		return exitFailure
+	}
+}
+
+func isAn[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// beforeRun has f called when a command's line has been understood and it begins to run.
+func beforeRun(c *cobra.Command, f func()) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			f()
+			return run(c, args)
+		}
+	}
+	for _, below := range c.Commands() {
+		beforeRun(below, f)
+	}
+}
+
+func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }
+
+func rootCommand(environ []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "crosstown",
+		Short: "A self-hosted message gateway that speaks the protocols of Azure Service Bus",
+		Long: `Crosstown is a self-hosted message gateway that speaks the protocols of Azure Service Bus.
+
+Without a command it serves. Settings come from flags, then from environment
+variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(c *cobra.Command, _ []string) error { return serveCommanded(c, environ) },
+	}
+	config.Bind(root.Flags())
+	serve := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve until interrupted (the default)",
+		Args:  cobra.NoArgs,
+		RunE:  root.RunE,
+	}
+	config.Bind(serve.Flags())
+	root.AddCommand(serve, caCommand(environ), versionCommand(), bench.Command())
+	root.AddCommand(client.Commands(environ)...)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+)
+
+func serveCommanded(c *cobra.Command, environ []string) error {
+	settings, err := config.Load(c.Flags(), environ)
+	if err != nil {
+		return err
+	}
+	return serve(c.Context(), settings, c.OutOrStdout(), newLogger(c.ErrOrStderr(), settings.Log))
+}
+
+// serve runs a gateway until ctx ends, and stops it in the reverse order of its
+// start: no more connections, what is in flight within the drain time, broker,
+// store. The start-up lines go to out once everything is ready.
+func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) (err error) {
+	began := time.Now()
+	listeners, err := listen.Open(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	defer closeAll(listeners) // for an early return; the mux closes them otherwise
+	certificate, err := openCertificate(c, listeners)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+
+	b := broker.New(st, broker.Options{Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions})
+	behind := rungroup.New(context.WithoutCancel(ctx))
+	behind.Go("broker", b.Run)
+	defer func() {
+		behind.Stop()
+		err = errors.Join(err, behind.Wait())
+	}()
+	if err := declare(ctx, b, c, log); err != nil {
+		return err
+	}
+
+	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
+	authority := newAuthority(c, b, certificate.hosts)
+	front := rungroup.New(ctx)
+	defer context.AfterFunc(behind.Context(), front.Stop)()
+	front.Go("listen", mux.Serve)
+	front.Go("amqp", func(ctx context.Context) error {
+		return amqp.New(b, authority, amqpOptions(c, log)).Serve(ctx, mux.AMQP())
+	})
+	front.Go("https", func(ctx context.Context) error {
+		return https.New(b, b, authority, https.Options{Logger: log, Grace: grace(c)}).Serve(ctx, mux.HTTP())
+	})
+	for _, line := range c.Skipped {
+		log.Warn(line)
+	}
+	if err := announce(ctx, out, c, listeners, st, certificate); err != nil {
+		front.Stop()
+		return errors.Join(err, front.Wait())
+	}
+	log.Info("ready", "version", versionText(), "after", time.Since(began).Round(time.Millisecond))
+
+	<-front.Context().Done()
+	log.Info("stopping: connections are told, work in flight may finish", "grace", c.DrainTimeout)
+	err = front.Wait()
+	log.Info("stopped serving")
+	return err
+}
+
+// grace is the drain time as bridges take it: to them, 0 is their default.
+func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
+
+func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
+	return amqp.Options{
+		Logger:         log,
+		MaxConnections: c.AMQP.MaxConnections,
+		MaxSessions:    c.AMQP.MaxSessions,
+		MaxLinks:       c.AMQP.MaxLinks,
+		MaxUnsettled:   c.AMQP.MaxUnsettled,
+		MaxFrameSize:   uint32(c.AMQP.MaxFrameSize),
+		DrainGrace:     grace(c),
+	}
+}
+
+func newAuthority(c *config.Config, b *broker.Broker, hosts []string) *auth.Authority {
+	var policies []core.AccessRule
+	for _, p := range c.AllPolicies() {
+		policies = append(policies, p.Rule())
+	}
+	return auth.New(auth.Options{
+		Policies: policies,
+		Entities: func(ctx context.Context, name string) (core.Entity, error) {
+			e, _, err := b.Resolve(ctx, name)
+			return e, err
+		},
+		Hosts: append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),
+	})
+}
+
+// declare creates the configured queues that do not exist. Those that do keep
+// their settings: whoever changed them meant it.
+func declare(ctx context.Context, admin core.Admin, c *config.Config, log *slog.Logger) error {
+	id := core.Identity{{Policy: "configuration", Rights: core.AllRights}}
+	var errs []error
+	for _, q := range c.Queues {
+		settings := core.DefaultQueueSettings()
+		q.Apply(&settings)
+		switch _, err := admin.CreateQueue(ctx, id, q.Name, settings); {
+		case err == nil:
+			log.Info("queue created", "entity", q.Name)
+		case errors.Is(err, core.AlreadyExists):
+			log.Debug("queue exists and keeps its settings", "entity", q.Name)
+		default:
+			errs = append(errs, fmt.Errorf("create the configured queue %s: %w", q.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newLogger(w io.Writer, o config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.Level)) // validated
+	options := &slog.HandlerOptions{Level: level}
+	if o.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, ln := range listeners {
+		_ = ln.Close()
+	}
+}

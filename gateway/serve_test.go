@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// invoke runs a command line that is expected to end by itself.
+func invoke(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, problems := newOutput(), newOutput()
+	code = run(ctx, args, strings.NewReader(""), out, problems, environ)
+	if ctx.Err() != nil {
+		t.Fatalf("crosstown %s did not end by itself:\n%s%s", strings.Join(args, " "), out, problems)
+	}
+	return code, out.String(), problems.String()
+}
+
+func TestStartUpSaysWhatANewcomerNeeds(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "serve", "--store=memory")
+	_, port, _ := net.SplitHostPort(g.address)
+	for _, want := range []string{
+		"namespace sbemulatorns\n",
+		"listening  127.0.0.1:" + port + "  AMQP and HTTP, plain and with TLS\n",
+		"store      memory, ", "messages are lost at a restart\n",
+		"connect    Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true\n",
+		"with TLS   Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE\n",
+		"trust      " + filepath.Join(g.data, "ca.pem") + "\n", "crosstown ca", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS",
+		"health     http://localhost:" + port + "/health\n",
+	} {
+		if !strings.Contains(g.stdout.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, g.stdout)
+		}
+	}
+	if code, body := g.get(t, "/health"); code != http.StatusOK || !strings.Contains(body, `"healthy"`) {
+		t.Errorf("health: got %d %s", code, body)
+	}
+}
+
+func TestAKeyOfTheUsersOwnIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--policy=RootManageSharedAccessKey=secret:Manage", "--log-level=debug")
+	if all := g.stdout.String() + g.stderr.String(); strings.Contains(all, "secret") || !strings.Contains(all, "SharedAccessKey=<key of RootManageSharedAccessKey>") {
+		t.Errorf("got:\n%s", all)
+	}
+	connection := fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=secret;UseDevelopmentEmulator=true", g.address)
+	if code, _, stderr := g.try(t, connection, "", "queue", "list"); code != exitOK {
+		t.Errorf("the user's key does not open the gateway: %s", stderr)
+	}
+}
+
+func TestEveryConfigurationProblemIsReportedAndTheExitCodeIsUsage(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := invoke(t, []string{"CROSSTOWN_STORE=disk"}, "--data="+t.TempDir(), "--listen=0.0.0.0:5672", "--log-level=loud")
+	if code != exitUsage {
+		t.Errorf("exit code: got %d, want %d", code, exitUsage)
+	}
+	for _, want := range []string{"CROSSTOWN_STORE: ", "--listen: ", "--dev-key-anywhere", "--log-level: "} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("lacks %q:\n%s", want, stderr)
+		}
+	}
+}
+
+func TestAPortInUseIsNamed(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	code, _, stderr := invoke(t, nil, "--store=memory", "--data="+t.TempDir(), "--listen="+g.address)
+	_, port, _ := net.SplitHostPort(g.address)
+	if code != exitFailure || !strings.Contains(stderr, "port "+port+" is in use") || !strings.Contains(stderr, "--listen") {
+		t.Errorf("got %d:\n%s", code, stderr)
+	}
+}
+
+func TestAnUnreachableRedisIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--listen=127.0.0.1:0", "--store=redis://user:secret@127.0.0.1:"+port)
+	if code != exitFailure || !strings.Contains(stderr, "127.0.0.1:"+port) || !strings.Contains(stderr, "--store") || strings.Contains(stderr, "secret") {
+		t.Errorf("got %d:\n%s", code, stderr)
+	}
+}
+
+func TestACertificateThatCannotBeLoadedIsNamed(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--listen=127.0.0.1:0", "--store=memory", "--tls-cert=/none/cert.pem", "--tls-key=/none/key.pem")
+	if code != exitFailure || !strings.Contains(stderr, "/none/cert.pem") || !strings.Contains(stderr, "PEM") {
+		t.Errorf("got %d:\n%s", code, stderr)
+	}
+}
+
+func TestDeclaredQueuesExistAndAreKeptAsTheyAre(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--config=../configs/crosstown.yaml")
+	list := g.command(t, "", "queue", "list")
+	c, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=../configs/crosstown.yaml", "HOME=/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Queues) == 0 {
+		t.Fatal("the sample declares no queue")
+	}
+	for _, q := range c.Queues {
+		if !strings.Contains(list, q.Name) {
+			t.Errorf("queue %s is missing:\n%s", q.Name, list)
+		}
+	}
+}
+
+func TestEverySampleLoads(t *testing.T) {
+	t.Parallel()
+	samples, err := os.ReadDir("../configs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(samples) < 2 {
+		t.Fatalf("samples: got %v", samples)
+	}
+	for _, sample := range samples {
+		path := filepath.Join("../configs", sample.Name())
+		variable := "CROSSTOWN_CONFIG="
+		if filepath.Ext(path) == ".json" {
+			variable = "CROSSTOWN_EMULATOR_CONFIG="
+		}
+		if _, err := config.Load(nil, []string{variable + path, "HOME=/home/somebody"}); err != nil {
+			t.Errorf("%s:\n%v", path, err)
+		}
+	}
+}
+
+func TestTheEmulatorsQueuesAreCreatedAndTheRestIsSkippedWithAWarning(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--emulator-config=../configs/emulator-config.json")
+	if list := g.command(t, "", "queue", "list"); !strings.Contains(list, "queue.1") {
+		t.Errorf("queues:\n%s", list)
+	}
+	for _, skipped := range []string{"topic topic.1", "queue session-queue"} {
+		if n := strings.Count(g.stderr.String(), "skipped "+skipped); n != 1 {
+			t.Errorf("%s: got %d warnings, want 1:\n%s", skipped, n, g.stderr)
+		}
+	}
+}
+
+func TestMessagesSurviveARestartOfASpawnedStore(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	g := startGateway(t, "--store=spawn")
+	if !strings.Contains(g.stdout.String(), "messages survive a restart") {
+		t.Errorf("start-up lines:\n%s", g.stdout)
+	}
+	g.command(t, "", "queue", "create", "kept")
+	g.command(t, "", "send", "kept", "m", "--count=100")
+	g.halt(t)
+	g.start(t, "--store=spawn")
+	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=1s"), "\nm\n"); got != 100 {
+		t.Errorf("after the restart: got %d messages, want 100", got)
+	}
+}
+
+// needRedis skips where there is no server to start; in CI that is a failure.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, ok := redisstore.FindServer(); !ok {
+		const missing = "no redis-server or valkey-server of version 7 or newer is on the PATH"
+		if os.Getenv("CI") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+}
+
+func TestDrainingFinishesWhatIsInFlightAndLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "q")
+	reading := make(chan struct{}) // closed when the gateway asks for the body
+	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }})
+	body, bodyEnd := io.Pipe()
+	req, err := http.NewRequestWithContext(trace, http.MethodPost, "http://"+g.address+"/q/messages", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Expect", "100-continue")
+	req.Header.Set("Authorization", auth.SignSAS("http://"+g.address+"/q", config.DevPolicy, config.DevKey, time.Now().Add(time.Hour)))
+	answer := make(chan string, 1)
+	go func() {
+		resp, err := (&http.Transport{ExpectContinueTimeout: patience}).RoundTrip(req)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		_ = resp.Body.Close()
+		answer <- resp.Status
+	}()
+	within(t, "the gateway to read the request", reading)
+	g.stop()
+	for accepts(g.address) { // until draining has begun
+		runtime.Gosched()
+	}
+	if _, err := io.WriteString(bodyEnd, "in flight"); err != nil {
+		t.Fatal(err)
+	}
+	_ = bodyEnd.Close()
+	if got := within(t, "the answer", answer); got != "201 Created" {
+		t.Errorf("the request in flight: got %s, want 201 Created", got)
+	}
+	g.halt(t)
+}
+
+// accepts reports whether somebody listens at address.
+func accepts(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// within receives from c, or fails the test when nothing comes.
+func within[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited too long for %s", what)
+		panic("unreachable")
+	}
+}
+
+func TestCAPrintsTheSameCertificateThatTheGatewayUses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code, before, stderr := invoke(t, nil, "ca", "--data", dir)
+	if block, _ := pem.Decode([]byte(before)); code != exitOK || block == nil || block.Type != "CERTIFICATE" {
+		t.Fatalf("got %d: %s%s", code, before, stderr)
+	}
+	g := &gateway{data: dir}
+	g.start(t, "--store=memory")
+	if _, after, _ := invoke(t, []string{"CROSSTOWN_DATA=" + dir}, "ca"); after != before {
+		t.Error("the gateway uses another CA")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if code, stdout, _ := invoke(t, nil, "version"); code != exitOK || !strings.HasPrefix(stdout, "crosstown ") {
+		t.Errorf("got %d %q", code, stdout)
+	}
+}
+
+func TestHelpListsEveryCommand(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := invoke(t, nil, "--help")
+	for _, command := range []string{"serve", "ca", "version", "send", "receive", "peek", "queue", "bench"} {
+		if !strings.Contains(stdout, "\n  "+command+" ") {
+			t.Errorf("help lacks %s:\n%s", command, stdout)
+		}
+	}
+}
