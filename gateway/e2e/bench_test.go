@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestBenchBalancesItsBooks(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(nil)
+		for _, args := range [][]string{
+			{"--messages", "500"},
+			{"--messages", "300", "--fill-then-drain", "--settle", "each"},
+			{"--messages", "300", "--settle", "first", "--senders", "3", "--receivers", "2", "--connections", "1", "--credit", "7"},
+			{"--messages", "300", "--settle", "none", "--size", "70000"},
+			{"--mode", "latency", "--rate", "500", "--duration", "1s"},
+		} {
+			args = append([]string{"bench", "--connection-string", e.gw.connection(devPolicy, devKey, e.plain), "--entity", queue, "--ca", e.gw.caFile(), "--json"}, args...)
+			c := exec.CommandContext(e.ctx(), binary, args...)
+			var said strings.Builder
+			c.Stderr = &said
+			out, err := c.Output()
+			if err != nil {
+				e.Fatalf("%v: %v\n%s%s", args, err, said.String(), out)
+			}
+			var report struct {
+				Acknowledged, Received, Lost, Doubled, Stale int64
+				Verified                                     bool
+			}
+			if err := json.Unmarshal(out, &report); err != nil {
+				e.Fatalf("%v: %v in %s", args, err, out)
+			}
+			if !report.Verified || report.Acknowledged == 0 || report.Received != report.Acknowledged || report.Lost+report.Doubled+report.Stale != 0 {
+				e.Errorf("%v: got %+v", args[7:], report)
+			}
+		}
+	})
+}
+
+func TestBenchSaysWhatIsWrong(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		e.send(queue, "somebody's")
+		good := e.gw.connection(devPolicy, devKey, true)
+		for _, tt := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"--connection-string", good, "--entity", "no-such-queue"}, "could not be found"},
+			{[]string{"--connection-string", e.gw.connection(devPolicy, "wrong", true), "--entity", queue}, "InvalidSignature"},
+			{[]string{"--connection-string", e.gw.connection(sendOnly, sendOnlyKey, true), "--entity", queue}, "'Listen' claim(s)"},
+			{[]string{"--url", "amqp://127.0.0.1:1", "--entity", queue}, "connection refused"},
+			{[]string{"--connection-string", good, "--entity", queue}, "no run of this command sent"},
+		} {
+			said := fails(e.T, append([]string{"bench", "--messages", "10"}, tt.args...)...)
+			if !strings.Contains(said, tt.want) {
+				e.Errorf("%v: got %s, want %q", tt.args, said, tt.want)
+			}
+		}
+		seen := false
+		for _, m := range e.peek(e.receiver(queue), 0, 50) {
+			seen = seen || string(m.Body) == "somebody's"
+		}
+		if !seen {
+			e.Error("bench has eaten somebody's message")
+		}
+	})
+}

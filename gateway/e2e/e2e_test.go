@@ -1,0 +1,66 @@
+// Package e2e tells whole stories to the built binary through stock clients:
+// the official Go SDK, go-amqp, plain HTTP and, where node is installed, the
+// official JavaScript SDK. Each story is told for both engines, over plain TCP
+// and over TLS, to one port.
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// binary is the gateway that the stories are told to.
+var binary string
+
+// stopped are called after the last test, in reverse order.
+var (
+	stoppedMu sync.Mutex
+	stopped   []func() error
+)
+
+// atEnd has f called after the last test of the package; its error fails the run.
+func atEnd(f func() error) {
+	stoppedMu.Lock()
+	defer stoppedMu.Unlock()
+	stopped = append(stopped, f)
+}
+
+func TestMain(m *testing.M) {
+	// Stories mostly wait, for locks and clocks of real time: tell many at once.
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "crosstown-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover in the temp directory harms nobody
+	binary = filepath.Join(dir, "crosstown")
+	args := []string{"build", "-o", binary}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "github.com/crosstown-mq/crosstown/gateway")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the gateway: %v\n%s", err, out)
+		return 1
+	}
+	code := m.Run()
+	for i := len(stopped) - 1; i >= 0; i-- {
+		if err := stopped[i](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}

@@ -1,0 +1,313 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+)
+
+// patience bounds every wait for something that should happen.
+const patience = 30 * time.Second
+
+// silence is how long nothing must happen for a test to believe that nothing will.
+const silence = 400 * time.Millisecond
+
+// env is where one telling of a story takes place.
+type env struct {
+	*testing.T
+	gw    *gateway
+	plain bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
+}
+
+// everywhere tells a story for each engine and each transport, all at once.
+func everywhere(t *testing.T, story func(e *env)) {
+	t.Helper()
+	t.Parallel()
+	for _, engine := range []string{"memory", "redis"} {
+		for _, transport := range []string{"tcp", "tls"} {
+			t.Run(engine+"/"+transport, func(t *testing.T) {
+				t.Parallel()
+				story(at(t, engine, transport == "tcp"))
+			})
+		}
+	}
+}
+
+// onEachEngine tells a story for each engine, over TCP: for what no transport changes.
+func onEachEngine(t *testing.T, story func(e *env)) {
+	t.Helper()
+	t.Parallel()
+	for _, engine := range []string{"memory", "redis"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			story(at(t, engine, true))
+		})
+	}
+}
+
+func at(t *testing.T, engine string, plain bool) *env {
+	t.Helper()
+	gw, err := shared[engine]()
+	skipWithoutRedis(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &env{T: t, gw: gw, plain: plain}
+}
+
+// ctx returns a context that ends with the test, or after patience.
+func (e *env) ctx() context.Context {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), patience)
+	e.Cleanup(cancel)
+	return ctx
+}
+
+func (e *env) tls() *tls.Config {
+	return &tls.Config{RootCAs: e.gw.ca, MinVersion: tls.VersionTLS12}
+}
+
+// client opens the SDK's client with the development policy.
+func (e *env) client() *azservicebus.Client {
+	e.Helper()
+	return e.clientAs(devPolicy, devKey)
+}
+
+// clientAs opens the SDK's client with a policy, retrying nothing.
+func (e *env) clientAs(policy, key string) *azservicebus.Client {
+	e.Helper()
+	o := &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
+	if !e.plain {
+		o.TLSConfig = e.tls()
+	}
+	c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(policy, key, e.plain), o)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = c.Close(context.WithoutCancel(e.Context())) })
+	return c
+}
+
+// admin opens the SDK's management client.
+func (e *env) admin() *admin.Client {
+	e.Helper()
+	return e.adminAs(devPolicy, devKey)
+}
+
+func (e *env) adminAs(policy, key string) *admin.Client {
+	e.Helper()
+	transport := &http.Transport{TLSClientConfig: e.tls()}
+	e.Cleanup(transport.CloseIdleConnections)
+	o := &admin.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: transport}}}
+	o.Retry.MaxRetries = -1
+	c, err := admin.NewClientFromConnectionString(e.gw.connection(policy, key, e.plain), o)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return c
+}
+
+var names atomic.Int64
+
+// name makes a queue name that no other test uses.
+func (e *env) name() string { return fmt.Sprintf("q-%d", names.Add(1)) }
+
+// queue creates a queue and deletes it after the test. nil takes the defaults.
+func (e *env) queue(p *admin.QueueProperties) string {
+	e.Helper()
+	name := e.name()
+	e.create(name, p)
+	return name
+}
+
+func (e *env) create(name string, p *admin.QueueProperties) {
+	e.Helper()
+	a := e.admin()
+	if _, err := a.CreateQueue(e.ctx(), name, &admin.CreateQueueOptions{Properties: p}); err != nil {
+		e.Fatalf("create queue %s: %v", name, err)
+	}
+	e.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, _ = a.DeleteQueue(ctx, name, nil) // the test may have deleted it
+	})
+}
+
+// runtime returns a queue's counts.
+func (e *env) runtime(queue string) admin.QueueRuntimeProperties {
+	e.Helper()
+	r, err := e.admin().GetQueueRuntimeProperties(e.ctx(), queue, nil)
+	if err != nil || r == nil {
+		e.Fatalf("runtime properties of %s: %v %v", queue, r, err)
+	}
+	return r.QueueRuntimeProperties
+}
+
+// sender opens a sender with a client of its own.
+func (e *env) sender(queue string) *azservicebus.Sender {
+	e.Helper()
+	return e.senderOf(e.client(), queue)
+}
+
+func (e *env) senderOf(c *azservicebus.Client, queue string) *azservicebus.Sender {
+	e.Helper()
+	s, err := c.NewSender(queue, nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
+// receiver opens a peek-lock receiver with a client of its own.
+func (e *env) receiver(queue string) *azservicebus.Receiver {
+	e.Helper()
+	return e.receiverWith(queue, nil)
+}
+
+// deadLetters opens a receiver of the dead-letter sub-queue.
+func (e *env) deadLetters(queue string) *azservicebus.Receiver {
+	e.Helper()
+	return e.receiverWith(queue, &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+}
+
+func (e *env) receiverWith(queue string, o *azservicebus.ReceiverOptions) *azservicebus.Receiver {
+	e.Helper()
+	r, err := e.client().NewReceiverForQueue(queue, o)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return r
+}
+
+// send sends messages of these bodies, one by one.
+func (e *env) send(queue string, bodies ...string) {
+	e.Helper()
+	s := e.sender(queue)
+	for _, b := range bodies {
+		e.post(s, &azservicebus.Message{Body: []byte(b)})
+	}
+}
+
+func (e *env) post(s *azservicebus.Sender, m *azservicebus.Message) {
+	e.Helper()
+	if err := s.SendMessage(e.ctx(), m, nil); err != nil {
+		e.Fatalf("send: %v", err)
+	}
+}
+
+// take receives exactly n messages.
+func (e *env) take(r *azservicebus.Receiver, n int) []*azservicebus.ReceivedMessage {
+	e.Helper()
+	var got []*azservicebus.ReceivedMessage
+	for ctx := e.ctx(); len(got) < n; {
+		ms, err := r.ReceiveMessages(ctx, n-len(got), nil)
+		if err != nil {
+			e.Fatalf("receive message %d of %d: %v", len(got)+1, n, err)
+		}
+		got = append(got, ms...)
+	}
+	return got
+}
+
+// one receives one message.
+func (e *env) one(r *azservicebus.Receiver) *azservicebus.ReceivedMessage {
+	e.Helper()
+	return e.take(r, 1)[0]
+}
+
+// nothing checks that no message comes for a while.
+func (e *env) nothing(r *azservicebus.Receiver) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), silence)
+	defer cancel()
+	ms, err := r.ReceiveMessages(ctx, 1, nil)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		e.Fatalf("got %d messages and error %v, want none until the deadline", len(ms), err)
+	}
+}
+
+// complete settles messages.
+func (e *env) complete(r *azservicebus.Receiver, ms ...*azservicebus.ReceivedMessage) {
+	e.Helper()
+	for _, m := range ms {
+		if err := r.CompleteMessage(e.ctx(), m, nil); err != nil {
+			e.Fatalf("complete message %d: %v", *m.SequenceNumber, err)
+		}
+	}
+}
+
+// peek browses up to n messages from a sequence number; 0 is the start.
+func (e *env) peek(r *azservicebus.Receiver, from int64, n int) []*azservicebus.ReceivedMessage {
+	e.Helper()
+	ms, err := r.PeekMessages(e.ctx(), n, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+	if err != nil {
+		e.Fatalf("peek from %d: %v", from, err)
+	}
+	return ms
+}
+
+// eventually waits until a condition holds that only polling can see.
+func (e *env) eventually(what string, holds func() bool) {
+	e.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			e.Fatalf("%s: not within %v", what, patience)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// wantCode checks that an error of the SDK has a code.
+func (e *env) wantCode(err error, want azservicebus.Code) {
+	e.Helper()
+	if got, ok := errors.AsType[*azservicebus.Error](err); !ok || got.Code != want {
+		e.Fatalf("got error %v, want code %s", err, want)
+	}
+}
+
+// wantCondition checks that an error stems from an AMQP error of a condition.
+func (e *env) wantCondition(err error, want amqp.ErrCond) {
+	e.Helper()
+	if got, ok := errors.AsType[*amqp.Error](err); !ok || got.Condition != want {
+		e.Fatalf("got error %v, want condition %s", err, want)
+	}
+}
+
+// amqp opens a go-amqp session with the development key over SASL PLAIN.
+func (e *env) amqp() *amqp.Session {
+	e.Helper()
+	o := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(devPolicy, devKey)}
+	scheme := "amqp://"
+	if !e.plain {
+		scheme, o.TLSConfig = "amqps://", e.tls()
+	}
+	conn, err := amqp.Dial(e.ctx(), scheme+e.gw.host, o)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = conn.Close() })
+	s, err := conn.NewSession(e.ctx(), nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
+// bodies returns the messages' payloads.
+func bodies(ms []*azservicebus.ReceivedMessage) []string {
+	var b []string
+	for _, m := range ms {
+		b = append(b, string(m.Body))
+	}
+	return b
+}

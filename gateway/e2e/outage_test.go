@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+)
+
+func TestRedisIsLostAndComesBack(t *testing.T) {
+	t.Parallel()
+	r := ownRedis(t)
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	g := own(t, r.url())
+	e := &env{T: t, gw: g, plain: true}
+	queue := e.queue(nil)
+	raw, err := e.amqp().NewSender(e.ctx(), queue, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []string
+	post := func(body string) error {
+		err := raw.Send(e.ctx(), amqp.NewMessage([]byte(body)), nil)
+		if err == nil {
+			stored = append(stored, body)
+		}
+		return err
+	}
+	if err := post("before"); err != nil {
+		t.Fatal(err)
+	}
+	locked := e.one(e.receiver(queue))
+
+	r.kill()
+	refused := post("during")
+	if refused == nil {
+		t.Fatal("a send was acknowledged while Redis was down")
+	}
+	// A condition that the SDKs retry, and the link stays: one send's outcome is no reason to drop it.
+	if got, ok := errors.AsType[*amqp.Error](refused); !ok || got.Condition != "com.microsoft:server-busy" && got.Condition != "com.microsoft:timeout" {
+		t.Errorf("got %v, want a retriable condition", refused)
+	}
+	if a := e.http(http.MethodPost, queue+"/messages", "x", nil); a.status != http.StatusServiceUnavailable {
+		t.Errorf("HTTP: got %d %s, want 503", a.status, a.body)
+	}
+	if a := e.http(http.MethodGet, "health", "", nil); a.status != http.StatusServiceUnavailable || a.body == "" {
+		t.Errorf("health: got %d %q, want 503 with the reason", a.status, a.body)
+	}
+	completion := e.ask(queue, "com.microsoft:update-disposition", map[string]any{
+		"disposition-status": "completed", "lock-tokens": []amqp.UUID{locked.LockToken},
+	})
+	if status := completion.ApplicationProperties["statusCode"]; status != int32(503) {
+		t.Errorf("a completion while Redis was down: got status %v, want 503", status)
+	}
+
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("health is good again", func() bool { return g.health() == nil })
+	for i := range 3 {
+		if err := post("after " + strconv.Itoa(i)); err != nil {
+			t.Errorf("the same link after the outage: %v", err)
+		}
+	}
+	e.completeByToken(queue, locked) // its lock has survived
+	again := e.receiver(queue)
+	got := map[string]bool{"before": true}
+	for _, m := range e.take(again, len(stored)-1) {
+		got[string(m.Body)] = true
+	}
+	for _, body := range stored {
+		if !got[body] {
+			t.Errorf("%q was acknowledged and is lost; got %v", body, got)
+		}
+	}
+}
+
+func TestTheSDKRidesOutAnOutage(t *testing.T) {
+	t.Parallel()
+	r := ownRedis(t)
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	g := own(t, r.url())
+	e := &env{T: t, gw: g, plain: true}
+	queue := e.queue(nil)
+	c, err := azservicebus.NewClientFromConnectionString(g.connection(devPolicy, devKey, true), &azservicebus.ClientOptions{
+		RetryOptions: azservicebus.RetryOptions{MaxRetries: 50, RetryDelay: silence, MaxRetryDelay: silence},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(e.ctx()) })
+	s := e.senderOf(c, queue)
+	e.post(s, &azservicebus.Message{Body: []byte("a")})
+	r.kill()
+	sent := make(chan error, 1)
+	go func() { sent <- s.SendMessage(e.ctx(), &azservicebus.Message{Body: []byte("b")}, nil) }()
+	select {
+	case err := <-sent:
+		t.Fatalf("the send ended while Redis was down: %v", err)
+	case <-time.After(2 * silence):
+	}
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	e.take(e.receiver(queue), 2)
+}
