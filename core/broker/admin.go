@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string,
 		return core.Entity{}, err
 	}
 	now := b.store.Now()
+	s.AuthorizationRules = slices.Clone(s.AuthorizationRules)
 	stampRules(s.AuthorizationRules, nil, now)
 	ent := core.Entity{
 		Namespace: b.namespace, Name: name, ID: newEntityID(), Partitions: 1,
@@ -157,7 +159,7 @@ func (b *Broker) UpdateQueue(ctx context.Context, id core.Identity, name string,
 		}
 		ent := old
 		ent.Settings = s
-		ent.Settings.AuthorizationRules = append([]core.AccessRule(nil), s.AuthorizationRules...)
+		ent.Settings.AuthorizationRules = slices.Clone(s.AuthorizationRules)
 		fitPartitioned(&ent.Settings, old.Settings.MaxSizeInMegabytes)
 		if err := ent.Settings.Validate(); err != nil {
 			return core.Entity{}, err
@@ -217,7 +219,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, id core.Identity, name string)
 		return b.refusal(err, &ent)
 	}
 	b.log.Info("entity deleted", "entity", ent.Name)
-	b.forget(ent.Name)
+	b.forgetDeleted(&ent)
 	return nil
 }
 

@@ -305,3 +305,27 @@ func TestLastUseIsRecordedInTime(t *testing.T) {
 		}
 	})
 }
+
+func TestAccessRulesAreDated(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		rule := func(name string) core.AccessRule {
+			return core.AccessRule{Name: name, PrimaryKey: "k", Rights: core.Send}
+		}
+		first := []core.AccessRule{rule("a")}
+		made := b.create(t, "q", func(s *core.QueueSettings) { s.AuthorizationRules = first }).CreatedAt
+		if !first[0].CreatedAt.IsZero() {
+			t.Error("the caller's rules were changed")
+		}
+		time.Sleep(time.Hour)
+		s := core.DefaultQueueSettings()
+		s.AuthorizationRules = []core.AccessRule{rule("a"), rule("b")}
+		ent, err := b.UpdateQueue(t.Context(), root, "q", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, added := ent.Settings.AuthorizationRules[0], ent.Settings.AuthorizationRules[1]
+		if !a.CreatedAt.Equal(made) || !a.ModifiedAt.Equal(ent.UpdatedAt) || !added.CreatedAt.Equal(ent.UpdatedAt) {
+			t.Errorf("kept rule: %v, %v; new rule: %v; want %v, %v, %v", a.CreatedAt, a.ModifiedAt, added.CreatedAt, made, ent.UpdatedAt, ent.UpdatedAt)
+		}
+	})
+}

@@ -136,7 +136,7 @@ func (e *entry) removeLocked(ctx context.Context, sub core.SubQueue, ds []core.D
 	return gone, nil
 }
 
-// Cancel implements core.Broker. Where numbers of several partitions are given
+// Cancel implements core.Broker, whatever the queue's status. Where numbers of several partitions are given
 // it is all or none in each partition; the first refusal is returned.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	e, a, err := b.access(ctx, id, core.Send, address)

@@ -69,10 +69,11 @@ func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 
 // load reads an entity from the store into the cache.
 func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
+	known := b.cached(name)
 	now := time.Now()
 	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
-		b.forget(name)
+		b.forget(known)
 		return nil, b.notFound(name)
 	}
 	if err != nil {
@@ -81,7 +82,15 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// keep puts what the store answered into the cache.
+// cached is the entry of that name, or nil.
+func (b *Broker) cached(name string) *entry {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.entries[core.FoldName(name)]
+}
+
+// keep puts what the store answered into the cache, unless a younger entity of
+// that name is there already.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()
@@ -90,10 +99,16 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 		return nil, errStopping
 	}
 	e := b.entries[key]
-	if e != nil && e.current.Load().ID == ent.ID {
-		b.mu.Unlock()
-		e.update(ent, now)
-		return e, nil
+	if e != nil {
+		switch known := e.current.Load(); {
+		case known.ID == ent.ID:
+			b.mu.Unlock()
+			e.update(ent, now)
+			return e, nil
+		case known.CreatedAt.After(ent.CreatedAt):
+			b.mu.Unlock()
+			return e, nil
+		}
 	}
 	replaced := e
 	e = newEntry(b, ent, now)
@@ -105,15 +120,24 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget drops a deleted entity and closes all that is open on it.
-func (b *Broker) forget(name string) {
-	key := core.FoldName(name)
+// forget drops a deleted entity, unless another has taken its name already, and
+// closes all that is open on it. nil is nothing.
+func (b *Broker) forget(e *entry) {
+	if e == nil {
+		return
+	}
 	b.mu.Lock()
-	e := b.entries[key]
-	delete(b.entries, key)
+	if b.entries[e.key] == e {
+		delete(b.entries, e.key)
+	}
 	b.mu.Unlock()
-	if e != nil {
-		e.end(b.notFound(e.current.Load().Name))
+	e.end(b.notFound(e.current.Load().Name))
+}
+
+// forgetDeleted is forget for an entity that was deleted just now.
+func (b *Broker) forgetDeleted(ent *core.Entity) {
+	if e := b.cached(ent.Name); e != nil && e.current.Load().ID == ent.ID {
+		b.forget(e)
 	}
 }
 

@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 // another is a second gateway on the same store.
@@ -215,4 +217,67 @@ func (s *slowProbe) Probe(ctx context.Context) error {
 	s.probes++
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+func TestAPartitionThatIsGoneHasItsEntityLookedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		closed := make(chan error, 1)
+		s, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed <- err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.store.failEntities(core.NotFound)
+		b.store.fail(core.NotFound, 0)
+		if a := s.Send(t.Context(), each(text("m"))); !errors.Is(a[0].Err, core.NotFound) {
+			t.Fatalf("send: got %v, want %v", a[0].Err, core.NotFound)
+		}
+		if err := <-closed; !errors.Is(err, core.NotFound) {
+			t.Fatalf("closed: got %v, want %v", err, core.NotFound)
+		}
+	})
+}
+
+func TestMissedChangesHaveEverythingReadAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 1)
+		b.store.failEntities(core.NotFound)
+		b.entityChanged("elsewhere", "q")
+		synctest.Wait()
+		if got := in.closures(); len(got) != 0 {
+			t.Errorf("another namespace's change closed it: %v", got)
+		}
+		b.entityChanged("", "")
+		synctest.Wait()
+		if got := in.closures(); len(got) != 1 {
+			t.Errorf("closed %d times, want once", len(got))
+		}
+	})
+}
+
+func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		old := b.create(t, "q")
+		if err := b.DeleteQueue(t.Context(), root, "q"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		young := b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 1)
+		e, err := b.keep(old, time.Now())
+		if err != nil || e.current.Load().ID != young.ID || len(in.closures()) != 0 {
+			t.Fatalf("got %v, %v, closed %v, want the younger one left alone", e, err, in.closures())
+		}
+	})
+}
+
+func TestMissingEntitiesAreNamedByTheirURIWhereAHostIsKnown(t *testing.T) {
+	t.Parallel()
+	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
+	defer b.stop()
+	_, _, err := b.Resolve(t.Context(), "/a/b")
+	if want := "The messaging entity 'sb://bus:5672/a/b' could not be found. "; !strings.HasPrefix(core.TextOf(err), want) {
+		t.Fatalf("got %v, want %s", err, want)
+	}
 }

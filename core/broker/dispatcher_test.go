@@ -1,14 +1,18 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 func TestMessagesArriveUpToTheCreditAndInOrder(t *testing.T) {
@@ -433,4 +437,97 @@ func TestStopClosesEverythingThatIsOpen(t *testing.T) {
 			t.Fatalf("health: got %v, want %v", err, core.Busy)
 		}
 	})
+}
+
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		store := &faulty{Store: memstore.New(memstore.Options{})}
+		b := &started{New(store, Options{Namespace: "ns", Logger: slog.New(slog.NewTextHandler(&log, nil))}), store, nil}
+		b.create(t, "q")
+		b.store.fail(core.Busy, 0)
+		b.receive(t, "q", core.PeekLock, 1)
+		time.Sleep(time.Minute)
+		b.store.fail(nil)
+		time.Sleep(time.Minute)
+		b.Broker.stop()
+		began := strings.Count(log.String(), "level=WARN")
+		ended := strings.Count(log.String(), "answers again")
+		if began != 1 || ended != 1 {
+			t.Errorf("logged %d times that it began and %d that it ended, want once each:\n%s", began, ended, &log)
+		}
+	})
+}
+
+func TestADispatcherOutlivesItsLastReceiverForAWhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		e, err := b.entity(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // a client that polls
+			b.receive(t, "q", core.PeekLock, 1).Close()
+			time.Sleep(linger - time.Second)
+			if !e.inUse() {
+				t.Fatal("the dispatcher ended at once")
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if e.inUse() {
+			t.Fatal("the dispatcher lingers on")
+		}
+		b.send(t, "q", text("m"))
+		if got := bodies(b.receive(t, "q", core.PeekLock, 1).take()); got != "m" {
+			t.Fatalf("a new receiver got %q", got)
+		}
+	})
+}
+
+func TestReceiversAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", MaxReceivers: 2})
+		defer b.stop()
+		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultQueueSettings()); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []core.Code{"", "", core.QuotaExceeded} {
+			if _, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{}); core.CodeOf(err) != want {
+				t.Errorf("receiver %d: got %v, want %q", i, err, want)
+			}
+		}
+		if _, err := b.OpenReceiver(t.Context(), root, "q/$management", core.ReceiverOptions{}); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("management node: got %v, want %v", err, core.NotAllowed)
+		}
+	})
+}
+
+func TestARemovedMessageGoesToAnotherReceiverIfItsOwnHasClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.store.Store = slowSettle{b.store.Store}
+		b.send(t, "q", text("m"))
+		leaver := b.receive(t, "q", core.ReceiveAndDelete, 1)
+		synctest.Wait()
+		stayer := b.receive(t, "q", core.ReceiveAndDelete, 1)
+		b.receive(t, "q", core.PeekLock, 0)
+		leaver.Close()
+		time.Sleep(2 * time.Second)
+		if got := bodies(stayer.take()); got != "m" {
+			t.Errorf("the other receiver got %q", got)
+		}
+		if got := leaver.take(); len(got) != 0 {
+			t.Errorf("the closed receiver got %d", len(got))
+		}
+	})
+}
+
+// slowSettle is a store that takes a second to settle.
+type slowSettle struct{ core.Store }
+
+func (s slowSettle) Settle(ctx context.Context, p core.Partition, ss []core.Settlement) []error {
+	time.Sleep(time.Second)
+	return s.Store.Settle(ctx, p, ss)
 }

@@ -88,7 +88,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 		return false
 	}
 	b.log.Info("idle entity deleted", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
-	b.forget(ent.Name)
+	b.forgetDeleted(&ent)
 	return true
 }
 
