@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -47,7 +48,11 @@ func (q *quota) open(ctx context.Context, s *Store, sh *shard) room {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	bytes, err := s.measure(bounded, sh)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.failure = fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx))
+		return r
+	case err != nil:
 		r.failure = explain("measure "+sh.keys.prefix, err)
 		return r
 	}

@@ -55,7 +55,7 @@ const callTimeout = 10 * time.Second
 //	redis://user:password@host:6379/0      rediss:// with TLS
 //	unix:///run/redis.sock?db=0            also redis+unix://
 //	redis://host1:7000,host2:7000          a cluster; with one host ?cluster=true, or it is found out
-//	redis+sentinel://host1:26379,host2:26379/mymaster/0
+//	redis+sentinel://host1:26379,host2:26379/mymaster/0, with ?sentinel_password= where Sentinel wants one
 //
 // Errors name the URL without credentials and what to do.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {

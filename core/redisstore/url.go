@@ -112,12 +112,18 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	c := *u
 	q := c.Query()
 	q.Set("master_name", master)
+	user, password := q.Get("sentinel_username"), q.Get("sentinel_password")
+	q.Del("sentinel_username")
+	q.Del("sentinel_password")
 	c.Scheme, _, _ = strings.Cut(u.Scheme, "+")
 	c.RawQuery, c.Path = q.Encode(), ""
 	o, err := redis.ParseFailoverURL(c.String())
 	if err != nil {
 		return nil, err
 	}
+	// The URL's credentials are those of the data, as in every other URL.
+	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
+	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {
 		if o.DB, err = strconv.Atoi(db); err != nil {
 			return nil, fmt.Errorf("the database %q is not a number", db)
@@ -139,7 +145,8 @@ func (t *target) tune() {
 		o := t.cluster
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
-		o.DisableRoutingPolicies = true // no COMMAND call, and no command sent to several nodes
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag
+		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
 		o := t.sentinel
 		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -70,8 +71,14 @@ func (p *Process) Shutdown(client *redis.Client, grace time.Duration) {
 
 // WaitReady returns when the server answers, or why it does not.
 func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
+	o := client.Options()
 	for {
-		err := client.Ping(ctx).Err()
+		// The client is asked only once somebody listens: it is slow to try again by itself.
+		conn, err := new(net.Dialer).DialContext(ctx, o.Network, o.Addr)
+		if err == nil {
+			_ = conn.Close() // it was only a question
+			err = client.Ping(ctx).Err()
+		}
 		if err == nil {
 			return nil
 		}

@@ -1,0 +1,15 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// silent drops what go-redis would print to standard error behind the
+// gateway's back. Each failure also comes as an error, and is handled there.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(silent{}) }
