@@ -1,0 +1,39 @@
+# Everything a developer does here. `make` alone lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+FUZZTIME ?= 20s
+BENCH ?= .
+COUNT ?= 1
+TESTFLAGS ?= -race -shuffle=on -timeout 12m
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+build: ## Build bin/crosstown
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
+
+run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")
+	@exec bin/crosstown $(ARGS)
+
+test: tools check ## Install what the tests need, run the checks and all tests with the race detector
+	$(GO) test $(TESTFLAGS) ./...
+
+check: ## Run the formatters' and linters' checks
+	@.ci/check
+
+fuzz: ## Run every fuzz target for FUZZTIME (20s)
+	@.ci/fuzz $(FUZZTIME)
+
+bench: build ## Run the benchmarks, then load through gateways on both stores (BENCH=regexp COUNT=n)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/...
+	@.ci/bench bin/crosstown
+
+demo: ## Send over HTTPS, receive over AMQP, and the other way round
+	$(GO) run ./examples/https-to-amqp
+
+tools: # Install a C compiler (for the race detector) and redis-server where they are missing
+	@.ci/tools
+
+.PHONY: help build run test check fuzz bench demo tools

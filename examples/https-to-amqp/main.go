@@ -1,0 +1,151 @@
+// The same message over two protocols: posted over HTTPS it is received with
+// the official Go SDK over AMQP, and sent with the SDK it is received over HTTPS.
+// Both pairs are printed side by side.
+//
+// Without arguments the example builds and starts a gateway of its own, on its
+// embedded default, on a free port, in a temporary directory.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+)
+
+const queue = "demo"
+
+func main() {
+	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if err := run(ctx, *gateway, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "https-to-amqp:", err)
+		os.Exit(1)
+	}
+}
+
+// run tells the whole story to out.
+func run(ctx context.Context, binary string, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "crosstown-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if binary == "" {
+		binary = filepath.Join(dir, "crosstown")
+		if built, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
+			return fmt.Errorf("build the gateway: %w\n%s", err, built)
+		}
+	}
+	g, err := start(binary, filepath.Join(dir, "data"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.stop()) }()
+	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.store, g.connection)
+
+	pem, err := os.ReadFile(g.ca)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	rest, err := newREST(g.connection, &tls.Config{RootCAs: roots})
+	if err != nil {
+		return err
+	}
+	manager, err := admin.NewClientFromConnectionString(g.connection, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: rest.client}})
+	if err != nil {
+		return err
+	}
+	if _, err := manager.CreateQueue(ctx, queue, nil); err != nil {
+		return err
+	}
+	client, err := azservicebus.NewClientFromConnectionString(g.connection, &azservicebus.ClientOptions{TLSConfig: &tls.Config{RootCAs: roots}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close(context.WithoutCancel(ctx))) }()
+
+	if err := httpsToAMQP(ctx, rest, client, out); err != nil {
+		return fmt.Errorf("from HTTPS to AMQP: %w", err)
+	}
+	if err := amqpToHTTPS(ctx, client, rest, out); err != nil {
+		return fmt.Errorf("from AMQP to HTTPS: %w", err)
+	}
+	return nil
+}
+
+func httpsToAMQP(ctx context.Context, rest *rest, client *azservicebus.Client, out io.Writer) error {
+	posted := view{
+		{"body", `{"order":1}`},
+		{"Content-Type", "application/json"},
+		{"BrokerProperties", `{"MessageId":"order-1","Label":"new","TimeToLive":3600}`},
+		{"Colour", `"red"`},
+		{"Count", "42"},
+		{"Weight", "2.5"},
+		{"Express", "true"},
+		{"Placed", `"Sun, 06 Nov 1994 08:49:37 GMT"`},
+	}
+	if err := rest.post(ctx, posted); err != nil {
+		return err
+	}
+	receiver, err := client.NewReceiverForQueue(queue, nil)
+	if err != nil {
+		return err
+	}
+	messages, err := receiver.ReceiveMessages(ctx, 1, nil)
+	if err != nil {
+		return err
+	}
+	if err := receiver.CompleteMessage(ctx, messages[0], nil); err != nil {
+		return err
+	}
+	sideBySide(out, "posted over HTTPS", posted, "received over AMQP, and completed", viewOf(messages[0]))
+	return receiver.Close(ctx)
+}
+
+func amqpToHTTPS(ctx context.Context, client *azservicebus.Client, rest *rest, out io.Writer) error {
+	sender, err := client.NewSender(queue, nil)
+	if err != nil {
+		return err
+	}
+	message := &azservicebus.Message{
+		Body:        []byte("a parcel"),
+		ContentType: new("text/plain"),
+		MessageID:   new("parcel-7"),
+		Subject:     new("returned"),
+		ApplicationProperties: map[string]any{
+			"Colour":  "blue",
+			"Count":   int64(43),
+			"Weight":  2.25,
+			"Express": false,
+			"Placed":  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		},
+	}
+	if err := sender.SendMessage(ctx, message, nil); err != nil {
+		return err
+	}
+	received, err := rest.receive(ctx)
+	if err != nil {
+		return err
+	}
+	sideBySide(out, "sent over AMQP", viewOfSent(message), "received over HTTPS, and completed", received)
+	return sender.Close(ctx)
+}
