@@ -28,6 +28,7 @@ type receiverLink struct {
 	queued   bool            // in conn.waiting
 	taking   bool            // credit is being taken back
 	released bool            // the client has let go
+	stopped  bool            // the broker delivers no more
 	closed   error
 }
 
@@ -101,10 +102,12 @@ func (r *receiverLink) stop() {
 	}
 	receiver := r.receiver
 	r.receiver = nil
-	r.giveBack(0)
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()
-		return func() {}
+		return func() { // not before: it would come back
+			r.stopped = true
+			r.giveBack(0)
+		}
 	})
 }
 
@@ -175,7 +178,7 @@ func (r *receiverLink) ask() {
 func (r *receiverLink) deliver(ds []core.Delivery) {
 	r.asked = max(0, r.asked-len(ds))
 	r.pending = append(r.pending, ds...)
-	if r.receiver == nil {
+	if r.stopped {
 		r.giveBack(0)
 		return
 	}
@@ -194,7 +197,7 @@ func (r *receiverLink) send() {
 // pump sends pending deliveries and reports whether some are left. When none is, a drain is answered.
 func (r *receiverLink) pump() (left bool) {
 	n := 0
-	for n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
+	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]
 		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, delivered)
 		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, r.conn.scratch)

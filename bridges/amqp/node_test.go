@@ -1,0 +1,380 @@
+package amqp
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// node is a pair of links to a request node, on channel 0.
+type node struct {
+	p       *peer
+	request uint32 // handle
+	replyTo string // in requests
+	id      wire.ID
+	next    uint32
+	settled bool
+}
+
+// node attaches to a node with two handles from handle on.
+func (p *peer) node(address string, handle uint32) *node {
+	p.tb.Helper()
+	p.attach(handle, wire.RoleSender, address)
+	p.attach(handle+1, wire.RoleReceiver, address)
+	p.send(0, &wire.Flow{
+		NextIncomingID: value.Some(uint32(0)), IncomingWindow: 1 << 30, OutgoingWindow: 100,
+		Handle: value.Some(handle + 1), DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(1000)),
+	})
+	return &node{p: p, request: handle, id: wire.ID{Kind: value.KindString, Raw: "request"}}
+}
+
+// answered is a decoded response.
+type answered struct {
+	id      wire.ID
+	headers value.Map
+	body    value.Map
+	raw     wire.Sections
+}
+
+func (a *answered) get(key string) any {
+	v, _ := a.headers.Get(key)
+	return v
+}
+
+// call sends a request and returns the response. The disposition must come before it.
+func (n *node) call(headers value.Map, body any) answered {
+	n.p.tb.Helper()
+	n.send(headers, body)
+	if !n.settled {
+		perf, _ := n.p.receive()
+		for {
+			if _, ok := perf.(*wire.Flow); !ok {
+				break
+			}
+			perf, _ = n.p.receive()
+		}
+		d, ok := perf.(*wire.Disposition)
+		if !ok || !d.Settled || d.State != (wire.Accepted{}) {
+			n.p.tb.Fatalf("before the response: got %T, want a disposition", perf)
+		}
+	}
+	return n.answer()
+}
+
+func (n *node) send(headers value.Map, body any) {
+	n.p.tb.Helper()
+	b := wire.AppendProperties(nil, &wire.MessageProperties{MessageID: n.id, ReplyTo: n.replyTo})
+	for _, part := range []struct {
+		d wire.Descriptor
+		v any
+	}{{wire.DescApplicationProperties, headers}, {wire.DescValue, body}} {
+		raw, err := value.Append(nil, part.v)
+		if err != nil {
+			n.p.tb.Fatal(err)
+		}
+		b = wire.AppendSection(b, part.d, raw)
+	}
+	n.p.transfer(&wire.Transfer{Handle: n.request, DeliveryID: value.Some(n.next), DeliveryTag: []byte{}, Settled: value.Some(n.settled)}, b)
+	n.next++
+}
+
+func (n *node) answer() answered {
+	n.p.tb.Helper()
+	for {
+		perf, payload := n.p.receive()
+		tr, ok := perf.(*wire.Transfer)
+		if perf == nil {
+			n.p.tb.Fatal("no response")
+		}
+		if !ok {
+			continue
+		}
+		if !tr.Settled.V {
+			n.p.tb.Error("the response is not settled")
+		}
+		s, err := wire.SplitMessage(bytes.Clone(payload), value.Limits{})
+		if err != nil {
+			n.p.tb.Fatal(err)
+		}
+		p, err := wire.DecodeProperties(s.Properties)
+		if err != nil || s.Properties == nil {
+			n.p.tb.Fatalf("properties of the response: %v, %v", s.Properties, err)
+		}
+		a := answered{id: p.CorrelationID, raw: s}
+		headers, _, err := value.Decode(s.ApplicationProperties, value.Limits{})
+		if err != nil {
+			n.p.tb.Fatal(err)
+		}
+		a.headers = headers.(value.Map)
+		raw, _ := s.Value()
+		body, _, err := value.Decode(raw, value.Limits{})
+		if err != nil {
+			n.p.tb.Fatal(err)
+		}
+		a.body, _ = body.(value.Map)
+		return a
+	}
+}
+
+// put puts a token, which must be taken.
+func (n *node) put(t *testing.T, token, name string) {
+	t.Helper()
+	if a := n.call(putToken(name), token); a.get("status-code") != int32(202) {
+		t.Fatalf("put-token: got %v", a.headers)
+	}
+}
+
+func putToken(name string) value.Map {
+	return value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "servicebus.windows.net:sastoken"}, {Key: "name", Value: name}}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{Hostname: "ns.example"})
+	for _, c := range []struct {
+		name    string
+		headers value.Map
+		body    any
+		status  int32
+		text    string
+	}{
+		{"queue", putToken("sb://ns.example/Q1"), "token", 202, ""},
+		{"management node", putToken("amqps://ns.example:5671/q1/$management"), "token", 202, ""},
+		{"dead letters", putToken("amqps://ns.example:5671/q1/$DeadLetterQueue"), "token", 202, ""},
+		{"namespace", putToken("sb://ns.example/"), "token", 202, ""},
+		{"missing queue", putToken("sb://ns.example/nowhere"), "token", 404, "The messaging entity 'sb://ns.example/nowhere' could not be found."},
+		{"forged", putToken("sb://ns.example/nowhere"), "forged", 401, "InvalidSignature: "},
+		{"no audience", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "servicebus.windows.net:sastoken"}}, "token", 400, "name"},
+		{"no text", putToken("sb://ns.example/q1"), int32(1), 400, "body"},
+		{"jwt", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "jwt"}, {Key: "name", Value: "x"}}, "token", 501, "jwt"},
+		{"unknown type", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "magic"}, {Key: "name", Value: "x"}}, "token", 400, "magic"},
+		{"unknown operation", value.Map{{Key: "operation", Value: "delete-token"}}, nil, 501, "delete-token"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := dialPeer(t, addr)
+			p.header(wire.ProtocolAMQP)
+			p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+			n := p.node("$cbs", 0)
+			n.id = wire.ID{Kind: value.KindUint64, Raw: "\x00\x00\x00\x00\x00\x00\x00\x07"}
+			a := n.call(c.headers, c.body)
+			if got := a.get("status-code"); got != c.status {
+				t.Errorf("status-code: got %v (%T), want %d", got, got, c.status)
+			}
+			if text, _ := a.get("status-description").(string); !strings.Contains(text, c.text) {
+				t.Errorf("status-description: got %q, want %q in it", text, c.text)
+			}
+			if a.id != n.id {
+				t.Errorf("correlation-id: got %v, want %v", a.id, n.id)
+			}
+		})
+	}
+}
+
+func TestSecondTokenLinkIsRefused(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker(), &fakeAuthority{}, Options{}))
+	p.open()
+	p.node("$cbs", 0)
+	p.attach(2, wire.RoleSender, "$cbs")
+	if got := p.fault(); got == nil || got.Condition != wire.CondNotAllowed {
+		t.Errorf("second link: got %v, want %s", got, wire.CondNotAllowed)
+	}
+	p.send(0, &wire.Detach{Handle: 0, Closed: true}, &wire.Detach{Handle: 2, Closed: true})
+	if a := p.attach(3, wire.RoleSender, "$cbs"); a.Target == nil {
+		t.Error("after the first was detached: refused")
+	}
+}
+
+// Responses find their link by its target address, by its name, or because there is only one; never on another session
+// while there is one on this.
+func TestResponsesFindTheirLink(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{})
+	attach := func(p *peer, channel uint16, handle uint32, name, target string) {
+		a := &wire.Attach{Name: name, Handle: handle, Role: wire.RoleReceiver, Source: &wire.Source{Address: value.Some("q1/$management")}}
+		if target != "" {
+			a.Target = &wire.Target{Address: value.Some(target)}
+		}
+		p.send(channel, a, &wire.Flow{
+			NextIncomingID: value.Some(uint32(0)), IncomingWindow: 100, OutgoingWindow: 100,
+			Handle: value.Some(handle), DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(1)),
+		})
+		await[*wire.Attach](p)
+	}
+	for _, c := range []struct {
+		name    string
+		links   [][3]any // channel, name, target; handles count from 1
+		replyTo string
+		want    uint32 // handle
+	}{
+		{"by target", [][3]any{{0, "a", "x"}, {0, "b", "y"}}, "y", 2},
+		{"by name", [][3]any{{0, "a", ""}, {0, "b", ""}}, "b", 2},
+		{"the only one", [][3]any{{0, "a", "x"}}, "", 1},
+		{"the only one here", [][3]any{{1, "a", "x"}, {0, "b", "y"}}, "nobody", 2},
+		{"on another session", [][3]any{{1, "a", "x"}, {1, "b", "y"}}, "y", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := dialPeer(t, addr)
+			p.open()
+			p.send(1, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+			await[*wire.Begin](p)
+			p.attach(0, wire.RoleSender, "q1/$management")
+			for i, l := range c.links {
+				attach(p, uint16(l[0].(int)), uint32(i+1), l[1].(string), l[2].(string))
+			}
+			n := &node{p: p, replyTo: c.replyTo}
+			n.send(value.Map{{Key: "operation", Value: "x"}}, nil)
+			if got := await[*wire.Transfer](p).Handle; got != c.want {
+				t.Errorf("response on handle %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Some clients give credit request by request, after it.
+func TestResponsesWaitForCredit(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	p.open()
+	p.attach(0, wire.RoleSender, "q1/$management")
+	p.attach(1, wire.RoleReceiver, "q1/$management")
+	n := &node{p: p, settled: true}
+	for i := range 3 {
+		n.id = wire.ID{Kind: value.KindString, Raw: fmt.Sprint(i)}
+		n.send(value.Map{{Key: "operation", Value: "x"}}, nil)
+	}
+	got := map[string]bool{}
+	for i := range uint32(3) {
+		p.send(0, &wire.Flow{
+			NextIncomingID: value.Some(i), IncomingWindow: 100, NextOutgoingID: 3, OutgoingWindow: 100,
+			Handle: value.Some(uint32(1)), DeliveryCount: value.Some(i), LinkCredit: value.Some(uint32(1)),
+		})
+		got[n.answer().id.Raw] = true
+	}
+	if len(got) != 3 {
+		t.Errorf("responses: got %v, want 3 different ones", got)
+	}
+}
+
+func TestManagement(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{})
+	token := value.UUID{1}
+	op := func(name string) value.Map {
+		return value.Map{{Key: "operation", Value: "com.microsoft:" + name}, {Key: "com.microsoft:server-timeout", Value: uint32(1000)}}
+	}
+	message := plainMessage(3)
+	for _, c := range []struct {
+		name      string
+		operation string
+		body      any
+		status    int32
+		condition any
+	}{
+		{"peek nothing", "peek-message", value.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}, 204, nil},
+		{"peek none", "peek-message", value.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(-1)}}, 400, wire.CondArgumentOutOfRange},
+		{"peek without a count", "peek-message", value.Map{{Key: "from-sequence-number", Value: int64(1)}}, 400, wire.CondArgumentError},
+		{"renew a lost lock", "renew-lock", value.Map{{Key: "lock-tokens", Value: value.ArrayOf([]value.UUID{token})}}, 410, wire.CondMessageLockLost},
+		{"renew nothing", "renew-lock", value.Map{}, 400, wire.CondArgumentError},
+		{"renew numbers", "renew-lock", value.Map{{Key: "lock-tokens", Value: value.List{int32(1)}}}, 400, wire.CondArgumentError},
+		{"settle a lost lock", "update-disposition", value.Map{{Key: "lock-tokens", Value: value.List{token}}, {Key: "disposition-status", Value: "completed"}}, 410, wire.CondMessageLockLost},
+		{"settle somehow", "update-disposition", value.Map{{Key: "lock-tokens", Value: value.List{token}}, {Key: "disposition-status", Value: "eaten"}}, 400, wire.CondArgumentError},
+		{"receive what is not deferred", "receive-by-sequence-number", value.Map{{Key: "sequence-numbers", Value: value.ArrayOf([]int64{99})}, {Key: "receiver-settle-mode", Value: uint8(1)}}, 404, wire.CondMessageNotFound},
+		{"cancel what is not scheduled", "cancel-scheduled-message", value.Map{{Key: "sequence-numbers", Value: value.ArrayOf([]int64{99})}}, 404, wire.CondMessageNotFound},
+		{"schedule", "schedule-message", value.Map{{Key: "messages", Value: value.List{value.Map{{Key: "message", Value: message}}}}}, 200, nil},
+		{"schedule nothing", "schedule-message", value.Map{{Key: "messages", Value: value.List{}}}, 400, wire.CondArgumentError},
+		{"schedule no message", "schedule-message", value.Map{{Key: "messages", Value: value.List{int32(1)}}}, 400, wire.CondArgumentError},
+		{"schedule garbage", "schedule-message", value.Map{{Key: "messages", Value: value.List{value.Map{{Key: "message", Value: []byte{1}}}}}}, 400, wire.CondDecodeError},
+		{"delete too many", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5000)}, {Key: "enqueued-time-utc", Value: value.Timestamp(0)}}, 400, wire.CondArgumentOutOfRange},
+		{"delete before nothing", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5)}}, 400, wire.CondArgumentError},
+		{"delete none", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5)}, {Key: "enqueued-time-utc", Value: value.Timestamp(0)}}, 204, wire.CondMessageNotFound},
+		{"sessions", "get-message-sessions", value.Map{}, 501, wire.CondNotImplemented},
+		{"no map", "peek-message", "x", 400, wire.CondArgumentError},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := dialPeer(t, addr)
+			p.open()
+			n := p.node("q1/$management", 0)
+			a := n.call(op(c.operation), c.body)
+			if got := a.get("statusCode"); got != c.status {
+				t.Errorf("statusCode: got %v (%T), want %d", got, got, c.status)
+			}
+			if got := a.get("errorCondition"); got != c.condition {
+				t.Errorf("errorCondition: got %v (%T), want %v", got, got, c.condition)
+			}
+			if _, ok := a.get("statusDescription").(string); !ok {
+				t.Errorf("statusDescription: got %v", a.get("statusDescription"))
+			}
+			if a.id != n.id {
+				t.Errorf("correlation-id: got %v, want %v", a.id, n.id)
+			}
+		})
+	}
+}
+
+// Clients tell arrays from lists.
+func TestManagementAnswersInTheRightTypes(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	p.open()
+	n := p.node("/Q1/$Management", 0)
+	call := func(operation string, body value.Map) value.Map {
+		t.Helper()
+		a := n.call(value.Map{{Key: "operation", Value: "com.microsoft:" + operation}}, body)
+		if a.get("statusCode") != int32(200) {
+			t.Fatalf("%s: got %v", operation, a.headers)
+		}
+		return a.body
+	}
+	in := wire.AppendSection(nil, wire.DescMessageAnnotations, func() []byte {
+		b, _ := value.Append(nil, value.Map{{Key: value.Symbol(annScheduled), Value: value.Timestamp(1 << 45)}})
+		return b
+	}())
+	body := call("schedule-message", value.Map{{Key: "messages", Value: value.List{value.Map{{Key: "message", Value: append(in, plainMessage(3)...)}}}}})
+	numbers, _ := body.Get("sequence-numbers")
+	if a, ok := numbers.(value.Array); !ok || a.Elem != value.KindInt64 || len(a.Values) != 1 {
+		t.Errorf("sequence-numbers: got %#v, want an array of one long", numbers)
+	}
+	body = call("peek-message", value.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(10)}, {Key: "omit-message-body", Value: true}})
+	messages, _ := body.Get("messages")
+	l, ok := messages.(value.List)
+	if !ok || len(l) != 1 {
+		t.Fatalf("messages: got %#v, want a list of one", messages)
+	}
+	encoded, _ := l[0].(value.Map).Get("message")
+	s, err := wire.SplitMessage(encoded.([]byte), value.Limits{})
+	if err != nil || len(s.Body) != 0 || s.Header == nil || s.Properties == nil || s.DeliveryAnnotations != nil {
+		t.Errorf("peeked: got %+v, %v", s, err)
+	}
+	annotations, _, _ := value.Decode(s.MessageAnnotations, value.Limits{})
+	if state, _ := annotations.(value.Map).Get(annMessageState); state != int32(2) {
+		t.Errorf("state: got %v (%T), want 2", state, state)
+	}
+}
+
+func TestManagementNeedsARight(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	p.header(wire.ProtocolAMQP)
+	p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+	p.attach(0, wire.RoleSender, "q1/$management")
+	if got := p.fault(); got == nil || got.Condition != wire.CondUnauthorizedAccess {
+		t.Errorf("without a token: got %v, want %s", got, wire.CondUnauthorizedAccess)
+	}
+	p.send(0, &wire.Detach{Handle: 0, Closed: true})
+	n := p.node("$cbs", 1)
+	n.put(t, "listen", "sb://localhost/q1")
+	m := p.node("q1/$management", 3)
+	m.next = 1
+	a := m.call(value.Map{{Key: "operation", Value: "com.microsoft:cancel-scheduled-message"}}, value.Map{{Key: "sequence-numbers", Value: value.List{int64(1)}}})
+	if a.get("statusCode") != int32(401) || a.get("errorCondition") != wire.CondUnauthorizedAccess {
+		t.Errorf("cancel without the right to send: got %v", a.headers)
+	}
+}

@@ -1,0 +1,249 @@
+package amqp
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// bubble runs a test with a fake clock and a peer on a pipe to the bridge. A goroutine that stays fails it.
+func bubble(t *testing.T, b core.Broker, a core.Authority, o Options, f func(p *peer, stop context.CancelFunc)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = New(b, a, o).ServeConn(ctx, there)
+		}()
+		f(newPeer(t, here), stop)
+		_ = here.Close()
+		<-done
+		stop()
+	})
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker(), &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		start := time.Now()
+		p.header(wire.ProtocolSASL)
+		for p.next() != nil {
+		}
+		if got := time.Since(start); got != 20*time.Second {
+			t.Errorf("closed after %v, want 20s", got)
+		}
+	})
+}
+
+func TestClientWithoutTokenIsClosed(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker(), &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.header(wire.ProtocolAMQP)
+		p.send(0, &wire.Open{ContainerID: "peer"})
+		start := time.Now()
+		c := await[*wire.Close](p)
+		if c == nil || c.Error == nil || c.Error.Condition != wire.CondUnauthorizedAccess {
+			t.Errorf("close: got %v, want %s", c, wire.CondUnauthorizedAccess)
+		}
+		if got := time.Since(start); got != 20*time.Second {
+			t.Errorf("closed after %v, want 20s", got)
+		}
+	})
+}
+
+func TestHeartbeatsKeepTheClientHappy(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker(), &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.header(wire.ProtocolSASL)
+		await[*wire.SASLMechanisms](p)
+		p.send(0, &wire.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00secret")})
+		await[*wire.SASLOutcome](p)
+		p.header(wire.ProtocolAMQP)
+		p.send(0, &wire.Open{ContainerID: "peer", IdleTimeOut: value.Some(uint32(10_000))})
+		await[*wire.Open](p)
+		last := time.Now()
+		for range 10 {
+			f := p.next()
+			if f == nil || len(f.Body) != 0 {
+				t.Fatalf("got frame %v, want a heartbeat", f)
+			}
+			if got := time.Since(last); got != 5*time.Second {
+				t.Fatalf("heartbeat after %v, want 5s", got)
+			}
+			last = time.Now()
+		}
+	})
+}
+
+func TestSilentClientIsClosed(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker(), &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		start := time.Now()
+		c := await[*wire.Close](p)
+		if c == nil || c.Error == nil || c.Error.Condition != wire.CondConnectionForced || !strings.Contains(c.Error.Description, "inactive") {
+			t.Errorf("close: got %v, want %s", c, wire.CondConnectionForced)
+		}
+		if got := time.Since(start); got != 4*time.Minute {
+			t.Errorf("closed after %v, want twice the 120s announced", got)
+		}
+	})
+}
+
+func TestSlowReaderIsClosed(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.send(0, &wire.Flow{NextIncomingID: value.Some(uint32(0)), IncomingWindow: 100, OutgoingWindow: 100, Echo: true})
+		start := time.Now()
+		time.Sleep(29 * time.Second) // and the echo is not read
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for p.next() != nil {
+		}
+		if got := time.Since(start); got != 31*time.Second {
+			t.Errorf("closed after %v, want 30s", got)
+		}
+	})
+}
+
+func TestLinksEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	bubble(t, newFakeBroker("q1"), &fakeAuthority{life: time.Minute}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.header(wire.ProtocolAMQP)
+		p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+		tokens := p.node("$cbs", 0)
+		tokens.put(t, "token", "amqp://localhost:5672/q1")
+		p.attach(2, wire.RoleSender, "q1")
+		p.attach(3, wire.RoleReceiver, "q1")
+		time.Sleep(40 * time.Second)
+		tokens.put(t, "token", "amqp://localhost:5672/q1") // renewed, until 100 s
+		start := time.Now()
+		for range 2 {
+			d := await[*wire.Detach](p)
+			if d == nil || d.Error == nil || d.Error.Condition != wire.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, "ExpiredToken: ") {
+				t.Fatalf("detach: got %v", d)
+			}
+		}
+		if got := time.Since(start); got != time.Minute {
+			t.Errorf("detached %v after the renewal, want 1m", got)
+		}
+	})
+}
+
+// Deliveries under way are settled and sends stored before a stopping bridge lets go.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	b.hold = make(chan struct{})
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, stop context.CancelFunc) {
+		b.hold = make(chan struct{}) // of this bubble
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte{1}}, plainMessage(1))
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(1)), DeliveryTag: []byte{1}}, plainMessage(1))
+		d := await[*wire.Disposition](p)
+		if _, ok := d.State.(wire.Released); !ok || d.First != 1 {
+			t.Errorf("sent while stopping: got %d %T, want 1 released", d.First, d.State)
+		}
+		close(b.hold)
+		d = await[*wire.Disposition](p)
+		if _, ok := d.State.(wire.Accepted); !ok || d.First != 0 {
+			t.Errorf("sent before: got %d %T, want 0 accepted", d.First, d.State)
+		}
+		c := await[*wire.Close](p)
+		if c == nil || c.Error == nil || c.Error.Condition != wire.CondConnectionForced {
+			t.Errorf("close: got %v, want %s", c, wire.CondConnectionForced)
+		}
+		p.send(0, &wire.Close{})
+	})
+}
+
+func TestDrainEndsAfterItsGrace(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, stop context.CancelFunc) {
+		b.hold = make(chan struct{}) // never closed
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte{1}}, plainMessage(1))
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		if c := await[*wire.Close](p); c == nil {
+			t.Error("no close")
+		}
+		if got := time.Since(start); got != 10*time.Second {
+			t.Errorf("closed after %v, want 10s", got)
+		}
+	})
+}
+
+// What a client sent settled before it went is still stored.
+func TestSettledMessagesOutliveTheirConnection(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		b.hold = make(chan struct{})
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		for i := range uint32(3) {
+			p.transfer(&wire.Transfer{DeliveryID: value.Some(i), DeliveryTag: []byte{1}, Settled: value.Some(true)}, plainMessage(1))
+			synctest.Wait()
+		}
+		_ = p.nc.Close()
+		synctest.Wait()
+		close(b.hold)
+		synctest.Wait()
+		if got := b.queues["q1"].sent; got != 3 {
+			t.Errorf("stored: got %d, want 3", got)
+		}
+	})
+}
+
+// Deliveries that never reached the client are unlocked when it goes; those that did stay locked.
+func TestUnsentDeliveriesAreReleased(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		for i := range uint32(3) {
+			p.transfer(&wire.Transfer{DeliveryID: value.Some(i), DeliveryTag: []byte{1}}, plainMessage(1))
+			await[*wire.Disposition](p)
+		}
+		p.attach(1, wire.RoleReceiver, "q1")
+		p.send(0, &wire.Flow{
+			NextIncomingID: value.Some(uint32(0)), IncomingWindow: 1, OutgoingWindow: 100, NextOutgoingID: 3,
+			Handle: value.Some(uint32(1)), DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(10)),
+		})
+		await[*wire.Transfer](p)
+		_ = p.nc.Close()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		got := b.settled("q1")
+		if len(got) != 2 || got[0].Outcome != core.Release || got[1].Outcome != core.Release {
+			t.Errorf("settlements: got %v, want two releases", got)
+		}
+		if n := len(b.queues["q1"].locked); n != 1 {
+			t.Errorf("locked: got %d, want 1", n)
+		}
+	})
+}
