@@ -17,9 +17,10 @@ type fakeBus struct {
 	mu      sync.Mutex
 	queues  map[string]*fakeQueue // by folded name
 	health  error
-	fail    error // every operation on messages fails with it
-	silent  bool  // receivers never drain
-	opened  chan struct{}
+	fail    error         // every operation on messages fails with it
+	silent  bool          // receivers never drain
+	opened  chan struct{} // a sender or receiver was opened
+	left    chan struct{} // a receiver was closed
 	tokens  map[string]core.Grant
 	clock   time.Time
 	limit   int64
@@ -37,7 +38,7 @@ var fakeNow = time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFakeBus(names ...string) *fakeBus {
 	f := &fakeBus{
-		queues: map[string]*fakeQueue{}, clock: fakeNow, limit: 1 << 20, opened: make(chan struct{}, 16),
+		queues: map[string]*fakeQueue{}, clock: fakeNow, limit: 1 << 20, opened: make(chan struct{}, 16), left: make(chan struct{}, 16),
 		tokens: map[string]core.Grant{
 			"all":    {Policy: "all", Rights: core.AllRights},
 			"send":   {Policy: "send", Rights: core.Send},
@@ -112,7 +113,16 @@ func (f *fakeBus) OpenSender(_ context.Context, id core.Identity, address string
 	if err != nil {
 		return nil, err
 	}
+	ring(f.opened)
 	return &fakeSender{f, q}, nil
+}
+
+// ring tells whoever waits, if anybody does.
+func ring(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 func (s *fakeSender) MaxMessageSize() int64 { return s.f.limit }
@@ -154,10 +164,7 @@ func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address stri
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case f.opened <- struct{}{}:
-	default:
-	}
+	ring(f.opened)
 	return &fakeReceiver{f, q, o}, nil
 }
 
@@ -180,6 +187,7 @@ func (r *fakeReceiver) Drain(drained func(int)) {
 func (r *fakeReceiver) Close() {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
+	ring(r.f.left)
 	r.q.waiting = slices.DeleteFunc(r.q.waiting, func(w *fakeReceiver) bool { return w == r })
 }
 
@@ -400,15 +408,4 @@ func (f *fakeBus) stored(queue string) []*core.Delivery {
 		return nil
 	}
 	return slices.Clone(q.messages)
-}
-
-// receivers counts those that wait for a message.
-func (f *fakeBus) receivers(queue string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	q, _, err := f.find(queue)
-	if err != nil {
-		return 0
-	}
-	return len(q.waiting)
 }

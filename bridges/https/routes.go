@@ -14,7 +14,11 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		return
 	}
-	if err := b.dispatch(w, r); err != nil {
+	switch err := b.dispatch(w, r); {
+	case err == nil:
+	case r.Context().Err() != nil: // nobody is there to read it
+		b.log.Debug("request given up", "method", r.Method, "path", r.URL.Path, "err", err)
+	default:
 		b.refuse(w, r, err)
 	}
 }

@@ -81,40 +81,47 @@ func TestDrainEndsLongPolls(t *testing.T) {
 type slowBody struct {
 	release <-chan struct{}
 	text    *strings.Reader
-	reading chan<- struct{}
 }
 
 func (s *slowBody) Read(p []byte) (int, error) {
-	if s.reading != nil {
-		close(s.reading)
-		s.reading = nil
-	}
 	<-s.release
 	return s.text.Read(p)
+}
+
+// sendSlowly starts a send whose body is not complete before release closes.
+func sendSlowly(t *testing.T, origin string, release <-chan struct{}) (answer <-chan string) {
+	c := make(chan string, 1)
+	go func() {
+		res, err := http.DefaultClient.Do(request(t, "POST", origin+"/q/messages", &slowBody{release, strings.NewReader("late")}))
+		if err != nil {
+			c <- err.Error()
+			return
+		}
+		_ = res.Body.Close()
+		c <- res.Status
+	}()
+	return c
 }
 
 func TestDrainLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	origin, stop := serve(t, newBridge(f))
-	release, reading := make(chan struct{}), make(chan struct{})
-	answer := make(chan error, 1)
-	go func() {
-		res, err := http.DefaultClient.Do(request(t, "POST", origin+"/q/messages", &slowBody{release, strings.NewReader("late"), reading}))
-		if err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode != http.StatusCreated {
-				err = errors.New(res.Status)
-			}
-		}
-		answer <- err
-	}()
-	<-reading
+	release := make(chan struct{})
+	answer := sendSlowly(t, origin, release)
+	<-f.opened // the request is under way
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	time.AfterFunc(20*time.Millisecond, func() { close(release) })
-	if err := <-answer; err != nil && len(f.stored("q")) != 0 {
-		t.Errorf("got %v, yet the message is stored", err)
+	for { // until the listener is closed
+		c, err := net.Dial("tcp", strings.TrimPrefix(origin, "http://"))
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+	}
+	close(release)
+	if got := <-answer; got != "201 Created" {
+		t.Errorf("got %s, want 201 Created", got)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("Serve: got %v, want nil", err)
@@ -126,17 +133,15 @@ func TestGraceEnds(t *testing.T) {
 	f := newFakeBus("q")
 	b := New(f, f, f, Options{Logger: quiet(), Grace: 10 * time.Millisecond})
 	origin, stop := serve(t, b)
-	release, reading := make(chan struct{}), make(chan struct{})
-	defer close(release)
-	go func() {
-		res, err := http.DefaultClient.Do(request(t, "POST", origin+"/q/messages", &slowBody{release, strings.NewReader("never"), reading}))
-		if err == nil {
-			_ = res.Body.Close()
-		}
-	}()
-	<-reading
+	release := make(chan struct{})
+	answer := sendSlowly(t, origin, release)
+	<-f.opened
 	if err := stop(); err != nil {
 		t.Errorf("Serve: got %v, want nil", err)
+	}
+	close(release) // the client's transport waits for its own body
+	if got := <-answer; strings.HasPrefix(got, "201") || len(f.stored("q")) != 0 {
+		t.Errorf("got %s and %d messages, want a broken connection and none", got, len(f.stored("q")))
 	}
 }
 
@@ -170,11 +175,9 @@ func TestClientThatLeavesKeepsNoLock(t *testing.T) {
 	<-f.opened
 	cancel()
 	<-gone
-	for f.receivers("q") > 0 { // the server learns of it soon, or the test times out
-		time.Sleep(time.Millisecond)
-	}
+	<-f.left
 	f.put("q", &core.Message{})
-	if f.stored("q")[0].LockToken != (core.LockToken{}) {
+	if !f.stored("q")[0].LockToken.IsZero() {
 		t.Error("the message is locked for nobody")
 	}
 	if err := stop(); err != nil {
