@@ -245,12 +245,23 @@ func startShared(store string) (*gateway, error) {
 	}
 	atEnd(func() error {
 		g.stop()
-		if log := g.log.String(); g.err != nil || strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
-			return fmt.Errorf("the gateway on %s ended badly: %v\n%s", store, g.err, log)
+		if g.err != nil {
+			return fmt.Errorf("the gateway on %s ended badly: %w\n%s", store, g.err, g.log.String())
 		}
-		return nil
+		return g.sane()
 	})
 	return g, nil
+}
+
+// sane returns an error if the log tells of a fault of the program.
+func (g *gateway) sane() error {
+	log := g.log.String()
+	for _, fault := range []string{"DATA RACE", "panic", "goroutine "} {
+		if strings.Contains(log, fault) {
+			return fmt.Errorf("the gateway's log has %q:\n%s", fault, log)
+		}
+	}
+	return nil
 }
 
 // own starts a gateway of its own for a test.
@@ -260,7 +271,12 @@ func own(t *testing.T, store string, args ...string) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.kill)
+	t.Cleanup(func() {
+		g.kill()
+		if err := g.sane(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := g.start(); err != nil {
 		t.Fatal(err)
 	}

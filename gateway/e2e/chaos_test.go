@@ -1,0 +1,311 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+)
+
+// How long the chaos lasts and which it is: E2E_CHAOS_KILLS kills instead
+// of ten, with the random numbers of E2E_CHAOS_SEED instead of new ones.
+const (
+	killsVariable = "E2E_CHAOS_KILLS"
+	seedVariable  = "E2E_CHAOS_SEED"
+	defaultKills  = 10
+)
+
+// chaosBacklog is how many messages may wait before the senders pause, so that
+// what is left at the end is soon received.
+const chaosBacklog = 1000
+
+func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
+	t.Parallel()
+	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
+	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
+
+	r := ownRedis(t)
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	gateways := []*gateway{own(t, r.url()), own(t, r.url())}
+	e := &env{T: t, gw: gateways[0], plain: true}
+	queue := e.queue(&admin.QueueProperties{
+		LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(2000)), EnablePartitioning: new(true),
+	})
+
+	c := &chaos{queue: queue, gateways: gateways, books: newBooks()}
+	sending, stopSending := context.WithCancel(t.Context())
+	receiving, stopReceiving := context.WithCancel(t.Context())
+	defer stopReceiving()
+	defer stopSending()
+	var senders, receivers sync.WaitGroup
+	for n := range 4 {
+		senders.Go(func() { c.keep(sending, func(ctx context.Context, s *amqp.Session) error { return c.send(ctx, s, n) }) })
+		receivers.Go(func() { c.keep(receiving, c.receive) })
+	}
+
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	between := func(low, high time.Duration) time.Duration {
+		return low + time.Duration(random.Int64N(int64(high-low)))
+	}
+	for range kills {
+		time.Sleep(between(300*time.Millisecond, 2*time.Second)) // random moments are what this is about
+		victim := random.IntN(len(gateways) + 2)                 // Redis half the time
+		if victim < len(gateways) {
+			gateways[victim].kill()
+		} else {
+			r.kill()
+		}
+		time.Sleep(between(0, 700*time.Millisecond))
+		if victim < len(gateways) {
+			if err := gateways[victim].start(); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range gateways {
+		e.eventually("the gateway is healthy after the last kill", func() bool { return g.health() == nil })
+	}
+	time.Sleep(time.Second) // and some calm after the storm
+	stopSending()
+	senders.Wait()
+	e.eventually("the queue is empty", func() bool { return e.runtime(queue).TotalMessageCount == 0 })
+	stopReceiving()
+	receivers.Wait()
+	c.books.check(t)
+}
+
+func numberFrom(t *testing.T, variable string, otherwise int64) int64 {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// chaos is what the clients of the test share.
+type chaos struct {
+	queue    string
+	gateways []*gateway
+	books    *books
+}
+
+// keep runs a client over one connection after the other, to any gateway,
+// until ctx ends.
+func (c *chaos) keep(ctx context.Context, client func(context.Context, *amqp.Session) error) {
+	for ctx.Err() == nil {
+		_ = c.connected(ctx, client) // that connections break is what this is about
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (c *chaos) connected(ctx context.Context, client func(context.Context, *amqp.Session) error) error {
+	dialing, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	g := c.gateways[rand.IntN(len(c.gateways))]
+	conn, err := amqp.Dial(dialing, "amqp://"+g.host, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(devPolicy, devKey)})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // it may be broken
+	session, err := conn.NewSession(dialing, nil)
+	if err != nil {
+		return err
+	}
+	return client(ctx, session)
+}
+
+// send sends numbered messages, some at a time, until the link breaks or ctx
+// ends. Every outcome is awaited. A message whose outcome is unknown is not
+// sent again: each is stored once or not at all.
+func (c *chaos) send(ctx context.Context, session *amqp.Session, who int) error {
+	link, err := session.NewSender(ctx, c.queue, nil)
+	if err != nil {
+		return err
+	}
+	type flight struct {
+		id      string
+		receipt amqp.SendReceipt
+	}
+	flights := make(chan flight, 20)
+	var outcomes sync.WaitGroup
+	outcomes.Go(func() {
+		for f := range flights {
+			waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			state, err := f.receipt.Wait(waiting)
+			cancel()
+			if _, accepted := state.(*amqp.StateAccepted); err == nil && accepted {
+				c.books.acknowledge(f.id)
+			} else {
+				time.Sleep(20 * time.Millisecond) // there is no hurry while Redis is down
+			}
+		}
+	})
+	defer outcomes.Wait()
+	defer close(flights)
+	for ctx.Err() == nil {
+		if c.books.backlog() > chaosBacklog {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		id := c.books.next(who)
+		receipt, err := link.SendWithReceipt(ctx, amqp.NewMessage([]byte(id)), nil)
+		if err != nil {
+			return err
+		}
+		flights <- flight{id, receipt}
+	}
+	return nil
+}
+
+// receive receives and completes until the link breaks or ctx ends. Every
+// completion that was begun is awaited.
+func (c *chaos) receive(ctx context.Context, session *amqp.Session) error {
+	link, err := session.NewReceiver(ctx, c.queue, &amqp.ReceiverOptions{
+		Credit: 50, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr(),
+	})
+	if err != nil {
+		return err
+	}
+	var completions sync.WaitGroup
+	defer completions.Wait()
+	for {
+		m, err := link.Receive(ctx, nil)
+		if err != nil {
+			return err
+		}
+		number, _ := m.Annotations["x-opt-sequence-number"].(int64)
+		c.books.deliver(number, string(m.GetData()))
+		completions.Go(func() {
+			waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			defer cancel()
+			if err := link.AcceptMessage(waiting, m); err == nil {
+				c.books.complete(number)
+			}
+		})
+	}
+}
+
+// books are kept by the clients: what the gateways have acknowledged and
+// delivered, and what they must therefore never do again.
+type books struct {
+	mu           sync.Mutex
+	sent         [4]int           // by sender: the last number
+	acknowledged map[string]bool  // by id: it was stored, says the gateway
+	delivered    map[int64]string // ids by sequence number
+	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
+	redelivered  int
+	complaints   []error
+}
+
+func newBooks() *books {
+	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, completed: map[int64]bool{}}
+}
+
+func (b *books) next(who int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent[who]++
+	return fmt.Sprintf("%d/%d", who, b.sent[who])
+}
+
+func (b *books) backlog() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acknowledged) - len(b.completed)
+}
+
+func (b *books) acknowledge(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.acknowledged[id] = true
+}
+
+func (b *books) deliver(number int64, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, again := b.delivered[number]
+	switch {
+	case b.completed[number]:
+		b.complain("message %d (%s) was delivered after its completion was acknowledged", number, id)
+	case again && before != id:
+		b.complain("number %d was given to both %s and %s", number, before, id)
+	case again:
+		b.redelivered++
+	}
+	b.delivered[number] = id
+}
+
+func (b *books) complete(number int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.completed[number] {
+		b.complain("the completion of message %d was acknowledged twice", number)
+	}
+	b.completed[number] = true
+}
+
+// complain is called with mu held.
+func (b *books) complain(format string, args ...any) {
+	b.complaints = append(b.complaints, fmt.Errorf(format, args...))
+}
+
+// check balances the books once the queue is empty.
+func (b *books) check(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	numbers := map[string]int64{} // by id
+	highest := map[int64]int64{}  // number by partition
+	count := map[int64]int64{}
+	for number, id := range b.delivered {
+		if other, ok := numbers[id]; ok {
+			b.complain("%s was sent once and stored as both %d and %d", id, other, number)
+		}
+		numbers[id] = number
+		p := number >> 48
+		highest[p] = max(highest[p], number&(1<<48-1))
+		count[p]++
+	}
+	for id := range b.acknowledged {
+		if _, ok := numbers[id]; !ok {
+			b.complain("%s was acknowledged and never delivered", id)
+		}
+	}
+	for p, n := range count {
+		if n != highest[p] {
+			b.complain("partition %d has given %d numbers to %d messages", p, highest[p], n)
+		}
+	}
+	total := 0
+	for _, n := range b.sent {
+		total += n
+	}
+	t.Logf("sent %d, acknowledged %d, delivered %d and again %d, completed %d, in %d partitions",
+		total, len(b.acknowledged), len(b.delivered), b.redelivered, len(b.completed), len(count))
+	if len(b.acknowledged) == 0 || len(b.completed) == 0 {
+		b.complain("nothing was acknowledged or completed")
+	}
+	if shown := b.complaints; len(shown) > 0 {
+		t.Errorf("%d complaints: %v", len(shown), errors.Join(shown[:min(len(shown), 20)]...))
+	}
+}
