@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -26,6 +27,10 @@ const (
 	operationTimeout = time.Minute
 	// incomingWindow is how many transfer frames a client may send on a session before it hears from us.
 	incomingWindow = 5000
+	// maxBusy is how many broker calls may be under way before reading stops.
+	maxBusy = 1000
+
+	stoppingText = "The gateway is stopping. Connect again."
 )
 
 // conn is one connection. Its fields belong to the owner goroutine (run) except where a comment says otherwise.
@@ -55,6 +60,8 @@ type conn struct {
 	closing time.Time // when to stop waiting for what is under way; zero: it goes on
 	expires time.Time // when the first grant of identity ends; zero: none does
 	drains  bool      // the bridge is stopping
+	said    bool      // our close is sent, and closing is when to stop waiting for the client's
+	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 
 	host     string // the namespace's host in texts
 	identity core.Identity
@@ -145,7 +152,7 @@ func (c *conn) dispose() {
 
 // input is where to read from, nil when the connection has enough to do.
 func (c *conn) input() <-chan []byte {
-	if c.gone || c.chunk != nil || c.buffered > c.bridge.opts.MaxMessageBytes || c.eng.Buffered() > maxBacklog {
+	if c.gone || c.chunk != nil || c.busy > maxBusy || c.buffered > c.bridge.opts.MaxMessageBytes || c.eng.Buffered() > maxBacklog {
 		return nil
 	}
 	return c.reader.chunks
@@ -244,13 +251,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 		}
 	}
 	if c.eng.Closing() || c.eng.Done() {
-		if c.closing.IsZero() && c.eng.Closing() {
-			c.closing = now.Add(closeGrace)
-		} else if c.closing.IsZero() {
-			c.closing = now.Add(c.bridge.opts.DrainGrace)
-		}
-		due(c.closing)
-		return next
+		return c.end(now)
 	}
 	if c.input() == nil {
 		c.eng.Heard(now)
@@ -260,8 +261,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	}
 	if !c.closing.IsZero() {
 		if c.busy == 0 || !now.Before(c.closing) {
-			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: "The gateway is stopping. Connect again."})
-			c.closing = now.Add(closeGrace)
+			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText})
+			return c.end(now)
 		}
 		due(c.closing)
 		return next
@@ -271,6 +272,27 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	}
 	return next
 }
+
+// end gives the client some time to answer a close, and what is under way some time to finish. It returns when that
+// time is over.
+func (c *conn) end(now time.Time) time.Time {
+	switch {
+	case c.eng.Closing() && !c.said:
+		c.said = true
+		c.closing = now.Add(closeGrace)
+	case c.eng.Closing() && !now.Before(c.closing):
+		c.lose(errNoClose)
+		fallthrough
+	case c.eng.Done() && !c.ended:
+		c.ended = true
+		if !c.drains { // whoever drains has had that time
+			c.closing = now.Add(c.bridge.opts.DrainGrace)
+		}
+	}
+	return c.closing
+}
+
+var errNoClose = errors.New("the client does not answer the close")
 
 // arm sets the timer if it would fire too late.
 func (c *conn) arm(at time.Time) {
@@ -283,18 +305,20 @@ func (c *conn) arm(at time.Time) {
 
 // over reports whether the connection has ended and nothing is left to do.
 func (c *conn) over() bool {
-	said := c.lost != nil || !c.writing && c.eng.Buffered() == 0
-	switch {
-	case !c.closing.IsZero() && (c.eng.Closing() || c.eng.Done()) && !time.Now().Before(c.closing):
-		return true
-	case c.eng.Done() && said:
-		if !c.gone {
-			c.gone = true
-			_ = c.nc.Close()
-		}
-		return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
+	if !c.ended {
+		return false
 	}
-	return false
+	if !time.Now().Before(c.closing) {
+		return true
+	}
+	if c.lost == nil && (c.writing || c.eng.Buffered() > 0) {
+		return false
+	}
+	if !c.gone {
+		c.gone = true
+		_ = c.nc.Close()
+	}
+	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
 // drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed.

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -299,9 +300,7 @@ func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address string, f
 		bySeq[d.SequenceNumber] = d
 	}
 	for _, m := range []map[int64]core.Delivery{q.deferred, q.scheduled} {
-		for n, d := range m {
-			bySeq[n] = d
-		}
+		maps.Copy(bySeq, m)
 	}
 	for _, d := range q.locked {
 		bySeq[d.SequenceNumber] = d

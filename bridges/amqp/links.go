@@ -48,7 +48,7 @@ func hostOf(name string) string {
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains {
-		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: "The gateway is stopping. Connect again."})
+		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
 		return
 	}
 	if a.Coordinator != nil {

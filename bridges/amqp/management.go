@@ -177,13 +177,14 @@ func scheduleMessages(o *operation) (response, error) {
 		return response{}, err
 	}
 	defer sender.Close()
-	for _, r := range sender.Send(o.ctx, [][]*core.Message{group}) {
-		if r.Err != nil {
-			return response{}, r.Err
-		}
-		return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(r.Numbers)}}}, nil
+	stored := sender.Send(o.ctx, [][]*core.Message{group})
+	if len(stored) != 1 {
+		return response{}, core.Internal
 	}
-	return response{}, core.Internal
+	if err := stored[0].Err; err != nil {
+		return response{}, err
+	}
+	return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(stored[0].Numbers)}}}, nil
 }
 
 func cancelScheduled(o *operation) (response, error) {

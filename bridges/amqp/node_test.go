@@ -264,7 +264,7 @@ func TestResponsesWaitForCredit(t *testing.T) {
 
 func TestManagement(t *testing.T) {
 	t.Parallel()
-	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{})
+	addr := serve(t, newFakeBroker("q1", "q2"), &fakeAuthority{}, Options{})
 	token := value.UUID{1}
 	op := func(name string) value.Map {
 		return value.Map{{Key: "operation", Value: "com.microsoft:" + name}, {Key: "com.microsoft:server-timeout", Value: uint32(1000)}}
@@ -301,7 +301,11 @@ func TestManagement(t *testing.T) {
 			t.Parallel()
 			p := dialPeer(t, addr)
 			p.open()
-			n := p.node("q1/$management", 0)
+			queue := "q1"
+			if c.operation == "schedule-message" {
+				queue = "q2"
+			}
+			n := p.node(queue+"/$management", 0)
 			a := n.call(op(c.operation), c.body)
 			if got := a.get("statusCode"); got != c.status {
 				t.Errorf("statusCode: got %v (%T), want %d", got, got, c.status)

@@ -10,9 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxAsked is how many deliveries of one link may be asked for or be waiting at a time, whatever credit a client gives:
-// locks should not run while messages wait here.
-const maxAsked = 1000
+// How much of one link may be asked for or be waiting at a time, whatever credit a client gives: locks should not run
+// while messages wait here, nor should a client that does not read cost much memory.
+const (
+	maxAsked      = 1000     // deliveries
+	maxAskedBytes = 8 << 20  // by the size of those before
+	guessedSize   = 32 << 10 // of the first
+)
 
 // receiverLink is a link on which the client receives from an entity.
 type receiverLink struct {
@@ -24,6 +28,7 @@ type receiverLink struct {
 	receiver core.Receiver
 
 	asked    int             // credit that the broker has
+	size     int             // of deliveries, a moving average in bytes
 	pending  []core.Delivery // delivered by the broker, not sent yet
 	queued   bool            // in conn.waiting
 	taking   bool            // credit is being taken back
@@ -38,7 +43,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		l.Refuse(c.refusal(core.Refuse(core.NotImplemented, "Sessions are not offered."), addr))
 		return
 	}
-	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String()}
+	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String(), size: guessedSize}
 	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
 		r.mode = core.ReceiveAndDelete
 	}
@@ -164,7 +169,7 @@ func (r *receiverLink) ask() {
 		return
 	}
 	o := &r.conn.bridge.opts
-	n := min(int(r.link.Credit()), maxAsked) - len(r.pending)
+	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
 	if r.mode == core.PeekLock {
 		n = min(n, o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.eng.Unsettled())
 	}
@@ -178,6 +183,10 @@ func (r *receiverLink) ask() {
 func (r *receiverLink) deliver(ds []core.Delivery) {
 	r.asked = max(0, r.asked-len(ds))
 	r.pending = append(r.pending, ds...)
+	for i := range ds {
+		r.size += (ds[i].Size() - r.size) / 8
+	}
+	r.size = max(r.size, 1)
 	if r.stopped {
 		r.giveBack(0)
 		return

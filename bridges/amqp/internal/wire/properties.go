@@ -32,9 +32,7 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	putOpt(&l, h.Priority, value.AppendUint8)
 	l.uint32(h.TTL)
 	l.flag(h.FirstAcquirer)
-	if h.DeliveryCount > 0 {
-		put(&l, h.DeliveryCount, value.AppendUint32)
-	}
+	put(&l, h.DeliveryCount, value.AppendUint32) // also when 0: rhea reads an absent count as undefined
 	return l.close()
 }
 

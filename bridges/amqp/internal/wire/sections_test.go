@@ -179,7 +179,7 @@ func TestSectionsAreAppendedAsSplit(t *testing.T) {
 	b = AppendDataSection(b, []byte("body"))
 	got, err := SplitMessage(b, value.Limits{})
 	want := Sections{
-		Header: unhex("c0 02 01 41"), MessageAnnotations: annotations, Properties: unhex("c0 06 03 40 40 a10174"),
+		Header: unhex("c0 06 05 41 40 40 40 43"), MessageAnnotations: annotations, Properties: unhex("c0 06 03 40 40 a10174"),
 		BodyKind: BodyData, Body: []byte("body"),
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -193,14 +193,14 @@ func TestHeader(t *testing.T) {
 		h   Header
 		hex string
 	}{
-		{Header{}, "45"},
-		{Header{Durable: true}, "c0 02 01 41"},
+		{Header{}, "c0 06 05 40 40 40 40 43"},
+		{Header{Durable: true}, "c0 06 05 41 40 40 40 43"},
 		{
 			Header{Durable: true, Priority: value.Some[uint8](4), TTL: value.Some[uint32](1000), FirstAcquirer: true, DeliveryCount: 2},
 			"c0 0c 05 41 5004 70000003e8 41 5202",
 		},
 		{Header{DeliveryCount: 300}, "c0 0a 05 40 40 40 40 700000012c"},
-		{Header{Priority: value.Some[uint8](0), TTL: value.Some[uint32](math.MaxUint32)}, "c0 09 03 40 5000 70ffffffff"},
+		{Header{Priority: value.Some[uint8](0), TTL: value.Some[uint32](math.MaxUint32)}, "c0 0b 05 40 5000 70ffffffff 40 43"},
 	} {
 		b := AppendHeader(nil, &c.h)
 		if want := append(unhex("005370"), unhex(c.hex)...); !bytes.Equal(b, want) {
