@@ -205,12 +205,13 @@ func (e *env) post(s *azservicebus.Sender, m *azservicebus.Message) {
 	}
 }
 
-// take receives exactly n messages.
+// take receives exactly n messages. It waits for all in one call where it can:
+// between calls the SDK releases what arrives, which then comes out of order.
 func (e *env) take(r *azservicebus.Receiver, n int) []*azservicebus.ReceivedMessage {
 	e.Helper()
 	var got []*azservicebus.ReceivedMessage
 	for ctx := e.ctx(); len(got) < n; {
-		ms, err := r.ReceiveMessages(ctx, n-len(got), nil)
+		ms, err := r.ReceiveMessages(ctx, n-len(got), &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: patience / 2})
 		if err != nil {
 			e.Fatalf("receive message %d of %d: %v", len(got)+1, n, err)
 		}
