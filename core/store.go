@@ -78,8 +78,9 @@ type Partition struct {
 
 // Partitions is the state machine of a partition. Every operation first sweeps
 // what is due at the store's clock (expired locks, expired messages, due
-// schedules), as far as it could change the answer. An operation on a partition
-// of a deleted entity returns NotFound (or empty, for reads).
+// schedules), as far as it could change the answer. On a partition
+// of a deleted entity Append answers NotFound, Settle and Renew LockLost,
+// LockDeferred and Cancel MessageNotFound, and the others find nothing.
 //
 // In the DeadLetter sub-queue messages do not expire, delivery counts do not
 // rise, and Settle refuses DeadLetter with NotAllowed.

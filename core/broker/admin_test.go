@@ -18,7 +18,7 @@ func TestAQueueIsCreatedReadListedAndDeleted(t *testing.T) {
 			t.Errorf("created: %+v", ent)
 		}
 		_, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultQueueSettings())
-		if !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "SubCode=40900. Conflict. ") {
+		if !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "Conflict. ") {
 			t.Errorf("again: got %v", err)
 		}
 		got, rt, err := b.Queue(t.Context(), root, "ORDERS")
@@ -58,19 +58,13 @@ func TestAdministrationNeedsManage(t *testing.T) {
 		id := core.Identity{{Rights: core.Send | core.Listen}}
 		settings := core.DefaultQueueSettings()
 		ctx := t.Context()
-		for text, errs := range map[string][]error{
-			"Manage,EntityRead claims required for this operation": {
-				errorOf2(b.Queue(ctx, id, "q")), errorOf2(b.Queues(ctx, id, 0, 1)), errorOf(b.Namespace(ctx, id)),
-			},
-			"Authorization failed for specified action: Manage,EntityWrite.": {
-				errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateQueue(ctx, id, "q", settings)),
-			},
-			"Authorization failed for specified action: Manage,EntityDelete.": {b.DeleteQueue(ctx, id, "q")},
+		for i, err := range []error{
+			errorOf2(b.Queue(ctx, id, "q")), errorOf2(b.Queues(ctx, id, 0, 1)), errorOf(b.Namespace(ctx, id)),
+			errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateQueue(ctx, id, "q", settings)),
+			b.DeleteQueue(ctx, id, "q"),
 		} {
-			for i, err := range errs {
-				if !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), text) {
-					t.Errorf("%d: got %v, want %s", i, err, text)
-				}
+			if !errors.Is(err, core.Unauthorized) || !strings.Contains(core.TextOf(err), "'Manage' claim(s) are required") {
+				t.Errorf("%d: got %v", i, err)
 			}
 		}
 		expired := core.Identity{{Rights: core.AllRights, Expires: time.Now().Add(-time.Second)}}
@@ -140,7 +134,7 @@ func TestAnUpdateThatMeetsAnotherIsTriedOnceMore(t *testing.T) {
 		for conflicts, want := range map[int]core.Code{1: "", 2: core.Conflict} {
 			b.store.Store = &contended{Store: b.store.Store, left: conflicts}
 			_, err := b.UpdateQueue(t.Context(), root, "q", core.DefaultQueueSettings())
-			if core.CodeOf(err) != want || err != nil && !strings.HasPrefix(core.TextOf(err), "SubCode=40901") {
+			if core.CodeOf(err) != want || err != nil && !strings.HasPrefix(core.TextOf(err), "Another conflicting operation") {
 				t.Errorf("%d conflicts: got %v, want %q", conflicts, err, want)
 			}
 		}
