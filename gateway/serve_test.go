@@ -191,26 +191,7 @@ func TestDrainingFinishesWhatIsInFlightAndLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory")
 	g.command(t, "", "queue", "create", "q")
-	reading := make(chan struct{}) // closed when the gateway asks for the body
-	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }})
-	body, bodyEnd := io.Pipe()
-	req, err := http.NewRequestWithContext(trace, http.MethodPost, "http://"+g.address+"/q/messages", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Expect", "100-continue")
-	req.Header.Set("Authorization", auth.SignSAS("http://"+g.address+"/q", config.DevPolicy, config.DevKey, time.Now().Add(time.Hour)))
-	answer := make(chan string, 1)
-	go func() {
-		resp, err := (&http.Transport{ExpectContinueTimeout: patience}).RoundTrip(req)
-		if err != nil {
-			answer <- err.Error()
-			return
-		}
-		_ = resp.Body.Close()
-		answer <- resp.Status
-	}()
-	within(t, "the gateway to read the request", reading)
+	bodyEnd, answer := halfPost(t, g.address, "q")
 	g.stop()
 	for accepts(g.address) { // until draining has begun
 		runtime.Gosched()
@@ -223,6 +204,34 @@ func TestDrainingFinishesWhatIsInFlightAndLetsNobodyIn(t *testing.T) {
 		t.Errorf("the request in flight: got %s, want 201 Created", got)
 	}
 	g.halt(t)
+}
+
+// halfPost posts a message up to its body, and returns when the gateway waits
+// for that. The answer comes once the body was written and closed.
+func halfPost(t *testing.T, address, queue string) (body *io.PipeWriter, answer <-chan string) {
+	t.Helper()
+	reading := make(chan struct{})
+	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }})
+	bodyRead, body := io.Pipe()
+	url := "http://" + address + "/" + queue
+	req, err := http.NewRequestWithContext(trace, http.MethodPost, url+"/messages", bodyRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Expect", "100-continue")
+	req.Header.Set("Authorization", auth.SignSAS(url, config.DevPolicy, config.DevKey, time.Now().Add(time.Hour)))
+	answered := make(chan string, 1)
+	go func() {
+		resp, err := (&http.Transport{ExpectContinueTimeout: patience}).RoundTrip(req)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		_ = resp.Body.Close()
+		answered <- resp.Status
+	}()
+	within(t, "the gateway to read the request", reading)
+	return body, answered
 }
 
 // accepts reports whether somebody listens at address.

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -96,9 +97,7 @@ func (ps places) overlay(over places) {
 			}
 		}
 	}
-	for path, p := range over {
-		ps[path] = p
-	}
+	maps.Copy(ps, over)
 }
 
 func parent(path string) string {
