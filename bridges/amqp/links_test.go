@@ -153,23 +153,38 @@ func TestCreditCanBeTakenBack(t *testing.T) {
 
 func TestUnsettledDeliveriesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newFakeBroker("q1")
-	bubble(t, b, &fakeAuthority{}, Options{MaxUnsettled: 3}, func(p *peer, _ context.CancelFunc) {
-		p.open()
-		b.put(t, "q1", 10)
-		p.attach(0, wire.RoleReceiver, "q1")
-		p.flowTo(0, 0, 0, 1<<31, false)
-		for range 3 {
-			await[*wire.Transfer](p)
+	for name, o := range map[string]Options{"link": {MaxUnsettled: 3}, "connection": {MaxConnectionUnsettled: 3}} {
+		for _, settled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, settled %v", name, settled), func(t *testing.T) {
+				t.Parallel()
+				b := newFakeBroker("q1", "q2")
+				bubble(t, b, &fakeAuthority{}, o, func(p *peer, _ context.CancelFunc) { boundUnsettled(t, b, p, settled) })
+			})
 		}
-		synctest.Wait()
-		if got := len(b.queues["q1"].ready); got != 7 {
-			t.Errorf("left in the queue: got %d, want 7", got)
-		}
-		p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: value.Some(uint32(1)), Settled: true, State: wire.Accepted{}})
+	}
+}
+
+func boundUnsettled(t *testing.T, b *fakeBroker, p *peer, settled bool) {
+	p.open()
+	b.put(t, "q1", 10)
+	p.attach(0, wire.RoleReceiver, "q1")
+	p.flowTo(0, 0, 0, 1<<31, false)
+	for range 3 {
 		await[*wire.Transfer](p)
-		await[*wire.Transfer](p)
-	})
+	}
+	synctest.Wait()
+	if got := len(b.queues["q1"].ready); got != 7 {
+		t.Errorf("left in the queue: got %d, want 7", got)
+	}
+	p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: value.Some(uint32(1)), Settled: settled, State: wire.Accepted{}})
+	if tr := await[*wire.Transfer](p); tr == nil {
+		t.Fatal("no delivery after two were settled")
+	}
+	await[*wire.Transfer](p)
+	synctest.Wait()
+	if got := len(b.queues["q1"].ready); got != 5 {
+		t.Errorf("left in the queue: got %d, want 5", got)
+	}
 }
 
 func TestLinksEndWithTheirEntity(t *testing.T) {

@@ -131,6 +131,7 @@ func (r *receiverLink) giveBack(keep int) {
 // flowed follows the client's credit.
 func (r *receiverLink) flowed() {
 	if r.receiver == nil {
+		r.link.Drained() // if that is awaited; we are stopping
 		return
 	}
 	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
@@ -171,7 +172,9 @@ func (r *receiverLink) ask() {
 	o := &r.conn.bridge.opts
 	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
 	if r.mode == core.PeekLock {
-		n = min(n, o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.eng.Unsettled())
+		room := o.MaxConnectionUnsettled - r.conn.eng.Unsettled()
+		n = min(n, o.MaxUnsettled-r.link.Unsettled()-len(r.pending), room)
+		r.conn.starved = r.conn.starved || room <= 0
 	}
 	if n -= r.asked; n > 0 {
 		r.asked += n

@@ -18,11 +18,11 @@ type pile struct {
 	settling    bool
 }
 
-// pileItem says whom to tell the outcome of a settlement; no session: nobody.
+// pileItem says whom to tell the outcome of a settlement; no link: nobody.
 type pileItem struct {
-	session *engine.Session
-	id      uint32 // delivery-id
-	state   wire.DeliveryState
+	link  *receiverLink
+	id    uint32 // delivery-id
+	state wire.DeliveryState
 }
 
 // settle adds a settlement to the pile of its address.
@@ -54,7 +54,7 @@ func (p *pile) start() {
 func (p *pile) settled(items []pileItem, errs []error) {
 	p.settling = false
 	for i, item := range items {
-		if item.session == nil {
+		if item.link == nil {
 			continue
 		}
 		state := item.state
@@ -63,7 +63,8 @@ func (p *pile) settled(items []pileItem, errs []error) {
 		} else if errs[i] != nil {
 			state = wire.Rejected{Error: p.conn.refusal(errs[i], p.parsed())}
 		}
-		item.session.Settle(item.id, state)
+		item.link.link.Session().Settle(item.id, state)
+		item.link.ask() // there is room for another
 	}
 	if len(p.items) > 0 {
 		p.conn.full = append(p.conn.full, p)
@@ -80,18 +81,18 @@ func (p *pile) parsed() core.Address {
 // disposed carries out the outcome that the client gives to a delivery.
 func (r *receiverLink) disposed(d engine.Disposal) {
 	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
-	item := pileItem{session: r.link.Session(), id: d.ID, state: d.State}
+	item := pileItem{link: r, id: d.ID, state: d.State}
 	if d.Settled {
-		item.session = nil
+		item.link = nil
+		r.ask() // there is room for another at once
 	}
 	if err := outcome(d.State, &s, &item); err != nil {
-		if item.session != nil {
-			item.session.Settle(d.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+		if item.link != nil {
+			r.link.Session().Settle(d.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
 		}
 		return
 	}
 	r.conn.settle(r.address, item, s)
-	r.ask() // a delivery settled by the client makes room at once
 }
 
 // outcome translates a delivery state into a settlement, and into the state that says that it was carried out.
