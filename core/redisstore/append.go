@@ -177,12 +177,13 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub == core.DeadLetter {
-		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil); err != nil {
+		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, err
 		}
 	}
+	sweepArgs := append(sh.stateArgs(now), 0)
 	pipe := s.rdb.TxPipeline()
-	swept := pipe.Do(ctx, sweepScript.command(false, sh.keys.state, sh.stateArgs(now)...)...)
+	swept := pipe.Do(ctx, sweepScript.command(false, sh.keys.state, sweepArgs...)...)
 	var first *redis.Cmd
 	for i := range messages {
 		c := pipe.Do(ctx, "XADD", sh.keys.stream, "NOMKSTREAM", "0-*", "d", messages[i].record)
@@ -197,7 +198,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	case last.Err() != nil:
 		return nil, last.Err()
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
-		_, err = s.eval(ctx, sweepScript, sh.keys.state, sh.stateArgs(now)...)
+		_, err = s.eval(ctx, sweepScript, sh.keys.state, sweepArgs...)
 		if err != nil {
 			s.log.Debug("the sweep script was not loaded; the next call tries again", "err", err)
 		}

@@ -102,7 +102,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 			args[i] = n
 		}
 		if void == 1 { // there is nothing to cancel, but every operation sweeps
-			sc, args = sweepScript, nil
+			sc, args = sweepScript, []any{0}
 		}
 		_, code, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 		switch {
@@ -120,7 +120,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 // Sweep does all that is due and returns when the next is.
 func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, err error) {
 	err = s.operate(ctx, p, "sweep", func(ctx context.Context, sh *shard) error {
-		reply, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil)
+		reply, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 1)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 // state. What stands beside the entries is read a moment later than they are.
 func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) (ds []core.Delivery, err error) {
 	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
-		if _, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil); err != nil {
+		if _, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 0); err != nil {
 			return err
 		}
 		for from = max(from, 0); len(ds) < limit; {

@@ -38,13 +38,10 @@ func fullMessage(tb testing.TB) *core.Message {
 func TestRecordsKeepEveryField(t *testing.T) {
 	t.Parallel()
 	full := fullMessage(t)
-	for v := reflect.ValueOf(full).Elem(); ; {
-		for i := range v.NumField() {
-			if v.Field(i).IsZero() {
-				t.Errorf("field %s is not set: this test would not see it lost", v.Type().Field(i).Name)
-			}
+	for v, i := reflect.ValueOf(full).Elem(), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("field %s is not set: this test would not see it lost", v.Type().Field(i).Name)
 		}
-		break
 	}
 	for name, m := range map[string]*core.Message{
 		"full":          full,

@@ -35,7 +35,7 @@ var (
 	renewScript    = stateScript("renew", 0, 1, 1)
 	deferredScript = stateScript("deferred", 0, 4, 1)
 	cancelScript   = stateScript("cancel", 0, 0, 1)
-	sweepScript    = stateScript("sweep", 0, 0, 0)
+	sweepScript    = stateScript("sweep", 0, 1, 0)
 	statsScript    = stateScript("stats", 0, 0, 0)
 	ringScript     = newScript("ring", 2, 0)
 	createScript   = newScript("create", 3, 4)
@@ -129,7 +129,7 @@ func (once) NoRetry() bool { return true }
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub == core.DeadLetter {
 		// What is due in the main queue may end up here.
-		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil); err != nil {
+		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, "", err
 		}
 	}

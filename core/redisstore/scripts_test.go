@@ -108,9 +108,9 @@ func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 		{settleScript, 15, 12, true},
 		{settleScript, 15, 11, false},
 		{settleScript, 14, 8, false},
-		{sweepScript, 15, 4, true},
-		{sweepScript, 15, 5, false},
-		{sweepScript, 15, 3, false},
+		{sweepScript, 15, 5, true},
+		{sweepScript, 15, 6, false},
+		{sweepScript, 15, 4, false},
 		{ringScript, 2, 0, true},
 	} {
 		if got := c.script.fits(c.keys, c.args); got != c.want {

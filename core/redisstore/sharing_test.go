@@ -313,6 +313,34 @@ func TestANodeOfAClusterIsEnough(t *testing.T) {
 	}
 }
 
+func TestAFailOverIsFollowed(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	s := open(t, sentinel.URL(), redisstore.Options{})
+	if got := s.About(t.Context()).Engine; got != "redis sentinel" {
+		t.Errorf("engine: got %q", got)
+	}
+	p := queue(t, s)
+	rung := make(chan struct{}, 1000)
+	defer s.Watch(p.Ref, func() { rung <- struct{}{} })()
+	send(t, s, p, "before")
+	held := lock(t, s, p, 9)
+	sentinel.FailOver(t)
+	deadline := time.Now().Add(patience)
+	for s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("the new master was not found")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := settle(s, p, core.Complete, held...); err != nil {
+		t.Errorf("complete after the fail-over: %v", err)
+	}
+	if ds := lock(t, s, p, 9); len(ds) != 1 || string(ds[0].Body.Bytes) != "after" {
+		t.Errorf("after the fail-over: got %d messages, want the one sent then", len(ds))
+	}
+}
+
 func TestAboutWarnsOfWhatMayBeLost(t *testing.T) {
 	t.Parallel()
 	volatile := redistest.Start(t, redistest.Options{})

@@ -46,7 +46,7 @@ const maxSocketPath = 103
 
 // Times of a child's life.
 const (
-	spawnTimeout  = 20 * time.Second // loading a large append-only file takes longer, but answers meanwhile
+	spawnTimeout  = 5 * time.Minute // a large append-only file takes its time to load
 	shutdownGrace = 10 * time.Second
 	firstBackoff  = 100 * time.Millisecond
 	lastBackoff   = 5 * time.Second

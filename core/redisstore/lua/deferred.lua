@@ -17,8 +17,8 @@ for i = 9, #ARGV do numbers[#numbers + 1] = ARGV[i] end
 for i, deadline in ipairs(ask('ZMSCORE', deferred, numbers)) do
   if deadline ~= '0' then
     found = false
-  elseif isLate(numbers[i]) then
-    expire(numbers[i])
+  elseif act('isLate', numbers[i]) then
+    act('expire', numbers[i])
     found = false
   end
 end

@@ -36,13 +36,13 @@ for i, member in ipairs(members) do
     local n = sub(id, 3)
     if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
     if outcome == 'abandon' then
-      fail(n)
+      act('fail', n)
     elseif outcome == 'release' then
-      free(n)
+      act('free', n)
     elseif outcome == 'defer' then
       call('ZADD', deferred, 0, n)
     else
-      bury(n)
+      act('bury', n)
     end
   end
 end

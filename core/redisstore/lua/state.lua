@@ -53,117 +53,136 @@ local function pad(n) return format('%015d', n) end
 -- number reads the n of a member of locks, scheduled or expiry.
 local function number(member) return format('%d', tonumber(sub(member, 1, 15))) end
 
--- erase removes message n and all that is kept about it, but for its lock.
-local function erase(n)
-  call('XDEL', stream, '0-' .. n)
-  call('HDEL', counts, n)
-  call('HDEL', overrides, n)
-  call('ZREM', deferred, n)
-  call('ZREM', expiry, pad(n))
-  call('SREM', late, n)
-end
-
--- bury moves message n to the dead-letter queue; reason is m (too many
--- deliveries), x (expired) or nil (the receiver has given one).
-local function bury(n, reason)
-  local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
-  if entry then
-    local fields = entry[2]
-    local function add(name, value)
-      if value then
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
-    end
-    add('o', n)
-    add('c', call('HGET', counts, n))
-    add('p', call('HGET', overrides, n))
-    add('r', reason)
-    if call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields)) then
-      call('HINCRBY', deadHead, 's', 1)
-      buried = true
-    end
-    budget = budget - #fields[2] / 4096
+-- acts are what may become of a message when its time comes or its lock ends.
+-- They are made when the first is needed: mostly none is, and making them costs
+-- as much as several commands.
+local acts
+local function makeActs()
+  -- erase removes message n and all that is kept about it, but for its lock.
+  local function erase(n)
+    call('XDEL', stream, '0-' .. n)
+    call('HDEL', counts, n)
+    call('HDEL', overrides, n)
+    call('ZREM', deferred, n)
+    call('ZREM', expiry, pad(n))
+    call('SREM', late, n)
   end
-  erase(n)
-end
 
-local function expire(n)
-  if dropExpired then erase(n) else bury(n, 'x') end
-end
+  -- bury moves message n to the dead-letter queue; reason is m (too many
+  -- deliveries), x (expired) or nil (the receiver has given one).
+  local function bury(n, reason)
+    local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+    if entry then
+      local fields = entry[2]
+      local function add(name, value)
+        if value then
+          fields[#fields + 1] = name
+          fields[#fields + 1] = value
+        end
+      end
+      add('o', n)
+      add('c', call('HGET', counts, n))
+      add('p', call('HGET', overrides, n))
+      add('r', reason)
+      if call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields)) then
+        call('HINCRBY', deadHead, 's', 1)
+        buried = true
+      end
+      budget = budget - #fields[2] / 4096
+    end
+    erase(n)
+  end
 
--- isLate reports whether message n, locked or deferred until now, has expired.
-local function isLate(n)
-  if not main then return false end
-  if call('SISMEMBER', late, n) == 1 then return true end
-  local at = call('ZSCORE', expiry, pad(n))
-  return at and tonumber(at) <= now
-end
+  -- expire ends message n, whose time to live is over.
+  local function expire(n)
+    if dropExpired then erase(n) else bury(n, 'x') end
+  end
 
--- free gives message n back after its lock; a deferred one stays deferred.
-local function free(n)
-  if call('ZSCORE', deferred, n) then
-    call('ZADD', deferred, 0, n)
-  elseif isLate(n) then
-    expire(n)
-  else
-    call('ZADD', again, n, n)
+  -- isLate reports whether message n, locked or deferred until now, has expired.
+  local function isLate(n)
+    if not main then return false end
+    if call('SISMEMBER', late, n) == 1 then return true end
+    local at = call('ZSCORE', expiry, pad(n))
+    return at and tonumber(at) <= now
+  end
+
+  -- free gives message n back after its lock; a deferred one stays deferred.
+  local function free(n)
+    if call('ZSCORE', deferred, n) then
+      call('ZADD', deferred, 0, n)
+    elseif isLate(n) then
+      expire(n)
+    else
+      call('ZADD', again, n, n)
+      ready = true
+    end
+  end
+
+  -- fail is free after a failed delivery.
+  local function fail(n)
+    if main and call('HINCRBY', counts, n, 1) >= maxDeliveries then
+      bury(n, 'm')
+    else
+      free(n)
+    end
+  end
+
+  -- activate appends a scheduled message anew, under a new number.
+  local function activate(n)
+    local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+    if not entry then return end
+    local fields, ttl = entry[2], nil
+    for i = 1, #fields, 2 do
+      if fields[i] == 't' then ttl = tonumber(fields[i + 1]) end
+    end
+    fields[#fields + 1] = 'e'
+    fields[#fields + 1] = ARGV[1]
+    local id = call('XADD', stream, '0-*', unpack(fields))
+    call('XDEL', stream, '0-' .. n)
+    call('HINCRBY', head, 's', 1)
+    if ttl and main then call('ZADD', expiry, format('%.0f', now + ttl), pad(sub(id, 3))) end
+    budget = budget - #fields[2] / 4096
     ready = true
   end
-end
 
--- fail is free after a failed delivery.
-local function fail(n)
-  if main and call('HINCRBY', counts, n, 1) >= maxDeliveries then
-    bury(n, 'm')
-  else
-    free(n)
+  -- isAvailable reports whether lock.lua would deliver message n, which lives.
+  local function isAvailable(n)
+    return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
   end
-end
 
--- activate appends a scheduled message anew, under a new number.
-local function activate(n)
-  local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
-  if not entry then return end
-  local fields, ttl = entry[2], nil
-  for i = 1, #fields, 2 do
-    if fields[i] == 't' then ttl = tonumber(fields[i + 1]) end
+  -- lapse ends an expired message that is available, and notes one that is not.
+  local function lapse(n)
+    if not isAvailable(n) then
+      call('SADD', late, n)
+      return
+    end
+    if call('ZREM', again, n) == 0 then call('ZADD', holes, n, n) end
+    expire(n)
   end
-  fields[#fields + 1] = 'e'
-  fields[#fields + 1] = ARGV[1]
-  local id = call('XADD', stream, '0-*', unpack(fields))
-  call('XDEL', stream, '0-' .. n)
-  call('HINCRBY', head, 's', 1)
-  if ttl and main then call('ZADD', expiry, format('%.0f', now + ttl), pad(sub(id, 3))) end
-  budget = budget - #fields[2] / 4096
-  ready = true
+
+  return {
+    activate = activate, bury = bury, expire = expire, fail = fail, free = free,
+    isAvailable = isAvailable, isLate = isLate, lapse = lapse,
+  }
 end
 
--- isAvailable reports whether lock.lua would deliver message n, which lives.
-local function isAvailable(n)
-  return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
+-- act does one of them to message n.
+local function act(what, n, reason)
+  acts = acts or makeActs()
+  return acts[what](n, reason)
 end
 
--- lapse ends an expired message that is available, and notes one that is not.
-local function lapse(n)
-  if not isAvailable(n) then
-    call('SADD', late, n)
-    return
-  end
-  if call('ZREM', again, n) == 0 then call('ZADD', holes, n, n) end
-  expire(n)
-end
-
--- drain takes what is due from a zset in the order (time, n) and handles it.
+-- drain takes what is due from a zset in the order (time, n) and acts on it.
 -- It returns false if the budget ended before the work.
-local function drain(key, handle)
+local function drain(key, what)
+  if call('ZCOUNT', key, '-inf', ARGV[1]) == 0 then return true end
   repeat
     local due = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'LIMIT', 0, 100)
     for _, member in ipairs(due) do
       if budget <= 0 then return false end
       budget = budget - 1
       call('ZREM', key, member)
-      handle(number(member))
+      act(what, number(member))
     end
   until #due < 100
   return true
@@ -172,7 +191,7 @@ end
 -- sweep does what is due: ends expired locks, activates schedules, ends expired
 -- messages. It returns false if some is left: the caller then answers 'more'.
 local function sweep()
-  return drain(locks, fail) and drain(scheduled, activate) and (not main or drain(expiry, lapse))
+  return drain(locks, 'fail') and drain(scheduled, 'activate') and (not main or drain(expiry, 'lapse'))
 end
 
 -- nextDue is when a sweep will next find something, 0: nothing is known. Of
@@ -188,7 +207,7 @@ local function nextDue(emptied)
     -- If none of the first hundred is available the last of them is still a time to look again.
     local first = call('ZRANGE', expiry, 0, 99, 'WITHSCORES')
     for i = 1, #first, 2 do
-      if isAvailable(number(first[i])) or i == 199 then
+      if act('isAvailable', number(first[i])) or i == 199 then
         next = math.min(next, tonumber(first[i + 1]))
         break
       end

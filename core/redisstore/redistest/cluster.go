@@ -34,15 +34,7 @@ type node struct {
 	process *server.Process
 }
 
-// StartCluster runs a cluster until the test ends.
-func StartCluster(tb testing.TB) *Cluster {
-	tb.Helper()
-	c := SharedCluster(tb)
-	tb.Cleanup(c.Stop)
-	return c
-}
-
-// SharedCluster is to StartCluster what Shared is to Start.
+// SharedCluster runs a cluster for all tests of a package; stop it in TestMain.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	binary := program(tb)
@@ -62,7 +54,8 @@ func SharedCluster(tb testing.TB) *Cluster {
 
 func (c *Cluster) form(ctx context.Context, binary string) error {
 	for i := range masters {
-		n, err := startNode(ctx, binary, filepath.Join(c.dir, strconv.Itoa(i)))
+		n, err := startNode(ctx, binary, filepath.Join(c.dir, strconv.Itoa(i)),
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000")
 		if err != nil {
 			return err
 		}
@@ -77,13 +70,15 @@ func (c *Cluster) form(ctx context.Context, binary string) error {
 			return err
 		}
 	}
-	for _, n := range c.nodes[1:] {
+	for i, n := range c.nodes {
 		host, port, err := net.SplitHostPort(n.addr)
 		if err != nil {
 			return err
 		}
-		if err := c.nodes[0].client.ClusterMeet(ctx, host, port).Err(); err != nil {
-			return err
+		for _, other := range c.nodes[:i] { // each meets each: gossip would take its time
+			if err := other.client.ClusterMeet(ctx, host, port).Err(); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range c.nodes {
@@ -97,7 +92,8 @@ func (c *Cluster) form(ctx context.Context, binary string) error {
 // attempts is how often a node tries for free ports.
 const attempts = 10
 
-func startNode(ctx context.Context, binary, dir string) (*node, error) {
+// startNode runs a server on a free port of loopback.
+func startNode(ctx context.Context, binary, dir string, args ...string) (*node, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -109,10 +105,8 @@ func startNode(ctx context.Context, binary, dir string) (*node, error) {
 		}
 		n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 		n.client = server.Client("tcp", n.addr)
-		// The bus takes port+10000 unless told otherwise, which may be no port at all.
-		n.process, err = server.Start(binary, dir,
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes",
-			"--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000", "--save", "", "--dir", dir)
+		all := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)
+		n.process, err = server.Start(binary, dir, all...)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +118,8 @@ func startNode(ctx context.Context, binary, dir string) (*node, error) {
 	return nil, err
 }
 
-// freePort finds a port that is free together with the bus port above it.
+// freePort finds a port that is free together with the one 10000 above, which
+// a cluster's bus takes.
 func freePort() (int, error) {
 	for range attempts {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -56,12 +56,12 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Shutdown asks the server at its socket to end in good order, and kills it if
-// it does not within the time given.
+// Shutdown asks the server to end in good order, which completes its
+// append-only file, and kills it if it does not within the time given.
 func (p *Process) Shutdown(client *redis.Client, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	_ = client.ShutdownSave(ctx).Err() // a server that ends breaks the connection
+	_ = client.ShutdownNoSave(ctx).Err() // a server that ends breaks the connection
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
