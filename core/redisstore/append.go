@@ -186,7 +186,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	swept := pipe.Do(ctx, sweepScript.command(false, sh.keys.state, sweepArgs...)...)
 	var first *redis.Cmd
 	for i := range messages {
-		c := pipe.Do(ctx, "XADD", sh.keys.stream, "NOMKSTREAM", "0-*", "d", messages[i].record)
+		c := pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
 		if i == 0 {
 			first = c
 		}

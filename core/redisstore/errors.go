@@ -19,7 +19,7 @@ var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again o
 // transient are the replies of a server that cannot serve now, but may soon.
 var transient = []string{
 	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "EXECABORT", "UNBLOCKED", "ERR max number of clients",
+	"NOREPLICAS", "EXECABORT", "UNBLOCKED", "max number of clients",
 }
 
 // explain says what a failed exchange with Redis means to the caller: Busy when

@@ -93,7 +93,8 @@ func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	if err != nil {
 		return locked{}, err
 	}
-	out.rest = out.rest || limit == maxLock && len(claims) == maxLock
+	// All that was asked for: if some cannot be delivered, or more is wanted, there may be more.
+	out.rest = out.rest || len(claims) == limit
 	out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active)
 	return out, err
 }

@@ -294,6 +294,38 @@ func TestNumbersBeyondWhatLuaPrints(t *testing.T) {
 	want("number in the queue", ds[0].EnqueuedSequenceNumber, high+1)
 }
 
+// Scheduled messages leave gaps in the numbers, which a lock call walks in
+// steps of bounded length.
+func TestAMessageBehindManyGapsIsFound(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	s := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
+	p := queue(t, s)
+	send(t, s, p, "first")
+	later := make([]*core.Message, 1000)
+	for i := range later {
+		later[i] = &core.Message{ScheduledEnqueueTime: clock.Now().Add(time.Hour)}
+	}
+	for range 25 {
+		if a := s.Append(t.Context(), p, [][]*core.Message{later}); a[0].Err != nil {
+			t.Fatal(a[0].Err)
+		}
+	}
+	send(t, s, p, "last")
+	ds, next, err := s.Lock(t.Context(), p, 3)
+	if err != nil || len(ds) != 2 || string(ds[1].Body.Bytes) != "last" {
+		t.Fatalf("lock: got %d messages, %v, want the first and the last", len(ds), err)
+	}
+	if !next.Equal(ds[0].LockedUntil) {
+		t.Errorf("next: got %v, want the end of the locks, %v", next, ds[0].LockedUntil)
+	}
+	clock.Advance(time.Hour)
+	stats, err := s.Stats(t.Context(), p)
+	if stats.Bytes = 0; err != nil || stats != (core.Stats{Ready: 25_002}) {
+		t.Errorf("an hour later: got %+v, %v, want all ready", stats, err)
+	}
+}
+
 func TestANodeOfAClusterIsEnough(t *testing.T) {
 	t.Parallel()
 	clusterURL(t)

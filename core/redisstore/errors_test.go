@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// reply is an error that the server has answered.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want core.Code
+	}{
+		{reply("TRYAGAIN Multiple keys request during rehashing of slot"), core.Busy},
+		{reply("CLUSTERDOWN Hash slot not served"), core.Busy},
+		{reply("LOADING Redis is loading the dataset in memory"), core.Busy},
+		{reply("MASTERDOWN Link with MASTER is down"), core.Busy},
+		{reply("READONLY You can't write against a read only replica."), core.Busy},
+		{reply("OOM command not allowed when used memory > 'maxmemory'."), core.Busy},
+		{reply("MISCONF Errors writing to the AOF file"), core.Busy},
+		{reply("EXECABORT Transaction discarded because of previous errors."), core.Busy},
+		{reply("ERR max number of clients reached"), core.Busy},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, core.Busy},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, core.Busy},
+		{io.EOF, core.Busy},
+		{redis.ErrPoolTimeout, core.Busy},
+		{context.DeadlineExceeded, core.Busy},
+		{reply("WRONGTYPE Operation against a key holding the wrong kind of value"), core.Internal},
+		{reply("NOAUTH Authentication required."), core.Internal},
+		{reply("NOPERM this user has no permissions"), core.Internal},
+		{fmt.Errorf("decode: %w", core.NotFound), core.NotFound},
+		{nil, ""},
+	} {
+		got := explain("append", c.err)
+		if core.CodeOf(got) != c.want || c.err != nil && !errors.Is(got, c.err) {
+			t.Errorf("%v: got %v with code %q, want code %q around the cause", c.err, got, core.CodeOf(got), c.want)
+		}
+		if text := core.TextOf(got); (text != "") != (c.want == core.Busy) {
+			t.Errorf("%v: the text for peers is %q", c.err, text)
+		}
+	}
+}
