@@ -124,7 +124,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`there is no queue "nope"`}},
 		{"wrong key", strings.Replace(g.connection, "SAS_KEY_VALUE", "wrong", 1), []string{"peek", "q"}, exitFailure, []string{"nvalid"}},
 		{"no queue named", g.connection, []string{"peek"}, exitUsage, []string{"no queue is named", "EntityPath"}},
-		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"names no endpoint: write Endpoint=sb://"}},
+		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},
 		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=7m", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
 		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode: ", "--wait: "}},

@@ -9,13 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -28,11 +28,9 @@ const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + co
 
 // target is a namespace that a connection string names.
 type target struct {
-	text     string // the connection string
-	host     string // with the port, if there is one
-	entity   string // EntityPath
-	emulator bool   // plain text
-	tls      *tls.Config
+	auth.ConnectionString
+	text string // as it was given
+	tls  *tls.Config
 }
 
 func (o *common) target() (*target, error) {
@@ -40,23 +38,12 @@ func (o *common) target() (*target, error) {
 	if t.text == "" {
 		t.text = localConnection
 	}
-	for part := range strings.SplitSeq(t.text, ";") {
-		key, value, _ := strings.Cut(part, "=")
-		switch strings.ToLower(strings.TrimSpace(key)) {
-		case "endpoint":
-			_, rest, _ := strings.Cut(value, "://")
-			t.host, _, _ = strings.Cut(rest, "/")
-		case "entitypath":
-			t.entity = value
-		case "usedevelopmentemulator":
-			t.emulator = strings.EqualFold(value, "true")
-		}
+	var err error
+	if t.ConnectionString, err = auth.ParseConnectionString(t.text); err != nil {
+		return nil, usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
 	}
-	if t.host == "" {
-		return nil, usagef("the connection string names no endpoint: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text")
-	}
-	name := t.host
-	if host, _, err := net.SplitHostPort(t.host); err == nil {
+	name := t.Host
+	if host, _, err := net.SplitHostPort(t.Host); err == nil {
 		name = host
 	}
 	roots, err := o.roots(listen.IsLoopback(net.JoinHostPort(name, "0")))
@@ -109,7 +96,7 @@ func (t *target) admin() (*admin.Client, error) {
 	return admin.NewClientFromConnectionString(t.text, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: &transport{
 			client: &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment}},
-			plain:  t.emulator,
+			plain:  t.Emulator,
 		},
 		Retry: policy.RetryOptions{MaxRetries: -1},
 	}})
@@ -135,8 +122,8 @@ func (t *target) queue(args []string) (string, error) {
 	switch {
 	case len(args) > 0 && args[0] != "":
 		return args[0], nil
-	case t.entity != "":
-		return t.entity, nil
+	case t.EntityPath != "":
+		return t.EntityPath, nil
 	default:
 		return "", usagef("no queue is named: give its name, or a connection string with EntityPath")
 	}
@@ -148,13 +135,13 @@ func (t *target) explain(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.host, err)
+		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, err)
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	coded, isCoded := errors.AsType[*azservicebus.Error](err)
 	switch {
 	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
-		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.host, err)
+		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
 	case isCoded && coded.Code == azservicebus.CodeNotFound:
 		return fmt.Errorf("%w: see what there is with: crosstown queue list", err)
 	}
