@@ -79,10 +79,8 @@ func (s *senderLink) finish() {
 
 // received queues a message.
 func (s *senderLink) received(m engine.Message) {
-	if s.conn.drains {
-		if !m.Settled {
-			s.link.Settle(m.ID, wire.Released{}) // clients try again elsewhere
-		}
+	if s.conn.drains && !m.Settled {
+		s.link.Settle(m.ID, wire.Released{}) // clients try again elsewhere
 		return
 	}
 	s.queue = append(s.queue, m)
