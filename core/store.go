@@ -112,8 +112,8 @@ type Partitions interface {
 	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
 	// Stats sweeps and counts.
 	Stats(ctx context.Context, p Partition) (Stats, error)
-	// Watch calls ring when messages may have become available to Lock. ring
-	// must not block; it may be called without cause.
+	// Watch calls ring when messages may have become available to Lock, or may
+	// become so sooner than it said. ring must not block; it may be called without cause.
 	Watch(r Ref, ring func()) (stop func())
 }
 

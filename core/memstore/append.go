@@ -60,5 +60,6 @@ func (t *turn) enqueue(q *queue, m *core.Message) int64 {
 func (t *turn) schedule(q *queue, m *core.Message, due int64) int64 {
 	e := &entry{message: m, enqueued: t.now, origin: t.number(q.last + 1), standing: scheduled, until: due}
 	q.append(e)
+	t.rings[q.sub] = true // who waits must learn when to ask again
 	return e.origin
 }

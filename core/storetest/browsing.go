@@ -139,7 +139,7 @@ var bellStories = []story{
 		s.lockOne()
 		listen("the lock's end", func() { s.clock.Advance(lockDuration); s.sweep(s.main) })
 		s.settle(s.lockOne(), core.Complete)
-		s.send(text("b", s.after(time.Second)))
+		listen("schedule, which lock calls before it did not tell of", func() { s.send(text("b", s.after(time.Second))) })
 		listen("activation", func() { s.clock.Advance(time.Second); s.sweep(s.main) })
 	}},
 	{"the bell of the dead letters rings when a message dies", func(s *stage) {

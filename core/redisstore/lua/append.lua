@@ -47,17 +47,15 @@ for i = 6, #ARGV, 4 do
     end
     last = sub(entry, 3)
     reply[#reply + 1] = tonumber(last)
+    ready = true -- or will be: who waits must learn when to ask again
     if at ~= '' then
       due[#due + 1] = at
       due[#due + 1] = pad(last)
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
-    else
-      ready = true
-      if ttl ~= '' and main then
-        expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
-        expiring[#expiring + 1] = pad(last)
-      end
+    elseif ttl ~= '' and main then
+      expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
+      expiring[#expiring + 1] = pad(last)
     end
   end
 end
