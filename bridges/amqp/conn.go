@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -249,66 +248,6 @@ func (c *conn) wrote(w writeOutcome) {
 	}
 }
 
-// lose notes that the transport is gone.
-func (c *conn) lose(err error) {
-	c.gone = true
-	if c.lost == nil {
-		c.lost = err
-	}
-	c.eng.Abandon()
-}
-
-// tick does what is due and returns when something is due again; zero means never.
-func (c *conn) tick(now time.Time) (next time.Time) {
-	due := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	if c.eng.Closing() || c.eng.Done() {
-		return c.end(now)
-	}
-	if c.input() == nil {
-		c.eng.Heard(now)
-	}
-	if at := c.eng.Tick(now); !at.IsZero() {
-		due(at)
-	}
-	if !c.closing.IsZero() {
-		if c.busy == 0 || !now.Before(c.closing) {
-			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText})
-			return c.end(now)
-		}
-		due(c.closing)
-		return next
-	}
-	if at := c.checkIdentity(now); !at.IsZero() {
-		due(at)
-	}
-	return next
-}
-
-// end gives the client some time to answer a close, and what is under way some time to finish. It returns when that
-// time is over.
-func (c *conn) end(now time.Time) time.Time {
-	switch {
-	case c.eng.Closing() && !c.said:
-		c.said = true
-		c.closing = now.Add(closeGrace)
-	case c.eng.Closing() && !now.Before(c.closing):
-		c.lose(errNoClose)
-		fallthrough
-	case c.eng.Done() && !c.ended:
-		c.ended = true
-		if !c.drains { // whoever drains has had that time
-			c.closing = now.Add(c.bridge.opts.DrainGrace)
-		}
-	}
-	return c.closing
-}
-
-var errNoClose = errors.New("the client does not answer the close")
-
 // arm sets the timer if it would fire too late.
 func (c *conn) arm(at time.Time) {
 	if at.IsZero() || !c.armed.IsZero() && !at.Before(c.armed) {
@@ -316,38 +255,6 @@ func (c *conn) arm(at time.Time) {
 	}
 	c.armed = at
 	c.timer.Reset(time.Until(at))
-}
-
-// over reports whether the connection has ended and nothing is left to do.
-func (c *conn) over() bool {
-	if !c.ended {
-		return false
-	}
-	if !time.Now().Before(c.closing) {
-		return true
-	}
-	if c.lost == nil && (c.writing || c.eng.Buffered() > 0) {
-		return false
-	}
-	if !c.gone {
-		c.gone = true
-		_ = c.nc.Close()
-	}
-	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
-}
-
-// drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed.
-func (c *conn) drain() {
-	c.drains = true
-	c.closing = time.Now().Add(c.bridge.opts.DrainGrace)
-	if !c.eng.Opened() {
-		c.eng.Close(nil)
-	}
-	for l := range c.eng.Links() {
-		if r, ok := l.Data.(*receiverLink); ok {
-			r.stop()
-		}
-	}
 }
 
 // async runs work in a goroutine of its own, and then what it returns in the owner.

@@ -321,7 +321,7 @@ func TestManyLinks(t *testing.T) {
 func sendNumbers(ctx context.Context, s *goamqp.Sender, n int) error {
 	var receipts []goamqp.SendReceipt
 	for i := range n {
-		r, err := s.SendWithReceipt(ctx, goamqp.NewMessage([]byte(fmt.Sprint(i))), nil)
+		r, err := s.SendWithReceipt(ctx, goamqp.NewMessage(fmt.Append(nil, i)), nil)
 		if err != nil {
 			return err
 		}

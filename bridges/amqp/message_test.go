@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -201,10 +202,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		got := map[string]any{}
-		for k, v := range s.Properties.All() {
-			got[k] = v
-		}
+		got = maps.Collect(s.Properties.All())
 		same := len(got) == len(c.props)
 		for k, v := range c.props {
 			same = same && got[k] == v

@@ -197,7 +197,7 @@ func TestSDKSettlesEveryWay(t *testing.T) {
 		t.Fatalf("receive deferred: got %v, %v", deferred, err)
 	}
 	if err := r.DeadLetterMessage(ctx, deferred[0], &azservicebus.DeadLetterOptions{
-		Reason: ptr("why"), ErrorDescription: ptr("because"), PropertiesToModify: map[string]any{"k": "v"},
+		Reason: new("why"), ErrorDescription: new("because"), PropertiesToModify: map[string]any{"k": "v"},
 	}); err != nil {
 		t.Fatalf("dead-letter a deferred message: %v", err)
 	}
@@ -217,7 +217,7 @@ func TestSDKSettlesEveryWay(t *testing.T) {
 
 	sdkSend(t, c, "q1", "n")
 	m = sdkReceive(t, r, 1)[0]
-	if err := r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: ptr("no")}); err != nil {
+	if err := r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: new("no")}); err != nil {
 		t.Fatalf("dead-letter: %v", err)
 	}
 	if m = sdkReceive(t, dlq, 1)[0]; m.DeadLetterReason == nil || *m.DeadLetterReason != "no" {
@@ -225,7 +225,8 @@ func TestSDKSettlesEveryWay(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func TestSDKLearnsThatLockIsLost(t *testing.T) {
 	t.Parallel()
@@ -300,16 +301,16 @@ func TestSDKMessageKeepsAllItsParts(t *testing.T) {
 	want := &azservicebus.Message{
 		ApplicationProperties: map[string]any{"s": "x", "i": int64(-7), "b": true, "u": uint8(3), "f": 1.5},
 		Body:                  []byte("body"),
-		ContentType:           ptr("text/plain"),
-		CorrelationID:         ptr("corr"),
-		MessageID:             ptr("id"),
-		PartitionKey:          ptr("key"),
-		ReplyTo:               ptr("reply"),
-		ReplyToSessionID:      ptr("rs"),
-		SessionID:             ptr("key"),
-		Subject:               ptr("subject"),
+		ContentType:           new("text/plain"),
+		CorrelationID:         new("corr"),
+		MessageID:             new("id"),
+		PartitionKey:          new("key"),
+		ReplyTo:               new("reply"),
+		ReplyToSessionID:      new("rs"),
+		SessionID:             new("key"),
+		Subject:               new("subject"),
 		TimeToLive:            ptr(time.Hour),
-		To:                    ptr("to"),
+		To:                    new("to"),
 	}
 	if err := s.SendMessage(ctx, want, nil); err != nil {
 		t.Fatal(err)

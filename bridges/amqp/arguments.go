@@ -1,0 +1,102 @@
+package amqp
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// modified are the properties that a settlement sets.
+func (o *operation) modified(outcome core.Outcome) (core.Properties, error) {
+	var pairs []core.Property
+	v, _ := o.args.Get("properties-to-modify")
+	m, _ := v.(value.Map)
+	for _, e := range m {
+		if key, ok := text(e.Key); ok {
+			pairs = append(pairs, core.Property{Key: key, Value: e.Value})
+		}
+	}
+	if outcome == core.DeadLetterOutcome {
+		for arg, key := range map[string]string{
+			"deadletter-reason":      core.PropertyDeadLetterReason,
+			"deadletter-description": core.PropertyDeadLetterDescription,
+		} {
+			v, _ := o.args.Get(arg)
+			if why, ok := text(v); ok {
+				pairs = append(pairs, core.Property{Key: key, Value: why})
+			}
+		}
+	}
+	p, err := core.NewProperties(pairs...)
+	if err != nil {
+		return core.Properties{}, core.Refuse(core.InvalidArgument, "properties-to-modify: %v.", err)
+	}
+	return p, nil
+}
+
+// tokens reads lock-tokens.
+func (o *operation) tokens() ([]core.LockToken, error) {
+	return elements(o.args, "lock-tokens", "UUIDs", func(v any) (core.LockToken, bool) {
+		u, ok := v.(value.UUID)
+		return core.LockToken(u), ok
+	})
+}
+
+// numbers reads sequence-numbers.
+func (o *operation) numbers() ([]int64, error) {
+	return elements(o.args, "sequence-numbers", "whole numbers", integer)
+}
+
+// elements reads an array, or what some clients send in its place, a list.
+func elements[T any](args value.Map, name, what string, read func(any) (T, bool)) ([]T, error) {
+	v, _ := args.Get(name)
+	var values []any
+	switch v := v.(type) {
+	case value.Array:
+		values = v.Values
+	case value.List:
+		values = v
+	}
+	if len(values) == 0 {
+		return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
+	}
+	out := make([]T, len(values))
+	for i, v := range values {
+		var ok bool
+		if out[i], ok = read(v); !ok {
+			return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
+		}
+	}
+	return out, nil
+}
+
+// integer reads an argument that is a whole number of any type.
+func (o *operation) integer(name string) (int64, error) {
+	v, _ := o.args.Get(name)
+	n, ok := integer(v)
+	if !ok {
+		return 0, core.Refuse(core.InvalidArgument, "%s is not a whole number.", name)
+	}
+	return n, nil
+}
+
+func integer(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int8:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint8:
+		return int64(v), true
+	case uint16:
+		return int64(v), true
+	case uint32:
+		return int64(v), true
+	case uint64:
+		return int64(v), v <= 1<<63-1
+	}
+	return 0, false
+}

@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Options are what a connection offers and tolerates. All fields must be set.
+type Options struct {
+	ContainerID    string
+	Mechanisms     []value.Symbol // SASL mechanisms, in the order of the offer
+	Properties     value.Map      // of our open
+	MaxFrameSize   uint32         // bytes, both ways
+	MaxSessions    int            // at most 65536
+	MaxHandles     int            // links of one session
+	MaxLinks       int            // links of the connection
+	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
+	MaxPartial     int64          // bytes of all deliveries of which not every frame has arrived
+	IdleTimeout    time.Duration  // announced to the peer; it is given up on after twice that
+	Limits         value.Limits   // of values in performatives
+}
