@@ -202,7 +202,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		got = maps.Collect(s.Properties.All())
+		got := maps.Collect(s.Properties.All())
 		same := len(got) == len(c.props)
 		for k, v := range c.props {
 			same = same && got[k] == v
