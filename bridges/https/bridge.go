@@ -2,7 +2,6 @@ package https
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -113,6 +112,9 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	go func() { failed <- srv.Serve(ln) }()
 	select {
 	case err := <-failed:
+		if ctx.Err() != nil {
+			return nil // whoever ended ctx closed the listener too
+		}
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
@@ -123,9 +125,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		cancel()
 		_ = srv.Close() // the listener is closed already; this drops the connections
 	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
-	}
+	<-failed
 	return nil
 }
 

@@ -75,7 +75,7 @@ const (
 
 func duration(name string, field func(*core.QueueSettings) *time.Duration) setting {
 	return setting{name, formDuration, func(q *core.QueueSettings, text string) bool {
-		d, err := parseDuration(text)
+		d, err := core.ParseDuration(text)
 		*field(q) = d
 		return err == nil
 	}}
@@ -230,11 +230,12 @@ func suggestion(name string) string {
 		slices.Sort(names)
 		return " The settings are " + strings.Join(names, ", ") + "."
 	}
-	text := " Did you mean " + near[0].name
+	var text strings.Builder
+	text.WriteString(" Did you mean " + near[0].name)
 	for _, c := range near[1:min(len(near), 3)] {
-		text += " or " + c.name
+		text.WriteString(" or " + c.name)
 	}
-	return text + "?"
+	return text.String() + "?"
 }
 
 // editDistance counts the letters to insert, delete or replace between a and b,

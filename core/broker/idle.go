@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -18,9 +19,7 @@ const (
 func (b *Broker) touch(ctx context.Context) {
 	b.mu.RLock()
 	entries := make(map[string]*entry, len(b.entries))
-	for key, e := range b.entries {
-		entries[key] = e
-	}
+	maps.Copy(entries, b.entries)
 	b.mu.RUnlock()
 	for _, e := range entries {
 		if e.hasReceivers() {

@@ -43,11 +43,12 @@ func readContract(t *testing.T, text string) contract {
 		case m[1] == "KEYS":
 			c.keys = max(c.keys, last)
 		case open:
-			item := m[4]
+			var item strings.Builder
+			item.WriteString(m[4])
 			for j := i + 1; headerMore.MatchString(lines[j]); j++ {
-				item += lines[j]
+				item.WriteString(lines[j])
 			}
-			c.repeat = 1 + strings.Count(item, ";")
+			c.repeat = 1 + strings.Count(item.String(), ";")
 			c.fixed = last - 1
 		default:
 			c.fixed = max(c.fixed, last)

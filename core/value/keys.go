@@ -3,6 +3,7 @@ package value
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 // isKey reports whether a map key may be of kind k. AMQP allows every type; nobody uses compound keys, and without them
@@ -77,10 +78,8 @@ func hasDuplicateKeys(entries []byte, n int) bool {
 	var seen [fewKeys]key
 	for i := range n {
 		k := keyOf(entries)
-		for _, s := range seen[:i] {
-			if k.equal(s) {
-				return true
-			}
+		if slices.ContainsFunc(seen[:i], k.equal) {
+			return true
 		}
 		seen[i] = k
 		entries = afterEntry(entries)

@@ -1,4 +1,4 @@
-package https
+package core
 
 import (
 	"fmt"
@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxTimeSpan is how the SDKs write their largest TimeSpan, which stands for core.Forever.
+// maxTimeSpan is how the SDKs write their largest TimeSpan, which stands for Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
+// day is how durations count days.
 const day = 24 * time.Hour
 
 // durationUnits are the designators of an ISO 8601 duration in their order. A
@@ -31,9 +30,9 @@ var durationUnits = [...]struct {
 	{'S', true, time.Second},
 }
 
-// parseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S. Only
-// the seconds may have a fraction. Durations beyond time.Duration are core.Forever.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S. Only
+// the seconds may have a fraction. Durations beyond time.Duration are Forever.
+func ParseDuration(s string) (time.Duration, error) {
 	rest, ok := strings.CutPrefix(s, "P")
 	if !ok {
 		return 0, fmt.Errorf("it must begin with P")
@@ -82,7 +81,7 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("it has no value after %q", s)
 	}
 	if total >= math.MaxInt64 || sum < 0 {
-		return core.Forever, nil
+		return Forever, nil
 	}
 	return sum, nil
 }
@@ -103,10 +102,10 @@ func nanoseconds(fraction string) time.Duration {
 	return n
 }
 
-// formatDuration writes d as .NET does: days, hours, minutes and seconds, each
+// FormatDuration writes d as .NET does: days, hours, minutes and seconds, each
 // only if it is not zero.
-func formatDuration(d time.Duration) string {
-	if d >= core.Forever {
+func FormatDuration(d time.Duration) string {
+	if d >= Forever {
 		return maxTimeSpan
 	}
 	if d <= 0 {
@@ -131,65 +130,4 @@ func formatDuration(d time.Duration) string {
 		b = append(strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64), 'S')
 	}
 	return string(b)
-}
-
-// parseTimeSpan reads .NET's [d.]hh:mm:ss[.fffffff].
-func parseTimeSpan(s string) (time.Duration, error) {
-	days, clock := int64(0), s
-	var err error
-	if d, rest, ok := strings.Cut(s, "."); ok && strings.Contains(rest, ":") {
-		if days, err = parseDigits(d, math.MaxInt32); err != nil {
-			return 0, err
-		}
-		clock = rest
-	}
-	parts := strings.Split(clock, ":")
-	if len(parts) != 3 {
-		return 0, fmt.Errorf("%.40q is not of the form [d.]hh:mm:ss[.fffffff]", s)
-	}
-	whole, fraction, _ := strings.Cut(parts[2], ".")
-	if _, err := parseDigits("0"+fraction, math.MaxInt64); err != nil {
-		return 0, err
-	}
-	var n [3]int64
-	for i, limit := range [3]int64{23, 59, 59} {
-		text := parts[i]
-		if i == 2 {
-			text = whole
-		}
-		if n[i], err = parseDigits(text, limit); err != nil {
-			return 0, err
-		}
-	}
-	if days >= int64(core.Forever/day) {
-		return core.Forever, nil
-	}
-	return time.Duration(days)*day + time.Duration(n[0])*time.Hour + time.Duration(n[1])*time.Minute +
-		time.Duration(n[2])*time.Second + nanoseconds(fraction), nil
-}
-
-func parseDigits(s string, limit int64) (int64, error) {
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || int64(n) > limit {
-		return 0, fmt.Errorf("%.40q is not a number up to %d", s, limit)
-	}
-	return int64(n), nil
-}
-
-// formatTimeSpan writes a count of 100 ns ticks as [-][d.]hh:mm:ss[.fffffff].
-func formatTimeSpan(ticks int64) string {
-	const perSecond = 10_000_000
-	sign, u := "", uint64(ticks)
-	if ticks < 0 {
-		sign, u = "-", -u
-	}
-	seconds, fraction := u/perSecond, u%perSecond
-	s := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
-	if days := seconds / 86400; days > 0 {
-		s = fmt.Sprintf("%d.%s", days, s)
-	}
-	if fraction > 0 {
-		s = fmt.Sprintf("%s.%07d", s, fraction)
-	}
-	return sign + s
 }
