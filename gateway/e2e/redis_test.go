@@ -105,10 +105,3 @@ func (r *redisServer) kill() {
 	_ = r.cmd.Wait()         // the error is that it was killed
 	r.cmd = nil
 }
-
-// running reports whether the server was started and not killed since.
-func (r *redisServer) running() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cmd != nil
-}

@@ -105,6 +105,31 @@ func TestTokensAreJudgedByTimeAndAudience(t *testing.T) {
 	})
 }
 
+func TestLinksEndWithTheirToken(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		short := auth.SignSAS("sb://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(3*time.Second))
+		c, err := azservicebus.NewClientFromConnectionString(
+			"Endpoint=sb://"+e.gw.host+";SharedAccessSignature="+short+";UseDevelopmentEmulator=true",
+			&azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer func() { _ = c.Close(e.ctx()) }()
+		s := e.senderOf(c, queue)
+		e.post(s, &azservicebus.Message{})
+		r, err := c.NewReceiverForQueue(queue, nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		m := e.one(r)
+		_, err = r.ReceiveMessages(e.ctx(), 1, nil) // waits until the token ends
+		e.wantCode(err, azservicebus.CodeUnauthorizedAccess)
+		e.wantCode(s.SendMessage(e.ctx(), &azservicebus.Message{}, nil), azservicebus.CodeUnauthorizedAccess)
+		e.completeByToken(queue, m)
+	})
+}
+
 func TestMissingClaimsAreNamed(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(nil)

@@ -193,6 +193,22 @@ func TestScheduledMessagesComeWhenDueAndCanBeCancelled(t *testing.T) {
 	})
 }
 
+func TestAWaitingReceiverLearnsOfASchedule(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		s, r := e.sender(queue), e.receiver(queue)
+		e.nothing(r) // it has asked, and nothing was due
+		due := time.Now().Add(time.Second)
+		if _, err := s.ScheduleMessages(e.ctx(), []*azservicebus.Message{{Body: []byte("a")}}, due, nil); err != nil {
+			e.Fatal(err)
+		}
+		e.one(r)
+		if late := time.Since(due); late > patience/3 {
+			e.Errorf("it came %v after it was due", late)
+		}
+	})
+}
+
 func TestDuplicatesAreDropped(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(&admin.QueueProperties{
