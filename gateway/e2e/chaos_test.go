@@ -13,6 +13,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 // How long the chaos lasts and which it is: E2E_CHAOS_KILLS kills instead
@@ -32,11 +34,8 @@ func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
 	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
 	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
 
-	r := ownRedis(t)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	gateways := []*gateway{own(t, r.url()), own(t, r.url())}
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	gateways := []*gateway{own(t, r.URL()), own(t, r.URL())}
 	e := &env{T: t, gw: gateways[0], plain: true}
 	queue := e.queue(&admin.QueueProperties{
 		LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(2000)), EnablePartitioning: new(true),
@@ -63,15 +62,15 @@ func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
 		if victim < len(gateways) {
 			gateways[victim].kill()
 		} else {
-			r.kill()
+			r.Kill()
 		}
 		time.Sleep(between(0, 700*time.Millisecond))
 		if victim < len(gateways) {
 			if err := gateways[victim].start(); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := r.start(); err != nil {
-			t.Fatal(err)
+		} else {
+			r.Restart(t)
 		}
 	}
 	for _, g := range gateways {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,40 +30,29 @@ type env struct {
 	plain bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
 }
 
-// everywhere tells a story for each engine and each transport, all at once.
+// everywhere tells a story for both engines over each transport, and on a
+// cluster, all at once.
 func everywhere(t *testing.T, story func(e *env)) {
 	t.Helper()
-	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		for _, transport := range []string{"tcp", "tls"} {
-			t.Run(engine+"/"+transport, func(t *testing.T) {
-				t.Parallel()
-				story(at(t, engine, transport == "tcp"))
-			})
-		}
-	}
+	tell(t, story, "memory/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp")
 }
 
 // onEachEngine tells a story for each engine, over TCP: for what no transport changes.
 func onEachEngine(t *testing.T, story func(e *env)) {
 	t.Helper()
-	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			story(at(t, engine, true))
-		})
-	}
+	tell(t, story, "memory/tcp", "redis/tcp")
 }
 
-func at(t *testing.T, engine string, plain bool) *env {
+func tell(t *testing.T, story func(e *env), places ...string) {
 	t.Helper()
-	gw, err := shared[engine]()
-	skipWithoutRedis(t, err)
-	if err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for _, place := range places {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			engine, transport, _ := strings.Cut(place, "/")
+			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp"})
+		})
 	}
-	return &env{T: t, gw: gw, plain: plain}
 }
 
 // ctx returns a context that ends with the test, or after patience.

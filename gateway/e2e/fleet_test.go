@@ -9,16 +9,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 // fleet starts two gateways on one Redis.
 func fleet(t *testing.T) (a, b *env) {
 	t.Helper()
-	r := ownRedis(t)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	return &env{T: t, gw: own(t, r.url()), plain: true}, &env{T: t, gw: own(t, r.url()), plain: true}
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	return &env{T: t, gw: own(t, r.URL()), plain: true}, &env{T: t, gw: own(t, r.URL()), plain: true}
 }
 
 func TestGatewaysShareEverything(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 // The development policy, and those that every gateway of these tests knows
@@ -216,19 +218,39 @@ func (g *gateway) connection(policy, key string, plain bool) string {
 
 // shared are the gateways that most stories are told to, one per engine,
 // started when first needed.
-var shared = map[string]func() (*gateway, error){
-	"memory": sync.OnceValues(func() (*gateway, error) { return startShared("memory") }),
-	"redis": sync.OnceValues(func() (*gateway, error) {
-		r, err := newRedis(filepath.Join(filepath.Dir(binary), "redis"))
-		if err != nil {
-			return nil, err
-		}
-		if err := r.start(); err != nil {
-			return nil, err
-		}
-		atEnd(func() error { r.kill(); return nil })
-		return startShared(r.url())
-	}),
+var shared struct {
+	sync.Mutex
+	gateways map[string]*gateway
+}
+
+// sharedGateway returns the gateway on an engine: memory, redis or cluster.
+func sharedGateway(t *testing.T, engine string) *gateway {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if g := shared.gateways[engine]; g != nil {
+		return g
+	}
+	store := engine
+	switch engine {
+	case "redis":
+		r := redistest.Shared(t, redistest.Options{AOF: "always"})
+		atEnd(func() error { r.Stop(); return nil })
+		store = r.URL()
+	case "cluster":
+		c := redistest.SharedCluster(t)
+		atEnd(func() error { c.Stop(); return nil })
+		store = c.URL()
+	}
+	g, err := startShared(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shared.gateways == nil {
+		shared.gateways = map[string]*gateway{}
+	}
+	shared.gateways[engine] = g
+	return g
 }
 
 func startShared(store string) (*gateway, error) {

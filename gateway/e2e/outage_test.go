@@ -9,15 +9,14 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 func TestRedisIsLostAndComesBack(t *testing.T) {
 	t.Parallel()
-	r := ownRedis(t)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	g := own(t, r.url())
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	g := own(t, r.URL())
 	e := &env{T: t, gw: g, plain: true}
 	queue := e.queue(nil)
 	raw, err := e.amqp().NewSender(e.ctx(), queue, nil)
@@ -37,7 +36,7 @@ func TestRedisIsLostAndComesBack(t *testing.T) {
 	}
 	locked := e.one(e.receiver(queue))
 
-	r.kill()
+	r.Kill()
 	refused := post("during")
 	if refused == nil {
 		t.Fatal("a send was acknowledged while Redis was down")
@@ -59,9 +58,7 @@ func TestRedisIsLostAndComesBack(t *testing.T) {
 		t.Errorf("a completion while Redis was down: got status %v, want 503", status)
 	}
 
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	r.Restart(t)
 	e.eventually("health is good again", func() bool { return g.health() == nil })
 	for i := range 3 {
 		if err := post("after " + strconv.Itoa(i)); err != nil {
@@ -83,11 +80,8 @@ func TestRedisIsLostAndComesBack(t *testing.T) {
 
 func TestTheSDKRidesOutAnOutage(t *testing.T) {
 	t.Parallel()
-	r := ownRedis(t)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	g := own(t, r.url())
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	g := own(t, r.URL())
 	e := &env{T: t, gw: g, plain: true}
 	queue := e.queue(nil)
 	c, err := azservicebus.NewClientFromConnectionString(g.connection(devPolicy, devKey, true), &azservicebus.ClientOptions{
@@ -99,7 +93,7 @@ func TestTheSDKRidesOutAnOutage(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close(e.ctx()) })
 	s := e.senderOf(c, queue)
 	e.post(s, &azservicebus.Message{Body: []byte("a")})
-	r.kill()
+	r.Kill()
 	sent := make(chan error, 1)
 	go func() { sent <- s.SendMessage(e.ctx(), &azservicebus.Message{Body: []byte("b")}, nil) }()
 	select {
@@ -107,9 +101,7 @@ func TestTheSDKRidesOutAnOutage(t *testing.T) {
 		t.Fatalf("the send ended while Redis was down: %v", err)
 	case <-time.After(2 * silence):
 	}
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	r.Restart(t)
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}

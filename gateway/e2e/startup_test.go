@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 // fails runs the gateway, which must end by itself with an error, and returns
@@ -96,11 +98,8 @@ func TestStartUpTellsWhatToPaste(t *testing.T) {
 
 func TestRedisKeepsEverythingOverARestart(t *testing.T) {
 	t.Parallel()
-	r := ownRedis(t)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	g := own(t, r.url())
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	g := own(t, r.URL())
 	e := &env{T: t, gw: g, plain: true}
 	queue := e.queue(nil)
 	e.send(queue, "a", "b")
@@ -110,10 +109,7 @@ func TestRedisKeepsEverythingOverARestart(t *testing.T) {
 	if g.err != nil {
 		t.Errorf("SIGTERM with a client connected: got %v\n%s", g.err, g.log.String())
 	}
-	r.kill()
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	r.Restart(t)
 	if err := g.start(); err != nil {
 		t.Fatal(err)
 	}
