@@ -33,6 +33,7 @@ type fakeQueue struct {
 	sent      int
 	maxSize   int64
 	forget    bool // keep nothing: for benchmarks
+	down      bool // settle nothing: the store does not answer
 }
 
 const fakeLock = time.Minute
@@ -237,6 +238,9 @@ func (b *fakeBroker) Settle(_ context.Context, id core.Identity, address string,
 func (q *fakeQueue) settle(s core.Settlement) error {
 	if q.forget {
 		return nil
+	}
+	if q.down {
+		return core.Busy
 	}
 	q.outcomes = append(q.outcomes, s)
 	d, ok := q.locked[s.Token]

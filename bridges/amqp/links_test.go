@@ -241,6 +241,26 @@ func TestLostLockIsToldInTheRejection(t *testing.T) {
 	}
 }
 
+// A rejection would end the delivery for the client, which then has nothing to settle again.
+func TestASettlementThatMaySucceedLaterIsNotRejected(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	p := dialPeer(t, serve(t, b, &fakeAuthority{}, Options{}))
+	p.open()
+	b.put(t, "q1", 1)
+	p.attach(0, wire.RoleReceiver, "q1")
+	p.flowTo(0, 0, 0, 1, false)
+	await[*wire.Transfer](p)
+	b.mu.Lock()
+	b.queues["q1"].down = true
+	b.mu.Unlock()
+	p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: 0, State: wire.Accepted{}})
+	answer, _ := p.receive()
+	if d, ok := answer.(*wire.Detach); !ok || !d.Closed || d.Error == nil || d.Error.Condition != wire.CondDetachForced {
+		t.Errorf("got %+v, want a detach with %s", answer, wire.CondDetachForced)
+	}
+}
+
 func TestTooLargeIsRejectedAndTheLinkLives(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")

@@ -94,6 +94,18 @@ func (r *receiverLink) close(err error) {
 	}
 }
 
+// interrupt detaches because a settlement could not be carried out for now. To reject it would end the delivery in the
+// client's eyes: the Go SDK's next attempt then finds it settled and reports a success that never was. When the link is
+// gone clients settle through $management, which answers each attempt.
+func (r *receiverLink) interrupt(err error) {
+	if r.link.Open() {
+		why := r.conn.refusal(err, r.addr)
+		why.Condition = wire.CondDetachForced
+		r.link.Detach(why)
+		r.detached()
+	}
+}
+
 // detached closes the Receiver and gives back what was not sent. The locks of what was sent stand.
 func (r *receiverLink) detached() {
 	r.released = true

@@ -57,11 +57,17 @@ func (p *pile) settled(items []pileItem, errs []error) {
 		if item.link == nil {
 			continue
 		}
+		err := error(core.Internal) // the broker owes an answer for each settlement
+		if i < len(errs) {
+			err = errs[i]
+		}
+		if core.CodeOf(err).Retriable() {
+			item.link.interrupt(err)
+			continue
+		}
 		state := item.state
-		if i >= len(errs) { // the broker owes an answer for each settlement
-			state = wire.Rejected{Error: p.conn.refusal(core.Internal, p.parsed())}
-		} else if errs[i] != nil {
-			state = wire.Rejected{Error: p.conn.refusal(errs[i], p.parsed())}
+		if err != nil {
+			state = wire.Rejected{Error: p.conn.refusal(err, p.parsed())}
 		}
 		item.link.link.Session().Settle(item.id, state)
 		item.link.ask() // there is room for another

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -106,4 +107,32 @@ func TestTheSDKRidesOutAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.take(e.receiver(queue), 2)
+}
+
+func TestTheSDKReportsNoCompletionThatNeverWas(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	g := own(t, r.URL())
+	e := &env{T: t, gw: g, plain: true}
+	queue := e.queue(nil)
+	e.send(queue, "a", "b")
+	receiver := e.receiver(queue)
+	ms := e.take(receiver, 2)
+	r.Kill()
+	short, cancel := context.WithTimeout(t.Context(), 6*time.Second) // the SDK tries again after four
+	defer cancel()
+	if err := receiver.CompleteMessage(short, ms[0], nil); err == nil {
+		t.Fatal("a completion was reported while Redis was down")
+	}
+	completed := make(chan error, 1)
+	go func() { completed <- receiver.CompleteMessage(e.ctx(), ms[1], nil) }()
+	time.Sleep(silence)
+	r.Restart(t)
+	if err := <-completed; err != nil {
+		t.Errorf("completing over the outage: %v", err)
+	}
+	e.completeByToken(queue, ms[0])
+	if c := e.runtime(queue); c.TotalMessageCount != 0 {
+		t.Errorf("%d messages are left", c.TotalMessageCount)
+	}
 }
