@@ -2,11 +2,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
@@ -51,6 +57,9 @@ func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
 		senders.Go(func() { c.keep(sending, func(ctx context.Context, s *amqp.Session) error { return c.send(ctx, s, n) }) })
 		receivers.Go(func() { c.keep(receiving, c.receive) })
 	}
+
+	senders.Go(func() { c.post(sending, 4) })
+	receivers.Go(func() { c.poll(receiving) })
 
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	between := func(low, high time.Duration) time.Duration {
@@ -204,11 +213,69 @@ func (c *chaos) receive(ctx context.Context, session *amqp.Session) error {
 	}
 }
 
+// request sends an HTTP request to any gateway and returns the answer with its
+// body read, or nil.
+func (c *chaos) request(ctx context.Context, method, path, body string) (*http.Response, string) {
+	g := c.gateways[rand.IntN(len(c.gateways))]
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+g.host+"/"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, ""
+	}
+	request.Header.Set("Authorization", auth.SignSAS("http://"+g.host+"/", devPolicy, devKey, time.Now().Add(time.Hour)))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, ""
+	}
+	defer func() { _ = answer.Body.Close() }() // read to its end, or broken
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, ""
+	}
+	return answer, string(b)
+}
+
+// post sends over HTTP, one after the other.
+func (c *chaos) post(ctx context.Context, who int) {
+	for ctx.Err() == nil {
+		id := c.books.next(who)
+		// Not cancelled with ctx: the outcome is awaited.
+		if a, _ := c.request(context.WithoutCancel(ctx), http.MethodPost, c.queue+"/messages", id); a != nil && a.StatusCode == http.StatusCreated {
+			c.books.acknowledge(id)
+			continue
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// poll receives and completes over HTTP, one after the other.
+func (c *chaos) poll(ctx context.Context) {
+	for ctx.Err() == nil {
+		a, id := c.request(ctx, http.MethodPost, c.queue+"/messages/head?timeout=1", "")
+		if a == nil || a.StatusCode != http.StatusCreated {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		var p struct{ SequenceNumber int64 }
+		at, err := url.Parse(a.Header.Get("Location"))
+		if err = errors.Join(err, json.Unmarshal([]byte(a.Header.Get("BrokerProperties")), &p)); err != nil {
+			c.books.wrong(err)
+			return
+		}
+		c.books.deliver(p.SequenceNumber, id)
+		done, _ := c.request(context.WithoutCancel(ctx), http.MethodDelete, strings.TrimPrefix(at.EscapedPath(), "/"), "")
+		if done != nil && done.StatusCode == http.StatusOK {
+			c.books.complete(p.SequenceNumber)
+		}
+	}
+}
+
 // books are kept by the clients: what the gateways have acknowledged and
 // delivered, and what they must therefore never do again.
 type books struct {
 	mu           sync.Mutex
-	sent         [4]int           // by sender: the last number
+	sent         [5]int           // by sender: the last number
 	acknowledged map[string]bool  // by id: it was stored, says the gateway
 	delivered    map[int64]string // ids by sequence number
 	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
@@ -261,6 +328,13 @@ func (b *books) complete(number int64) {
 		b.complain("the completion of message %d was acknowledged twice", number)
 	}
 	b.completed[number] = true
+}
+
+// wrong notes an answer that makes no sense.
+func (b *books) wrong(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.complaints = append(b.complaints, err)
 }
 
 // complain is called with mu held.
