@@ -221,6 +221,36 @@ func TestDispositionsAreMerged(t *testing.T) {
 	})
 }
 
+// The properties that a settlement sets are kept while further frames are read over the buffer they came in.
+func TestPropertiesToModifyOutliveTheirFrame(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		b.put(t, "q1", 4)
+		p.attach(0, wire.RoleReceiver, "q1")
+		p.flowTo(0, 0, 0, 4, false)
+		for range 4 {
+			await[*wire.Transfer](p)
+		}
+		for i := range uint32(4) {
+			p.send(0, &wire.Disposition{
+				Role: wire.RoleReceiver, First: i,
+				State: wire.Modified{
+					UndeliverableHere:  value.Some(true),
+					MessageAnnotations: encode(t, value.Map{{Key: value.Symbol("k"), Value: int64(i)}}),
+				},
+			})
+			await[*wire.Disposition](p)
+		}
+		for i, s := range b.settled("q1") {
+			if got, _ := s.Properties.Get("k"); got != int64(i) {
+				t.Errorf("settlement %d: got %v, want %d", i, got, i)
+			}
+		}
+	})
+}
+
 func TestLostLockIsToldInTheRejection(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -111,7 +112,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *pileItem) error
 		if state.UndeliverableHere.V {
 			s.Outcome = core.Defer
 		}
-		s.Properties = textProperties(state.MessageAnnotations)
+		s.Properties = textProperties(bytes.Clone(state.MessageAnnotations)) // which are in the read buffer
 		item.state = modified
 	case wire.Rejected:
 		s.Outcome = core.DeadLetterOutcome
