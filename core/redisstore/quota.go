@@ -106,7 +106,7 @@ func (s *Store) measure(ctx context.Context, sh *shard) (int64, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return s.number(ctx, "MEMORY", "USAGE", sh.keys.stream)
+	return s.number(ctx, "MEMORY", "usage", sh.keys.stream) // in lower case go-redis knows where its key stands
 }
 
 // number runs a command that answers an integer, 0 for nil.

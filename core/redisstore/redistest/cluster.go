@@ -22,10 +22,10 @@ const (
 	slots   = 16384
 )
 
-// Cluster is three masters without replicas, on loopback.
+// Cluster is three masters, each with a replica or without, on loopback.
 type Cluster struct {
 	dir   string
-	nodes []*node
+	nodes []*node // the masters, then their replicas in the same order
 }
 
 type node struct {
@@ -34,8 +34,22 @@ type node struct {
 	process *server.Process
 }
 
-// SharedCluster runs a cluster for all tests of a package; stop it in TestMain.
+// SharedCluster runs a cluster of masters for all tests of a package; stop it in TestMain.
 func SharedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	return launchCluster(tb, 0)
+}
+
+// StartCluster runs a cluster until the test ends, each master with so many
+// replicas, 0 or 1. A master that fails takes only its own slots down.
+func StartCluster(tb testing.TB, replicas int) *Cluster {
+	tb.Helper()
+	c := launchCluster(tb, replicas)
+	tb.Cleanup(c.Stop)
+	return c
+}
+
+func launchCluster(tb testing.TB, replicas int) *Cluster {
 	tb.Helper()
 	binary := program(tb)
 	c := new(Cluster)
@@ -45,23 +59,24 @@ func SharedCluster(tb testing.TB) *Cluster {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if err := c.form(ctx, binary); err != nil {
+	if err := c.form(ctx, binary, replicas); err != nil {
 		c.Stop()
 		tb.Fatalf("form a cluster: %v", err)
 	}
 	return c
 }
 
-func (c *Cluster) form(ctx context.Context, binary string) error {
-	for i := range masters {
+func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
+	for i := range masters * (1 + replicas) {
 		n, err := startNode(ctx, binary, filepath.Join(c.dir, strconv.Itoa(i)),
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000")
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
 		if err != nil {
 			return err
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	for i, n := range c.nodes {
+	for i, n := range c.nodes[:masters] {
 		first, last := i*slots/masters, (i+1)*slots/masters-1
 		if err := n.client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			return err
@@ -82,11 +97,11 @@ func (c *Cluster) form(ctx context.Context, binary string) error {
 		}
 	}
 	for _, n := range c.nodes {
-		if err := n.waitFormed(ctx); err != nil {
+		if err := n.waitFormed(ctx, len(c.nodes)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.replicate(ctx)
 }
 
 // attempts is how often a node tries for free ports.
@@ -146,11 +161,11 @@ func freePort() (int, error) {
 }
 
 // waitFormed returns when the node sees the whole cluster.
-func (n *node) waitFormed(ctx context.Context) error {
+func (n *node) waitFormed(ctx context.Context, known int) error {
 	for {
 		info, err := n.client.ClusterInfo(ctx).Result()
 		if err == nil && strings.Contains(info, "cluster_state:ok") &&
-			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", masters)) &&
+			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", known)) &&
 			strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
 			return nil
 		}

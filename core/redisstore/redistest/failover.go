@@ -1,0 +1,199 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// replicate makes the nodes behind the masters their replicas, and returns when
+// they are up to date.
+func (c *Cluster) replicate(ctx context.Context) error {
+	for i, n := range c.nodes[masters:] {
+		id, err := c.nodes[i].client.ClusterMyID(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if err := n.client.ClusterReplicate(ctx, id).Err(); err != nil {
+			return err
+		}
+	}
+	for i := range c.nodes[masters:] {
+		if err := c.waitReplicated(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitReplicated returns when the replica of a master has all that the master has.
+func (c *Cluster) waitReplicated(ctx context.Context, master int) error {
+	return eventually(ctx, func() bool {
+		m, err := c.nodes[master].replication(ctx)
+		if err != nil {
+			return false
+		}
+		r, err := c.nodes[masters+master].replication(ctx)
+		return err == nil && r["master_link_status"] == "up" && r["slave_repl_offset"] == m["master_repl_offset"]
+	})
+}
+
+// replication is what INFO says of it.
+func (n *node) replication(ctx context.Context) (map[string]string, error) {
+	text, err := n.client.Info(ctx, "replication").Result()
+	facts := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[key] = value
+		}
+	}
+	return facts, err
+}
+
+// eventually asks again and again until the answer is yes.
+func eventually(ctx context.Context, yes func() bool) error {
+	for !yes() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// Owner is the index of the master that has a key's slot, as the masters were at first.
+func (c *Cluster) Owner(tb testing.TB, key string) int {
+	tb.Helper()
+	return (c.slot(tb, key)*masters + masters - 1) / slots
+}
+
+func (c *Cluster) slot(tb testing.TB, key string) int {
+	tb.Helper()
+	slot, err := c.nodes[0].client.ClusterKeySlot(tb.Context(), key).Result()
+	if err != nil {
+		tb.Fatalf("slot of %s: %v", key, err)
+	}
+	return int(slot)
+}
+
+// KillMaster ends a master as a crash would, once its replica has all that was
+// acknowledged. Nothing may be written meanwhile.
+func (c *Cluster) KillMaster(tb testing.TB, master int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	if err := c.waitReplicated(ctx, master); err != nil {
+		tb.Fatalf("replica of master %d: %v", master, err)
+	}
+	c.nodes[master].process.Kill()
+}
+
+// AwaitPromotion returns when the replica of a killed master has taken its
+// place, and the others know.
+func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	for i, n := range c.nodes {
+		if i == master {
+			continue
+		}
+		err := eventually(ctx, func() bool {
+			text, err := n.client.ClusterNodes(ctx).Result()
+			return err == nil && hasSlots(text, c.nodes[masters+master].addr)
+		})
+		if err != nil {
+			tb.Fatalf("promotion of the replica of master %d: %v", master, err)
+		}
+	}
+}
+
+// hasSlots looks in CLUSTER NODES for a master of that address with slots.
+func hasSlots(nodes, addr string) bool {
+	for line := range strings.Lines(nodes) {
+		fields := strings.Fields(line)
+		if len(fields) > 8 && strings.HasPrefix(fields[1], addr+"@") && strings.Contains(fields[2], "master") {
+			return true
+		}
+	}
+	return false
+}
+
+// Move is a slot on its way from one master to another.
+type Move struct {
+	cluster  *Cluster
+	slot     int
+	from, to *node
+}
+
+// BeginMove begins to move the slot of a key to the master behind its owner.
+func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
+	tb.Helper()
+	owner := c.Owner(tb, key)
+	m := &Move{cluster: c, slot: c.slot(tb, key), from: c.nodes[owner], to: c.nodes[(owner+1)%masters]}
+	m.set(tb, m.to, "IMPORTING", m.from)
+	m.set(tb, m.from, "MIGRATING", m.to)
+	return m
+}
+
+// set tells a node what happens to the slot.
+func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
+	tb.Helper()
+	id, err := other.client.ClusterMyID(tb.Context()).Result()
+	if err == nil {
+		err = n.client.Do(tb.Context(), "CLUSTER", "SETSLOT", m.slot, what, id).Err()
+	}
+	if err != nil {
+		tb.Fatalf("slot %d %s at %s: %v", m.slot, what, n.addr, err)
+	}
+}
+
+// Keys lists the slot's keys where it comes from, and where it goes to.
+func (m *Move) Keys(tb testing.TB) (from, to []string) {
+	tb.Helper()
+	from, err := m.from.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
+	if err == nil {
+		to, err = m.to.client.ClusterGetKeysInSlot(tb.Context(), m.slot, 1000).Result()
+	}
+	if err != nil {
+		tb.Fatalf("keys of slot %d: %v", m.slot, err)
+	}
+	return from, to
+}
+
+// MoveKey moves a key.
+func (m *Move) MoveKey(tb testing.TB, key string) {
+	tb.Helper()
+	host, port, _ := strings.Cut(m.to.addr, ":")
+	if err := m.from.client.Migrate(tb.Context(), host, port, key, 0, startTimeout).Err(); err != nil {
+		tb.Fatalf("migrate %s: %v", key, err)
+	}
+}
+
+// Finish gives the slot to its new owner, once no key is left behind.
+func (m *Move) Finish(tb testing.TB) {
+	tb.Helper()
+	if left, _ := m.Keys(tb); len(left) > 0 {
+		tb.Fatalf("keys left behind: %v", left)
+	}
+	m.set(tb, m.to, "NODE", m.to)
+	m.set(tb, m.from, "NODE", m.to)
+	for _, n := range m.cluster.nodes {
+		if n != m.to && n != m.from {
+			m.set(tb, n, "NODE", m.to)
+		}
+	}
+}
+
+// At reads a command's answer where the slot has gone, for a look behind the store's back.
+func (m *Move) At(tb testing.TB, args ...any) string {
+	tb.Helper()
+	answer, err := m.to.client.Do(tb.Context(), args...).Result()
+	if err != nil {
+		tb.Fatalf("%v: %v", args, err)
+	}
+	return fmt.Sprint(answer)
+}

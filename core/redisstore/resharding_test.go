@@ -1,0 +1,166 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// While a slot moves, its partition may be busy, but nothing else.
+func TestASlotThatMovesLosesNothing(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 0)
+	names := prefix()
+	s := open(t, cluster.URL(), redisstore.Options{Prefix: names})
+	p := queue(t, s)
+	p.MaxDeliveryCount = 1000
+	p.LockDuration = 2 * time.Second
+	timed := p // the same partition through the script path
+	timed.DuplicateWindow = time.Minute
+	tag := names + "{" + p.Entity + ":0}"
+
+	books := moveBooks{acked: make(map[int64]string), completed: make(map[string]int)}
+	running, stop := context.WithCancel(t.Context())
+	var senders, receivers sync.WaitGroup
+	for w := range 2 {
+		senders.Go(func() { books.send(running, t, s, p, w) })
+		senders.Go(func() { books.send(running, t, s, timed, 10+w) })
+	}
+	finished, finish := context.WithCancel(t.Context())
+	for range 2 {
+		receivers.Go(func() { books.receive(finished, t, s, p) })
+	}
+	time.Sleep(300 * time.Millisecond) // load, in real time: this is about real processes
+	move := cluster.BeginMove(t, tag)
+	for from, _ := move.Keys(t); len(from) > 0; from, _ = move.Keys(t) {
+		move.MoveKey(t, from[0])
+		time.Sleep(150 * time.Millisecond)
+	}
+	_, to := move.Keys(t)
+	for _, key := range to {
+		if !strings.HasPrefix(key, tag) {
+			t.Errorf("key %q came up", key)
+		}
+	}
+	move.Finish(t)
+	moved := books.count()
+	deadline := time.Now().Add(patience)
+	for books.count() < moved+200 && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if books.count() < moved+200 {
+		t.Errorf("only %d messages were acknowledged after the move", books.count()-moved)
+	}
+	stop()
+	senders.Wait()
+	for deadline := time.Now().Add(patience); books.left() > 0 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	finish()
+	receivers.Wait()
+	if n := books.left(); n > 0 {
+		t.Errorf("%d of %d acknowledged messages were not completed", n, books.count())
+	}
+	for body, n := range books.completed {
+		if n > 1 {
+			t.Errorf("message %s was completed %d times", body, n)
+		}
+	}
+	t.Logf("%d acknowledged, %d of them before the end of the move; %d busy answers", books.count(), moved, books.busy)
+
+	stats, err := s.Stats(t.Context(), p)
+	if stats.Bytes = 0; err != nil || stats != (core.Stats{}) {
+		t.Errorf("in the end: got %+v, %v, want nothing", stats, err)
+	}
+	if from, _ := move.Keys(t); len(from) > 0 {
+		t.Errorf("keys where the slot came from: %v", from)
+	}
+	// One log, one count.
+	if given := move.At(t, "HGET", tag+"h", "s"); given != fmt.Sprint(len(books.acked)) {
+		t.Errorf("numbers given: got %s, want one for each of %d messages", given, len(books.acked))
+	}
+}
+
+// moveBooks note what was acknowledged and completed.
+type moveBooks struct {
+	mu        sync.Mutex
+	acked     map[int64]string
+	completed map[string]int
+	busy      int
+}
+
+func (b *moveBooks) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acked)
+}
+
+func (b *moveBooks) left() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, body := range b.acked {
+		if b.completed[body] == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// refused notes a refusal, which must be Busy.
+func (b *moveBooks) refused(t *testing.T, what string, err error) {
+	if core.CodeOf(err) != core.Busy {
+		t.Errorf("%s: got %v, want busy or success", what, err)
+	}
+	b.mu.Lock()
+	b.busy++
+	b.mu.Unlock()
+	time.Sleep(10 * time.Millisecond)
+}
+
+func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core.Partition, worker int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		m := message(fmt.Sprintf("%d-%d", worker, i))
+		m.MessageID = core.StringID(string(m.Body.Bytes))
+		a := s.Append(context.WithoutCancel(ctx), p, [][]*core.Message{{m}})
+		if a[0].Err != nil {
+			b.refused(t, "append", a[0].Err)
+			continue
+		}
+		b.mu.Lock()
+		if known := b.acked[a[0].Numbers[0]]; known != "" {
+			t.Errorf("number %d was given to %s and to %s", a[0].Numbers[0], known, m.Body.Bytes)
+		}
+		b.acked[a[0].Numbers[0]] = string(m.Body.Bytes)
+		b.mu.Unlock()
+	}
+}
+
+func (b *moveBooks) receive(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
+	for ctx.Err() == nil {
+		ds, _, err := s.Lock(ctx, p, 20)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.refused(t, "lock", err)
+			}
+			continue
+		}
+		for i, err := range s.Settle(context.WithoutCancel(ctx), p, settlementsOf(ds)) {
+			switch core.CodeOf(err) {
+			case "":
+				b.mu.Lock()
+				b.completed[string(ds[i].Body.Bytes)]++
+				b.mu.Unlock()
+			case core.LockLost: // it stayed busy for longer than the lock
+			default:
+				b.refused(t, "settle", err)
+			}
+		}
+	}
+}
