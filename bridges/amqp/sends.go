@@ -80,7 +80,9 @@ func (s *senderLink) finish() {
 // received queues a message.
 func (s *senderLink) received(m engine.Message) {
 	if s.conn.drains && !m.Settled {
-		s.link.Settle(m.ID, wire.Released{}) // clients try again elsewhere
+		// Clients try again, over a new connection. Not released: go-amqp, and the Go SDK on it, take any outcome
+		// but a rejection for a success.
+		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText}})
 		return
 	}
 	s.queue = append(s.queue, m)

@@ -157,8 +157,8 @@ func TestDrain(t *testing.T) {
 		synctest.Wait()
 		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(1)), DeliveryTag: []byte{1}}, plainMessage(1))
 		d := await[*wire.Disposition](p)
-		if _, ok := d.State.(wire.Released); !ok || d.First != 1 {
-			t.Errorf("sent while stopping: got %d %T, want 1 released", d.First, d.State)
+		if r, ok := d.State.(wire.Rejected); !ok || d.First != 1 || r.Error == nil || r.Error.Condition != wire.CondConnectionForced {
+			t.Errorf("sent while stopping: got %d %+v, want 1 rejected with %s", d.First, d.State, wire.CondConnectionForced)
 		}
 		close(b.hold)
 		d = await[*wire.Disposition](p)
