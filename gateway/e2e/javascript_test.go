@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -44,7 +45,9 @@ func TestTheJavaScriptSDKIsAtHome(t *testing.T) {
 		if err != nil {
 			e.Fatal(err)
 		}
-		c := exec.CommandContext(e.ctx(), "node", "story.mjs")
+		ctx, cancel := context.WithTimeout(e.Context(), 3*patience)
+		defer cancel()
+		c := exec.CommandContext(ctx, "node", "story.mjs")
 		c.Dir = dir
 		c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(),
 			"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain), "STORY_QUEUE="+e.name())
