@@ -173,6 +173,7 @@ func (t *target) connect() (redis.UniversalClient, *redis.ClusterClient) {
 		return redis.NewFailoverClient(t.sentinel), nil
 	default:
 		c := redis.NewClusterClient(t.cluster)
+		c.AddHook(reroute{c})
 		return c, c
 	}
 }

@@ -1,0 +1,230 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
+
+// outage is a queue of four partitions, one or more of which live on a master
+// that fails.
+type outage struct {
+	*testing.T
+	cluster *redistest.Cluster
+	broker  *broker.Broker
+	sender  core.Sender
+	owners  [4]int // by partition: its master
+	victim  int
+
+	mu       sync.Mutex
+	acked    map[string]bool
+	received map[string]bool
+}
+
+const outageQueue = "q"
+
+// newOutage makes one whose catalogue and some partitions do not live on the victim.
+func newOutage(t *testing.T) *outage {
+	o := &outage{T: t, cluster: redistest.StartCluster(t, 1), acked: map[string]bool{}, received: map[string]bool{}}
+	names := prefix()
+	s := open(t, o.cluster.URL(), redisstore.Options{Prefix: names})
+	o.broker = broker.New(s, broker.Options{Namespace: "ns"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = o.broker.Run(ctx) // it returns nil
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+
+	settings := core.DefaultQueueSettings()
+	settings.EnablePartitioning = true
+	o.victim = (o.cluster.Owner(t, names+"{ct:ns}") + 1) % 3
+	for {
+		e, err := o.broker.CreateQueue(t.Context(), root, outageQueue, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		down := 0
+		for i := range o.owners {
+			o.owners[i] = o.cluster.Owner(t, fmt.Sprintf("%s{%s:%d}", names, e.ID, i))
+			if o.owners[i] == o.victim {
+				down++
+			}
+		}
+		if down > 0 && down < len(o.owners) {
+			break
+		}
+		if err := o.broker.DeleteQueue(t.Context(), root, outageQueue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if o.sender, err = o.broker.OpenSender(t.Context(), root, outageQueue, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.sender.Close)
+	return o
+}
+
+// receive opens a receiver that completes all it gets.
+func (o *outage) receive() {
+	r, err := o.broker.OpenReceiver(o.Context(), root, outageQueue, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		for i, err := range o.broker.Settle(context.Background(), root, outageQueue, settlementsOf(ds)) {
+			if err != nil {
+				o.Errorf("complete: %v", err)
+			}
+			o.mu.Lock()
+			o.received[string(ds[i].Body.Bytes)] = true
+			o.mu.Unlock()
+		}
+	}})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(r.Close)
+	r.AddCredit(1 << 20)
+}
+
+// send sends one message and returns the partition it went to.
+func (o *outage) send(body, key string) (partition uint16, err error) {
+	m := message(body)
+	m.PartitionKey = key
+	a := o.sender.Send(o.Context(), [][]*core.Message{{m}})[0]
+	if a.Err != nil {
+		return 0, a.Err
+	}
+	o.mu.Lock()
+	o.acked[body] = true
+	o.mu.Unlock()
+	partition, _ = core.SplitSequenceNumber(a.Numbers[0])
+	return partition, nil
+}
+
+// await waits until all that was acknowledged is received.
+func (o *outage) await(what string, within time.Duration) {
+	o.Helper()
+	missing := func() (n int) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for body := range o.acked {
+			if !o.received[body] {
+				n++
+			}
+		}
+		return n
+	}
+	for deadline := time.Now().Add(within); missing() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			o.Fatalf("%s: %d of %d acknowledged messages were not received", what, missing(), len(o.acked))
+		}
+	}
+}
+
+func (o *outage) availability() string {
+	o.Helper()
+	_, r, err := o.broker.Queue(o.Context(), root, outageQueue)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return r.Availability
+}
+
+func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	o.receive()
+	keys := map[string]bool{} // which keys' partitions are on the victim
+	for i := range 40 {
+		key := fmt.Sprintf("key%d", i)
+		partition, err := o.send("before "+key, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[key] = o.owners[partition] == o.victim
+	}
+	o.await("before", patience)
+	if got := o.availability(); got != "Available" {
+		t.Errorf("availability before: got %s", got)
+	}
+
+	o.cluster.KillMaster(t, o.victim)
+	slowest := time.Duration(0)
+	for key, down := range keys {
+		began := time.Now()
+		_, err := o.send("keyed "+key, key)
+		slowest = max(slowest, time.Since(began))
+		switch code := core.CodeOf(err); {
+		case !down && err != nil:
+			t.Errorf("%s, whose partition is well: got %v", key, err)
+		case down && code != core.Busy:
+			t.Errorf("%s, whose partition is down: got %v, want busy", key, err)
+		}
+	}
+	for i := range 40 {
+		began := time.Now()
+		partition, err := o.send(fmt.Sprint("keyless ", i), "")
+		slowest = max(slowest, time.Since(began))
+		if err != nil || o.owners[partition] == o.victim {
+			t.Errorf("without a key: got partition %d, %v, want one that is well", partition, err)
+		}
+	}
+	o.await("while the master is down", 2*time.Second)
+	if got := o.availability(); got != "Limited" {
+		t.Errorf("availability while the master is down: got %s", got)
+	}
+	t.Logf("the slowest send took %v", slowest)
+
+	o.cluster.AwaitPromotion(t, o.victim)
+	promoted := time.Now()
+	for key := range keys {
+		for try := 0; ; try++ {
+			_, err := o.send(fmt.Sprint("after ", try, key), key)
+			if err == nil {
+				break
+			}
+			if core.CodeOf(err) != core.Busy || time.Since(promoted) > patience {
+				t.Fatalf("%s after the promotion: %v", key, err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	t.Logf("all partitions took messages %v after the promotion", time.Since(promoted))
+	o.await("after the promotion", patience)
+	t.Logf("all was received %v after the promotion", time.Since(promoted))
+	for o.availability() != "Available" {
+		if time.Since(promoted) > patience {
+			t.Fatal("the queue is not available again")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	// Doorbells work where the partitions live now: no look around comes so soon.
+	time.Sleep(2 * lookAround)
+	began := time.Now()
+	for i := range 10 {
+		for key, moved := range keys {
+			if moved {
+				if _, err := o.send(fmt.Sprint("bell ", i, key), key); err != nil {
+					t.Fatal(err)
+				}
+				o.await("by the doorbell", patience)
+			}
+		}
+	}
+	t.Logf("messages by the doorbell took %v", time.Since(began))
+	if took := time.Since(began); took > 5*lookAround {
+		t.Errorf("messages by the doorbell took %v together: they came by the look around", took)
+	}
+}
+
+// lookAround is how often the store looks around by itself.
+const lookAround = time.Second
