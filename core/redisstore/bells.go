@@ -74,6 +74,12 @@ func (s *Store) Watch(r core.Ref, ring func()) (stop func()) {
 	}
 }
 
+func (b *bells) isWatched(channel string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watchers[channel] != nil
+}
+
 func (b *bells) wake() {
 	select {
 	case b.nudge <- struct{}{}:
@@ -210,8 +216,12 @@ func (b *bells) hear(ctx context.Context, l *line) {
 	listen(ctx, l.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if m.Kind == "ssubscribe" {
+			switch {
+			case m.Kind == "ssubscribe":
 				b.ring(m.Channel)
+			case b.store.cluster != nil && b.isWatched(m.Channel):
+				// The slot has left this node, and may have returned by the next look around, which makes a new line.
+				_ = l.pubsub.Close() // it is not needed any more
 			}
 		case *redis.Message:
 			b.ring(m.Channel)

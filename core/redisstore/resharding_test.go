@@ -88,6 +88,37 @@ func TestASlotThatMovesLosesNothing(t *testing.T) {
 	}
 }
 
+// The server ends subscriptions to the doorbells of a slot that leaves it, even
+// if the slot returns before anybody has noticed.
+func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 0)
+	names := prefix()
+	s := open(t, cluster.URL(), redisstore.Options{Prefix: names})
+	p := queue(t, s)
+	tag := names + "{" + p.Entity + ":0}"
+	rung := make(chan struct{}, 1)
+	defer s.Watch(p.Ref, func() {
+		select {
+		case rung <- struct{}{}:
+		default:
+		}
+	})()
+	<-rung // it has begun to listen
+	away := cluster.BeginMove(t, tag)
+	away.MoveAll(t)
+	back := away.BeginReturn(t)
+	back.MoveAll(t)
+	want := "[" + tag + "w 1]"
+	got := ""
+	for deadline := time.Now().Add(patience); got != want && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		got = back.At(t, "PUBSUB", "SHARDNUMSUB", tag+"w")
+	}
+	if got != want {
+		t.Errorf("listeners where the slot is: got %s, want %s", got, want)
+	}
+}
+
 // moveBooks note what was acknowledged and completed.
 type moveBooks struct {
 	mu        sync.Mutex

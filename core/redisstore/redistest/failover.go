@@ -139,6 +139,25 @@ func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
 	return m
 }
 
+// BeginReturn begins to move the slot back.
+func (m *Move) BeginReturn(tb testing.TB) *Move {
+	tb.Helper()
+	back := &Move{cluster: m.cluster, slot: m.slot, from: m.to, to: m.from}
+	back.set(tb, back.to, "IMPORTING", back.from)
+	back.set(tb, back.from, "MIGRATING", back.to)
+	return back
+}
+
+// MoveAll moves all keys and gives the slot to its new owner.
+func (m *Move) MoveAll(tb testing.TB) {
+	tb.Helper()
+	from, _ := m.Keys(tb)
+	for _, key := range from {
+		m.MoveKey(tb, key)
+	}
+	m.Finish(tb)
+}
+
 // set tells a node what happens to the slot.
 func (m *Move) set(tb testing.TB, n *node, what string, other *node) {
 	tb.Helper()
