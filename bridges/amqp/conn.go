@@ -70,7 +70,7 @@ type conn struct {
 	piles    map[string]*pile // settlements by address
 	full     []*pile          // with something in them
 	waiting  []waiter         // links with deliveries that could not be sent at once
-	starved  bool             // links would ask for deliveries if fewer were unsettled
+	room     room             // for deliveries
 	nodes    []*replyLink     // links on which responses go out
 	scratch  []byte           // for encoding deliveries
 }
@@ -171,7 +171,7 @@ func (c *conn) pass(now time.Time) {
 	if c.chunk != nil && !c.eng.Waiting() {
 		c.take(now)
 	}
-	c.feed()
+	c.feed(now)
 	c.pump()
 	c.start()
 	c.arm(c.tick(now))
@@ -187,19 +187,6 @@ func (c *conn) take(now time.Time) {
 	}
 	c.reader.free <- c.chunk // has room for both buffers
 	c.chunk, c.held = nil, nil
-}
-
-// feed lets links ask for deliveries once the connection has room for unsettled ones again.
-func (c *conn) feed() {
-	if !c.starved || c.eng.Unsettled() >= c.bridge.opts.MaxConnectionUnsettled {
-		return
-	}
-	c.starved = false
-	for l := range c.eng.Links() {
-		if r, ok := l.Data.(*receiverLink); ok {
-			r.ask()
-		}
-	}
 }
 
 // pump lets waiting links send while the writer keeps up.

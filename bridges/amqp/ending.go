@@ -32,6 +32,9 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	if at := c.eng.Tick(now); !at.IsZero() {
 		due(at)
 	}
+	if c.room.crowded {
+		due(c.room.look)
+	}
 	if !c.closing.IsZero() {
 		if c.busy == 0 || !now.Before(c.closing) {
 			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText})

@@ -99,6 +99,15 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
 }
 
+// Lapsed says why a delivery that was not settled in time cannot be settled any more.
+func (c *conn) Lapsed(l *engine.Link) *wire.Error {
+	addr := core.Address{}
+	if r, ok := l.Data.(*receiverLink); ok {
+		addr = r.addr
+	}
+	return c.refusal(core.LockLost, addr)
+}
+
 // Disposed takes the outcome of a delivery.
 func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
 	if r, ok := l.Data.(*receiverLink); ok {

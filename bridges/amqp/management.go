@@ -108,14 +108,16 @@ func renewLocks(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	renewed := make(map[core.LockToken]time.Time, len(tokens))
 	expirations := make([]value.Timestamp, len(tokens))
 	for i, r := range o.broker.Renew(o.ctx, o.id, o.address, tokens) {
 		if r.Err != nil {
 			return response{}, r.Err
 		}
 		expirations[i] = value.TimestampOf(r.Until)
+		renewed[tokens[i]] = r.Until
 	}
-	return response{status: 200, body: value.Map{{Key: "expirations", Value: value.ArrayOf(expirations)}}}, nil
+	return response{status: 200, renewed: renewed, body: value.Map{{Key: "expirations", Value: value.ArrayOf(expirations)}}}, nil
 }
 
 func peekMessages(o *operation) (response, error) {

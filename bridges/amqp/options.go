@@ -21,12 +21,14 @@ type Options struct {
 	// SenderCredit is how many messages a client may have under way on one link to send on, sent and not stored yet;
 	// 1000. It bounds the unsettled incoming messages of a link.
 	SenderCredit int
-	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait.
+	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait, until
+	// it settles some or the locks of some have ended.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is the same for all links of a connection together; 50000.
+	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. What several links have asked
+	// for at once goes back to the queue if it exceeds this.
 	MaxConnectionUnsettled int
-	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet: nothing is read while
-	// they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
+	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
+	// under way set: nothing is read while they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
 	MaxMessageBytes int64
 
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s

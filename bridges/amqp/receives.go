@@ -124,6 +124,8 @@ func (r *receiverLink) stop() {
 		return func() { // not before: it would come back
 			r.stopped = true
 			r.giveBack(0)
+			r.let(r.pending) // received and deleted, and lost
+			r.pending = nil
 		}
 	})
 }
@@ -136,8 +138,29 @@ func (r *receiverLink) giveBack(keep int) {
 	for i := range r.pending[keep:] {
 		r.conn.settle(r.address, pileItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
 	}
-	clear(r.pending[keep:])
+	r.let(r.pending[keep:])
 	r.pending = r.pending[:keep]
+}
+
+// hold counts deliveries that are pending from now on.
+func (r *receiverLink) hold(ds []core.Delivery) {
+	if r.mode == core.PeekLock {
+		r.conn.room.pending += len(ds)
+	}
+	for i := range ds {
+		r.conn.room.bytes += ds[i].Size()
+	}
+}
+
+// let counts and clears deliveries that are pending no more.
+func (r *receiverLink) let(ds []core.Delivery) {
+	if r.mode == core.PeekLock {
+		r.conn.room.pending -= len(ds)
+	}
+	for i := range ds {
+		r.conn.room.bytes -= ds[i].Size()
+	}
+	clear(ds)
 }
 
 // flowed follows the client's credit.
@@ -150,6 +173,7 @@ func (r *receiverLink) flowed() {
 		r.takeBack()
 		return
 	}
+	r.giveBack(int(r.link.Credit()))
 	r.send()
 	r.ask()
 }
@@ -183,10 +207,15 @@ func (r *receiverLink) ask() {
 	}
 	o := &r.conn.bridge.opts
 	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
-	if r.mode == core.PeekLock {
-		room := o.MaxConnectionUnsettled - r.conn.eng.Unsettled()
-		n = min(n, o.MaxUnsettled-r.link.Unsettled()-len(r.pending), room)
-		r.conn.starved = r.conn.starved || room <= 0
+	if n > 0 && r.mode == core.PeekLock {
+		own, all := o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.unsettled()
+		r.conn.room.crowded = r.conn.room.crowded || own <= 0 || all <= 0
+		r.conn.room.starved = r.conn.room.starved || all <= 0
+		n = min(n, own, all)
+	}
+	if r.conn.room.bytes > maxPendingBytes {
+		r.conn.room.starved = true
+		return
 	}
 	if n -= r.asked; n > 0 {
 		r.asked += n
@@ -198,6 +227,7 @@ func (r *receiverLink) ask() {
 func (r *receiverLink) deliver(ds []core.Delivery) {
 	r.asked = max(0, r.asked-len(ds))
 	r.pending = append(r.pending, ds...)
+	r.hold(ds)
 	for i := range ds {
 		r.size += (ds[i].Size() - r.size) / 8
 	}
@@ -206,7 +236,14 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(0)
 		return
 	}
+	// All links together may have been given more credit than there is room.
+	if over := r.conn.unsettled() - r.conn.bridge.opts.MaxConnectionUnsettled; over > 0 && r.mode == core.PeekLock {
+		r.giveBack(max(0, len(r.pending)-over))
+	}
 	r.send()
+	if r.conn.room.bytes > maxPendingBytes {
+		r.giveBack(0)
+	}
 	r.ask()
 }
 
@@ -224,15 +261,16 @@ func (r *receiverLink) pump() (left bool) {
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]
 		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, delivered)
-		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, r.conn.scratch)
+		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, d.LockedUntil, r.conn.scratch)
 		n++
 	}
+	r.let(r.pending[:n])
 	r.pending = slices.Delete(r.pending, 0, n)
 	if len(r.pending) > 0 && r.link.Credit() > 0 && r.receiver != nil {
 		return true
 	}
 	r.queued = false
-	if len(r.pending) == 0 && r.link.Draining() && !r.taking && r.asked == 0 {
+	if (len(r.pending) == 0 || r.link.Credit() == 0) && r.link.Draining() && !r.taking && r.asked == 0 {
 		r.link.Drained()
 	}
 	return false

@@ -41,6 +41,7 @@ type response struct {
 	condition value.Symbol
 	text      string
 	body      value.Map
+	renewed   map[core.LockToken]time.Time // until when locks are renewed
 }
 
 // requestLink is a link on which requests to a node arrive.
@@ -100,6 +101,9 @@ func (r *requestLink) received(m engine.Message) {
 	r.conn.buffered += size
 	answered := func(d dialect, resp response) {
 		r.conn.buffered -= size
+		for token, until := range resp.renewed {
+			r.conn.renew(token, until, time.Now())
+		}
 		r.link.Replenish(1)
 		r.conn.reply(r, &req, d, resp)
 	}
@@ -243,7 +247,7 @@ func (r *replyLink) pump() (left bool) {
 		var tag engine.Tag
 		r.sent++
 		binary.BigEndian.PutUint64(tag[8:], r.sent)
-		r.link.Send(tag, true, r.queue[0])
+		r.link.Send(tag, true, time.Time{}, r.queue[0])
 		r.queue[0] = nil
 		r.queue = r.queue[1:]
 	}

@@ -24,6 +24,7 @@ type pileItem struct {
 	link  *receiverLink
 	id    uint32 // delivery-id
 	state wire.DeliveryState
+	size  int64 // bytes of what it sets
 }
 
 // settle adds a settlement to the pile of its address.
@@ -33,6 +34,11 @@ func (c *conn) settle(address string, item pileItem, s core.Settlement) {
 		p = &pile{conn: c, address: address}
 		c.piles[address] = p
 	}
+	if item.link == nil {
+		c.room.settling++
+	}
+	item.size = int64(len(s.Properties.Encoded()))
+	c.buffered += item.size
 	p.items = append(p.items, item)
 	p.settlements = append(p.settlements, s)
 	if len(p.items) == 1 && !p.settling {
@@ -55,7 +61,9 @@ func (p *pile) start() {
 func (p *pile) settled(items []pileItem, errs []error) {
 	p.settling = false
 	for i, item := range items {
+		p.conn.buffered -= item.size
 		if item.link == nil {
+			p.conn.room.settling--
 			continue
 		}
 		err := error(core.Internal) // the broker owes an answer for each settlement

@@ -26,6 +26,8 @@ func (q *quick) Received(l *Link, m Message) {
 	l.Replenish(1)
 }
 
+func (q *quick) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
+
 func (q *quick) TooLarge(*Link, int64) *wire.Error { return fault(wire.CondMessageSizeExceeded, "") }
 func (q *quick) Disposed(l *Link, d Disposal)      { l.Session().Settle(d.ID, d.State) }
 func (q *quick) Flowed(*Link)                      {}
@@ -108,7 +110,7 @@ func BenchmarkOutgoing(b *testing.B) {
 		}, nil)
 		c.Receive(in, time.Time{})
 		for range 100 {
-			q.links[0].Send(Tag{}, false, payload)
+			q.links[0].Send(Tag{}, false, time.Time{}, payload)
 		}
 		in, _ = wire.AppendFrame(in[:0], 0, &wire.Disposition{Role: wire.RoleReceiver, First: id, Last: value.Some(id + 99), State: wire.Accepted{}}, nil)
 		id += 100

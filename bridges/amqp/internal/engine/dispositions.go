@@ -86,6 +86,7 @@ func (s *Session) disposition(d *wire.Disposition) {
 		s.End(fault(wire.CondInvalidField, "a disposition whose last delivery is before its first"))
 		return
 	}
+	s.disposeLapsed(d, last)
 	if int(last-d.First) > len(s.unsettled) {
 		s.disposeSparse(d, last)
 		return
@@ -106,7 +107,7 @@ func (s *Session) disposeSparse(d *wire.Disposition, last uint32) {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b uint32) int { return int(int32(a - b)) })
+	slices.SortFunc(ids, serial)
 	for _, id := range ids {
 		s.disposed(id, d)
 	}

@@ -15,7 +15,7 @@ type sloppy struct{ quick }
 
 func (s *sloppy) Flowed(l *Link) {
 	for n := 0; n < 10 && l.Ready(); n++ {
-		l.Send(Tag{}, n%2 == 0, make([]byte, 700))
+		l.Send(Tag{}, n%2 == 0, time.Time{}, make([]byte, 700))
 	}
 	if l.Draining() {
 		l.Drained()

@@ -23,6 +23,8 @@ type Handler interface {
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
 	// Session.Settle.
 	Disposed(l *Link, d Disposal)
+	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
+	Lapsed(l *Link) *wire.Error
 	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.
 	Flowed(l *Link)
 	// Detached says that a link is no more, because the peer or the end of its session or connection took it.

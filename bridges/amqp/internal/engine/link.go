@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -218,6 +219,7 @@ func (l *Link) drop() bool {
 	if l.session.rest.link == l {
 		l.session.rest = rest{}
 	}
+	l.session.lapsed = slices.DeleteFunc(l.session.lapsed, func(p span) bool { return p.link == l })
 	if l.pending > 0 {
 		for id, d := range l.session.unsettled {
 			if d.link == l {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -18,8 +19,8 @@ func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery. The link must be Ready.
-func (l *Link) Send(tag Tag, settled bool, payload []byte) {
+// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. The link must be Ready.
+func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
 	id := s.nextDelivery
@@ -36,7 +37,7 @@ func (l *Link) Send(tag Tag, settled bool, payload []byte) {
 		Settled:       value.Some(settled),
 	}
 	if !settled {
-		s.unsettled[id] = sent{link: l, tag: tag}
+		s.unsettled[id] = sent{link: l, tag: tag, until: unixMilli(until)}
 		l.pending++
 		s.conn.unsettled++
 	}

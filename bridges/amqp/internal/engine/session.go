@@ -25,6 +25,7 @@ type Session struct {
 	remoteWindow  uint32 // how many frames the peer takes
 	peerHandleMax uint32
 	unsettled     map[uint32]sent // by delivery-id
+	lapsed        []span          // forgotten by Conn.Lapse, and without an outcome
 	rest          rest            // of a delivery that the peer's window cut off
 	run           run             // dispositions to say at the next flush
 	links         map[uint32]*Link
@@ -35,6 +36,7 @@ type Session struct {
 type sent struct {
 	link     *Link
 	tag      Tag
+	until    int64 // Unix time in ms until the peer may settle it, 0 for ever
 	disposed bool // the peer gave an outcome, and the handler owes the answer
 }
 
@@ -125,6 +127,7 @@ func (s *Session) abandon() {
 	}
 	s.conn.unsettled -= len(s.unsettled)
 	clear(s.unsettled)
+	s.lapsed = nil
 	s.rest = rest{}
 	s.run = run{}
 }

@@ -131,6 +131,8 @@ func (s *script) Received(l *Link, m Message) {
 	s.event("received on %s: id=%d format=%d settled=%v bytes=%d", l.Attach().Name, m.ID, m.Format, m.Settled, len(m.Payload))
 }
 
+func (s *script) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
+
 func (s *script) TooLarge(l *Link, size int64) *wire.Error {
 	s.event("too large on %s: bytes=%d", l.Attach().Name, size)
 	return fault(wire.CondMessageSizeExceeded, "too large")
@@ -202,7 +204,7 @@ func (s *script) do(args []string) {
 			s.event("not ready")
 			return
 		}
-		l.Send(Tag{15: byte(arg(2))}, args[4] == "true", make([]byte, arg(3)))
+		l.Send(Tag{15: byte(arg(2))}, args[4] == "true", s.now.Add(time.Minute), make([]byte, arg(3)))
 	case "settle": // link id state: what the peer sent
 		l.Settle(uint32(arg(2)), states[args[3]])
 	case "flood": // link bytes: the peer sends that much of one message
@@ -221,6 +223,19 @@ func (s *script) do(args []string) {
 		l.Detach(why(2))
 	case "close": // condition
 		s.conn.Close(why(1))
+	case "lapse": // duration tag: time passes, but not for the delivery of that tag
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now = s.now.Add(d)
+		n, next := s.conn.Lapse(s.now, func(tag Tag, until time.Time) time.Time {
+			if int(tag[15]) == arg(2) {
+				return until.Add(time.Hour)
+			}
+			return until
+		})
+		s.event("lapsed: %d, next: %v, unsettled: %d", n, !next.IsZero(), s.conn.Unsettled())
 	case "tick": // duration
 		d, err := time.ParseDuration(args[1])
 		if err != nil {

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// span is a range of deliveries on a link.
+type span struct {
+	link        *Link
+	first, last uint32
+}
+
+// maxSpans bounds the ranges that a session remembers. Beyond it the oldest are as if the peer had settled them.
+const maxSpans = 4096
+
+// Lapse forgets the unsettled deliveries that the peer may not settle any more, and have no outcome yet: those whose
+// time has ended, as extended says, by now. It returns how many they are, and when the next one lapses; zero means
+// never. When the peer gives them an outcome after all, the answer is Handler.Lapsed.
+func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
+	for _, s := range c.sessions {
+		var ids []uint32
+		for id, d := range s.unsettled {
+			if d.until == 0 || d.disposed {
+				continue
+			}
+			switch until := extended(d.tag, time.UnixMilli(d.until)); {
+			case !now.Before(until):
+				ids = append(ids, id)
+			case next.IsZero() || until.Before(next):
+				next = until
+			}
+		}
+		slices.SortFunc(ids, serial)
+		for _, id := range ids {
+			s.lapse(id)
+		}
+		n += len(ids)
+	}
+	return n, next
+}
+
+// serial compares two serial numbers, AMQP 1.0 §2.8.10.
+func serial(a, b uint32) int { return int(int32(a - b)) }
+
+// lapse forgets delivery id but for its number.
+func (s *Session) lapse(id uint32) {
+	l := s.unsettled[id].link
+	delete(s.unsettled, id)
+	l.forget()
+	if n := len(s.lapsed); n > 0 && s.lapsed[n-1].link == l && s.lapsed[n-1].last+1 == id {
+		s.lapsed[n-1].last = id
+		return
+	}
+	if len(s.lapsed) >= maxSpans {
+		s.lapsed = slices.Delete(s.lapsed, 0, maxSpans/2)
+	}
+	s.lapsed = append(s.lapsed, span{l, id, id})
+}
+
+// disposeLapsed answers a disposition for the deliveries in its range that have lapsed.
+func (s *Session) disposeLapsed(d *wire.Disposition, last uint32) {
+	if len(s.lapsed) == 0 || !d.Settled && !final(d.State) {
+		return
+	}
+	var left []span
+	for _, p := range s.lapsed {
+		from, to := p.first, p.last
+		if serial(from, d.First) < 0 {
+			from = d.First
+		}
+		if serial(to, last) > 0 {
+			to = last
+		}
+		if serial(from, to) > 0 {
+			left = append(left, p)
+			continue
+		}
+		if from != p.first {
+			left = append(left, span{p.link, p.first, from - 1})
+		}
+		if to != p.last {
+			left = append(left, span{p.link, to + 1, p.last})
+		}
+		if !d.Settled {
+			s.sayLapsed(span{p.link, from, to})
+		}
+	}
+	s.lapsed = left
+}
+
+func (s *Session) sayLapsed(p span) {
+	s.sayDispositions()
+	d := &s.conn.dispose
+	*d = wire.Disposition{
+		Role: wire.RoleSender, First: p.first, Settled: true,
+		State: wire.Rejected{Error: s.conn.handler.Lapsed(p.link)},
+	}
+	if p.last != p.first {
+		d.Last = value.Some(p.last)
+	}
+	s.conn.emit(s.channel, d)
+}
+
+// unixMilli is the Unix time of t in ms, 0 for the zero time.
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
