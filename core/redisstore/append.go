@@ -151,9 +151,11 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 	}
 	var numbers []int64
 	var err error
-	if plain {
+	switch {
+	case len(messages) == 0: // empty groups only
+	case plain:
 		numbers, err = s.appendPlain(ctx, sh, messages)
-	} else {
+	default:
 		numbers, err = s.appendScripted(ctx, sh, messages)
 	}
 	sh.quota.landed(size)
