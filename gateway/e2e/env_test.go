@@ -219,6 +219,7 @@ func (e *env) one(r *azservicebus.Receiver) *azservicebus.ReceivedMessage {
 // nothing checks that no message comes for a while.
 func (e *env) nothing(r *azservicebus.Receiver) {
 	e.Helper()
+	e.peek(r, 0, 1) // opens the link, which the deadline below must not interrupt
 	ctx, cancel := context.WithTimeout(e.Context(), silence)
 	defer cancel()
 	ms, err := r.ReceiveMessages(ctx, 1, nil)

@@ -64,7 +64,7 @@ func TestTheEntityCapsTimeToLive(t *testing.T) {
 func TestALockedMessageOutlivesItsTime(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)
-		e.post(e.sender(queue), &azservicebus.Message{TimeToLive: new(2 * time.Second)})
+		e.post(e.sender(queue), &azservicebus.Message{TimeToLive: new(5 * time.Second)})
 		r := e.receiver(queue)
 		m := e.one(r)
 		time.Sleep(time.Until(m.ExpiresAt.Add(500 * time.Millisecond)))

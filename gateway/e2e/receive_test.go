@@ -189,6 +189,7 @@ func TestALockExpires(t *testing.T) {
 		queue := e.queue(shortLock())
 		e.send(queue, "a")
 		first, second := e.receiver(queue), e.receiver(queue)
+		e.peek(second, 0, 1) // opens its link before the lock runs
 		m := e.one(first)
 		e.nothing(second)
 		again := e.one(second) // it waits for the lock to end
@@ -204,17 +205,18 @@ func TestALockExpires(t *testing.T) {
 
 func TestARenewedLockHolds(t *testing.T) {
 	everywhere(t, func(e *env) {
-		queue := e.queue(shortLock())
+		queue := e.queue(&admin.QueueProperties{LockDuration: new("PT10S")})
 		e.send(queue, "a")
 		r, other := e.receiver(queue), e.receiver(queue)
+		e.peek(other, 0, 1) // opens its link before the lock runs
 		m := e.one(r)
 		before := *m.LockedUntil
-		time.Sleep(3 * time.Second) // real time: the lock is the gateway's
+		time.Sleep(7 * time.Second) // real time: the lock is the gateway's
 		if err := r.RenewMessageLock(e.ctx(), m, nil); err != nil {
 			e.Fatal(err)
 		}
-		if got := m.LockedUntil.Sub(before); got < 2*time.Second || got > 5*time.Second {
-			e.Errorf("renewing after 3 s moved the end of the lock by %v", got)
+		if got := m.LockedUntil.Sub(before); got < 6*time.Second || got > 10*time.Second {
+			e.Errorf("renewing after 7 s moved the end of the lock by %v", got)
 		}
 		time.Sleep(time.Until(before.Add(time.Second)))
 		e.nothing(other)
@@ -247,7 +249,7 @@ func TestTooManyDeliveriesDeadLetter(t *testing.T) {
 
 func TestClosingAReceiverCountsNoDelivery(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		queue := e.queue(shortLock())
+		queue := e.queue(nil)
 		e.send(queue, "a")
 		c := e.client()
 		r, err := c.NewReceiverForQueue(queue, nil)

@@ -108,7 +108,7 @@ func TestTokensAreJudgedByTimeAndAudience(t *testing.T) {
 func TestLinksEndWithTheirToken(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)
-		short := auth.SignSAS("sb://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(3*time.Second))
+		short := auth.SignSAS("sb://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(6*time.Second))
 		c, err := azservicebus.NewClientFromConnectionString(
 			"Endpoint=sb://"+e.gw.host+";SharedAccessSignature="+short+";UseDevelopmentEmulator=true",
 			&azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})

@@ -149,7 +149,7 @@ func TestScheduledMessagesComeWhenDueAndCanBeCancelled(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(nil)
 		s, r := e.sender(queue), e.receiver(queue)
-		due := time.Now().Add(3 * time.Second).UTC()
+		due := time.Now().Add(6 * time.Second).UTC() // time enough to look and cancel before
 		numbers, err := s.ScheduleMessages(e.ctx(), []*azservicebus.Message{
 			{Body: []byte("kept"), MessageID: new("1")}, {Body: []byte("cancelled"), MessageID: new("2")},
 		}, due, nil)
@@ -280,7 +280,7 @@ func TestPartitionKeysPinAndSessionMustAgree(t *testing.T) {
 		const keys, each = 5, 6
 		for n := range each {
 			for k := range keys {
-				e.post(s, &azservicebus.Message{PartitionKey: new(fmt.Sprint("key-", k)), Body: []byte(fmt.Sprint(n))})
+				e.post(s, &azservicebus.Message{PartitionKey: new(fmt.Sprint("key-", k)), Body: fmt.Append(nil, n)})
 			}
 		}
 		for range 8 {

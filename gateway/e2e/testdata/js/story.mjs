@@ -92,7 +92,7 @@ await dead.completeMessage(m);
 await none(receiver);
 
 // Scheduling, cancelling, browsing.
-const [kept, cancelled] = await sender.scheduleMessages([{ body: "kept" }, { body: "cancelled" }], new Date(Date.now() + 1500));
+const [kept, cancelled] = await sender.scheduleMessages([{ body: "kept" }, { body: "cancelled" }], new Date(Date.now() + 6000));
 const browsed = await receiver.peekMessages(10, { fromSequenceNumber: kept });
 assert.deepEqual(browsed.map((b) => [b.body, b.state]), [["kept", "scheduled"], ["cancelled", "scheduled"]]);
 await sender.cancelScheduledMessages(cancelled);
