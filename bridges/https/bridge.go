@@ -108,10 +108,14 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
+	var err error // to be read once served is closed
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		err = srv.Serve(ln)
+	}()
 	select {
-	case err := <-failed:
+	case <-served:
 		if ctx.Err() != nil {
 			return nil // whoever ended ctx closed the listener too
 		}
@@ -125,7 +129,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		cancel()
 		_ = srv.Close() // the listener is closed already; this drops the connections
 	}
-	<-failed
+	<-served
 	return nil
 }
 
