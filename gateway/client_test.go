@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheClientsRoundTrip(t *testing.T) {
@@ -37,11 +38,12 @@ func TestTheClientsRoundTrip(t *testing.T) {
 				MessageID, ContentType, Body, State string
 				Properties                          map[string]string
 				SequenceNumber                      int64
+				ExpiresAt                           *time.Time
 			}
 			if err := json.Unmarshal([]byte(do("", "peek", queue, "--count=1", "--json")), &first); err != nil {
 				t.Fatal(err)
 			}
-			if first.Body != "one" || first.MessageID != "m" || first.ContentType != "text/plain" || first.Properties["colour"] != "red" || first.State != "active" || first.SequenceNumber != 1 {
+			if first.Body != "one" || first.MessageID != "m" || first.ContentType != "text/plain" || first.Properties["colour"] != "red" || first.State != "active" || first.SequenceNumber != 1 || first.ExpiresAt != nil {
 				t.Errorf("peeked: got %+v", first)
 			}
 			equal(bodies(do("", "peek", queue, "--from", "3")), "three four")

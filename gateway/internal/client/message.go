@@ -42,7 +42,6 @@ func show(m *azservicebus.ReceivedMessage) shown {
 		MessageID:        m.MessageID,
 		State:            [...]string{"active", "deferred", "scheduled"}[min(max(m.State, 0), 2)],
 		EnqueuedTime:     m.EnqueuedTime,
-		ExpiresAt:        m.ExpiresAt,
 		ScheduledTime:    m.ScheduledEnqueueTime,
 		DeliveryCount:    m.DeliveryCount,
 		Subject:          m.Subject,
@@ -59,6 +58,10 @@ func show(m *azservicebus.ReceivedMessage) shown {
 	}
 	if m.SequenceNumber != nil {
 		s.SequenceNumber = *m.SequenceNumber
+	}
+	// The SDK's own ExpiresAt is the enqueued time where a message does not expire.
+	if p := m.RawAMQPMessage.Properties; p != nil {
+		s.ExpiresAt = p.AbsoluteExpiryTime
 	}
 	if !utf8.Valid(m.Body) {
 		s.Body, s.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
