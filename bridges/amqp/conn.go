@@ -72,6 +72,7 @@ type conn struct {
 	waiting  []waiter         // links with deliveries that could not be sent at once
 	room     room             // for deliveries
 	nodes    []*replyLink     // links on which responses go out
+	replies  int              // bytes of responses that wait for credit
 	scratch  []byte           // for encoding deliveries
 }
 
@@ -142,12 +143,35 @@ func (c *conn) run(ctx context.Context) error {
 // dispose ends what belongs to the connection, and waits for it.
 func (c *conn) dispose() {
 	c.cancel()
-	c.mail.close()
 	c.timer.Stop()
 	_ = c.nc.Close()
 	close(c.reader.stop)
 	close(c.writer.work)
+	c.letGo()
+	c.mail.close()
 	c.tasks.Wait()
+}
+
+// letGo has all links let go of what they hold. Calls that outlived the connection may have opened something as well.
+func (c *conn) letGo() {
+	defer func() {
+		if r := recover(); r != nil { // a panic may be why the connection ended
+			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
+		}
+	}()
+	c.eng.Abandon()
+	for c.tasks.Wait(); c.work(); c.tasks.Wait() {
+	}
+}
+
+// work runs what came by mail, and reports whether there was any.
+func (c *conn) work() bool {
+	c.jobs = c.mail.take(c.jobs)
+	for i, job := range c.jobs {
+		job()
+		c.jobs[i] = nil
+	}
+	return len(c.jobs) > 0
 }
 
 // input is where to read from, nil when the connection has enough to do.
@@ -163,11 +187,7 @@ func (c *conn) pass(now time.Time) {
 	if c.chunk != nil {
 		c.take(now)
 	}
-	c.jobs = c.mail.take(c.jobs)
-	for i, job := range c.jobs {
-		job()
-		c.jobs[i] = nil
-	}
+	c.work()
 	if c.chunk != nil && !c.eng.Waiting() {
 		c.take(now)
 	}

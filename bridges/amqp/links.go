@@ -93,8 +93,11 @@ func (c *conn) Received(l *engine.Link, m engine.Message) {
 func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	addr := core.Address{}
 	limit := maxRequestSize
-	if d, ok := l.Data.(*senderLink); ok {
+	switch d := l.Data.(type) {
+	case *senderLink:
 		addr, limit = d.addr, d.sender.MaxMessageSize()
+	case *requestLink:
+		addr, limit = d.addr, d.size
 	}
 	return c.refusal(core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
 }

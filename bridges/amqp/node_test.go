@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -259,6 +260,58 @@ func TestResponsesWaitForCredit(t *testing.T) {
 	}
 	if len(got) != 3 {
 		t.Errorf("responses: got %v, want 3 different ones", got)
+	}
+}
+
+// A client that never takes its responses loses the link before they are too much.
+func TestResponsesWithoutCreditAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	p := dialPeer(t, serve(t, b, &fakeAuthority{}, Options{}))
+	p.open()
+	m, err := decodeMessage(plainMessage(maxPeekBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&fakeSender{q: b.queues["q1"]}).Send(t.Context(), [][]*core.Message{{m}})
+	p.attach(0, wire.RoleSender, "q1/$management")
+	p.attach(1, wire.RoleReceiver, "q1/$management")
+	n := &node{p: p, settled: true}
+	for range maxReplyBytes/maxPeekBytes + 1 {
+		n.send(value.Map{{Key: "operation", Value: "com.microsoft:peek-message"}},
+			value.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
+	}
+	if d := await[*wire.Detach](p); d == nil || d.Handle != 1 || d.Error == nil || d.Error.Condition != wire.CondResourceLimitExceeded {
+		t.Errorf("detach: got %+v, want %s", d, wire.CondResourceLimitExceeded)
+	}
+}
+
+// Anybody may send to $cbs, but nothing large.
+func TestTokenRequestsAreSmall(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker(), &fakeAuthority{}, Options{}))
+	p.open()
+	if a := p.attach(0, wire.RoleSender, "$cbs"); a.MaxMessageSize != value.Some(uint64(maxTokenSize)) {
+		t.Errorf("max-message-size: got %v, want %d", a.MaxMessageSize, maxTokenSize)
+	}
+	for range 3 {
+		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte{1}, More: true}, make([]byte, 60<<10))
+	}
+	p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(0))}, nil)
+	d := await[*wire.Disposition](p)
+	if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondMessageSizeExceeded {
+		t.Errorf("got %+v, want rejected with %s", d.State, wire.CondMessageSizeExceeded)
+	}
+}
+
+func TestTrackingIDIsEchoed(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	p.open()
+	n := p.node("q1/$management", 0)
+	a := n.call(value.Map{{Key: "operation", Value: "com.microsoft:peek-message"}, {Key: trackingID, Value: "a trace"}}, value.Map{})
+	if got := a.get(trackingID); got != "a trace" {
+		t.Errorf("got %v, want the client's", got)
 	}
 }
 

@@ -34,7 +34,7 @@ type Options struct {
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
 	HandshakeTimeout time.Duration // until open; 20 s
 	AuthTimeout      time.Duration // from open until the client has proven an identity; 20 s
-	WriteTimeout     time.Duration // of one write; a client that reads slower is closed; 30 s
+	WriteTimeout     time.Duration // of at most 1 MiB; a client that reads slower is closed; 30 s
 	DrainGrace       time.Duration // for what is under way when the bridge stops or the client goes; 10 s
 }
 

@@ -14,7 +14,9 @@ import (
 const (
 	requestCredit  = 100                                // requests under way on one link
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
+	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which anybody may send
 	maxReplies     = 1000                               // that wait for credit on one link
+	maxReplyBytes  = 16 << 20                           // that wait for credit on all links of a connection
 	maxServerTime  = 5 * time.Minute                    // that a client may ask us to try
 )
 
@@ -41,8 +43,12 @@ type response struct {
 	condition value.Symbol
 	text      string
 	body      value.Map
+	tracking  string                       // the client's, which it gets back
 	renewed   map[core.LockToken]time.Time // until when locks are renewed
 }
+
+// trackingID is the header by which clients find a request in their logs.
+const trackingID = "com.microsoft:tracking-id"
 
 // requestLink is a link on which requests to a node arrive.
 type requestLink struct {
@@ -50,6 +56,7 @@ type requestLink struct {
 	link *engine.Link
 	node string // as replyLink.node
 	addr core.Address
+	size int64 // bytes, the largest request
 }
 
 // replyLink is a link on which the responses of a node go out.
@@ -67,8 +74,12 @@ type replyLink struct {
 func (c *conn) attachNode(l *engine.Link, node string, addr core.Address) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
-		l.Data = &requestLink{conn: c, link: l, node: node, addr: addr}
-		l.Accept(engine.Terms{MaxMessageSize: uint64(maxRequestSize), Properties: value.Map{}, Credit: requestCredit})
+		size := maxRequestSize
+		if node == cbsNode {
+			size = maxTokenSize
+		}
+		l.Data = &requestLink{conn: c, link: l, node: node, addr: addr, size: size}
+		l.Accept(engine.Terms{MaxMessageSize: uint64(size), Properties: value.Map{}, Credit: requestCredit})
 		return
 	}
 	r := &replyLink{conn: c, link: l, node: node}
@@ -78,6 +89,7 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address) {
 	l.Data = r
 	if l.Accept(engine.Terms{MaxMessageSize: uint64(maxRequestSize), Properties: value.Map{}}) {
 		c.nodes = append(c.nodes, r)
+		r.flowed() // the client may wait for a drain already
 	}
 }
 
@@ -145,6 +157,9 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 		c.log.Debug("no link for a response", "entity", r.node, "link", req.replyTo)
 		return
 	}
+	if id, _ := req.headers.Get(trackingID); id != nil {
+		resp.tracking, _ = text(id)
+	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {
 		c.log.Error("encode response", "err", err, "entity", r.node)
@@ -195,6 +210,9 @@ func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
 	if resp.condition != "" {
 		headers = append(headers, value.Entry{Key: d.condition, Value: resp.condition})
 	}
+	if resp.tracking != "" {
+		headers = append(headers, value.Entry{Key: trackingID, Value: resp.tracking})
+	}
 	var err error
 	dst = value.AppendDescriptor(dst, uint64(wire.DescApplicationProperties))
 	if dst, err = value.Append(dst, headers); err != nil {
@@ -211,6 +229,9 @@ func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
 func (r *requestLink) detached() {}
 
 func (r *replyLink) detached() {
+	for _, payload := range r.queue {
+		r.conn.replies -= len(payload)
+	}
 	r.queue = nil
 	for i, n := range r.conn.nodes {
 		if n == r {
@@ -225,13 +246,13 @@ func (r *replyLink) detached() {
 
 // push sends a response, or has it wait for credit: some clients give it request by request.
 func (r *replyLink) push(payload []byte) {
-	if len(r.queue) >= maxReplies {
+	r.queue = append(r.queue, payload)
+	r.conn.replies += len(payload)
+	r.flowed()
+	if len(r.queue) > maxReplies || len(r.queue) > 0 && r.conn.replies > maxReplyBytes {
 		r.link.Detach(&wire.Error{Condition: wire.CondResourceLimitExceeded, Description: "Too many responses wait for credit."})
 		r.detached()
-		return
 	}
-	r.queue = append(r.queue, payload)
-	r.flowed()
 }
 
 func (r *replyLink) flowed() {
@@ -248,6 +269,7 @@ func (r *replyLink) pump() (left bool) {
 		r.sent++
 		binary.BigEndian.PutUint64(tag[8:], r.sent)
 		r.link.Send(tag, true, time.Time{}, r.queue[0])
+		r.conn.replies -= len(r.queue[0])
 		r.queue[0] = nil
 		r.queue = r.queue[1:]
 	}

@@ -217,6 +217,30 @@ func TestSettledMessagesOutliveTheirConnection(t *testing.T) {
 	})
 }
 
+// tardyBroker opens receivers when nobody wants them any more.
+type tardyBroker struct{ *fakeBroker }
+
+func (b tardyBroker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	<-ctx.Done()
+	return b.fakeBroker.OpenReceiver(ctx, id, address, o)
+}
+
+func TestReceiversThatOpenTooLateAreClosed(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	bubble(t, tardyBroker{b}, &fakeAuthority{}, Options{DrainGrace: time.Second}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Source: &wire.Source{Address: value.Some("q1")}})
+		synctest.Wait()
+		_ = p.nc.Close()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if rs := b.queues["q1"].receivers; len(rs) != 1 || !rs[0].closed {
+			t.Errorf("receivers: got %v, want one that is closed", rs)
+		}
+	})
+}
+
 // Deliveries that never reached the client are unlocked when it goes; those that did stay locked.
 func TestUnsentDeliveriesAreReleased(t *testing.T) {
 	t.Parallel()

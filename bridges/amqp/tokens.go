@@ -93,7 +93,8 @@ func (c *conn) verify(ctx context.Context, token, audience string) (core.Grant, 
 	return grant, addr, err
 }
 
-// allow adds a grant to the identity, in place of an older one of the same policy and scope.
+// allow adds a grant to the identity, in place of an older one of the same policy and scope. When there are too many,
+// those that have ended make room.
 func (c *conn) allow(g core.Grant) error {
 	id := slices.Clone(c.identity) // others may be reading it
 	i := slices.IndexFunc(id, func(o core.Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope })
@@ -101,6 +102,11 @@ func (c *conn) allow(g core.Grant) error {
 	case i >= 0:
 		id[i] = g
 	case len(id) >= maxGrants:
+		id = slices.DeleteFunc(id, func(o core.Grant) bool { return !o.Expires.IsZero() && !time.Now().Before(o.Expires) })
+		if len(id) < maxGrants {
+			id = append(id, g)
+			break
+		}
 		return core.Refuse(core.QuotaExceeded, "The connection holds %d tokens, as many as it may.", maxGrants)
 	default:
 		id = append(id, g)

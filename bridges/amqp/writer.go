@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"net"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,9 @@ type writer struct {
 	work    chan []byte       // closed by the owner
 	written chan writeOutcome // one element per element of work
 }
+
+// mostAtOnce is how many bytes a client has to take within the time-out.
+const mostAtOnce = 1 << 20
 
 type writeOutcome struct {
 	buf []byte // to be used again
@@ -24,10 +28,20 @@ func newWriter(nc net.Conn, timeout time.Duration) *writer {
 
 func (w *writer) run() {
 	for b := range w.work {
-		err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout))
-		if err == nil {
-			_, err = w.nc.Write(b)
+		var err error
+		for part := range slices.Chunk(b, mostAtOnce) {
+			if err = w.write(part); err != nil {
+				break
+			}
 		}
 		w.written <- writeOutcome{b, err}
 	}
+}
+
+func (w *writer) write(b []byte) error {
+	if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		return err
+	}
+	_, err := w.nc.Write(b)
+	return err
 }

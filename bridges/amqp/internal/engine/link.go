@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -126,6 +127,9 @@ func (l *Link) Accept(t Terms) bool {
 	return true
 }
 
+// keptName is how many bytes of a refused link's name are kept.
+const keptName = 64
+
 // Refuse answers the attach with err, AMQP 1.0 §2.6.3: an attach without the terminus that would be ours, then a
 // closing detach.
 func (l *Link) Refuse(err *wire.Error) {
@@ -134,6 +138,8 @@ func (l *Link) Refuse(err *wire.Error) {
 	}
 	l.sayRefused()
 	l.state = linkDetached
+	// The peer may leave it at that: keep little.
+	l.attach = &wire.Attach{Name: strings.Clone(l.attach.Name[:min(len(l.attach.Name), keptName)]), Role: l.attach.Role}
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
 

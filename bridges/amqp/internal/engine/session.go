@@ -37,7 +37,7 @@ type sent struct {
 	link     *Link
 	tag      Tag
 	until    int64 // Unix time in ms until the peer may settle it, 0 for ever
-	disposed bool // the peer gave an outcome, and the handler owes the answer
+	disposed bool  // the peer gave an outcome, and the handler owes the answer
 }
 
 // begin starts a session, AMQP 1.0 §2.5.1.
