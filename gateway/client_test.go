@@ -112,6 +112,8 @@ func TestSendTakesAFileAsOneMessage(t *testing.T) {
 func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "twice")
+	wrong := strings.Replace(g.connection, "SAS_KEY_VALUE", "wrong", 1)
 	nowhere := "Endpoint=sb://localhost:" + freePort(t) + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true"
 	cases := []struct {
 		name       string
@@ -124,7 +126,12 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no gateway to manage", nowhere, []string{"queue", "list"}, exitFailure, []string{"cannot reach localhost:"}},
 		{"no such queue", g.connection, []string{"receive", "nope"}, exitFailure, []string{"nope", "crosstown queue list"}},
 		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`there is no queue "nope"`}},
-		{"wrong key", strings.Replace(g.connection, "SAS_KEY_VALUE", "wrong", 1), []string{"peek", "q"}, exitFailure, []string{"nvalid"}},
+		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: see what there is with: crosstown queue list\n"}},
+		{"a queue twice", g.connection, []string{"queue", "create", "twice"}, exitFailure, []string{"The messaging entity 'twice' already exists\n"}},
+		{"a name that cannot be", g.connection, []string{"queue", "create", "a b"}, exitFailure, []string{"crosstown: The entity name 'a b' is not allowed because of ' ' at position 1"}},
+		{"wrong key", wrong, []string{"peek", "q"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
+		{"wrong key to manage", wrong, []string{"queue", "list"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
+		{"too large", g.connection, []string{"send", "twice", strings.Repeat("x", 300_000)}, exitFailure, []string{"too large", "300000 bytes", "--max-message-size-in-kilobytes"}},
 		{"no queue named", g.connection, []string{"peek"}, exitUsage, []string{"no queue is named", "EntityPath"}},
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},

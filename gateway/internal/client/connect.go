@@ -128,22 +128,3 @@ func (t *target) queue(args []string) (string, error) {
 		return "", usagef("no queue is named: give its name, or a connection string with EntityPath")
 	}
 }
-
-// explain adds the remedy to the errors that a newcomer meets first.
-func (t *target) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, err)
-	}
-	_, unreachable := errors.AsType[*net.OpError](err)
-	coded, isCoded := errors.AsType[*azservicebus.Error](err)
-	switch {
-	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
-		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
-	case isCoded && coded.Code == azservicebus.CodeNotFound:
-		return fmt.Errorf("%w: see what there is with: crosstown queue list", err)
-	}
-	return err
-}

@@ -182,7 +182,7 @@ func (o *common) say(w io.Writer, did, name string) error {
 }
 
 func notFound(name string) error {
-	return fmt.Errorf("there is no queue %q: see what there is with: crosstown queue list", name)
+	return fmt.Errorf("there is no queue %q: %s", name, listHint)
 }
 
 func purgeCommand(environ []string) *cobra.Command {

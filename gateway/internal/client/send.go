@@ -86,6 +86,9 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	}
 	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: newProgress(c.ErrOrStderr(), "sent")}
 	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
+	if err != nil && s.sent == 0 {
+		return t.explain(err)
+	}
 	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), queue, o.json))
 }
 
@@ -232,7 +235,11 @@ func (s *sending) add(m *azservicebus.Message) error {
 			return nil
 		}
 		full := err == nil || errors.Is(err, azservicebus.ErrMessageTooLarge) && s.batch.NumMessages() > 0
-		if !full {
+		switch {
+		case full:
+		case errors.Is(err, azservicebus.ErrMessageTooLarge):
+			return fmt.Errorf("message %d: %w for the queue, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update", s.sent+1, err, len(m.Body))
+		default:
 			return fmt.Errorf("message %d: %w", s.sent+1, err)
 		}
 		if flushErr := s.flush(); err == nil || flushErr != nil {
