@@ -9,21 +9,39 @@ import (
 	"time"
 )
 
-// clock is the machine's clock corrected by the server's, so that gateways
-// whose clocks differ agree; or the one given in Options.
+// clock is the server's clock, so that gateways whose clocks differ agree; or
+// the one given in Options. Between readings it goes by this machine's
+// monotonic clock: whoever sets the machine's time changes nothing.
 type clock struct {
 	given func() time.Time
-	skew  atomic.Int64 // ns the server is ahead
+	last  atomic.Pointer[reading]
 }
+
+// reading is what the server's clock showed at an instant of this machine's.
+type reading struct{ server, local time.Time }
 
 // clockRefresh is how often the server is asked for its time.
 const clockRefresh = 10 * time.Second
+
+// yieldsTo reports whether the reading, at its age, is worth less than a new one
+// whose answer took so long, for the longer the less exact.
+func (r *reading) yieldsTo(took time.Duration) bool {
+	const exact = 100 * time.Millisecond
+	return took <= exact+time.Since(r.local)/100
+}
 
 func (c *clock) now() time.Time {
 	if c.given != nil {
 		return c.given()
 	}
-	return time.Now().Add(time.Duration(c.skew.Load()))
+	r := c.last.Load()
+	return r.server.Add(time.Since(r.local))
+}
+
+// skew is how far the server's clock was ahead of this machine's.
+func (c *clock) skew() time.Duration {
+	r := c.last.Load()
+	return r.server.Sub(r.local.Round(0)) // by the wall clock
 }
 
 // Now is the store's clock, UTC.
@@ -55,7 +73,10 @@ func (s *Store) readClock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.clock.skew.Store(int64(at.Sub(asked.Add(took / 2))))
+	if last := s.clock.last.Load(); last != nil && !last.yieldsTo(took) {
+		return fmt.Errorf("read the server's clock: the answer took %v", took)
+	}
+	s.clock.last.Store(&reading{server: at, local: asked.Add(took / 2)})
 	return nil
 }
 

@@ -223,7 +223,7 @@ func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 
 // About describes the engine and warns where acknowledged messages might be lost.
 func (s *Store) About(ctx context.Context) core.About {
-	a := core.About{Engine: "redis", Detail: s.target.safe, Durable: true, Skew: time.Duration(s.clock.skew.Load())}
+	a := core.About{Engine: "redis", Detail: s.target.safe, Durable: true, Skew: s.clock.skew()}
 	switch {
 	case s.cluster != nil:
 		a.Engine = "redis cluster"
