@@ -118,7 +118,7 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (core.Delivery, e
 	if m.TimeToLive > 0 && state != core.Scheduled {
 		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
 	}
-	sh.average.Store((7*sh.average.Load() + int64(len(e.record))) / 8)
+	sh.weigh(int64(len(e.record)))
 	return d, nil
 }
 

@@ -20,6 +20,7 @@ const (
 	maxInlineBody = 16 << 10 // average record size up to which it does: Lua is slow with bytes
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // and about how many bytes
+	maxLockBytes  = 64 << 20 // about how many bytes a Lock returns, but for its last message
 )
 
 // claim is a message under a fresh lock, before its entry is read.
@@ -58,19 +59,43 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 	}
 	sh, done := s.shard(p)
 	defer done()
-	for {
-		reply, err := s.claim(sh, min(limit-len(ds), maxLock))
+	for bytes := int64(0); ; {
+		reply, err := s.claim(sh, min(limit-len(ds), sh.affordable(maxLockBytes-bytes)))
 		if err != nil {
 			if len(ds) > 0 { // what was claimed before must not be forgotten
 				return ds, s.Now(), nil
 			}
 			return nil, time.Time{}, fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
 		}
+		for i := range reply.deliveries {
+			bytes += int64(len(reply.deliveries[i].Body.Bytes))
+		}
 		ds = append(ds, reply.deliveries...)
-		if len(ds) >= limit || !reply.rest {
+		switch {
+		case len(ds) >= limit || !reply.rest:
 			return ds, reply.next, nil
+		case bytes >= maxLockBytes:
+			return ds, s.Now(), nil
 		}
 	}
+}
+
+// weigh takes the size of a record into the average, which is 0 only before the first.
+func (sh *shard) weigh(size int64) {
+	if average := sh.average.Load(); average > 0 {
+		size = (7*average + size + 7) / 8
+	}
+	sh.average.Store(size)
+}
+
+// affordable is how many messages have about so many bytes: one, while their
+// size is unknown.
+func (sh *shard) affordable(bytes int64) int {
+	average := sh.average.Load()
+	if average == 0 {
+		return 1
+	}
+	return int(max(1, min(maxLock, bytes/average)))
 }
 
 // locked is the outcome of one claim.

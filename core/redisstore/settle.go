@@ -65,9 +65,17 @@ func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
 			all = append(all, &t.work.errs[i])
 		}
 	}
-	if len(all) == 0 {
-		return
+	for len(all) > 0 {
+		args, all = s.settleSome(ctx, sh, args, all)
 	}
+}
+
+// settleItem is how many arguments settle.lua takes for each lock.
+const settleItem = 4
+
+// settleSome ends locks, as many as one call of the script has time for, and
+// returns the others.
+func (s *Store) settleSome(ctx context.Context, sh *shard, args []any, all []*error) (restArgs []any, rest []*error) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	if err != nil && lostTouch(err) {
 		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
@@ -78,15 +86,21 @@ func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
 		for _, e := range all {
 			*e = err
 		}
-		return
+		return nil, nil
 	}
 	for i := 0; i+1 < len(reply); i += 2 {
 		at, _ := reply[i].(int64)
 		word, _ := reply[i+1].(string)
-		if at >= 1 && at <= int64(len(all)) {
+		switch {
+		case at < 1 || at > int64(len(all)):
+		case word == "again":
+			rest = append(rest, all[at-1])
+			restArgs = append(restArgs, args[settleItem*(at-1):settleItem*at]...)
+		default:
 			*all[at-1] = core.Code(word)
 		}
 	}
+	return restArgs, rest
 }
 
 // outcomeWord is how settle.lua knows an outcome.

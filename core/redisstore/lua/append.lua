@@ -16,7 +16,7 @@ end
 
 local known, fresh = {}, {}
 if window > 0 then
-  local stale = call('ZRANGEBYSCORE', seen, '-inf', format('%.0f', now - window), 'LIMIT', 0, 1000)
+  local stale = call('ZRANGEBYSCORE', seen, '-inf', format('%.0f', now - window), 'LIMIT', 0, 1000 + #ARGV)
   many('ZREM', seen, stale)
   local ids = {}
   for i = 6, #ARGV, 4 do

@@ -20,6 +20,10 @@ for i, deadline in ipairs(ask('ZMSCORE', deferred, numbers)) do
   elseif act('isLate', numbers[i]) then
     act('expire', numbers[i])
     found = false
+    if budget <= 0 then
+      ring()
+      return {'more'}
+    end
   end
 end
 ring()

@@ -4,7 +4,8 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown; entry id 0-<n>;
 --            member of locks; overrides '' or a length-prefixed map of properties
--- Returns {'ok', then index and code of each that was refused: lock_lost | not_allowed | invalid_argument} | {'more'}: call again
+-- Returns {'ok', then index and code of each that was refused: lock_lost | not_allowed | invalid_argument, or for which
+--         this call had no time left: again} | {'more'}: call again
 if not sweep() then
   ring()
   return {'more'}
@@ -30,6 +31,10 @@ for i, member in ipairs(members) do
     taken[member] = true
     ended[#ended + 1] = member
     ids[#ids + 1] = id
+  elseif budget <= 0 then -- bodies have been moved
+    taken[member] = true
+    reply[#reply + 1] = i
+    reply[#reply + 1] = 'again'
   else
     taken[member] = true
     call('ZREM', locks, member)
