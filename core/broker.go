@@ -30,8 +30,8 @@ type Broker interface {
 	// Purge needs Listen: removes up to max available messages enqueued before
 	// the given time, oldest first, skipping locked ones; returns how many.
 	Purge(ctx context.Context, id Identity, address string, before time.Time, max int) (int, error)
-	// Health returns nil when sends really work, else why not.
-	Health(ctx context.Context) error
+	// Health returns what the store says of itself when sends really work, else why not.
+	Health(ctx context.Context) (About, error)
 }
 
 // Sender puts messages into one entity.

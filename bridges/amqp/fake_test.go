@@ -371,7 +371,7 @@ func (b *fakeBroker) Purge(_ context.Context, id core.Identity, address string, 
 	return n, nil
 }
 
-func (b *fakeBroker) Health(context.Context) error { return nil }
+func (b *fakeBroker) Health(context.Context) (core.About, error) { return core.About{}, nil }
 
 // disable ends all links of a queue with err.
 func (b *fakeBroker) disable(name string, err error) {

@@ -283,7 +283,9 @@ func (f *fakeBus) Purge(context.Context, core.Identity, string, time.Time, int) 
 	return 0, core.NotImplemented
 }
 
-func (f *fakeBus) Health(context.Context) error { return f.health }
+func (f *fakeBus) Health(context.Context) (core.About, error) {
+	return core.About{Engine: "fake", Skew: 1500 * time.Microsecond, Warnings: []string{"it forgets"}}, f.health
+}
 
 func (f *fakeBus) manage(id core.Identity, name string) error {
 	return id.Check(core.Manage, name, f.clock.Add(time.Second))

@@ -13,12 +13,21 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()
+	type store struct {
+		Engine   string   `json:"engine"`
+		Durable  bool     `json:"durable"`            // acknowledged messages survive a restart
+		Skew     string   `json:"clockSkew"`          // how far the store's clock is ahead
+		Warnings []string `json:"warnings,omitempty"` // why messages might be lost, with the remedy
+	}
 	answer := struct {
 		Status string `json:"status"`
 		Reason string `json:"reason,omitempty"`
+		Store  *store `json:"store,omitempty"`
 	}{Status: "healthy"}
 	status := http.StatusOK
-	if err := b.broker.Health(ctx); err != nil {
+	if about, err := b.broker.Health(ctx); err == nil {
+		answer.Store = &store{about.Engine, about.Durable, about.Skew.String(), about.Warnings}
+	} else {
 		status, answer.Status, answer.Reason = http.StatusServiceUnavailable, "unhealthy", err.Error()
 	}
 	body, err := json.Marshal(answer)

@@ -433,7 +433,7 @@ func TestStopClosesEverythingThatIsOpen(t *testing.T) {
 		if _, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
 			t.Fatalf("open: got %v, want %v", err, core.Busy)
 		}
-		if err := b.Health(t.Context()); !errors.Is(err, core.Busy) {
+		if _, err := b.Health(t.Context()); !errors.Is(err, core.Busy) {
 			t.Fatalf("health: got %v, want %v", err, core.Busy)
 		}
 	})
