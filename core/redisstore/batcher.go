@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -41,11 +42,18 @@ type ticket[T any] struct {
 func (b *batcher[T]) start(s *Store, flush func([]*ticket[T])) { b.store, b.flush = s, flush }
 
 // submit hands work in and waits for its flush. If ctx ends first, the flush
-// goes on without the caller, who must not look at work again.
+// goes on without the caller, who must not look at work again. A caller with
+// time for it makes the flush itself, and then stays to its end.
 func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
 	t := &ticket[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
-	if !b.enqueue(t) {
+	departs, ok := b.queue(t)
+	switch {
+	case !ok:
 		return core.Refuse(core.Busy, "Too many operations wait for the message store. Try again.")
+	case departs && outlasts(ctx, callTimeout):
+		b.flyOnce()
+	case departs:
+		b.store.calls.Go(b.fly)
 	}
 	select {
 	case <-t.done:
@@ -55,19 +63,33 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	}
 }
 
-func (b *batcher[T]) enqueue(t *ticket[T]) bool {
+// outlasts reports whether ctx leaves time for d, unless it is cancelled.
+func outlasts(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) > d || ctx.Done() == nil
+}
+
+// enqueue hands work in without waiting for it.
+func (b *batcher[T]) enqueue(t *ticket[T]) {
+	if departs, _ := b.queue(t); departs {
+		b.store.calls.Go(b.fly)
+	}
+}
+
+// queue adds a ticket to those that wait, unless they are too many. If a flight
+// departs for it, the caller has to fly.
+func (b *batcher[T]) queue(t *ticket[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes > maxWaiting {
-		return false
+		return false, false
 	}
 	b.waiting = append(b.waiting, t)
 	b.bytes += t.bytes + ticketOverhead
-	if b.flights < maxFlights {
+	if departs = b.flights < maxFlights; departs {
 		b.flights++
-		b.store.calls.Go(b.fly)
 	}
-	return true
+	return departs, true
 }
 
 // ticketOverhead stands for what a waiting call takes beside its bytes.
@@ -76,10 +98,39 @@ const ticketOverhead = 256
 // fly flushes until nobody waits.
 func (b *batcher[T]) fly() {
 	for batch := b.take(); batch != nil; batch = b.take() {
-		b.flush(batch)
-		for _, t := range batch {
-			close(t.done)
-		}
+		b.depart(batch)
+	}
+}
+
+// flyOnce is fly for a caller: a flush in its own goroutine saves two switches.
+// Those who wait after it get a goroutine for themselves.
+func (b *batcher[T]) flyOnce() {
+	batch := b.take()
+	if batch == nil {
+		return
+	}
+	b.depart(batch)
+	if !b.land() {
+		b.store.calls.Go(b.fly)
+	}
+}
+
+// land ends the flight if nobody waits.
+func (b *batcher[T]) land() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		return false
+	}
+	b.flights--
+	b.waiting = nil
+	return true
+}
+
+func (b *batcher[T]) depart(batch []*ticket[T]) {
+	b.flush(batch)
+	for _, t := range batch {
+		close(t.done)
 	}
 }
 
