@@ -54,7 +54,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string)
 	case http.MethodDelete:
 		return b.deleteQueue(w, r, name)
 	}
-	return methodNotAllowed(r, "GET, PUT, DELETE")
+	return methodNotAllowed(r, "GET, HEAD, PUT, DELETE")
 }
 
 // reference is what the links of an answer are made of.
@@ -68,7 +68,7 @@ func (at reference) link(path, query string) string {
 // onlyGet authorizes a request that may only read.
 func (b *Bridge) onlyGet(r *http.Request, node string) (core.Identity, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return nil, methodNotAllowed(r, "GET")
+		return nil, methodNotAllowed(r, "GET, HEAD")
 	}
 	return b.authorize(r, node)
 }
@@ -91,7 +91,7 @@ func claims(err error, text string) error {
 // listing is the root: the public services, of which there are none.
 func (b *Bridge) listing(w http.ResponseWriter, r *http.Request, at reference) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return methodNotAllowed(r, "GET")
+		return methodNotAllowed(r, "GET, HEAD")
 	}
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.link("/", ""), "", nil))
 	return nil

@@ -206,9 +206,9 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"delete rule":            {"DELETE", "/t/Subscriptions/s/Rules/r", "", 404, "could not be found", nil},
 		"bad skip":               {"GET", "/$Resources/Queues?$skip=-1", "", 400, "$skip is \"-1\": it must be a whole number from 0 to 2147483647.", nil},
 		"bad top":                {"GET", "/$Resources/Queues?$top=99999", "", 400, "$top is \"99999\"", nil},
-		"wrong method":           {"POST", "/q", "", 405, "POST is not allowed here: use GET, PUT, DELETE.", nil},
-		"wrong method on a feed": {"PUT", "/$Resources/Queues", good, 405, "use GET.", nil},
-		"wrong method on root":   {"PUT", "/", good, 405, "use GET.", nil},
+		"wrong method":           {"POST", "/q", "", 405, "POST is not allowed here: use GET, HEAD, PUT, DELETE.", nil},
+		"wrong method on a feed": {"PUT", "/$Resources/Queues", good, 405, "use GET, HEAD.", nil},
+		"wrong method on root":   {"PUT", "/", good, 405, "use GET, HEAD.", nil},
 		"unknown resource":       {"GET", "/$Resources/Relays", "", 404, "There is no resource '/$Resources/Relays'.", nil},
 	} {
 		f := newFakeBus("q")

@@ -13,6 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// maxBatch is how many messages a batch may have.
+const maxBatch = 10_000
+
 // parseBatch reads a JSON array of messages, each with Body, BrokerProperties
 // and UserProperties. The first bad element fails it all, and is named.
 func parseBatch(body []byte) ([]*core.Message, error) {
@@ -37,6 +40,9 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 		}
 		if err != nil {
 			return nil, core.Refuse(core.InvalidArgument, "Message %d of the batch, counted from 0: %v.", len(group), err)
+		}
+		if len(group) == maxBatch {
+			return nil, core.Refuse(core.InvalidArgument, "%s holds more than %d messages.", subject, maxBatch)
 		}
 		group = append(group, m)
 	}

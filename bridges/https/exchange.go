@@ -20,6 +20,15 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 	return err
 }
 
+// awaitBody gives a request's body, if it has one, bodyTimeout from now to
+// arrive. It holds for bodies that nobody reads, too: net/http reads some of
+// those away before it goes on.
+func awaitBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	}
+}
+
 // preallocate bounds what is allocated on the word of a Content-Length alone.
 const preallocate = 1 << 20
 
@@ -31,8 +40,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, tooLarge()
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	awaitBody(w, r)
 	var body []byte
 	var err error
 	if n := r.ContentLength; n >= 0 && n <= preallocate {
@@ -41,7 +49,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	}
-	_ = rc.SetReadDeadline(time.Time{})
+	if err == nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only watch for the client's going away
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge()
 	}

@@ -9,7 +9,7 @@ import (
 // health answers whether sends really work. It asks for no authorization.
 func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return methodNotAllowed(r, "GET")
+		return methodNotAllowed(r, "GET, HEAD")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()

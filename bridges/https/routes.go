@@ -14,6 +14,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		return
 	}
+	awaitBody(w, r)
 	switch err := b.dispatch(w, r); {
 	case err == nil:
 	case r.Context().Err() != nil: // nobody is there to read it

@@ -1,0 +1,115 @@
+package https
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// pipeListener accepts one connection, the other end of a pipe.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Whoever announces a body and never sends it loses the connection, also where the request is refused unread.
+func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]string{
+		"refused":  "POST /q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n",
+		"accepted": "POST /q/messages HTTP/1.1\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\nContent-Length: 1000\r\n\r\n",
+		"chunked":  "PATCH /q HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"health":   "GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+				ln.conns <- there
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan error, 1)
+				go func() { done <- newBridge(newFakeBus("q")).Serve(ctx, ln) }()
+				if _, err := io.WriteString(here, head); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				_ = here.SetReadDeadline(start.Add(time.Hour))
+				_, err := io.Copy(io.Discard, here)
+				if waited := time.Since(start); err != nil || waited > bodyTimeout+idleTimeout {
+					t.Errorf("the connection ended after %v with %v", waited, err)
+				}
+				_ = here.Close()
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Serve: got %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+func TestBatchesHaveALargestNumberOfMessages(t *testing.T) {
+	t.Parallel()
+	batch := func(n int) []byte { return []byte("[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]") }
+	if group, err := parseBatch(batch(maxBatch)); err != nil || len(group) != maxBatch {
+		t.Errorf("%d messages: got %d, %v", maxBatch, len(group), err)
+	}
+	if _, err := parseBatch(batch(maxBatch + 1)); core.CodeOf(err) != core.InvalidArgument {
+		t.Errorf("%d messages: got %v, want %v", maxBatch+1, err, core.InvalidArgument)
+	}
+}
+
+// Methods that nobody knows are answered in one form, and HEAD as GET is but without a body.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	origin, _ := serve(t, newBridge(newFakeBus("q")))
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"OPTIONS", "/q", 405, "GET, HEAD, PUT, DELETE"},
+		{"BREW", "/q", 405, "GET, HEAD, PUT, DELETE"},
+		{"POST", "/", 405, "GET, HEAD"},
+		{"HEAD", "/q", 200, ""},
+		{"HEAD", "/nowhere", 200, ""}, // the empty feed
+		{"HEAD", "/q/messages", 405, "POST"},
+		{"GET", "/q/messages/head", 405, "POST, DELETE"},
+		{"PATCH", "/q/messages/1/2", 405, "DELETE, PUT, POST"},
+		{"BREW", "/health", 405, "GET, HEAD"},
+	} {
+		res, err := http.DefaultClient.Do(request(t, c.method, origin+c.path, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != c.status || res.Header.Get("Allow") != c.allow || c.method == "HEAD" && len(body) > 0 {
+			t.Errorf("%s %s: got %s, Allow %q, %d bytes; want %d, %q", c.method, c.path, res.Status, res.Header.Get("Allow"), len(body), c.status, c.allow)
+		}
+	}
+}
