@@ -359,9 +359,13 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)
 	deadline := time.Now().Add(patience)
-	for s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err != nil {
+	for {
+		err := s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err
+		if err == nil {
+			break
+		}
 		if time.Now().After(deadline) {
-			t.Fatal("the new master was not found")
+			t.Fatalf("the new master was not found: %v", err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -82,14 +82,24 @@ func (s *Sentinel) form(ctx context.Context, binary string) error {
 	})
 }
 
-// FailOver makes the replica the master, and returns when it is.
+// FailOver makes the replica the master when it has what the master has, and
+// returns when it is. Replication is asynchronous: without the wait, what was
+// written last would be lost with the master.
 func (s *Sentinel) FailOver(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	err := s.await(ctx, func() bool { // the sentinel refuses until it knows the replica well
-		return s.sentinel.client.Do(ctx, "SENTINEL", "FAILOVER", masterName).Err() == nil
+	err := s.await(ctx, func() bool {
+		written := s.servers[0].client.InfoMap(ctx, "replication")
+		held := s.servers[1].client.InfoMap(ctx, "replication")
+		offset := written.Item("Replication", "master_repl_offset")
+		return offset != "" && offset == held.Item("Replication", "slave_repl_offset")
 	})
+	if err == nil {
+		err = s.await(ctx, func() bool { // the sentinel refuses until it knows the replica well
+			return s.sentinel.client.Do(ctx, "SENTINEL", "FAILOVER", masterName).Err() == nil
+		})
+	}
 	if err == nil {
 		err = s.await(ctx, func() bool {
 			info, err := s.servers[0].client.Info(ctx, "replication").Result()
