@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -62,6 +63,41 @@ func RawProperties(encoded []byte) Properties {
 
 // Encoded returns the encoded map, nil when empty. It must not be changed.
 func (p Properties) Encoded() []byte { return p.encoded }
+
+// MarshalJSON writes the encoded map in base64, null when empty: a form that
+// keeps every type, for what is stored rather than shown.
+func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (p *Properties) UnmarshalJSON(data []byte) error {
+	var encoded []byte
+	if err := json.Unmarshal(data, &encoded); err != nil {
+		return fmt.Errorf("properties: %w", err)
+	}
+	if len(encoded) == 0 {
+		*p = Properties{}
+		return nil
+	}
+	rest, err := value.Skip(encoded, value.Limits{})
+	if err != nil {
+		return fmt.Errorf("properties: %w", err)
+	}
+	if len(rest) != 0 {
+		return fmt.Errorf("properties: %d bytes follow the map", len(rest))
+	}
+	n, _, _, err := value.ReadMap(encoded)
+	if err != nil {
+		return fmt.Errorf("properties: %w", err)
+	}
+	for range value.MapEntries(encoded) {
+		n--
+	}
+	if n != 0 {
+		return fmt.Errorf("properties: %d keys are not text", n)
+	}
+	*p = RawProperties(encoded)
+	return nil
+}
 
 // IsEmpty reports whether there are no properties.
 func (p Properties) IsEmpty() bool { return len(p.encoded) == 0 }

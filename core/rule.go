@@ -1,0 +1,111 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rule decides what of a topic's messages a subscription gets, and as what.
+type Rule struct {
+	Name             string
+	Filter           Filter
+	Action           string     // SQL action text; "" for none
+	ActionParameters Properties `json:",omitzero"` // values of @name in Action; mostly none
+	CreatedAt        time.Time
+}
+
+// Filter is the condition of a rule. Fields that its kind does not use are zero.
+type Filter struct {
+	Kind        FilterKind
+	SQL         string       `json:",omitempty"` // of an SQLFilter
+	Parameters  Properties   `json:",omitzero"`  // values of @name in SQL; mostly none
+	Correlation *Correlation `json:",omitempty"` // of a CorrelationFilter
+}
+
+// FilterKind says how a filter decides.
+type FilterKind uint8
+
+// The kinds of filters. Their texts are stored: they do not change.
+const (
+	SQLFilter         FilterKind = iota // by a SQL expression
+	TrueFilter                          // every message matches
+	FalseFilter                         // no message matches
+	CorrelationFilter                   // by equality of properties
+)
+
+var filterKinds = [...]string{"sql", "true", "false", "correlation"}
+
+// String names the kind: sql, true, false or correlation.
+func (k FilterKind) String() string {
+	if int(k) < len(filterKinds) {
+		return filterKinds[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// MarshalText writes the kind's name.
+func (k FilterKind) MarshalText() ([]byte, error) {
+	if int(k) >= len(filterKinds) {
+		return nil, fmt.Errorf("filter kind %d is unknown", uint8(k))
+	}
+	return []byte(filterKinds[k]), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (k *FilterKind) UnmarshalText(text []byte) error {
+	i := slices.Index(filterKinds[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("filter kind %q is unknown", text)
+	}
+	*k = FilterKind(i)
+	return nil
+}
+
+// Correlation is the condition of a correlation filter: all that are set must
+// be equal. A nil field is not part of the condition; an empty string is.
+type Correlation struct {
+	CorrelationID    *string    `json:",omitempty"`
+	MessageID        *string    `json:",omitempty"`
+	To               *string    `json:",omitempty"`
+	ReplyTo          *string    `json:",omitempty"`
+	Label            *string    `json:",omitempty"`
+	SessionID        *string    `json:",omitempty"`
+	ReplyToSessionID *string    `json:",omitempty"`
+	ContentType      *string    `json:",omitempty"`
+	Properties       Properties `json:",omitzero"`
+}
+
+// DefaultRuleName is the rule that a new subscription has: it matches all.
+const DefaultRuleName = "$Default"
+
+// Limits of rules.
+const (
+	MaxRuleName         = 50   // characters
+	MaxSQLLength        = 1024 // characters of a filter, and of an action
+	MaxActionStatements = 32
+)
+
+// ValidateRuleName checks a rule's name: 1 to 50 characters, none of them a
+// control character or one of / \ @ ? # *, and no space at its ends.
+func ValidateRuleName(name string) error {
+	switch n := utf8.RuneCountInString(name); {
+	case n == 0:
+		return Refuse(InvalidArgument, "A rule name must not be empty.")
+	case n > MaxRuleName:
+		return Refuse(InvalidArgument, "The rule name '%.60s' has %d characters; at most %d are allowed.", name, n, MaxRuleName)
+	case !utf8.ValidString(name):
+		return Refuse(InvalidArgument, "The rule name %q is not valid UTF-8.", name)
+	case strings.TrimSpace(name) != name:
+		return Refuse(InvalidArgument, "The rule name '%s' begins or ends with a space.", name)
+	}
+	for _, r := range name {
+		if strings.ContainsRune(`/\@?#*`, r) || unicode.IsControl(r) {
+			return Refuse(InvalidArgument, "The rule name '%s' contains %q, which is not allowed in rule names.", name, r)
+		}
+	}
+	return nil
+}
