@@ -3,6 +3,7 @@ package value
 import (
 	"encoding/binary"
 	"iter"
+	"math"
 	"unicode/utf8"
 )
 
@@ -54,6 +55,24 @@ func ReadInt32(b []byte) (v int32, rest []byte, err error) {
 // ReadInt64 reads a long.
 func ReadInt64(b []byte) (v int64, rest []byte, err error) {
 	return readSigned(b, KindInt64)
+}
+
+// ReadFloat32 reads a float.
+func ReadFloat32(b []byte) (v float32, rest []byte, err error) {
+	_, data, rest, err := read(b, KindFloat32)
+	if err != nil {
+		return 0, nil, err
+	}
+	return math.Float32frombits(binary.BigEndian.Uint32(data)), rest, nil
+}
+
+// ReadFloat64 reads a double.
+func ReadFloat64(b []byte) (v float64, rest []byte, err error) {
+	_, data, rest, err := read(b, KindFloat64)
+	if err != nil {
+		return 0, nil, err
+	}
+	return math.Float64frombits(binary.BigEndian.Uint64(data)), rest, nil
 }
 
 // ReadTimestamp reads a timestamp.
