@@ -33,7 +33,7 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 demo: ## Send over HTTPS, receive over AMQP, and the other way round
 	$(GO) run ./examples/https-to-amqp
 
-tools: # Install a C compiler (for the race detector) and redis-server where they are missing
+tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
 .PHONY: help build run test check fuzz bench demo tools

@@ -24,6 +24,10 @@ var installSDK = sync.OnceValues(func() (dir string, err error) {
 			return "", err
 		}
 	}
+	const oldest = "if (parseInt(process.versions.node) < 18) throw 'Node ' + process.versions.node + ' is too old: 18 or newer'"
+	if out, err := exec.Command("node", "-e", oldest).CombinedOutput(); err != nil {
+		return "", errors.Join(err, errors.New(string(out)))
+	}
 	dir = filepath.Join(filepath.Dir(binary), "js")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "js"))); err != nil {
 		return "", err
@@ -47,7 +51,8 @@ func TestTheJavaScriptSDKIsAtHome(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(e.Context(), 3*patience)
 		defer cancel()
-		c := exec.CommandContext(ctx, "node", "story.mjs")
+		// The gateway listens on 127.0.0.1, and Node 18 asks ::1 alone where localhost is both.
+		c := exec.CommandContext(ctx, "node", "--dns-result-order=ipv4first", "story.mjs")
 		c.Dir = dir
 		c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(),
 			"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain), "STORY_QUEUE="+e.name())

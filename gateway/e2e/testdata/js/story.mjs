@@ -2,7 +2,11 @@
 // string and the queue's name come from the environment; any surprise is an
 // uncaught exception.
 import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
 import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service-bus";
+
+// The SDK takes it from here, and Node 18 keeps it elsewhere.
+globalThis.crypto ??= webcrypto;
 
 const connection = process.env.STORY_CONNECTION;
 const queue = process.env.STORY_QUEUE;
