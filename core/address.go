@@ -8,23 +8,30 @@ import (
 // SubQueue tells a queue's own messages from those of its sub-queues.
 type SubQueue uint8
 
-// The sub-queues.
+// The sub-queues. The transfer queue holds what is on its way to other
+// entities, its dead letters what cannot get there.
 const (
 	Main SubQueue = iota
 	DeadLetter
+	Transfer
+	TransferDeadLetter
+	SubQueues // how many there are
 )
 
 // Suffix is how the sub-queue is written behind an entity's name.
 func (s SubQueue) Suffix() string {
-	if s == DeadLetter {
-		return "/$DeadLetterQueue"
-	}
-	return ""
+	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
+
+// IsDeadLetter reports whether the sub-queue holds dead letters.
+func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
+
+// DeadLetters is where the dead letters of the sub-queue go.
+func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is where a message goes or comes from.
 type Address struct {
-	Entity     string // as written, without slashes at its ends
+	Entity     string // as written, without slashes at its ends; a subscription as SubscriptionPath writes it
 	Sub        SubQueue
 	Management bool // the entity's $management node
 }
@@ -47,8 +54,14 @@ func ParseAddress(s string) (Address, error) {
 	if rest, ok := cutSuffixFold(path, "/$management"); ok {
 		path, a.Management = rest, true
 	}
-	if rest, ok := cutSuffixFold(path, "/$deadletterqueue"); ok {
-		path, a.Sub = rest, DeadLetter
+	for sub := TransferDeadLetter; sub > Main; sub-- {
+		if rest, ok := cutSuffixFold(path, sub.Suffix()); ok {
+			path, a.Sub = rest, sub
+			break
+		}
+	}
+	if topic, subscription, ok := SplitSubscription(path); ok {
+		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") {

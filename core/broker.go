@@ -30,6 +30,13 @@ type Broker interface {
 	// Purge needs Listen: removes up to max available messages enqueued before
 	// the given time, oldest first, skipping locked ones; returns how many.
 	Purge(ctx context.Context, id Identity, address string, before time.Time, max int) (int, error)
+	// AcceptSession needs Listen: it locks a session of a session-aware entity and
+	// opens a receiver on it. It waits for a next session until ctx ends, and
+	// answers Timeout then; SessionLocked where the named one is taken.
+	AcceptSession(ctx context.Context, id Identity, address string, o SessionOptions) (Session, error)
+	// ListSessions needs Listen: by id, skipping skip, at most top. With a zero
+	// since those that have messages or state, else those whose state was set later.
+	ListSessions(ctx context.Context, id Identity, address string, since time.Time, skip, top int) ([]string, error)
 	// Health returns what the store says of itself when sends really work, else why not.
 	Health(ctx context.Context) (About, error)
 }
@@ -81,26 +88,74 @@ type Receiver interface {
 	Close()
 }
 
+// SessionOptions say which session to accept, and how to receive from it.
+type SessionOptions struct {
+	ReceiverOptions        // Closed is also called, with SessionLockLost, when the lock ends before Close
+	ID              string // the session's
+	Next            bool   // accept the next available one instead
+}
+
+// Session is a Receiver of the messages of one session, which it holds until
+// Close. Its calls answer SessionLockLost once the lock has ended. Closing it
+// also gives back what was delivered and not settled, without a failed delivery.
+type Session interface {
+	Receiver
+	ID() string
+	LockedUntil() time.Time
+	// Renew extends the session's lock, and with it those of its messages.
+	Renew(ctx context.Context) (until time.Time, err error)
+	// State is what was set last, nil if nothing is.
+	State(ctx context.Context) ([]byte, error)
+	// SetState keeps a state with the session, nil clears it.
+	SetState(ctx context.Context, state []byte) error
+	// ReceiveDeferred is that of Broker, for messages of this session.
+	ReceiveDeferred(ctx context.Context, numbers []int64, mode ReceiveMode) ([]Delivery, error)
+	// Peek is that of Broker, for messages of this session.
+	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
+}
+
 // Admin is what bridges ask about entities. Every call needs Manage on the
-// entity (List and Namespace: on the namespace).
+// entity (listing queues and topics, and Namespace: on the namespace). Names
+// of subscriptions are paths as SubscriptionPath writes them.
 type Admin interface {
-	CreateQueue(ctx context.Context, id Identity, name string, s QueueSettings) (Entity, error)
-	Queue(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
-	// Queues lists by name, skipping skip, at most top.
-	Queues(ctx context.Context, id Identity, skip, top int) ([]Entity, []Runtime, error)
-	// UpdateQueue replaces the settings; those fixed at creation must be equal.
-	UpdateQueue(ctx context.Context, id Identity, name string, s QueueSettings) (Entity, error)
-	DeleteQueue(ctx context.Context, id Identity, name string) error
+	CreateQueue(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	CreateTopic(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	// CreateSubscription makes it with one rule, the one that matches all unless another is given.
+	CreateSubscription(ctx context.Context, id Identity, name string, s Settings, first *Rule) (Entity, error)
+	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
+	// Entities lists by name, skipping skip, at most top.
+	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
+	// UpdateEntity replaces the settings; those fixed at creation must be equal.
+	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	// DeleteEntity deletes a topic with its subscriptions.
+	DeleteEntity(ctx context.Context, id Identity, name string) error
+	// CreateRule adds a rule to a subscription; AlreadyExists where it has one of
+	// that name. Once a change of rules has returned, every message that is sent
+	// from then on, through whichever gateway, is judged by it.
+	CreateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
+	// UpdateRule replaces the rule of r's name, or NotFound.
+	UpdateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
+	// DeleteRule removes a rule, or NotFound.
+	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
+	// Rules returns all of a subscription's, by name.
+	Rules(ctx context.Context, id Identity, subscription string) ([]Rule, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 }
 
-// Runtime is what is counted about a queue now, summed over its partitions.
+// Runtime is what is counted about an entity now, summed over its partitions.
 type Runtime struct {
-	Active       int64 // ready, locked and deferred
-	Scheduled    int64
-	DeadLetter   int64
-	Bytes        int64
-	Availability string // "Available", or "Limited" when a partition does not answer
+	Active             int64 // ready, locked and deferred
+	Scheduled          int64
+	DeadLetter         int64
+	Transfer           int64 // on the way to other entities
+	TransferDeadLetter int64
+	Bytes              int64
+	Availability       string // "Available", or "Limited" when a partition does not answer
+
+	// Of a topic only.
+	Subscriptions      int
+	SQLFilters         int
+	CorrelationFilters int
 }
 
 // NamespaceInfo describes the namespace.

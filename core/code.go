@@ -26,6 +26,8 @@ const (
 	QuotaExceeded   Code = "quota_exceeded"    // the entity is full, or a limit of the gateway is reached
 	LockLost        Code = "lock_lost"         // settle or renew came after the lock ended
 	MessageNotFound Code = "message_not_found" // no deferred or scheduled message of that number
+	SessionLockLost Code = "session_lock_lost" // the operation came after the session's lock ended
+	SessionLocked   Code = "session_locked"    // another receiver holds the session
 	Timeout         Code = "timeout"           // the operation did not finish in the time given
 	Busy            Code = "busy"              // the store cannot serve this now: try again
 	NotImplemented  Code = "not_implemented"   // the gateway does not offer the operation
@@ -37,7 +39,7 @@ func Codes() []Code {
 	return []Code{
 		NotFound, AlreadyExists, Conflict, EntityDisabled, Unauthorized, NotAllowed,
 		InvalidArgument, OutOfRange, TooLarge, QuotaExceeded, LockLost,
-		MessageNotFound, Timeout, Busy, NotImplemented, Internal,
+		MessageNotFound, SessionLockLost, SessionLocked, Timeout, Busy, NotImplemented, Internal,
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 // One word per idea, used alike in Go, Lua, logs and documentation:
 //
-//   - entity: a queue (later also a topic or a subscription), with its sub-queues.
+//   - entity: a queue, topic or subscription, with its sub-queues.
 //   - partition: one of an entity's 1..N independent shards; all its state
 //     changes in atomic steps.
 //   - message: what a producer sets. Broker properties: what only the broker
@@ -15,6 +15,9 @@
 //   - settle, outcome: ending a lock with complete, abandon, defer,
 //     dead-letter or release.
 //   - credit: how many deliveries a receiver is willing to take.
+//   - session: messages of one SessionId, received in order by whoever holds its lock.
+//   - publication, copy: a message sent to a topic, and what one subscription gets of it.
+//   - pump: moves messages from an entity to where they are forwarded; a hop is one such move.
 //   - sweep: expire locks and messages that are due, activate due schedules.
 //   - number: the 48-bit position of a message in its partition; with the
 //     partition's index in the upper 16 bits it is the sequence number.

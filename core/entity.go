@@ -28,9 +28,22 @@ func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendD
 // Forever means the same, and is written as the SDKs write theirs.
 const Forever = time.Duration(1<<63 - 1)
 
-// QueueSettings are what the creator of a queue decides. Field names are those
-// of the Service Bus management API.
-type QueueSettings struct {
+// Kind tells queues, topics and subscriptions apart.
+type Kind uint8
+
+// The kinds of entities.
+const (
+	Queue        Kind = iota
+	Topic             // takes messages and copies them to its subscriptions
+	Subscription      // a queue that is filled by its topic, through its rules
+)
+
+func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription"}[k] }
+
+// Settings are what the creator of an entity decides. Field names are those
+// of the Service Bus management API. Not every kind uses every setting: what a
+// kind does not use keeps its default.
+type Settings struct {
 	LockDuration                        time.Duration
 	MaxSizeInMegabytes                  int64
 	MaxMessageSizeInKilobytes           int64
@@ -39,18 +52,23 @@ type QueueSettings struct {
 	RequiresSession                     bool
 	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
 	DeadLetteringOnMessageExpiration    bool
-	MaxDeliveryCount                    int
-	EnableBatchedOperations             bool
-	Status                              Status
-	ForwardTo                           string
-	ForwardDeadLetteredMessagesTo       string
-	UserMetadata                        string
-	AutoDeleteOnIdle                    time.Duration // Forever: never
-	EnablePartitioning                  bool
-	SupportOrdering                     bool
-	EnableExpress                       bool
-	IsAnonymousAccessible               bool
-	AuthorizationRules                  []AccessRule
+	// DeadLetteringOnFilterEvaluationExceptions: a subscription's messages for
+	// which a rule could not be evaluated are dead-lettered, else dropped.
+	DeadLetteringOnFilterEvaluationExceptions bool
+	FilteringMessagesBeforePublishing         bool
+	EnableSubscriptionPartitioning            bool
+	MaxDeliveryCount                          int
+	EnableBatchedOperations                   bool
+	Status                                    Status
+	ForwardTo                                 string
+	ForwardDeadLetteredMessagesTo             string
+	UserMetadata                              string
+	AutoDeleteOnIdle                          time.Duration // Forever: never
+	EnablePartitioning                        bool
+	SupportOrdering                           bool
+	EnableExpress                             bool
+	IsAnonymousAccessible                     bool
+	AuthorizationRules                        []AccessRule
 }
 
 // AccessRule is a shared access policy: a name, two keys that are both valid,
@@ -85,9 +103,9 @@ const (
 	MaxDeadLetterTextChars = 4096
 )
 
-// DefaultQueueSettings are what a create request that says nothing gets.
-func DefaultQueueSettings() QueueSettings {
-	return QueueSettings{
+// DefaultSettings are what a create request that says nothing gets.
+func DefaultSettings(k Kind) Settings {
+	return Settings{
 		LockDuration:                        time.Minute,
 		MaxSizeInMegabytes:                  1024,
 		MaxMessageSizeInKilobytes:           256,
@@ -98,12 +116,14 @@ func DefaultQueueSettings() QueueSettings {
 		Status:                              StatusActive,
 		AutoDeleteOnIdle:                    Forever,
 		SupportOrdering:                     true,
+
+		DeadLetteringOnFilterEvaluationExceptions: k == Subscription,
 	}
 }
 
 // Validate reports the first setting outside its limits as a Refusal whose text
 // names the setting, the value and the allowed range.
-func (q *QueueSettings) Validate() error {
+func (q *Settings) Validate() error {
 	durations := []struct {
 		name     string
 		v        time.Duration
@@ -182,39 +202,101 @@ func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// Entity is a queue as the catalogue keeps it.
+// Entity is a queue, topic or subscription as the catalogue keeps it.
 type Entity struct {
 	Namespace string
-	Name      string // in the case its creator wrote
+	Kind      Kind
+	Name      string // in the case its creator wrote; of a subscription: topic/Subscriptions/name
 	// ID is made anew at every creation, so that a re-created entity never
 	// meets the remains of an older one. Lower-case letters and digits.
 	ID         string
 	Partitions int
+	// TopicID is the ID of a subscription's topic: its partitions lie beside the
+	// topic's, so that a publication is one step for all subscriptions.
+	TopicID string `json:",omitempty"`
+	// Rules are a subscription's, by name. It gets nothing without.
+	Rules []Rule `json:",omitempty"`
 	// Revision counts changes; an update must name the one it is based on.
 	Revision   int64
-	Settings   QueueSettings
+	Settings   Settings
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	AccessedAt time.Time // zero: never
+}
+
+// Ref names the i-th partition of the entity or its sub-queue.
+func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
+	r := Ref{Entity: e.ID, Index: i, Sub: sub}
+	if e.Kind == Subscription {
+		r.Entity, r.Subscription = e.TopicID, e.ID
+	}
+	return r
 }
 
 // Partition returns the i-th partition of the entity's queue or sub-queue with
 // the policy its settings make.
 func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	p := Partition{
-		Ref: Ref{Entity: e.ID, Index: i, Sub: sub},
+		Ref: e.Ref(i, sub),
 		Policy: Policy{
 			Partitioned:       e.Partitions > 1,
 			LockDuration:      e.Settings.LockDuration,
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
+			Sessions:          e.Settings.RequiresSession && sub == Main,
 		},
+	}
+	switch e.Kind {
+	case Topic: // what is due waits for its publication, however long that takes
+		p.MaxDeliveryCount = 0
+	case Subscription: // the quota is the topic's
+		p.MaxBytes = 0
 	}
 	if e.Settings.RequiresDuplicateDetection {
 		p.DuplicateWindow = e.Settings.DuplicateDetectionHistoryTimeWindow
 	}
 	return p
+}
+
+// MaxSubscriptionName is the length of a subscription's own name, in characters.
+const MaxSubscriptionName = 50
+
+// ValidateSubscriptionName checks a subscription's own name: letters, digits,
+// '.', '-' and '_', up to 50 characters, beginning and ending with a letter or digit.
+func ValidateSubscriptionName(name string) error {
+	if name == "" || len(name) > MaxSubscriptionName {
+		return Refuse(InvalidArgument, "The subscription name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxSubscriptionName)
+	}
+	for i, r := range name {
+		if isAlphanumeric(r) || i > 0 && i < len(name)-1 && strings.ContainsRune(".-_", r) {
+			continue
+		}
+		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_', and begin and end with a letter or digit.", name, r, i)
+	}
+	return nil
+}
+
+// subscriptions is the path segment between a topic's and a subscription's name.
+const subscriptions = "/Subscriptions/"
+
+// SubscriptionPath is the name of a topic's subscription as an entity.
+func SubscriptionPath(topic, subscription string) string {
+	return topic + subscriptions + subscription
+}
+
+// SplitSubscription is the reverse of SubscriptionPath, with the segment in any
+// case; ok is false for a path that is no subscription's.
+func SplitSubscription(path string) (topic, subscription string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	topic, ok = cutSuffixFold(path[:i+1], subscriptions)
+	if !ok || topic == "" || path[i+1:] == "" {
+		return "", "", false
+	}
+	return topic, path[i+1:], true
 }
 
 // String names the entity for logs.

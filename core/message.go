@@ -45,7 +45,29 @@ type Message struct {
 	Body Body
 	// Footer is the encoded footer map as the sender sent it, or nil.
 	Footer []byte
+
+	// Transit is what the broker notes on a message that comes from another
+	// entity; nil on a message from a producer.
+	Transit *Transit
 }
+
+// Transit is what a forwarded or published message brings along.
+type Transit struct {
+	// EnqueuedSequenceNumber is its number at the first point of submission.
+	EnqueuedSequenceNumber int64
+	// DeadLetterSource is the entity in which it was dead-lettered before it was forwarded.
+	DeadLetterSource string
+	// Hops counts how often it was forwarded.
+	Hops uint8
+	// Destination is where a message in a transfer queue is to go.
+	Destination string
+	// Key makes the move happen once: an Append whose Key the partition has seen
+	// since the last Forget of it stores nothing. It is not kept with the message.
+	Key string
+}
+
+// MaxHops is how often a message may be forwarded.
+const MaxHops = 4
 
 // messageOverhead stands for the fixed fields in Size.
 const messageOverhead = 64
@@ -135,6 +157,11 @@ const (
 const (
 	ReasonMaxDeliveryCount      = "MaxDeliveryCountExceeded"
 	DescriptionMaxDeliveryCount = "Message could not be consumed after %d delivery attempts."
+	ReasonMaxHops               = "MaxTransferHopCountExceeded"
+	DescriptionMaxHops          = "The maximum number of allowed hops when forwarding between queues has been exceeded. This value is set to 4."
+	ReasonNoSession             = "Session id is null."
+	DescriptionNoSession        = "Session enabled entity doesn't allow a message whose session identifier is null."
+	ReasonFilterException       = "FilterException"
 	ReasonExpired               = "TTLExpiredException"
 	DescriptionExpired          = "The message expired and was dead lettered."
 )

@@ -123,7 +123,7 @@ func declare(ctx context.Context, admin core.Admin, c *config.Config, log *slog.
 	id := core.Identity{{Policy: "configuration", Rights: core.AllRights}}
 	var errs []error
 	for _, q := range c.Queues {
-		settings := core.DefaultQueueSettings()
+		settings := core.DefaultSettings(core.Queue)
 		q.Apply(&settings)
 		switch _, err := admin.CreateQueue(ctx, id, q.Name, settings); {
 		case err == nil:

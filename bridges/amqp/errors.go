@@ -39,6 +39,8 @@ var answers = map[core.Code]answer{
 	core.QuotaExceeded:   {wire.CondResourceLimitExceeded, 403, "The maximum entity size has been reached or exceeded."},
 	core.LockLost:        {wire.CondMessageLockLost, 410, lockLostText},
 	core.MessageNotFound: {wire.CondMessageNotFound, 404, "The message with the given sequence number could not be found."},
+	core.SessionLockLost: {wire.CondSessionLockLost, 410, "The session lock has expired on the MessageSession. Accept a new MessageSession."},
+	core.SessionLocked:   {wire.CondSessionCannotBeLocked, 410, "The requested session cannot be accepted. It may be locked by another receiver."},
 	core.Timeout:         {wire.CondTimeout, 408, "The operation did not complete within the allotted time."},
 	core.Busy:            {wire.CondServerBusy, 503, "The server is busy. Please wait 10 seconds and try again."},
 	core.NotImplemented:  {wire.CondNotImplemented, 501, "The operation is not offered."},

@@ -13,6 +13,8 @@ import (
 
 // fakeBroker keeps queues in memory, as far as the tests of the bridge need it.
 type fakeBroker struct {
+	core.Broker // what it does not fake panics
+
 	mu     sync.Mutex
 	queues map[string]*fakeQueue
 	nonce  uint64

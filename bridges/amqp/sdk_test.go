@@ -32,7 +32,7 @@ func serveWhole(tb testing.TB, o Options, queues ...string) string {
 	})
 	root := core.Identity{{Policy: "root", Rights: core.AllRights}}
 	for _, q := range queues {
-		if _, err := b.CreateQueue(ctx, root, q, core.DefaultQueueSettings()); err != nil {
+		if _, err := b.CreateQueue(ctx, root, q, core.DefaultSettings(core.Queue)); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -153,7 +153,7 @@ func (b *Bridge) queues(w http.ResponseWriter, r *http.Request, at reference) er
 // admin is willing to list. Clients take a short page for the last.
 func (b *Bridge) listQueues(ctx context.Context, id core.Identity, skip, n int) (entities []core.Entity, runtimes []core.Runtime, err error) {
 	for len(entities) < n {
-		es, rs, err := b.admin.Queues(ctx, id, skip+len(entities), n-len(entities))
+		es, rs, err := b.admin.Entities(ctx, id, core.Listing{Kind: core.Queue}, skip+len(entities), n-len(entities))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -226,7 +226,7 @@ func (b *Bridge) getQueue(w http.ResponseWriter, r *http.Request, at reference, 
 	if err != nil {
 		return err
 	}
-	entity, runtime, err := b.admin.Queue(r.Context(), id, name)
+	entity, runtime, err := b.admin.Entity(r.Context(), id, name)
 	if core.CodeOf(err) == core.Unauthorized {
 		if _, _, missing := b.broker.Resolve(r.Context(), name); core.CodeOf(missing) == core.NotFound {
 			err = missing
@@ -266,7 +266,7 @@ func (b *Bridge) putQueue(w http.ResponseWriter, r *http.Request, at reference, 
 	if r.Header.Get("If-Match") != "" {
 		return b.updateQueue(w, r, at, id, name, description)
 	}
-	settings := core.DefaultQueueSettings()
+	settings := core.DefaultSettings(core.Queue)
 	if err := readQueue(description, &settings); err != nil {
 		return err
 	}
@@ -285,11 +285,11 @@ func (b *Bridge) putQueue(w http.ResponseWriter, r *http.Request, at reference, 
 // get their defaults, except those that some SDK has no word for or that cannot
 // change: they stay.
 func (b *Bridge) updateQueue(w http.ResponseWriter, r *http.Request, at reference, id core.Identity, name string, description *node) error {
-	before, runtime, err := b.admin.Queue(r.Context(), id, name)
+	before, runtime, err := b.admin.Entity(r.Context(), id, name)
 	if err != nil {
 		return claims(err, writeClaims)
 	}
-	settings := core.DefaultQueueSettings()
+	settings := core.DefaultSettings(core.Queue)
 	settings.RequiresSession = before.Settings.RequiresSession
 	settings.RequiresDuplicateDetection = before.Settings.RequiresDuplicateDetection
 	settings.EnablePartitioning = before.Settings.EnablePartitioning
@@ -299,7 +299,7 @@ func (b *Bridge) updateQueue(w http.ResponseWriter, r *http.Request, at referenc
 	if err := readQueue(description, &settings); err != nil {
 		return err
 	}
-	entity, err := b.admin.UpdateQueue(r.Context(), id, name, settings)
+	entity, err := b.admin.UpdateEntity(r.Context(), id, name, settings)
 	if err != nil {
 		return claims(err, writeClaims)
 	}
@@ -312,7 +312,7 @@ func (b *Bridge) deleteQueue(w http.ResponseWriter, r *http.Request, name string
 	if err != nil {
 		return err
 	}
-	if err := b.admin.DeleteQueue(r.Context(), id, name); err != nil {
+	if err := b.admin.DeleteEntity(r.Context(), id, name); err != nil {
 		return claims(err, deleteClaims)
 	}
 	_ = respond(w, http.StatusOK, nil)

@@ -49,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	f := newFakeBus("plain", "a/b~c", "zz")
 	full := f.queues["a/b~c"]
 	full.entity.AccessedAt = fakeNow.Add(1500 * time.Millisecond)
-	full.entity.Settings = core.QueueSettings{
+	full.entity.Settings = core.Settings{
 		LockDuration: 45 * time.Second, MaxSizeInMegabytes: 65536, MaxMessageSizeInKilobytes: 1024, RequiresDuplicateDetection: true,
 		DuplicateDetectionHistoryTimeWindow: 4 * time.Hour, RequiresSession: true, DefaultMessageTimeToLive: 36 * time.Hour,
 		DeadLetteringOnMessageExpiration: true, MaxDeliveryCount: 100, Status: core.StatusReceiveDisabled, ForwardTo: "plain",
@@ -111,7 +111,7 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 	if w.Code != http.StatusCreated || w.Header().Get("Content-Type") != entryType || !strings.Contains(w.Body.String(), `<title type="text">New~Queue/a</title>`) {
 		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
-	want := core.DefaultQueueSettings()
+	want := core.DefaultSettings(core.Queue)
 	want.LockDuration, want.MaxSizeInMegabytes, want.RequiresDuplicateDetection, want.RequiresSession = 45*time.Second, 2048, true, true
 	want.DefaultMessageTimeToLive, want.DeadLetteringOnMessageExpiration = 14*day, true
 	want.DuplicateDetectionHistoryTimeWindow, want.MaxDeliveryCount, want.EnableBatchedOperations = time.Hour, 7, false
@@ -278,7 +278,7 @@ func FuzzDescription(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d, err := parseDescription(body)
 		if err == nil {
-			settings := core.DefaultQueueSettings()
+			settings := core.DefaultSettings(core.Queue)
 			err = readQueue(d, &settings)
 		}
 		if err != nil && core.CodeOf(err) != core.InvalidArgument {

@@ -32,39 +32,39 @@ func parseDescription(body []byte) (*node, error) {
 type setting struct {
 	name string
 	form string // what its text must be, for the refusal
-	set  func(q *core.QueueSettings, text string) bool
+	set  func(q *core.Settings, text string) bool
 }
 
 var queueSettings = []setting{
-	duration("LockDuration", func(q *core.QueueSettings) *time.Duration { return &q.LockDuration }),
-	number("MaxSizeInMegabytes", func(q *core.QueueSettings) *int64 { return &q.MaxSizeInMegabytes }),
-	boolean("RequiresDuplicateDetection", func(q *core.QueueSettings) *bool { return &q.RequiresDuplicateDetection }),
-	boolean("RequiresSession", func(q *core.QueueSettings) *bool { return &q.RequiresSession }),
-	duration("DefaultMessageTimeToLive", func(q *core.QueueSettings) *time.Duration { return &q.DefaultMessageTimeToLive }),
-	boolean("DeadLetteringOnMessageExpiration", func(q *core.QueueSettings) *bool { return &q.DeadLetteringOnMessageExpiration }),
-	duration("DuplicateDetectionHistoryTimeWindow", func(q *core.QueueSettings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
-	{"MaxDeliveryCount", formNumber, func(q *core.QueueSettings, text string) bool {
+	duration("LockDuration", func(q *core.Settings) *time.Duration { return &q.LockDuration }),
+	number("MaxSizeInMegabytes", func(q *core.Settings) *int64 { return &q.MaxSizeInMegabytes }),
+	boolean("RequiresDuplicateDetection", func(q *core.Settings) *bool { return &q.RequiresDuplicateDetection }),
+	boolean("RequiresSession", func(q *core.Settings) *bool { return &q.RequiresSession }),
+	duration("DefaultMessageTimeToLive", func(q *core.Settings) *time.Duration { return &q.DefaultMessageTimeToLive }),
+	boolean("DeadLetteringOnMessageExpiration", func(q *core.Settings) *bool { return &q.DeadLetteringOnMessageExpiration }),
+	duration("DuplicateDetectionHistoryTimeWindow", func(q *core.Settings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
+	{"MaxDeliveryCount", formNumber, func(q *core.Settings, text string) bool {
 		n, err := strconv.Atoi(text)
 		q.MaxDeliveryCount = n
 		return err == nil
 	}},
-	boolean("EnableBatchedOperations", func(q *core.QueueSettings) *bool { return &q.EnableBatchedOperations }),
-	boolean("IsAnonymousAccessible", func(q *core.QueueSettings) *bool { return &q.IsAnonymousAccessible }),
-	{"Status", "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.QueueSettings, text string) bool {
+	boolean("EnableBatchedOperations", func(q *core.Settings) *bool { return &q.EnableBatchedOperations }),
+	boolean("IsAnonymousAccessible", func(q *core.Settings) *bool { return &q.IsAnonymousAccessible }),
+	{"Status", "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.Settings, text string) bool {
 		q.Status = core.Status(text)
 		return slices.Contains([]core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled}, q.Status)
 	}},
-	path("ForwardTo", func(q *core.QueueSettings) *string { return &q.ForwardTo }),
-	{"UserMetadata", "a text", func(q *core.QueueSettings, text string) bool {
+	path("ForwardTo", func(q *core.Settings) *string { return &q.ForwardTo }),
+	{"UserMetadata", "a text", func(q *core.Settings, text string) bool {
 		q.UserMetadata = text
 		return true
 	}},
-	boolean("SupportOrdering", func(q *core.QueueSettings) *bool { return &q.SupportOrdering }),
-	duration("AutoDeleteOnIdle", func(q *core.QueueSettings) *time.Duration { return &q.AutoDeleteOnIdle }),
-	boolean("EnablePartitioning", func(q *core.QueueSettings) *bool { return &q.EnablePartitioning }),
-	path("ForwardDeadLetteredMessagesTo", func(q *core.QueueSettings) *string { return &q.ForwardDeadLetteredMessagesTo }),
-	boolean("EnableExpress", func(q *core.QueueSettings) *bool { return &q.EnableExpress }),
-	number("MaxMessageSizeInKilobytes", func(q *core.QueueSettings) *int64 { return &q.MaxMessageSizeInKilobytes }),
+	boolean("SupportOrdering", func(q *core.Settings) *bool { return &q.SupportOrdering }),
+	duration("AutoDeleteOnIdle", func(q *core.Settings) *time.Duration { return &q.AutoDeleteOnIdle }),
+	boolean("EnablePartitioning", func(q *core.Settings) *bool { return &q.EnablePartitioning }),
+	path("ForwardDeadLetteredMessagesTo", func(q *core.Settings) *string { return &q.ForwardDeadLetteredMessagesTo }),
+	boolean("EnableExpress", func(q *core.Settings) *bool { return &q.EnableExpress }),
+	number("MaxMessageSizeInKilobytes", func(q *core.Settings) *int64 { return &q.MaxMessageSizeInKilobytes }),
 }
 
 const (
@@ -73,24 +73,24 @@ const (
 	formBool     = "true or false"
 )
 
-func duration(name string, field func(*core.QueueSettings) *time.Duration) setting {
-	return setting{name, formDuration, func(q *core.QueueSettings, text string) bool {
+func duration(name string, field func(*core.Settings) *time.Duration) setting {
+	return setting{name, formDuration, func(q *core.Settings, text string) bool {
 		d, err := core.ParseDuration(text)
 		*field(q) = d
 		return err == nil
 	}}
 }
 
-func number(name string, field func(*core.QueueSettings) *int64) setting {
-	return setting{name, formNumber, func(q *core.QueueSettings, text string) bool {
+func number(name string, field func(*core.Settings) *int64) setting {
+	return setting{name, formNumber, func(q *core.Settings, text string) bool {
 		n, err := strconv.ParseInt(text, 10, 64)
 		*field(q) = n
 		return err == nil
 	}}
 }
 
-func boolean(name string, field func(*core.QueueSettings) *bool) setting {
-	return setting{name, formBool, func(q *core.QueueSettings, text string) bool {
+func boolean(name string, field func(*core.Settings) *bool) setting {
+	return setting{name, formBool, func(q *core.Settings, text string) bool {
 		switch strings.ToLower(text) {
 		case "true", "1":
 			*field(q) = true
@@ -104,8 +104,8 @@ func boolean(name string, field func(*core.QueueSettings) *bool) setting {
 }
 
 // path reads an entity path, given as such or as an absolute URI.
-func path(name string, field func(*core.QueueSettings) *string) setting {
-	return setting{name, "an entity path or URI", func(q *core.QueueSettings, text string) bool {
+func path(name string, field func(*core.Settings) *string) setting {
+	return setting{name, "an entity path or URI", func(q *core.Settings, text string) bool {
 		*field(q) = core.ResourcePath(text)
 		return *field(q) != ""
 	}}
@@ -125,7 +125,7 @@ const authorizationRules = "AuthorizationRules"
 
 // readQueue puts what a QueueDescription says into q. Elements of foreign
 // namespaces and empty ones are passed over; a name that no description has is refused.
-func readQueue(description *node, q *core.QueueSettings) error {
+func readQueue(description *node, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {
 		name := n.name.Local
@@ -143,7 +143,7 @@ func readQueue(description *node, q *core.QueueSettings) error {
 	return nil
 }
 
-func readSetting(n *node, q *core.QueueSettings) error {
+func readSetting(n *node, q *core.Settings) error {
 	name := n.name.Local
 	if name == authorizationRules {
 		return readRules(n, q)
@@ -165,7 +165,7 @@ func readSetting(n *node, q *core.QueueSettings) error {
 }
 
 // readRules reads the shared access policies of a queue.
-func readRules(list *node, q *core.QueueSettings) error {
+func readRules(list *node, q *core.Settings) error {
 	for i, n := range list.children {
 		rule := core.AccessRule{}
 		bad := func(what, text, form string) error {

@@ -33,6 +33,8 @@ var conditions = map[core.Code]condition{
 	core.QuotaExceeded:   {http.StatusForbidden, 0, "A quota of the entity or of the gateway is exhausted."},
 	core.LockLost:        {http.StatusNotFound, 0, "The lock supplied is invalid: it has expired, or the message was settled already."},
 	core.MessageNotFound: {http.StatusNotFound, 0, "No such message could be found."},
+	core.SessionLockLost: {http.StatusGone, 0, "The session lock has expired. Accept the session again."},
+	core.SessionLocked:   {http.StatusConflict, 0, "The requested session cannot be accepted. It may be locked by another receiver."},
 	core.Timeout:         {http.StatusGatewayTimeout, 0, "The operation did not finish in time."},
 	core.Busy:            {http.StatusServiceUnavailable, 50001, "The store cannot serve this now. Try again."},
 	core.NotImplemented:  {http.StatusNotImplemented, 0, "The operation is not offered by this gateway."},

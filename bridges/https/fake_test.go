@@ -14,6 +14,9 @@ import (
 // fakeBus is a broker, an admin and an authority in one, small enough to see
 // that it is right. Time stands still in it: locks do not expire.
 type fakeBus struct {
+	core.Broker // what it does not fake panics
+	core.Admin
+
 	mu      sync.Mutex
 	queues  map[string]*fakeQueue // by folded name
 	health  error
@@ -48,7 +51,7 @@ func newFakeBus(names ...string) *fakeBus {
 	}
 	for _, name := range names {
 		f.queues[core.FoldName(name)] = &fakeQueue{entity: core.Entity{
-			Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultQueueSettings(),
+			Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Queue),
 			CreatedAt: fakeNow, UpdatedAt: fakeNow,
 		}}
 	}
@@ -291,7 +294,7 @@ func (f *fakeBus) manage(id core.Identity, name string) error {
 	return id.Check(core.Manage, name, f.clock.Add(time.Second))
 }
 
-func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.manage(id, name); err != nil {
@@ -311,7 +314,7 @@ func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, 
 	return e, nil
 }
 
-func (f *fakeBus) Queue(_ context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
+func (f *fakeBus) Entity(_ context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.manage(id, name); err != nil {
@@ -328,7 +331,7 @@ func (q *fakeQueue) runtime() core.Runtime {
 	return core.Runtime{Active: int64(len(q.messages)), Bytes: 7 * int64(len(q.messages)), Availability: "Available"}
 }
 
-func (f *fakeBus) Queues(_ context.Context, id core.Identity, skip, top int) ([]core.Entity, []core.Runtime, error) {
+func (f *fakeBus) Entities(_ context.Context, id core.Identity, _ core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.manage(id, ""); err != nil {
@@ -348,7 +351,7 @@ func (f *fakeBus) Queues(_ context.Context, id core.Identity, skip, top int) ([]
 	return es, rs, nil
 }
 
-func (f *fakeBus) UpdateQueue(_ context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+func (f *fakeBus) UpdateEntity(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.manage(id, name); err != nil {
@@ -368,7 +371,7 @@ func (f *fakeBus) UpdateQueue(_ context.Context, id core.Identity, name string, 
 	return q.entity, nil
 }
 
-func (f *fakeBus) DeleteQueue(_ context.Context, id core.Identity, name string) error {
+func (f *fakeBus) DeleteEntity(_ context.Context, id core.Identity, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.manage(id, name); err != nil {

@@ -38,7 +38,7 @@ func newAuthority(t *testing.T) *Authority {
 }
 
 func withRule(name, key string, rights core.Right) core.Entity {
-	e := core.Entity{Settings: core.DefaultQueueSettings()}
+	e := core.Entity{Settings: core.DefaultSettings(core.Queue)}
 	e.Settings.AuthorizationRules = []core.AccessRule{{Name: name, PrimaryKey: key, Rights: rights}}
 	return e
 }

@@ -19,7 +19,7 @@ func authorize(id core.Identity, path string) error {
 }
 
 // CreateQueue implements core.Admin.
-func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	if err := authorize(id, name); err != nil {
 		return core.Entity{}, err
 	}
@@ -59,7 +59,7 @@ func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string,
 }
 
 // offered refuses settings of features that this version does not have.
-func offered(s *core.QueueSettings) error {
+func offered(s *core.Settings) error {
 	for _, f := range [...]struct {
 		name string
 		on   bool
@@ -102,8 +102,8 @@ func stampRules(rules, old []core.AccessRule, now time.Time) {
 	}
 }
 
-// Queue implements core.Admin.
-func (b *Broker) Queue(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
+// Entity implements core.Admin.
+func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
 	if err := authorize(id, name); err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
@@ -123,12 +123,12 @@ func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	return ent, b.refusal(err, &core.Entity{Name: name})
 }
 
-// Queues implements core.Admin. At most 1000 are returned.
-func (b *Broker) Queues(ctx context.Context, id core.Identity, skip, top int) ([]core.Entity, []core.Runtime, error) {
+// Entities implements core.Admin. At most 1000 are returned.
+func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	if err := authorize(id, ""); err != nil {
 		return nil, nil, err
 	}
-	page, err := b.store.Entities(ctx, b.namespace, max(skip, 0), min(max(top, 0), maxTop))
+	page, err := b.store.Entities(ctx, b.namespace, l, max(skip, 0), min(max(top, 0), maxTop))
 	if err != nil {
 		return nil, nil, b.refusal(err, &core.Entity{})
 	}
@@ -140,8 +140,8 @@ func (b *Broker) Queues(ctx context.Context, id core.Identity, skip, top int) ([
 	return page, runtimes, nil
 }
 
-// UpdateQueue implements core.Admin.
-func (b *Broker) UpdateQueue(ctx context.Context, id core.Identity, name string, s core.QueueSettings) (core.Entity, error) {
+// UpdateEntity implements core.Admin.
+func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	if err := authorize(id, name); err != nil {
 		return core.Entity{}, err
 	}
@@ -180,7 +180,7 @@ func (b *Broker) UpdateQueue(ctx context.Context, id core.Identity, name string,
 
 // checkUpdate refuses to change what is fixed at creation, and to change
 // anything while a partition does not answer.
-func (b *Broker) checkUpdate(ctx context.Context, old *core.Entity, s *core.QueueSettings) error {
+func (b *Broker) checkUpdate(ctx context.Context, old *core.Entity, s *core.Settings) error {
 	switch {
 	case s.RequiresSession != old.Settings.RequiresSession:
 		return unchangeable("RequiresSession")
@@ -199,8 +199,8 @@ func unchangeable(setting string) error {
 	return core.Refuse(core.InvalidArgument, "The value for the %s property of an existing Queue cannot be changed. ", setting)
 }
 
-// DeleteQueue implements core.Admin.
-func (b *Broker) DeleteQueue(ctx context.Context, id core.Identity, name string) error {
+// DeleteEntity implements core.Admin.
+func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string) error {
 	if err := authorize(id, name); err != nil {
 		return err
 	}

@@ -17,27 +17,27 @@ func TestAQueueIsCreatedReadListedAndDeleted(t *testing.T) {
 		if ent.Partitions != 1 || ent.Settings.MaxSizeInMegabytes != 1024 || ent.Revision != 1 || ent.CreatedAt.IsZero() {
 			t.Errorf("created: %+v", ent)
 		}
-		_, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultQueueSettings())
+		_, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultSettings(core.Queue))
 		if !errors.Is(err, core.AlreadyExists) || !strings.HasPrefix(core.TextOf(err), "Conflict. ") {
 			t.Errorf("again: got %v", err)
 		}
-		got, rt, err := b.Queue(t.Context(), root, "ORDERS")
+		got, rt, err := b.Entity(t.Context(), root, "ORDERS")
 		if err != nil || got.Name != "Orders" || rt.Availability != "Available" {
 			t.Errorf("read: got %+v, %+v, %v", got, rt, err)
 		}
 		b.create(t, "a")
 		b.create(t, "z")
-		ents, rts, err := b.Queues(t.Context(), root, 1, 1)
+		ents, rts, err := b.Entities(t.Context(), root, core.Listing{}, 1, 1)
 		if err != nil || len(ents) != 1 || len(rts) != 1 || ents[0].Name != "Orders" {
 			t.Errorf("listed: got %v, %v", ents, err)
 		}
-		if err := b.DeleteQueue(t.Context(), root, "orders"); err != nil {
+		if err := b.DeleteEntity(t.Context(), root, "orders"); err != nil {
 			t.Error(err)
 		}
 		for name, err := range map[string]error{
-			"delete": b.DeleteQueue(t.Context(), root, "orders"),
-			"read":   errorOf2(b.Queue(t.Context(), root, "orders")),
-			"update": errorOf(b.UpdateQueue(t.Context(), root, "orders", core.DefaultQueueSettings())),
+			"delete": b.DeleteEntity(t.Context(), root, "orders"),
+			"read":   errorOf2(b.Entity(t.Context(), root, "orders")),
+			"update": errorOf(b.UpdateEntity(t.Context(), root, "orders", core.DefaultSettings(core.Queue))),
 		} {
 			if !errors.Is(err, core.NotFound) || !strings.HasPrefix(core.TextOf(err), "The messaging entity 'orders' could not be found.") {
 				t.Errorf("%s what is gone: got %v", name, err)
@@ -56,26 +56,26 @@ func TestAdministrationNeedsManage(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		id := core.Identity{{Rights: core.Send | core.Listen}}
-		settings := core.DefaultQueueSettings()
+		settings := core.DefaultSettings(core.Queue)
 		ctx := t.Context()
 		for i, err := range []error{
-			errorOf2(b.Queue(ctx, id, "q")), errorOf2(b.Queues(ctx, id, 0, 1)), errorOf(b.Namespace(ctx, id)),
-			errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateQueue(ctx, id, "q", settings)),
-			b.DeleteQueue(ctx, id, "q"),
+			errorOf2(b.Entity(ctx, id, "q")), errorOf2(b.Entities(ctx, id, core.Listing{}, 0, 1)), errorOf(b.Namespace(ctx, id)),
+			errorOf(b.CreateQueue(ctx, id, "new", settings)), errorOf(b.UpdateEntity(ctx, id, "q", settings)),
+			b.DeleteEntity(ctx, id, "q"),
 		} {
 			if !errors.Is(err, core.Unauthorized) || !strings.Contains(core.TextOf(err), "'Manage' claim(s) are required") {
 				t.Errorf("%d: got %v", i, err)
 			}
 		}
 		expired := core.Identity{{Rights: core.AllRights, Expires: time.Now().Add(-time.Second)}}
-		if err := b.DeleteQueue(ctx, expired, "q"); !strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
+		if err := b.DeleteEntity(ctx, expired, "q"); !strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
 			t.Errorf("expired: got %v", err)
 		}
 		local := core.Identity{{Rights: core.AllRights, Scope: "q"}}
-		if err := errorOf2(b.Queue(ctx, local, "q")); err != nil {
+		if err := errorOf2(b.Entity(ctx, local, "q")); err != nil {
 			t.Errorf("manager of the entity: got %v", err)
 		}
-		if err := errorOf2(b.Queues(ctx, local, 0, 1)); !errors.Is(err, core.Unauthorized) {
+		if err := errorOf2(b.Entities(ctx, local, core.Listing{}, 0, 1)); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("manager of the entity lists the namespace: got %v", err)
 		}
 	})
@@ -85,16 +85,16 @@ func TestCreationRefusesWhatIsNotOfferedOrValid(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		for text, c := range map[string]struct {
 			name   string
-			change func(*core.QueueSettings)
+			change func(*core.Settings)
 			code   core.Code
 		}{
-			"RequiresSession is set":                {"q", func(s *core.QueueSettings) { s.RequiresSession = true }, core.NotImplemented},
-			"ForwardTo is set":                      {"q", func(s *core.QueueSettings) { s.ForwardTo = "x" }, core.NotImplemented},
-			"ForwardDeadLetteredMessagesTo is set":  {"q", func(s *core.QueueSettings) { s.ForwardDeadLetteredMessagesTo = "x" }, core.NotImplemented},
-			"LockDuration is 6m0s":                  {"q", func(s *core.QueueSettings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},
-			"The entity name '$cbs' is not allowed": {"$cbs", func(*core.QueueSettings) {}, core.InvalidArgument},
+			"RequiresSession is set":                {"q", func(s *core.Settings) { s.RequiresSession = true }, core.NotImplemented},
+			"ForwardTo is set":                      {"q", func(s *core.Settings) { s.ForwardTo = "x" }, core.NotImplemented},
+			"ForwardDeadLetteredMessagesTo is set":  {"q", func(s *core.Settings) { s.ForwardDeadLetteredMessagesTo = "x" }, core.NotImplemented},
+			"LockDuration is 6m0s":                  {"q", func(s *core.Settings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},
+			"The entity name '$cbs' is not allowed": {"$cbs", func(*core.Settings) {}, core.InvalidArgument},
 		} {
-			s := core.DefaultQueueSettings()
+			s := core.DefaultSettings(core.Queue)
 			c.change(&s)
 			_, err := b.CreateQueue(t.Context(), root, c.name, s)
 			if core.CodeOf(err) != c.code || !strings.Contains(core.TextOf(err), text) {
@@ -107,21 +107,21 @@ func TestCreationRefusesWhatIsNotOfferedOrValid(t *testing.T) {
 func TestUpdateKeepsWhatIsFixedAtCreation(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
-		for text, change := range map[string]func(*core.QueueSettings){
-			"The value for the RequiresSession property of an existing Queue cannot be changed. ":            func(s *core.QueueSettings) { s.RequiresSession = true },
-			"The value for the RequiresDuplicateDetection property of an existing Queue cannot be changed. ": func(s *core.QueueSettings) { s.RequiresDuplicateDetection = true },
+		for text, change := range map[string]func(*core.Settings){
+			"The value for the RequiresSession property of an existing Queue cannot be changed. ":            func(s *core.Settings) { s.RequiresSession = true },
+			"The value for the RequiresDuplicateDetection property of an existing Queue cannot be changed. ": func(s *core.Settings) { s.RequiresDuplicateDetection = true },
 			"Partitioning cannot be changed for Queue. ":                                                     partitioned,
 		} {
-			s := core.DefaultQueueSettings()
+			s := core.DefaultSettings(core.Queue)
 			change(&s)
-			if _, err := b.UpdateQueue(t.Context(), root, "q", s); !errors.Is(err, core.InvalidArgument) || core.TextOf(err) != text {
+			if _, err := b.UpdateEntity(t.Context(), root, "q", s); !errors.Is(err, core.InvalidArgument) || core.TextOf(err) != text {
 				t.Errorf("got %v, want %s", err, text)
 			}
 		}
-		s := core.DefaultQueueSettings()
+		s := core.DefaultSettings(core.Queue)
 		s.MaxDeliveryCount, s.UserMetadata = 3, "mine"
 		time.Sleep(time.Second)
-		got, err := b.UpdateQueue(t.Context(), root, "q", s)
+		got, err := b.UpdateEntity(t.Context(), root, "q", s)
 		if err != nil || got.Settings.MaxDeliveryCount != 3 || got.Settings.UserMetadata != "mine" || got.Revision != 2 || got.UpdatedAt.Sub(got.CreatedAt) != time.Second {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -133,7 +133,7 @@ func TestAnUpdateThatMeetsAnotherIsTriedOnceMore(t *testing.T) {
 		b.create(t, "q")
 		for conflicts, want := range map[int]core.Code{1: "", 2: core.Conflict} {
 			b.store.Store = &contended{Store: b.store.Store, left: conflicts}
-			_, err := b.UpdateQueue(t.Context(), root, "q", core.DefaultQueueSettings())
+			_, err := b.UpdateEntity(t.Context(), root, "q", core.DefaultSettings(core.Queue))
 			if core.CodeOf(err) != want || err != nil && !strings.HasPrefix(core.TextOf(err), "Another conflicting operation") {
 				t.Errorf("%d conflicts: got %v, want %q", conflicts, err, want)
 			}
@@ -156,7 +156,7 @@ func (c *contended) UpdateEntity(ctx context.Context, e core.Entity) (core.Entit
 
 func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		ent := b.create(t, "q", partitioned, func(s *core.QueueSettings) {
+		ent := b.create(t, "q", partitioned, func(s *core.Settings) {
 			s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 4096, 1024
 		})
 		check := func(step string, ent core.Entity, wants int64) {
@@ -174,25 +174,25 @@ func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 			}
 		}
 		check("created", ent, 65536)
-		read, _, err := b.Queue(t.Context(), root, "q")
+		read, _, err := b.Entity(t.Context(), root, "q")
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("read", read, 65536)
-		ent, err = b.UpdateQueue(t.Context(), root, "q", read.Settings)
+		ent, err = b.UpdateEntity(t.Context(), root, "q", read.Settings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("sent back", ent, 65536)
 		read.Settings.MaxSizeInMegabytes = 1024
-		if ent, err = b.UpdateQueue(t.Context(), root, "q", read.Settings); err != nil {
+		if ent, err = b.UpdateEntity(t.Context(), root, "q", read.Settings); err != nil {
 			t.Fatal(err)
 		}
 		check("a new size of each partition", ent, 16384)
 		if a := b.sender(t, "q").Send(t.Context(), each(text(strings.Repeat("x", 1<<20))))[0]; !errors.Is(a.Err, core.TooLarge) {
 			t.Errorf("1 MB: got %v, want %v", a.Err, core.TooLarge)
 		}
-		single := b.create(t, "single", func(s *core.QueueSettings) { s.MaxMessageSizeInKilobytes = 102400 })
+		single := b.create(t, "single", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 102400 })
 		if single.Settings.MaxMessageSizeInKilobytes != 102400 {
 			t.Errorf("not partitioned: message size %d KB, want what was asked for", single.Settings.MaxMessageSizeInKilobytes)
 		}
@@ -210,7 +210,7 @@ func TestRuntimeCountsAllPartitions(t *testing.T) {
 		settle(t, b, "q", core.DeadLetterOutcome, ds[0])
 		settle(t, b, "q", core.Defer, ds[1])
 		in.Close()
-		_, rt, err := b.Queue(t.Context(), root, "q")
+		_, rt, err := b.Entity(t.Context(), root, "q")
 		if err != nil || rt.Active != 7 || rt.Scheduled != 1 || rt.DeadLetter != 1 || rt.Bytes == 0 {
 			t.Errorf("got %+v, %v, want 7 active, 1 scheduled, 1 dead", rt, err)
 		}
@@ -222,15 +222,15 @@ func TestAnUnhealthyPartitionLimitsAnEntity(t *testing.T) {
 		b.create(t, "q", partitioned)
 		b.send(t, "q", numbered(8)...)
 		b.store.fail(errors.New("connection refused"), 2)
-		if _, rt, err := b.Queue(t.Context(), root, "q"); err != nil || rt.Availability != "Limited" || rt.Active != 6 {
+		if _, rt, err := b.Entity(t.Context(), root, "q"); err != nil || rt.Availability != "Limited" || rt.Active != 6 {
 			t.Errorf("read: got %+v, %v, want Limited and the 6 that others hold", rt, err)
 		}
-		s := core.DefaultQueueSettings()
+		s := core.DefaultSettings(core.Queue)
 		s.EnablePartitioning = true
-		if _, err := b.UpdateQueue(t.Context(), root, "q", s); !errors.Is(err, core.Busy) {
+		if _, err := b.UpdateEntity(t.Context(), root, "q", s); !errors.Is(err, core.Busy) {
 			t.Errorf("update: got %v, want %v", err, core.Busy)
 		}
-		if err := b.DeleteQueue(t.Context(), root, "q"); !errors.Is(err, core.Busy) {
+		if err := b.DeleteEntity(t.Context(), root, "q"); !errors.Is(err, core.Busy) {
 			t.Errorf("delete: got %v, want %v", err, core.Busy)
 		}
 	})
@@ -238,7 +238,7 @@ func TestAnUnhealthyPartitionLimitsAnEntity(t *testing.T) {
 
 func TestIdleEntitiesAreDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		soon := func(s *core.QueueSettings) { s.AutoDeleteOnIdle = 5 * time.Minute }
+		soon := func(s *core.Settings) { s.AutoDeleteOnIdle = 5 * time.Minute }
 		for _, name := range []string{"unused", "waiting", "busy", "scheduled", "elsewhere"} {
 			b.create(t, name, soon)
 		}
@@ -255,7 +255,7 @@ func TestIdleEntitiesAreDeleted(t *testing.T) {
 			}
 		}
 		names := func() string {
-			ents, err := b.store.Entities(t.Context(), "ns", 0, 100)
+			ents, err := b.store.Entities(t.Context(), "ns", core.Listing{}, 0, 100)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -306,14 +306,14 @@ func TestAccessRulesAreDated(t *testing.T) {
 			return core.AccessRule{Name: name, PrimaryKey: "k", Rights: core.Send}
 		}
 		first := []core.AccessRule{rule("a")}
-		made := b.create(t, "q", func(s *core.QueueSettings) { s.AuthorizationRules = first }).CreatedAt
+		made := b.create(t, "q", func(s *core.Settings) { s.AuthorizationRules = first }).CreatedAt
 		if !first[0].CreatedAt.IsZero() {
 			t.Error("the caller's rules were changed")
 		}
 		time.Sleep(time.Hour)
-		s := core.DefaultQueueSettings()
+		s := core.DefaultSettings(core.Queue)
 		s.AuthorizationRules = []core.AccessRule{rule("a"), rule("b")}
-		ent, err := b.UpdateQueue(t.Context(), root, "q", s)
+		ent, err := b.UpdateEntity(t.Context(), root, "q", s)
 		if err != nil {
 			t.Fatal(err)
 		}

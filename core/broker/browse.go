@@ -87,7 +87,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.partitions[sub]))
 	together(piles, func(p *pile[int64]) {
-		ds, err := b.store.LockDeferred(ctx, v.partitions[sub][p.partition], p.items)
+		ds, err := b.store.LockDeferred(ctx, v.partitions[sub][p.partition], p.items, nil)
 		errs[p.partition] = err
 		for i, d := range ds {
 			found[p.place(i)] = d

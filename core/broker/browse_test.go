@@ -104,7 +104,7 @@ func TestReceivingDeferredMessagesIsAllOrNothing(t *testing.T) {
 		if err != nil || len(ds) != 4 || !ds[0].LockToken.IsZero() || ds[0].DeliveryCount != 0 {
 			t.Fatalf("afterwards: got %d, %v, want all four, never counted", len(ds), err)
 		}
-		if _, rt, err := b.Queue(t.Context(), root, "q"); err != nil || rt.Active != 0 {
+		if _, rt, err := b.Entity(t.Context(), root, "q"); err != nil || rt.Active != 0 {
 			t.Errorf("left: %+v, %v, want nothing", rt, err)
 		}
 	})

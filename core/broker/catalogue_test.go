@@ -29,7 +29,7 @@ func TestDeletionClosesWhatIsOpen(t *testing.T) {
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
 		dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1)
-		if err := b.another(t).DeleteQueue(t.Context(), root, "Q"); err != nil {
+		if err := b.another(t).DeleteEntity(t.Context(), root, "Q"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -52,10 +52,10 @@ func TestARecreatedEntityDoesNotKeepOldLinks(t *testing.T) {
 		b.create(t, "q")
 		in := b.receive(t, "q", core.PeekLock, 1)
 		other := b.another(t)
-		if err := other.DeleteQueue(t.Context(), root, "q"); err != nil {
+		if err := other.DeleteEntity(t.Context(), root, "q"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.CreateQueue(t.Context(), root, "q", core.DefaultQueueSettings()); err != nil {
+		if _, err := other.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -82,9 +82,9 @@ func TestStatusChangesCloseWhatTheyForbid(t *testing.T) {
 			s := b.sender(t, "q")
 			in := b.receive(t, "q", core.PeekLock, 1)
 			dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1)
-			settings := core.DefaultQueueSettings()
+			settings := core.DefaultSettings(core.Queue)
 			settings.Status = status
-			if _, err := b.UpdateQueue(t.Context(), root, "q", settings); err != nil {
+			if _, err := b.UpdateEntity(t.Context(), root, "q", settings); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -113,9 +113,9 @@ func TestSettingsTakeEffectWithoutReopening(t *testing.T) {
 		b.create(t, "q")
 		in := b.receive(t, "q", core.PeekLock, 2)
 		s := b.sender(t, "q")
-		settings := core.DefaultQueueSettings()
+		settings := core.DefaultSettings(core.Queue)
 		settings.LockDuration, settings.MaxMessageSizeInKilobytes = 10*time.Second, 1
-		if _, err := b.another(t).UpdateQueue(t.Context(), root, "q", settings); err != nil {
+		if _, err := b.another(t).UpdateEntity(t.Context(), root, "q", settings); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -139,9 +139,9 @@ func TestAMissedChangeIsSeenAfterFiveSeconds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings := core.DefaultQueueSettings()
+		settings := core.DefaultSettings(core.Queue)
 		settings.Status = core.StatusDisabled
-		if _, err := running.UpdateQueue(t.Context(), root, "q", settings); err != nil {
+		if _, err := running.UpdateEntity(t.Context(), root, "q", settings); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(maxAge)
@@ -259,7 +259,7 @@ func TestMissedChangesHaveEverythingReadAnew(t *testing.T) {
 func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		old := b.create(t, "q")
-		if err := b.DeleteQueue(t.Context(), root, "q"); err != nil {
+		if err := b.DeleteEntity(t.Context(), root, "q"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -197,7 +197,7 @@ func TestBothModesReceiveFromOneQueue(t *testing.T) {
 		if len(locked) != 10 || len(deleted) != 10 {
 			t.Fatalf("got %d locked and %d deleted, want 10 each", len(locked), len(deleted))
 		}
-		if _, rt, err := b.Queue(t.Context(), root, "q"); err != nil || rt.Active != 10 {
+		if _, rt, err := b.Entity(t.Context(), root, "q"); err != nil || rt.Active != 10 {
 			t.Fatalf("got %+v, %v, want the 10 that are locked", rt, err)
 		}
 	})
@@ -373,7 +373,7 @@ func keyFor(partition uint16) string {
 
 func TestExpiredMessagesReachAWaitingDeadLetterReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		b.create(t, "q", partitioned, func(s *core.QueueSettings) { s.DeadLetteringOnMessageExpiration = true })
+		b.create(t, "q", partitioned, func(s *core.Settings) { s.DeadLetteringOnMessageExpiration = true })
 		early := text("early")
 		early.TimeToLive = 10 * time.Second
 		b.send(t, "q", early)
@@ -490,7 +490,7 @@ func TestReceiversAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", MaxReceivers: 2})
 		defer b.stop()
-		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultQueueSettings()); err != nil {
+		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []core.Code{"", "", core.QuotaExceeded} {

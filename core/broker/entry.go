@@ -20,8 +20,8 @@ const (
 // view is an entity at one revision, with its partitions made ready. It never changes.
 type view struct {
 	core.Entity
-	partitions [2][]core.Partition // by sub-queue
-	maxMessage int64               // bytes
+	partitions [core.SubQueues][]core.Partition // by sub-queue
+	maxMessage int64                            // bytes
 }
 
 func newView(ent core.Entity) *view {
@@ -55,7 +55,7 @@ type entry struct {
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
 	senders     map[*sender]struct{}
-	dispatchers [2]*dispatcher // by sub-queue; nil while nobody receives
+	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while nobody receives
 	// sweeps is dispatchers[DeadLetter] for senders, which do not take mu.
 	sweeps atomic.Pointer[dispatcher]
 }
@@ -95,7 +95,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	if !ent.Settings.Status.CanSend() {
 		senders = e.takeSenders()
 	}
-	dispatchers := [2]*dispatcher{}
+	dispatchers := [core.SubQueues]*dispatcher{}
 	if !ent.Settings.Status.CanReceive() {
 		dispatchers = e.dispatchers
 	}
@@ -112,7 +112,7 @@ func (e *entry) end(err error) {
 	}
 	e.ended = err
 	senders, dispatchers := e.takeSenders(), e.dispatchers
-	e.dispatchers = [2]*dispatcher{}
+	e.dispatchers = [core.SubQueues]*dispatcher{}
 	e.sweeps.Store(nil)
 	e.mu.Unlock()
 	e.close(senders, dispatchers, err)
@@ -133,7 +133,7 @@ func (e *entry) takeSenders() []*sender {
 	return senders
 }
 
-func (e *entry) close(senders []*sender, dispatchers [2]*dispatcher, err error) {
+func (e *entry) close(senders []*sender, dispatchers [core.SubQueues]*dispatcher, err error) {
 	var calls []func(error)
 	for _, s := range senders {
 		if s.fail(err) && s.closed != nil {
@@ -155,7 +155,7 @@ func (e *entry) close(senders []*sender, dispatchers [2]*dispatcher, err error) 
 func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.senders) > 0 || e.dispatchers[core.Main] != nil || e.dispatchers[core.DeadLetter] != nil
+	return len(e.senders) > 0 || e.dispatchers != [core.SubQueues]*dispatcher{}
 }
 
 // hasReceivers reports whether somebody receives from the entity or its sub-queue.

@@ -50,9 +50,9 @@ func inBubble(t *testing.T, f func(t *testing.T, b *started)) {
 	synctest.Test(t, func(t *testing.T) { f(t, start(t)) })
 }
 
-func (b *started) create(t *testing.T, name string, change ...func(*core.QueueSettings)) core.Entity {
+func (b *started) create(t *testing.T, name string, change ...func(*core.Settings)) core.Entity {
 	t.Helper()
-	s := core.DefaultQueueSettings()
+	s := core.DefaultSettings(core.Queue)
 	for _, c := range change {
 		c(&s)
 	}
@@ -63,7 +63,7 @@ func (b *started) create(t *testing.T, name string, change ...func(*core.QueueSe
 	return ent
 }
 
-func partitioned(s *core.QueueSettings) { s.EnablePartitioning = true }
+func partitioned(s *core.Settings) { s.EnablePartitioning = true }
 
 func text(body string) *core.Message {
 	return &core.Message{Body: core.Body{Bytes: []byte(body)}}
@@ -283,11 +283,11 @@ func (f *faulty) Sweep(ctx context.Context, p core.Partition) (time.Time, error)
 	return f.Store.Sweep(ctx, p)
 }
 
-func (f *faulty) LockDeferred(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+func (f *faulty) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	if err := f.failure(p); err != nil {
 		return nil, err
 	}
-	return f.Store.LockDeferred(ctx, p, numbers)
+	return f.Store.LockDeferred(ctx, p, numbers, l)
 }
 
 func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {

@@ -51,7 +51,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 // AutoDeleteOnIdle says, here or at another gateway.
 func (b *Broker) deleteIdle(ctx context.Context) {
 	for skip := 0; ; {
-		page, err := b.store.Entities(ctx, b.namespace, skip, listPage)
+		page, err := b.store.Entities(ctx, b.namespace, core.Listing{}, skip, listPage)
 		if err != nil {
 			b.log.Warn("look for idle entities: done again in a while", "err", err)
 			return

@@ -30,7 +30,7 @@ func reported(e core.Entity) core.Entity {
 // but clients that read an entity send back the sum, so what is the reported sum
 // of the stored size, or more than a partition may have, is taken for the sum.
 // stored is 0 at creation.
-func fitPartitioned(s *core.QueueSettings, stored int64) {
+func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return
 	}

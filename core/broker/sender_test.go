@@ -51,7 +51,7 @@ func TestKeysSpreadEvenly(t *testing.T) {
 func TestPartitionIsChosenBySessionThenKeyThenID(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", partitioned)
-		b.create(t, "dup", partitioned, func(s *core.QueueSettings) { s.RequiresDuplicateDetection = true })
+		b.create(t, "dup", partitioned, func(s *core.Settings) { s.RequiresDuplicateDetection = true })
 		partitions := func(name string, m core.Message) uint16 {
 			n := b.send(t, name, &m)
 			p, _ := core.SplitSequenceNumber(n[0])
@@ -84,8 +84,8 @@ func TestPartitionIsChosenBySessionThenKeyThenID(t *testing.T) {
 func TestAGroupGoesToOnePartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", partitioned)
-		b.create(t, "dup", partitioned, func(s *core.QueueSettings) { s.RequiresDuplicateDetection = true })
-		b.create(t, "plain", func(s *core.QueueSettings) { s.RequiresDuplicateDetection = true })
+		b.create(t, "dup", partitioned, func(s *core.Settings) { s.RequiresDuplicateDetection = true })
+		b.create(t, "plain", func(s *core.Settings) { s.RequiresDuplicateDetection = true })
 		id := func(s string) *core.Message { return &core.Message{MessageID: core.StringID(s)} }
 		key := func(s string) *core.Message { return &core.Message{PartitionKey: s} }
 		for name, c := range map[string]struct {
@@ -154,7 +154,7 @@ func TestKeylessMessagesAvoidABusyPartition(t *testing.T) {
 }
 
 func TestABadMessageFailsItsGroupAlone(t *testing.T) {
-	for _, settings := range []func(*core.QueueSettings){func(*core.QueueSettings) {}, partitioned} {
+	for _, settings := range []func(*core.Settings){func(*core.Settings) {}, partitioned} {
 		inBubbleNamed(t, "", func(t *testing.T, b *started) {
 			b.create(t, "q", settings)
 			bad := text("bad")
@@ -240,7 +240,7 @@ func TestMessagesWithoutAnIDGetOne(t *testing.T) {
 
 func TestTimeToLiveIsBoundedByTheEntitys(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		b.create(t, "limited", func(s *core.QueueSettings) { s.DefaultMessageTimeToLive = time.Minute })
+		b.create(t, "limited", func(s *core.Settings) { s.DefaultMessageTimeToLive = time.Minute })
 		b.create(t, "free")
 		for _, c := range []struct {
 			queue      string
@@ -268,7 +268,7 @@ func TestTimeToLiveIsBoundedByTheEntitys(t *testing.T) {
 func TestSendingNeedsTheRightAndAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
-		b.create(t, "off", func(s *core.QueueSettings) { s.Status = core.StatusSendDisabled })
+		b.create(t, "off", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
 		listener := core.Identity{{Rights: core.Listen}}
 		for _, c := range []struct {
 			id      core.Identity
@@ -309,7 +309,7 @@ func TestSendingNeedsTheRightAndAQueue(t *testing.T) {
 
 func TestAFullQueueSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		b.create(t, "q", func(s *core.QueueSettings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 })
+		b.create(t, "q", func(s *core.Settings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 })
 		s := b.sender(t, "q")
 		big := func() *core.Message { return &core.Message{Body: core.Body{Bytes: make([]byte, 1<<20)}} }
 		s.Send(t.Context(), each(big()))

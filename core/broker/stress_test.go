@@ -39,7 +39,7 @@ func stress(t *testing.T, mode core.ReceiveMode, partitions bool) {
 	run.Go(func() { _ = b.Run(ctx) }) // it returns nil
 	defer run.Wait()
 	defer cancel()
-	s := core.DefaultQueueSettings()
+	s := core.DefaultSettings(core.Queue)
 	s.EnablePartitioning = partitions
 	if _, err := b.CreateQueue(ctx, root, "q", s); err != nil {
 		t.Fatal(err)

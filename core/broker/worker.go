@@ -36,7 +36,7 @@ func (w *worker) nudge() {
 }
 
 // ring says that there may be messages: the store's doorbell, or a timer.
-func (w *worker) ring() {
+func (w *worker) ring(string) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	w.rung = true
@@ -175,7 +175,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 func (w *worker) ringAt(next time.Time) {
 	switch {
 	case !next.IsZero():
-		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), w.ring)
+		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), func() { w.ring("") })
 	case w.timer != nil:
 		w.timer.Stop()
 	}

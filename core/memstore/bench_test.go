@@ -19,7 +19,7 @@ type bench struct {
 
 func newBench(b *testing.B, batch int) *bench {
 	s := memstore.New(memstore.Options{})
-	e := core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1, Settings: core.DefaultQueueSettings()}
+	e := core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
 	if _, err := s.CreateEntity(b.Context(), e); err != nil {
 		b.Fatal(err)
 	}

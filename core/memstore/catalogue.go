@@ -67,7 +67,7 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 }
 
 // Entities lists a namespace by folded name, skipping skip, at most top.
-func (c *catalogue) Entities(_ context.Context, namespace string, skip, top int) ([]core.Entity, error) {
+func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var keys []entityKey

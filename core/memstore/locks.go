@@ -91,7 +91,7 @@ func (t *turn) holder(token core.LockToken) *entry {
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
-func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, missing("deferred", p, numbers)

@@ -67,7 +67,7 @@ func (t *turn) leave() {
 		if ring {
 			t.ref.Sub = core.SubQueue(sub)
 			for _, f := range t.store.bells.of(t.ref) {
-				(*f)()
+				(*f)("")
 			}
 		}
 	}

@@ -24,7 +24,7 @@ type Options struct {
 type Store struct {
 	catalogue
 	clock func() time.Time
-	bells hooks[core.Ref, func()]
+	bells hooks[core.Ref, func(string)]
 }
 
 var _ core.Store = (*Store)(nil)
@@ -58,7 +58,9 @@ func (s *Store) About(context.Context) core.About {
 func (s *Store) Close() error { return nil }
 
 // Watch calls ring when messages may have become available to Lock.
-func (s *Store) Watch(r core.Ref, ring func()) (stop func()) { return s.bells.add(r, ring) }
+func (s *Store) Watch(r core.Ref, ring func(session string)) (stop func()) {
+	return s.bells.add(r, ring)
+}
 
 // instant is the time of a whole millisecond; 0 stands for none.
 func instant(millis int64) time.Time {

@@ -41,7 +41,7 @@ func (t *turn) sweep(q *queue) {
 func (t *turn) unlock(q *queue, e *entry, failed bool) {
 	if failed && q.sub == core.Main {
 		e.failures++
-		if int(e.failures) >= t.MaxDeliveryCount {
+		if t.MaxDeliveryCount > 0 && int(e.failures) >= t.MaxDeliveryCount {
 			t.deadLetter(e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)))
 			return
 		}

@@ -31,7 +31,7 @@ type bells struct {
 // watched is a partition that somebody waits for.
 type watched struct {
 	ref   core.Ref
-	rings map[*func()]struct{}
+	rings map[*func(string)]struct{}
 }
 
 // line is a connection that listens for doorbells of one master.
@@ -52,13 +52,13 @@ func (b *bells) init(s *Store) {
 // Watch calls ring when messages may have become available to Lock. It also
 // rings once, soon, when it has begun to listen: what came before that may have
 // been missed.
-func (s *Store) Watch(r core.Ref, ring func()) (stop func()) {
+func (s *Store) Watch(r core.Ref, ring func(session string)) (stop func()) {
 	b, channel, own := &s.bells, s.names.bell(r), &ring
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{ref: r, rings: make(map[*func()]struct{})}
+		w = &watched{ref: r, rings: make(map[*func(string)]struct{})}
 		b.watchers[channel] = w
 		b.wake()
 	}
@@ -91,7 +91,7 @@ func (b *bells) wake() {
 func (b *bells) ring(channel string) {
 	b.mu.Lock()
 	w := b.watchers[channel]
-	var rings []*func()
+	var rings []*func(string)
 	if w != nil {
 		for r := range w.rings {
 			rings = append(rings, r)
@@ -99,7 +99,7 @@ func (b *bells) ring(channel string) {
 	}
 	b.mu.Unlock()
 	for _, r := range rings {
-		(*r)()
+		(*r)("")
 	}
 }
 

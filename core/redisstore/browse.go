@@ -37,7 +37,7 @@ func (s *Store) operate(ctx context.Context, p core.Partition, what string, f fu
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
-func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	var ds []core.Delivery
 	// Like Lock it goes on when ctx ends, so that no claimed message is forgotten.
 	err := s.operate(context.WithoutCancel(ctx), p, "lock deferred messages", func(ctx context.Context, sh *shard) error {

@@ -164,7 +164,7 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 }
 
 // Entities lists a namespace by folded name, skipping skip, at most top.
-func (s *Store) Entities(ctx context.Context, namespace string, skip, top int) (es []core.Entity, err error) {
+func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil

@@ -46,7 +46,7 @@ func newOutage(t *testing.T) *outage {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 
-	settings := core.DefaultQueueSettings()
+	settings := core.DefaultSettings(core.Queue)
 	settings.EnablePartitioning = true
 	o.victim = (o.cluster.Owner(t, names+"{ct:ns}") + 1) % 3
 	for {
@@ -64,7 +64,7 @@ func newOutage(t *testing.T) *outage {
 		if down > 0 && down < len(o.owners) {
 			break
 		}
-		if err := o.broker.DeleteQueue(t.Context(), root, outageQueue); err != nil {
+		if err := o.broker.DeleteEntity(t.Context(), root, outageQueue); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func (o *outage) await(what string, within time.Duration) {
 
 func (o *outage) availability() string {
 	o.Helper()
-	_, r, err := o.broker.Queue(o.Context(), root, outageQueue)
+	_, r, err := o.broker.Entity(o.Context(), root, outageQueue)
 	if err != nil {
 		o.Fatal(err)
 	}

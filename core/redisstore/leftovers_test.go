@@ -86,7 +86,7 @@ func befall(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition
 	ds := lock(t, s, p, rand.IntN(5))
 	if len(*deferred) > 0 && rand.IntN(3) == 0 {
 		n := (*deferred)[rand.IntN(len(*deferred))]
-		more, _ := s.LockDeferred(t.Context(), p, []int64{n}) // it may have gone
+		more, _ := s.LockDeferred(t.Context(), p, []int64{n}, nil) // it may have gone
 		ds = append(ds, more...)
 	}
 	clock.Advance(time.Duration(rand.IntN(4000)) * time.Millisecond)
@@ -126,7 +126,7 @@ func drainAll(t *testing.T, s core.Store, p core.Partition) {
 		if d.State != core.Deferred {
 			t.Fatalf("a message is left in state %v", d.State)
 		}
-		one, err := s.LockDeferred(t.Context(), p, []int64{d.SequenceNumber})
+		one, err := s.LockDeferred(t.Context(), p, []int64{d.SequenceNumber}, nil)
 		if core.CodeOf(err) == core.MessageNotFound {
 			continue // it has expired
 		}
@@ -201,7 +201,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 			o := core.Outcome(rand.IntN(int(core.Release) + 1))
 			_ = s.Settle(ctx, p, []core.Settlement{{Token: d.LockToken, Outcome: o}})
 			if o == core.Defer {
-				_, _ = s.LockDeferred(ctx, p, []int64{d.SequenceNumber})
+				_, _ = s.LockDeferred(ctx, p, []int64{d.SequenceNumber}, nil)
 			}
 			_ = s.Renew(ctx, p, []core.LockToken{d.LockToken})
 		}

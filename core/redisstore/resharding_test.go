@@ -98,7 +98,7 @@ func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
 	p := queue(t, s)
 	tag := names + "{" + p.Entity + ":0}"
 	rung := make(chan struct{}, 1)
-	defer s.Watch(p.Ref, func() {
+	defer s.Watch(p.Ref, func(string) {
 		select {
 		case rung <- struct{}{}:
 		default:

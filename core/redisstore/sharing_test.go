@@ -58,7 +58,7 @@ func TestADoorbellIsHeardByTheOtherGateway(t *testing.T) {
 		a, b := gateways(t, url)
 		p := queue(t, a)
 		rung := make(chan struct{}, 1000)
-		stop := b.Watch(p.Ref, func() {
+		stop := b.Watch(p.Ref, func(string) {
 			select {
 			case rung <- struct{}{}:
 			default:
@@ -175,7 +175,7 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 	a, b := gateways(t, server.URL())
 	p := queue(t, a)
 	rung := make(chan struct{}, 1000)
-	defer b.Watch(p.Ref, func() { rung <- struct{}{} })()
+	defer b.Watch(p.Ref, func(string) { rung <- struct{}{} })()
 	lock(t, b, p, 1)
 	server.Restart(t)
 	deadline := time.After(patience)
@@ -201,7 +201,7 @@ func TestMessagesBehindAnArmedDoorbellAreFound(t *testing.T) {
 	s := open(t, server(t).URL(), redisstore.Options{Prefix: "armed:"})
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func() { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, func(string) { rung <- struct{}{} })()
 	lock(t, s, p, 1)
 	send(t, s, p, "x")
 	key := "armed:{" + p.Entity + ":0}h"
@@ -277,7 +277,7 @@ func TestNumbersBeyondWhatLuaPrints(t *testing.T) {
 	if err := settle(s, p, core.Abandon, ds[0]); err != nil {
 		t.Fatal(err)
 	}
-	deferred, err := s.LockDeferred(t.Context(), p, []int64{high + 2})
+	deferred, err := s.LockDeferred(t.Context(), p, []int64{high + 2}, nil)
 	if err != nil || len(deferred) != 1 {
 		t.Fatalf("lock deferred: %v, %d messages", err, len(deferred))
 	}
@@ -354,7 +354,7 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	}
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func() { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, func(string) { rung <- struct{}{} })()
 	send(t, s, p, "before")
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)

@@ -106,7 +106,7 @@ func (s *stage) wantUnknown(p core.Partition, token core.LockToken) {
 	s.wantCode("settle", s.trySettle(p, token, core.Complete, core.Properties{}), core.LockLost)
 	_, err = s.tryRenew(p, token)
 	s.wantCode("renew", err, core.LockLost)
-	_, err = s.store.LockDeferred(s.Context(), p, []int64{token.SequenceNumber()})
+	_, err = s.store.LockDeferred(s.Context(), p, []int64{token.SequenceNumber()}, nil)
 	s.wantCode("lock deferred", err, core.MessageNotFound)
 	s.wantCode("cancel", s.store.Cancel(s.Context(), p, []int64{token.SequenceNumber()}), core.MessageNotFound)
 	s.wantBodies("peek", s.peek(p))

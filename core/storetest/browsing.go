@@ -106,7 +106,7 @@ const bellTimeout = 10 * time.Second
 // time it was asked to listen.
 func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
-	stop := s.store.Watch(p.Ref, func() {
+	stop := s.store.Watch(p.Ref, func(string) {
 		select {
 		case rung <- struct{}{}:
 		default:
@@ -163,7 +163,7 @@ var bellStories = []story{
 	}},
 	{"several watchers hear the bell, until they stop", func(s *stage) {
 		first, second := s.bell(s.main), s.bell(s.main)
-		stop := s.store.Watch(s.main.Ref, func() { s.Error("a stopped watcher was rung") })
+		stop := s.store.Watch(s.main.Ref, func(string) { s.Error("a stopped watcher was rung") })
 		stop()
 		stop()
 		first("append", func() { second("append", func() { s.sendTexts("a") }) })

@@ -12,7 +12,7 @@ var catalogueStories = []story{
 	{"an entity is found by its name in any case, as it was created", func(s *stage) {
 		e := newEntity("Sales/Invoices-2", "q2")
 		e.Partitions = 1
-		e.Settings = core.QueueSettings{
+		e.Settings = core.Settings{
 			LockDuration:                        7 * time.Second,
 			MaxSizeInMegabytes:                  2048,
 			MaxMessageSizeInKilobytes:           1024,
@@ -84,7 +84,7 @@ var catalogueStories = []story{
 			{99, 1, "[]"},
 			{0, 0, "[]"},
 		} {
-			es, err := s.store.Entities(s.Context(), "ns", c.skip, c.top)
+			es, err := s.store.Entities(s.Context(), "ns", core.Listing{}, c.skip, c.top)
 			s.wantCode("entities", err, "")
 			names := make([]string, len(es))
 			for i, e := range es {
@@ -92,7 +92,7 @@ var catalogueStories = []story{
 			}
 			want(s, fmt.Sprintf("names from %d, at most %d", c.skip, c.top), fmt.Sprint(names), c.want)
 		}
-		es, err := s.store.Entities(s.Context(), "empty", 0, 9)
+		es, err := s.store.Entities(s.Context(), "empty", core.Listing{}, 0, 9)
 		s.wantCode("entities of an unknown namespace", err, "")
 		want(s, "entities of an unknown namespace", len(es), 0)
 	}},

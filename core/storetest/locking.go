@@ -288,7 +288,7 @@ var deferStories = []story{
 			"one of another partition": {a, core.SequenceNumber(0, 1)},
 			"another partition's own":  {core.SequenceNumber(0, 1)},
 		} {
-			_, err := s.store.LockDeferred(s.Context(), s.main, bad)
+			_, err := s.store.LockDeferred(s.Context(), s.main, bad, nil)
 			s.wantCode("lock "+what, err, core.MessageNotFound)
 		}
 		s.wantBodies("the good one, later", s.lockDeferred(a), "a")

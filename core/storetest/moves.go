@@ -286,8 +286,8 @@ func (p *player) renew(at core.Partition, pairs []tokenPair) {
 
 func (p *player) lockDeferred(at core.Partition, numbers []int64) {
 	p.Helper()
-	a, errA := p.a.LockDeferred(p.Context(), at, numbers)
-	b, errB := p.b.LockDeferred(p.Context(), at, numbers)
+	a, errA := p.a.LockDeferred(p.Context(), at, numbers, nil)
+	b, errB := p.b.LockDeferred(p.Context(), at, numbers, nil)
 	p.tell("lock deferred%s %v: %s %v", at.Sub.Suffix(), positions(numbers), brief(a), errA)
 	p.sameCode("lock deferred", errA, errB)
 	p.took(at, a, b)

@@ -45,7 +45,7 @@ func newEntity(name, id string) core.Entity {
 		Name:       name,
 		ID:         id,
 		Partitions: stagePartitions,
-		Settings:   core.DefaultQueueSettings(),
+		Settings:   core.DefaultSettings(core.Queue),
 		CreatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
 		UpdatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
 	}
@@ -204,7 +204,7 @@ func (s *stage) deferOne(m *core.Message) int64 {
 // lockDeferred locks deferred messages, which must succeed.
 func (s *stage) lockDeferred(numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers)
+	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers, nil)
 	if err != nil {
 		s.Fatalf("lock deferred %v: %v", numbers, err)
 	}

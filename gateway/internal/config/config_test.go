@@ -309,7 +309,7 @@ queues:
 	if len(c.Queues) != 2 || c.Queues[0].Name != "orders/eu" || c.Queues[1].Name != "plain" {
 		t.Fatalf("queues: got %+v", c.Queues)
 	}
-	got, want := core.DefaultQueueSettings(), core.DefaultQueueSettings()
+	got, want := core.DefaultSettings(core.Queue), core.DefaultSettings(core.Queue)
 	want.LockDuration, want.DefaultMessageTimeToLive, want.AutoDeleteOnIdle = 30*time.Second, 14*24*time.Hour, core.Forever
 	want.MaxDeliveryCount, want.EnablePartitioning, want.Status = 3, true, core.StatusSendDisabled
 	want.AuthorizationRules = []core.AccessRule{{Name: "app", PrimaryKey: "k", Rights: core.Send}}
@@ -317,22 +317,22 @@ queues:
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("orders/eu:\n got %+v\nwant %+v", got, want)
 	}
-	got = core.DefaultQueueSettings()
+	got = core.DefaultSettings(core.Queue)
 	c.Queues[1].Apply(&got)
-	if !reflect.DeepEqual(got, core.DefaultQueueSettings()) {
+	if !reflect.DeepEqual(got, core.DefaultSettings(core.Queue)) {
 		t.Errorf("plain: got %+v", got)
 	}
 }
 
 func TestEverySettingOfAQueueHasItsCounterpart(t *testing.T) {
 	t.Parallel()
-	target := reflect.TypeFor[core.QueueSettings]()
+	target := reflect.TypeFor[core.Settings]()
 	for f := range reflect.TypeFor[config.QueueSettings]().Fields() {
 		if f.Name == "Policies" {
 			continue
 		}
 		if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
-			t.Errorf("%s: core.QueueSettings has no such field of type %v", f.Name, f.Type.Elem())
+			t.Errorf("%s: core.Settings has no such field of type %v", f.Name, f.Type.Elem())
 		}
 	}
 }
@@ -379,7 +379,7 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 	if len(c.Queues) != 2 || c.Queues[0].Name != "queue.1" || c.Queues[1].Name != "bare" {
 		t.Fatalf("queues: got %+v", c.Queues)
 	}
-	got, want := core.DefaultQueueSettings(), core.DefaultQueueSettings()
+	got, want := core.DefaultSettings(core.Queue), core.DefaultSettings(core.Queue)
 	want.DefaultMessageTimeToLive, want.DuplicateDetectionHistoryTimeWindow = time.Hour, 20*time.Second
 	want.MaxDeliveryCount, want.RequiresDuplicateDetection = 3, true
 	c.Queues[0].Apply(&got)

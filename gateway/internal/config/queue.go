@@ -14,7 +14,7 @@ type Queue struct {
 }
 
 // QueueSettings are the settings of a queue that somebody gave; nil was not
-// given. The fields are those of core.QueueSettings, by name.
+// given. The fields are those of core.Settings, by name.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `koanf:"lock-duration" usage:"how long a message stays locked for its receiver"`
 	MaxSizeInMegabytes                  *int64         `koanf:"max-size-in-megabytes" usage:"how much the queue holds"`
@@ -36,7 +36,7 @@ type QueueSettings struct {
 }
 
 // Apply lays what was given over s.
-func (q *QueueSettings) Apply(s *core.QueueSettings) {
+func (q *QueueSettings) Apply(s *core.Settings) {
 	given, target := reflect.ValueOf(q).Elem(), reflect.ValueOf(s).Elem()
 	for i := range given.NumField() {
 		if v := given.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {

@@ -156,7 +156,7 @@ func (c *Config) validateQueues(r *report) {
 
 func (q *QueueSettings) validate(path string, r *report) {
 	q.each(func(name string, alone *QueueSettings) {
-		s := core.DefaultQueueSettings()
+		s := core.DefaultSettings(core.Queue)
 		alone.Apply(&s)
 		if err := s.Validate(); err != nil {
 			r.add(strings.TrimPrefix(path+"."+name, "."), "%v", err)

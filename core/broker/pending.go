@@ -1,0 +1,48 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// AcceptSession implements core.Broker.
+func (b *Broker) AcceptSession(context.Context, core.Identity, string, core.SessionOptions) (core.Session, error) {
+	return nil, core.NotImplemented
+}
+
+// ListSessions implements core.Broker.
+func (b *Broker) ListSessions(context.Context, core.Identity, string, time.Time, int, int) ([]string, error) {
+	return nil, core.NotImplemented
+}
+
+// CreateTopic implements core.Admin.
+func (b *Broker) CreateTopic(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {
+	return core.Entity{}, core.NotImplemented
+}
+
+// CreateSubscription implements core.Admin.
+func (b *Broker) CreateSubscription(context.Context, core.Identity, string, core.Settings, *core.Rule) (core.Entity, error) {
+	return core.Entity{}, core.NotImplemented
+}
+
+// CreateRule implements core.Admin.
+func (b *Broker) CreateRule(context.Context, core.Identity, string, core.Rule) (core.Rule, error) {
+	return core.Rule{}, core.NotImplemented
+}
+
+// UpdateRule implements core.Admin.
+func (b *Broker) UpdateRule(context.Context, core.Identity, string, core.Rule) (core.Rule, error) {
+	return core.Rule{}, core.NotImplemented
+}
+
+// DeleteRule implements core.Admin.
+func (b *Broker) DeleteRule(context.Context, core.Identity, string, string) error {
+	return core.NotImplemented
+}
+
+// Rules implements core.Admin.
+func (b *Broker) Rules(context.Context, core.Identity, string) ([]core.Rule, error) {
+	return nil, core.NotImplemented
+}
