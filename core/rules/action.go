@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// statement is a step of an action.
+type statement struct {
+	at     int
+	target target
+	value  expression // nil: REMOVE
+}
+
+// target is the property that a statement changes: one of sys, or a user's.
+type target struct {
+	system *system
+	user   *userProperty
+}
+
+// parseAction reads SET and REMOVE statements, separated by ';', ',' or
+// nothing but space.
+func parseAction(sql string, parameters core.Properties) ([]statement, error) {
+	p, err := newParser(sql, parameters, &names{})
+	if err != nil {
+		return nil, err
+	}
+	var list []statement
+	for p.token.kind != tokenEnd {
+		if len(list) == core.MaxActionStatements {
+			return nil, faultAt(p.token.at, "an action has at most %d statements", core.MaxActionStatements)
+		}
+		st, err := p.statement()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, st)
+		for p.token.is(";") || p.token.is(",") {
+			if err := p.advance(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, p.expected("SET or REMOVE")
+	}
+	return list, nil
+}
+
+func (p *parser) statement() (statement, error) {
+	set := p.token.is("SET")
+	if !set && !p.token.is("REMOVE") {
+		return statement{}, p.expected("SET or REMOVE")
+	}
+	if err := p.advance(); err != nil {
+		return statement{}, err
+	}
+	st := statement{at: p.token.at}
+	var err error
+	if st.target, err = p.target(); err != nil || !set {
+		return st, err
+	}
+	if err := p.need("="); err != nil {
+		return st, err
+	}
+	st.at = p.token.at
+	if st.value, err = p.valueOf(p.sum); err != nil {
+		return st, err
+	}
+	return st, st.check()
+}
+
+// target parses the property to change.
+func (p *parser) target() (target, error) {
+	t := p.token
+	if t.kind != tokenName && (t.kind != tokenWord || t.isKeyword()) {
+		return target{}, p.expected("the name of a property")
+	}
+	if err := p.advance(); err != nil {
+		return target{}, err
+	}
+	o, err := p.property(t)
+	if err != nil {
+		return target{}, err
+	}
+	switch v := o.value.(type) {
+	case *userProperty:
+		return target{user: v}, nil
+	case systemProperty:
+		if v.set == nil {
+			return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", v.name)
+		}
+		return target{system: v.system}, nil
+	}
+	return target{}, p.expected("a property")
+}
+
+// check refuses a constant that its target cannot take.
+func (st statement) check() error {
+	c, ok := st.value.(constant)
+	if !ok || st.target.system == nil {
+		return nil
+	}
+	if err := st.target.system.set(&core.Message{}, c.datum); err != nil {
+		return st.fault(err)
+	}
+	return nil
+}
+
+// fault is an error of the statement, with its target.
+func (st statement) fault(err error) *fault {
+	if st.target.system != nil {
+		return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
+	}
+	return faultAt(st.at, "%s: %v", st.target.user.name, err)
+}
+
+// run carries the statement out on the draft of its scope.
+func (st statement) run(s *scope) error {
+	d := datum{}
+	if st.value != nil {
+		if d = st.value.eval(s); s.fault != nil {
+			return s.fault
+		}
+	}
+	if st.target.system != nil {
+		if err := st.target.system.set(s.message, d); err != nil {
+			return st.fault(err)
+		}
+		return nil
+	}
+	if d.isUnknown() {
+		s.draft.remove(st.target.user.folded)
+		return nil
+	}
+	var exact []byte // of the property that the value is a copy of
+	if source, ok := st.value.(*userProperty); ok {
+		exact = s.draft.raw(source.folded)
+	}
+	s.draft.set(st.target.user, d, exact)
+	return nil
+}
+
+// runAction applies an action to a copy of m that shares its body.
+func runAction(name string, action []statement, m *core.Message, f Facts) (*core.Message, error) {
+	copied := *m
+	s := open(&copied, f, &names{})
+	defer s.close()
+	s.draft = newDraft(m.Properties)
+	s.draft.remove(fold(PropertyRuleName)) // whatever its spelling
+	s.draft.put(PropertyRuleName, textOf(name).encode(nil))
+	for _, st := range action {
+		if err := st.run(s); err != nil {
+			return nil, err
+		}
+	}
+	copied.Properties = s.draft.properties()
+	if copied.SessionID != "" && copied.PartitionKey != "" && copied.SessionID != copied.PartitionKey {
+		return nil, fmt.Errorf("the session id '%.130s' and the partition key '%.130s' differ", copied.SessionID, copied.PartitionKey)
+	}
+	if size := copied.HeaderSize(); size > core.MaxHeaderBytes && size > m.HeaderSize() {
+		return nil, fmt.Errorf("the properties take %d bytes; at most %d are allowed", size, core.MaxHeaderBytes)
+	}
+	return &copied, nil
+}

@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxText bounds what concatenation makes, in bytes: all that a message may
+// have beside its body.
+const maxText = core.MaxHeaderBytes
+
+// calculate answers a op b, where op is one of + - * / %. Operands that are
+// unknown, or that op is not defined for, make it unknown.
+func calculate(op byte, a, b datum) (datum, error) {
+	if a.isUnknown() || b.isUnknown() {
+		return datum{}, nil
+	}
+	if op == '+' && (a.kind == text || b.kind == text) {
+		return concatenate(a, b)
+	}
+	if !a.isNumber() || !b.isNumber() {
+		return datum{}, nil
+	}
+	if (op == '/' || op == '%') && b.real() == 0 {
+		return datum{}, fmt.Errorf("division by zero")
+	}
+	if a.kind == integer && b.kind == integer {
+		n, ok := calculateIntegers(op, a.int(), b.int())
+		if !ok {
+			return datum{}, fmt.Errorf("%d %c %d is beyond the range of 64-bit integers", a.int(), op, b.int())
+		}
+		return integerOf(n), nil
+	}
+	return realOf(calculateReals(op, a.real(), b.real())), nil
+}
+
+func calculateIntegers(op byte, a, b int64) (n int64, ok bool) {
+	switch op {
+	case '+':
+		n = a + b
+		return n, (n > a) == (b > 0)
+	case '-':
+		n = a - b
+		return n, (n < a) == (b > 0)
+	case '*':
+		return multiply(a, b)
+	case '/':
+		return a / b, a != math.MinInt64 || b != -1
+	default:
+		return a % b, true
+	}
+}
+
+func multiply(a, b int64) (n int64, ok bool) {
+	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+	if (a < 0) != (b < 0) {
+		return -int64(lo), hi == 0 && lo <= 1<<63
+	}
+	return int64(lo), hi == 0 && lo <= math.MaxInt64
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+func calculateReals(op byte, a, b float64) float64 {
+	switch op {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	case '/':
+		return a / b
+	default:
+		return math.Mod(a, b)
+	}
+}
+
+// concatenate joins two texts, or a text and what else can be written as one.
+func concatenate(a, b datum) (datum, error) {
+	s, ok := a.render()
+	t, ok2 := b.render()
+	switch {
+	case !ok || !ok2:
+		return datum{}, nil
+	case len(s)+len(t) > maxText:
+		return datum{}, fmt.Errorf("the text grows beyond %d bytes", maxText)
+	}
+	return textOf(s + t), nil
+}
+
+// negate answers -d; unknown if d is not a number.
+func negate(d datum) (datum, error) {
+	if d.isUnknown() {
+		return datum{}, nil
+	}
+	return calculate('-', integerOf(0), d)
+}

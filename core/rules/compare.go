@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"strings"
+)
+
+// relation is a comparison operator.
+type relation uint8
+
+const (
+	equal relation = iota
+	unequal
+	less
+	lessOrEqual
+	greater
+	greaterOrEqual
+)
+
+// holds says whether the relation is true of two values that compare as c does to 0.
+func (r relation) holds(c int) bool {
+	switch r {
+	case equal:
+		return c == 0
+	case unequal:
+		return c != 0
+	case less:
+		return c < 0
+	case lessOrEqual:
+		return c <= 0
+	case greater:
+		return c > 0
+	default:
+		return c >= 0
+	}
+}
+
+// compare answers a r b: Unknown if one of them is, or if they do not compare.
+func compare(r relation, a, b datum) Truth {
+	if a.isUnknown() || b.isUnknown() {
+		return Unknown
+	}
+	if a.kind != b.kind {
+		if a.isNumber() && b.isNumber() {
+			return compareNumbers(r, a, b)
+		}
+		return Unknown
+	}
+	switch a.kind {
+	case text:
+		if r == equal {
+			return truthOf(a.text == b.text)
+		}
+		return truthOf(r.holds(strings.Compare(a.text, b.text)))
+	case integer, instant, span:
+		return truthOf(r.holds(order(a.int(), b.int())))
+	case huge:
+		return truthOf(r.holds(order(a.num, b.num)))
+	case real:
+		return compareNumbers(r, a, b)
+	case boolean, guid, binary:
+		if r > unequal {
+			return Unknown
+		}
+		same := a.num == b.num && a.text == b.text
+		return truthOf(same == (r == equal))
+	default:
+		return Unknown
+	}
+}
+
+func order[T int64 | uint64 | float64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// compareNumbers compares numbers of two types, or doubles, by their exact
+// value. A NaN is unequal to everything.
+func compareNumbers(r relation, a, b datum) Truth {
+	switch {
+	case a.kind == real && b.kind == real:
+		x, y := a.real(), b.real()
+		if x != x || y != y {
+			return truthOf(r == unequal)
+		}
+		return truthOf(r.holds(order(x, y)))
+	case a.kind == real:
+		if math.IsNaN(a.real()) {
+			return truthOf(r == unequal)
+		}
+		return truthOf(r.holds(-compareWithReal(b, a.real())))
+	case b.kind == real:
+		if math.IsNaN(b.real()) {
+			return truthOf(r == unequal)
+		}
+		return truthOf(r.holds(compareWithReal(a, b.real())))
+	default: // one integer, one huge
+		return truthOf(r.holds(order(uint64(a.kind), uint64(b.kind))))
+	}
+}
+
+// compareWithReal compares an integer or huge n with f, which is no NaN.
+// Converting n would round it; instead f is cut to an integer, exactly.
+func compareWithReal(n datum, f float64) int {
+	low, high := math.MinInt64*1.0, math.MaxInt64*1.0 // the latter rounds to 2^63
+	if n.kind == huge {
+		low, high = high, math.MaxUint64*1.0 // 2^64
+	}
+	switch {
+	case f < low:
+		return 1
+	case f >= high:
+		return -1
+	}
+	whole := math.Floor(f)
+	var c int
+	if n.kind == huge {
+		c = order(n.num, uint64(whole))
+	} else {
+		c = order(n.int(), int64(whole))
+	}
+	if c == 0 && whole < f {
+		return -1
+	}
+	return c
+}
+
+// same is the equality of correlation filters: a value, even null, of the same
+// family with the same value. Integers and doubles are two families.
+func same(a, b datum) bool {
+	switch {
+	case a.kind != b.kind || a.kind == absent:
+		return false
+	case a.kind == real:
+		return a.real() == b.real()
+	default:
+		return a.num == b.num && a.text == b.text
+	}
+}
+
+// hash gives data that are equal, by compare or by same, the same number.
+func (d datum) hash(seed maphash.Seed) uint64 {
+	switch d.kind {
+	case text, guid, binary, opaque:
+		return maphash.String(seed, d.text)
+	case real:
+		return hashNumber(seed, canonical(d))
+	default:
+		return hashNumber(seed, d)
+	}
+}
+
+// canonical turns a double that is an integer into that integer.
+func canonical(d datum) datum {
+	switch f := d.real(); {
+	case f != math.Trunc(f):
+		return d
+	case f >= -1<<63 && f < 1<<63:
+		return integerOf(int64(f))
+	case f >= 1<<63 && f < 1<<64:
+		return unsignedOf(uint64(f))
+	default:
+		return d
+	}
+}
+
+func hashNumber(seed maphash.Seed, d datum) uint64 {
+	return combine(maphash.Comparable(seed, d.kind), d.num)
+}
+
+// combine mixes x into a hash.
+func combine(h, x uint64) uint64 {
+	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, x^0xe7037ed1a0b428db)
+	return hi ^ lo ^ h<<1
+}

@@ -1,0 +1,72 @@
+package rules
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// correlation is a correlation filter: all fields and properties are equal.
+type correlation struct {
+	fields     []fieldTest
+	properties []propertyTest
+}
+
+// fieldTest asks for the text of a system property; "" is that of one that is not set.
+type fieldTest struct {
+	system *system
+	text   string
+}
+
+// propertyTest asks for the value of a user property.
+type propertyTest struct {
+	slot  int
+	value datum
+}
+
+// newCorrelation compiles a filter; nil if it tests nothing.
+func newCorrelation(c *core.Correlation, n *names) *correlation {
+	filter := &correlation{}
+	if c == nil {
+		return nil
+	}
+	for _, f := range []struct {
+		system *system
+		want   *string
+	}{
+		{sysCorrelationID, c.CorrelationID},
+		{sysMessageID, c.MessageID},
+		{sysTo, c.To},
+		{sysReplyTo, c.ReplyTo},
+		{sysLabel, c.Label},
+		{sysSessionID, c.SessionID},
+		{sysReplyToSessionID, c.ReplyToSessionID},
+		{sysContentType, c.ContentType},
+	} {
+		if f.want != nil {
+			filter.fields = append(filter.fields, fieldTest{f.system, *f.want})
+		}
+	}
+	for key, raw := range value.MapEntries(c.Properties.Encoded()) {
+		filter.properties = append(filter.properties, propertyTest{n.slot(string(key)), decode(raw)})
+	}
+	if len(filter.fields)+len(filter.properties) == 0 {
+		return nil
+	}
+	return filter
+}
+
+func (c *correlation) truth(s *scope) Truth {
+	for _, t := range c.fields {
+		if t.system.text(s.message) != t.text {
+			return False
+		}
+	}
+	for _, t := range c.properties {
+		if !same(s.at(t.slot), t.value) {
+			return False
+		}
+	}
+	return True
+}
+
+func (*correlation) fallible() bool { return false }

@@ -1,0 +1,237 @@
+package rules
+
+import (
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// kind is the family of a datum. Types of one family compare by value, types
+// of two families do not compare, except integer, huge and real: all numbers do.
+type kind uint8
+
+const (
+	absent  kind = iota // there is no such property
+	null                // there is, without a value
+	boolean             // num is 0 or 1
+	integer             // num is an int64: every integer that fits
+	huge                // num is a uint64 beyond the int64
+	real                // num holds the bits of a float64
+	text                // a string, symbol, char or URI
+	instant             // num is an int64: ticks since the Unix epoch
+	span                // num is an int64: ticks
+	guid                // text holds 16 bytes
+	binary              // text holds the bytes
+	opaque              // text holds the encoding: lists, maps, arrays, unknown descriptors
+)
+
+// datum is a value while it is computed with. It may alias the message it
+// comes from, which does not change.
+type datum struct {
+	kind kind
+	num  uint64
+	text string
+}
+
+// A tick is .NET's unit of time, 100 ns. Ticks of instants count from year 1 in
+// .NET and on the wire, here from 1970.
+const (
+	tick           = 100 * time.Nanosecond
+	ticksPerSecond = int64(time.Second / tick)
+	ticksPerMilli  = int64(time.Millisecond / tick)
+	unixEpochTicks = 621_355_968_000_000_000
+)
+
+// The descriptors of .NET's types on the wire.
+const (
+	descriptorTimeSpan       = "com.microsoft:timespan"
+	descriptorURI            = "com.microsoft:uri"
+	descriptorDateTimeOffset = "com.microsoft:datetime-offset"
+)
+
+func booleanOf(b bool) datum {
+	if b {
+		return datum{kind: boolean, num: 1}
+	}
+	return datum{kind: boolean}
+}
+
+func integerOf(n int64) datum { return datum{kind: integer, num: uint64(n)} }
+
+func realOf(f float64) datum { return datum{kind: real, num: math.Float64bits(f)} }
+
+func textOf(s string) datum { return datum{kind: text, text: s} }
+
+func spanOf(ticks int64) datum { return datum{kind: span, num: uint64(ticks)} }
+
+func instantOf(ticks int64) datum { return datum{kind: instant, num: uint64(ticks)} }
+
+func unsignedOf(n uint64) datum {
+	if n > math.MaxInt64 {
+		return datum{kind: huge, num: n}
+	}
+	return datum{kind: integer, num: n}
+}
+
+// setTextOf is the text, null if it is empty: the fields of a message that
+// were not set are empty.
+func setTextOf(s string) datum {
+	if s == "" {
+		return datum{kind: null}
+	}
+	return textOf(s)
+}
+
+// setInstantOf is the instant, null if it is zero.
+func setInstantOf(t time.Time) datum {
+	if t.IsZero() {
+		return datum{kind: null}
+	}
+	return instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
+}
+
+// setSpanOf is the duration, null if it is zero.
+func setSpanOf(d time.Duration) datum {
+	switch {
+	case d == 0:
+		return datum{kind: null}
+	case d >= core.Forever:
+		return spanOf(math.MaxInt64)
+	default:
+		return spanOf(int64(d / tick))
+	}
+}
+
+// isUnknown reports whether there is no value to compute with.
+func (d datum) isUnknown() bool { return d.kind <= null }
+
+func (d datum) isNumber() bool { return d.kind >= integer && d.kind <= real }
+
+func (d datum) int() int64 { return int64(d.num) }
+
+// real returns any number as a double.
+func (d datum) real() float64 {
+	switch d.kind {
+	case integer:
+		return float64(d.int())
+	case huge:
+		return float64(d.num)
+	default:
+		return math.Float64frombits(d.num)
+	}
+}
+
+// alias views bytes of an encoded property, which are immutable, as a string.
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// decode reads an encoded property. Common types take no allocation.
+func decode(raw []byte) datum {
+	switch value.KindOf(raw) {
+	case value.KindNull:
+		return datum{kind: null}
+	case value.KindBool:
+		v, _, _ := value.ReadBool(raw)
+		return booleanOf(v)
+	case value.KindUint8:
+		v, _, _ := value.ReadUint8(raw)
+		return integerOf(int64(v))
+	case value.KindUint16:
+		v, _, _ := value.ReadUint16(raw)
+		return integerOf(int64(v))
+	case value.KindUint32:
+		v, _, _ := value.ReadUint32(raw)
+		return integerOf(int64(v))
+	case value.KindUint64:
+		v, _, _ := value.ReadUint64(raw)
+		return unsignedOf(v)
+	case value.KindInt32:
+		v, _, _ := value.ReadInt32(raw)
+		return integerOf(int64(v))
+	case value.KindInt64:
+		v, _, _ := value.ReadInt64(raw)
+		return integerOf(v)
+	case value.KindFloat32:
+		v, _, _ := value.ReadFloat32(raw)
+		return realOf(float64(v))
+	case value.KindFloat64:
+		v, _, _ := value.ReadFloat64(raw)
+		return realOf(v)
+	case value.KindTimestamp:
+		v, _, _ := value.ReadTimestamp(raw)
+		return instantOf(saturatedTicks(int64(v)))
+	case value.KindUUID:
+		_, _, err := value.ReadUUID(raw)
+		if err != nil {
+			break
+		}
+		return datum{kind: guid, text: alias(raw[1:])}
+	case value.KindBinary:
+		v, _, _ := value.ReadBinary(raw)
+		return datum{kind: binary, text: alias(v)}
+	case value.KindString, value.KindSymbol:
+		v, _, _ := value.ReadText(raw)
+		return textOf(alias(v))
+	case value.KindDescribed:
+		return decodeDescribed(raw)
+	}
+	return decodeRare(raw)
+}
+
+// decodeRare reads the types for which a detour does not matter.
+func decodeRare(raw []byte) datum {
+	v, _, err := value.Decode(raw, value.Limits{})
+	if err != nil {
+		return datum{kind: null}
+	}
+	switch v := v.(type) {
+	case int8:
+		return integerOf(int64(v))
+	case int16:
+		return integerOf(int64(v))
+	case value.Char:
+		return textOf(string(rune(v)))
+	case value.Decimal32:
+		return decimal32(v)
+	case value.Decimal64:
+		return decimal64(v)
+	case value.Decimal128:
+		return decimal128(v)
+	}
+	return datum{kind: opaque, text: alias(raw)}
+}
+
+// decodeDescribed reads .NET's types by the value inside; others are opaque.
+func decodeDescribed(raw []byte) datum {
+	unknown := datum{kind: opaque, text: alias(raw)}
+	descriptor, inner, err := value.ReadRaw(raw[1:])
+	if err != nil {
+		return unknown
+	}
+	symbol, _, err := value.ReadSymbol(descriptor)
+	if err != nil {
+		return unknown
+	}
+	switch d := decode(inner); {
+	case string(symbol) == descriptorTimeSpan && d.kind == integer:
+		return spanOf(d.int())
+	case string(symbol) == descriptorDateTimeOffset && d.kind == integer:
+		return instantOf(d.int() - unixEpochTicks)
+	case string(symbol) == descriptorURI && d.kind == text:
+		return d
+	}
+	return unknown
+}
+
+func saturatedTicks(millis int64) int64 {
+	switch {
+	case millis > math.MaxInt64/ticksPerMilli:
+		return math.MaxInt64
+	case millis < math.MinInt64/ticksPerMilli:
+		return math.MinInt64
+	default:
+		return millis * ticksPerMilli
+	}
+}

@@ -1,0 +1,84 @@
+// Package rules decides what of a topic's messages each subscription gets. A
+// rule is compiled once and evaluated for many messages; the rules of all
+// subscriptions of a topic make a Set, which finds the matching ones together.
+//
+// Filters are SQL conditions in three-valued logic, correlation filters (all
+// of some properties are equal), or true or false. Only an answer of True is a
+// match. Actions are SET and REMOVE statements.
+//
+// Messages are looked at in their encoded form. A Set decodes those properties
+// that some filter names, each once for all filters, and allocates nothing.
+// Filters that need equality, which are all correlation filters and the SQL
+// conditions that are a conjunction with "property = constant" in it, are found
+// by hash: the cost of a message depends on how many different sets of
+// properties (shapes) the filters test, not on how many filters there are. All
+// others are evaluated one by one.
+//
+// # Names
+//
+// Names of user and system properties compare without regard to case, in SQL
+// as in correlation filters; of several keys that differ only in case the first
+// counts. A name without a scope is a user property. sys.Subject is sys.Label.
+//
+// # Values
+//
+// Where the service's documentation says nothing, this is what we chose:
+//
+//   - Integers of all widths are one type; they and doubles compare exactly, as
+//     numbers, without rounding one to the other's type. float and the
+//     decimals are converted to double. A NaN is unequal to everything.
+//   - string, symbol, char and URI are text and compare by code points, with
+//     regard to case; so does LIKE, where % is any text and _ one code point.
+//   - timestamp and .NET's DateTimeOffset are instants; a TimeSpan is of its own
+//     type. uuid, binary and boolean can be equal, and have no order.
+//   - Values of different types, and lists, maps and values with an unknown
+//     descriptor, do not compare: the answer is Unknown, of <> too.
+//   - A property without a value is Unknown, like one that is missing; IS NULL
+//     is true of both. EXISTS is true of a user property that is there, even
+//     without a value, and of a system property that has a value.
+//   - System properties of type text that are empty are not set. What the broker
+//     does not know while a message is published, such as sys.LockToken, has no
+//     value. sys.State is 'Active', 'Deferred' or 'Scheduled'.
+//   - A boolean property, or property(…), is a condition by itself; if its value
+//     is not a boolean, an Unknown one.
+//   - x IN (a, b) is x = a OR x = b.
+//
+// # Arithmetic
+//
+// Integer division cuts off the fraction. A division by zero, of whatever type,
+// and an integer result beyond 64 bits are errors. An unsigned integer beyond
+// 63 bits is computed with as a double. + joins texts, and a text with what can
+// be written as text: numbers, booleans (True, False), UUIDs, instants (ISO
+// 8601) and TimeSpans (d.hh:mm:ss); a longer text than a message may carry is an
+// error.
+//
+// # Errors
+//
+// Compile refuses what it does not understand, unknown system properties,
+// parameters without a value, and constants that cannot be right, such as 1/0.
+// While a message is evaluated only arithmetic, property(…) with a computed name
+// and LIKE with a computed pattern can go wrong. AND and OR are evaluated from
+// the left, and stop where the answer is certain; what comes after cannot go
+// wrong any more.
+//
+// # Correlation filters
+//
+// Fields compare as text: a message id that is a number or UUID by how it is
+// written. An empty text asks for a field that is empty or not set. User
+// properties are equal if they are of the same family (integers of all widths;
+// float, double and decimals; texts; and so on) and have the same value: 1 is
+// neither 1.0 nor '1'.
+//
+// # Actions
+//
+// A copy gets the user property RuleName, then the statements run in order and
+// see what those before did. SET keeps the type of a property that exists, if
+// the value can be of it: the text '5' becomes an int, where one was, and 5 a
+// text. Else the property gets the type of the one it is copied from, or long,
+// double, string, boolean, uuid, timestamp or TimeSpan. To set a property to
+// NULL or Unknown removes it. sys.ScheduledEnqueueTimeUtc and
+// sys.ForcePersistence can be set without effect; other system properties that
+// only the broker sets are refused. A copy whose session id and partition key
+// differ, whose ids are too long, or whose properties outgrow a message, is an
+// error.
+package rules

@@ -1,0 +1,220 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fault is what is wrong with a SQL text, or with a message for it, and where.
+type fault struct {
+	at   int // byte offset in the SQL text
+	text string
+}
+
+func (f *fault) Error() string { return f.text }
+
+func faultAt(at int, format string, args ...any) *fault {
+	return &fault{at, fmt.Sprintf(format, args...)}
+}
+
+// tokenKind says what a token is.
+type tokenKind uint8
+
+const (
+	tokenEnd       tokenKind = iota
+	tokenWord                // a name or keyword as it stands
+	tokenName                // a name in brackets or double quotes
+	tokenString              // text in single quotes
+	tokenInteger             // number
+	tokenReal                // float
+	tokenParameter           // @name
+	tokenOperator
+)
+
+// token is a piece of SQL text.
+type token struct {
+	kind   tokenKind
+	at     int    // byte offset
+	text   string // without delimiters; of a word, parameter or operator: as written
+	number uint64
+	float  float64
+}
+
+// String shows the token in a message.
+func (t token) String() string {
+	switch t.kind {
+	case tokenEnd:
+		return "the end of the text"
+	case tokenName:
+		return fmt.Sprintf("[%.40s]", t.text)
+	case tokenString:
+		return fmt.Sprintf("the text '%.40s'", t.text)
+	default:
+		return fmt.Sprintf("'%.40s'", t.text)
+	}
+}
+
+// is reports whether the token is the given keyword or operator.
+func (t token) is(word string) bool {
+	return t.kind == tokenOperator && t.text == word || t.kind == tokenWord && strings.EqualFold(t.text, word)
+}
+
+// keywords cannot be names unless delimited.
+var keywords = [...]string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE"}
+
+func (t token) isKeyword() bool {
+	for _, k := range keywords {
+		if t.is(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// operators in the order in which they are tried.
+var operators = [...]string{"<>", "!=", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "(", ")", ",", ".", ";"}
+
+// lexer cuts a SQL text, which is valid UTF-8, into tokens.
+type lexer struct {
+	sql string
+	at  int
+}
+
+// next returns the next token, again and again tokenEnd at the end.
+func (l *lexer) next() (token, error) {
+	rest := strings.TrimLeftFunc(l.sql[l.at:], unicode.IsSpace)
+	l.at = len(l.sql) - len(rest)
+	if rest == "" {
+		return token{at: l.at}, nil
+	}
+	switch c, _ := utf8.DecodeRuneInString(rest); {
+	case unicode.IsLetter(c):
+		return l.cut(tokenWord, wordLength(rest)), nil
+	case c == '\'':
+		return l.delimited(tokenString, '\'', "a text")
+	case c == '"':
+		return l.delimited(tokenName, '"', "a name")
+	case c == '[':
+		return l.delimited(tokenName, ']', "a name")
+	case c == '@':
+		n := wordLength(rest[1:])
+		if n == 0 {
+			return token{}, faultAt(l.at, "expected the name of a parameter behind '@'")
+		}
+		return l.cut(tokenParameter, 1+n), nil
+	case isDigit(c), c == '.' && len(rest) > 1 && isDigit(rune(rest[1])):
+		return l.numeral()
+	default:
+		for _, o := range operators {
+			if strings.HasPrefix(rest, o) {
+				return l.cut(tokenOperator, len(o)), nil
+			}
+		}
+		return token{}, faultAt(l.at, "%q is no part of SQL", c)
+	}
+}
+
+// cut makes a token of the next n bytes.
+func (l *lexer) cut(kind tokenKind, n int) token {
+	t := token{kind: kind, at: l.at, text: l.sql[l.at : l.at+n]}
+	l.at += n
+	return t
+}
+
+// wordLength is the length of the name at the start of s.
+func wordLength(s string) int {
+	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if n < 0 {
+		return len(s)
+	}
+	return n
+}
+
+// delimited reads up to the closing delimiter, which stands for itself when doubled.
+func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, error) {
+	t := token{kind: kind, at: l.at}
+	var b strings.Builder
+	rest := l.sql[l.at+1:]
+	for {
+		n := strings.IndexByte(rest, closing)
+		if n < 0 {
+			return token{}, faultAt(l.at, "%s begins here and does not end: expected %c", what, closing)
+		}
+		b.WriteString(rest[:n])
+		rest = rest[n+1:]
+		if rest == "" || rest[0] != closing {
+			break
+		}
+		b.WriteByte(closing)
+		rest = rest[1:]
+	}
+	l.at = len(l.sql) - len(rest)
+	if t.text = b.String(); t.text == "" && kind == tokenName {
+		return token{}, faultAt(t.at, "a name must not be empty")
+	}
+	return t, nil
+}
+
+// numeral reads an integer, or a double: with a fraction, an exponent, or both.
+func (l *lexer) numeral() (token, error) {
+	rest := l.sql[l.at:]
+	n, kind := digits(rest), tokenInteger
+	if n+1 < len(rest) && rest[n] == '.' && isDigit(rune(rest[n+1])) {
+		n, kind = n+1+digits(rest[n+1:]), tokenReal
+	}
+	if e := exponentLength(rest[n:]); e > 0 {
+		n, kind = n+e, tokenReal
+	}
+	if n < len(rest) {
+		if c, _ := utf8.DecodeRuneInString(rest[n:]); c == '.' || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return token{}, faultAt(l.at+n, "%q does not belong in a number", c)
+		}
+	}
+	t := l.cut(kind, n)
+	var err error
+	if kind == tokenInteger {
+		t.number, err = strconv.ParseUint(t.text, 10, 64)
+	} else {
+		t.float, err = strconv.ParseFloat(t.text, 64)
+	}
+	if err != nil {
+		return token{}, beyondRange(t)
+	}
+	return t, nil
+}
+
+func beyondRange(t token) error {
+	if t.kind == tokenReal {
+		return faultAt(t.at, "the number %.40s is beyond the range of doubles", t.text)
+	}
+	return faultAt(t.at, "the number %.40s is beyond the range of 64-bit integers", t.text)
+}
+
+// digits is the number of digits at the start of s.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && isDigit(rune(s[n])) {
+		n++
+	}
+	return n
+}
+
+// exponentLength is the length of an exponent such as E5 or e-2 at the start of s, 0 if there is none.
+func exponentLength(s string) int {
+	if s == "" || s[0] != 'e' && s[0] != 'E' {
+		return 0
+	}
+	n := 1
+	if n < len(s) && (s[n] == '+' || s[n] == '-') {
+		n++
+	}
+	if d := digits(s[n:]); d > 0 {
+		return n + d
+	}
+	return 0
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }

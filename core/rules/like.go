@@ -1,0 +1,195 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// pattern is a compiled LIKE pattern: the runs between its % signs.
+//
+// The runs are found one after the other, each at the first place after the one
+// before. That is never worse than a later place, so nothing is tried again:
+// matching takes at most length of text × length of pattern steps, and where
+// there is no _ the searches of the standard library.
+type pattern struct {
+	runs []run // at least one; the first begins where the text begins, the last ends where it ends
+}
+
+// run is what stands between two % signs.
+type run struct {
+	pieces []piece
+	chars  int // the length of what it matches
+}
+
+// piece is a number of _ signs and the literal text behind them.
+type piece struct {
+	skip    int
+	literal string
+}
+
+// What can be wrong with a pattern.
+var (
+	errEscape       = errors.New("the LIKE pattern ends with its escape character")
+	errEscapeLength = errors.New("ESCAPE must be followed by a text of one character")
+	errLongPattern  = errors.New("the LIKE pattern is too long")
+)
+
+// compileBounded is compilePattern for what a message brings, which must not
+// be longer than what stands in a rule can be.
+func compileBounded(s string, escape rune) (*pattern, error) {
+	if len(s) > utf8.UTFMax*core.MaxSQLLength {
+		return nil, errLongPattern
+	}
+	return compilePattern(s, escape)
+}
+
+// compilePattern reads a LIKE pattern. The character behind the escape
+// character stands for itself; a negative escape means that there is none.
+func compilePattern(s string, escape rune) (*pattern, error) {
+	p := &pattern{}
+	var b runBuilder
+	escaped := false
+	for _, c := range s {
+		switch {
+		case escaped:
+			escaped = false
+			b.char(c)
+		case c == escape:
+			escaped = true
+		case c == '%':
+			p.runs = append(p.runs, b.finish())
+		case c == '_':
+			b.any()
+		default:
+			b.char(c)
+		}
+	}
+	if escaped {
+		return nil, errEscape
+	}
+	p.runs = append(p.runs, b.finish())
+	return p, nil
+}
+
+// runBuilder collects a run.
+type runBuilder struct {
+	run
+	skip    int
+	literal strings.Builder
+}
+
+func (b *runBuilder) char(c rune) {
+	b.literal.WriteRune(c)
+	b.chars++
+}
+
+func (b *runBuilder) any() {
+	b.flush()
+	b.skip++
+	b.chars++
+}
+
+// flush ends the literal text of a piece.
+func (b *runBuilder) flush() {
+	if b.literal.Len() > 0 {
+		b.pieces = append(b.pieces, piece{b.skip, b.literal.String()})
+		b.skip = 0
+		b.literal.Reset()
+	}
+}
+
+// finish returns the run and begins the next.
+func (b *runBuilder) finish() run {
+	b.flush()
+	if b.skip > 0 {
+		b.pieces = append(b.pieces, piece{skip: b.skip})
+	}
+	r := b.run
+	*b = runBuilder{}
+	return r
+}
+
+// match reports whether the whole of s has the pattern's form.
+func (p *pattern) match(s string) bool {
+	first, last := p.runs[0], p.runs[len(p.runs)-1]
+	rest, ok := first.cutPrefix(s)
+	if len(p.runs) == 1 {
+		return ok && rest == ""
+	}
+	if !ok {
+		return false
+	}
+	for _, r := range p.runs[1 : len(p.runs)-1] {
+		if rest, ok = r.cut(rest); !ok {
+			return false
+		}
+	}
+	return last.hasSuffix(rest)
+}
+
+// cutPrefix matches the run at the start of s and returns what follows.
+func (r run) cutPrefix(s string) (rest string, ok bool) {
+	for _, p := range r.pieces {
+		if s, ok = skip(s, p.skip); !ok {
+			return "", false
+		}
+		if s, ok = strings.CutPrefix(s, p.literal); !ok {
+			return "", false
+		}
+	}
+	return s, true
+}
+
+// cut finds the first match of the run in s and returns what follows.
+func (r run) cut(s string) (rest string, ok bool) {
+	if len(r.pieces) == 0 {
+		return s, true
+	}
+	// What may be anything is passed over once; then the first literal leads.
+	first := r.pieces[0]
+	if s, ok = skip(s, first.skip); !ok {
+		return "", false
+	}
+	tail := run{pieces: r.pieces[1:]}
+	for {
+		n := strings.Index(s, first.literal)
+		if n < 0 {
+			return "", false
+		}
+		if rest, ok = tail.cutPrefix(s[n+len(first.literal):]); ok {
+			return rest, true
+		}
+		if s, ok = skip(s[n:], 1); !ok {
+			return "", false
+		}
+	}
+}
+
+// hasSuffix matches the run at the end of s. Its length in characters says where it begins.
+func (r run) hasSuffix(s string) bool {
+	at := len(s)
+	for range r.chars {
+		if at == 0 {
+			return false
+		}
+		_, n := utf8.DecodeLastRuneInString(s[:at])
+		at -= n
+	}
+	_, ok := r.cutPrefix(s[at:])
+	return ok
+}
+
+// skip passes over n characters.
+func skip(s string, n int) (rest string, ok bool) {
+	for range n {
+		if s == "" {
+			return "", false
+		}
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+	}
+	return s, true
+}

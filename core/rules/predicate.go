@@ -1,0 +1,185 @@
+package rules
+
+import "unicode/utf8"
+
+// predicate is a part of a SQL text that is true, false or unknown.
+type predicate interface {
+	// truth finds out. What goes wrong is noted in the scope.
+	truth(*scope) Truth
+	// fallible reports whether evaluation can go wrong.
+	fallible() bool
+}
+
+// settled is a condition that does not depend on the message.
+type settled Truth
+
+func (t settled) truth(*scope) Truth { return Truth(t) }
+func (settled) fallible() bool       { return false }
+
+// conjunction is a AND b AND c; the first that is false ends the evaluation.
+type conjunction []predicate
+
+func (c conjunction) truth(s *scope) Truth {
+	t := True
+	for _, p := range c {
+		if t = t.And(p.truth(s)); t == False {
+			break
+		}
+	}
+	return t
+}
+
+func (c conjunction) fallible() bool { return anyFallible(c) }
+
+// disjunction is a OR b OR c; the first that is true ends the evaluation.
+type disjunction []predicate
+
+func (d disjunction) truth(s *scope) Truth {
+	t := False
+	for _, p := range d {
+		if t = t.Or(p.truth(s)); t == True {
+			break
+		}
+	}
+	return t
+}
+
+func (d disjunction) fallible() bool { return anyFallible(d) }
+
+func anyFallible[T interface{ fallible() bool }](parts []T) bool {
+	for _, p := range parts {
+		if p.fallible() {
+			return true
+		}
+	}
+	return false
+}
+
+// negation is NOT of.
+type negation struct{ of predicate }
+
+func (n negation) truth(s *scope) Truth { return n.of.truth(s).Not() }
+func (n negation) fallible() bool       { return n.of.fallible() }
+
+// flag is a boolean property that stands for itself. Other values are unknown.
+type flag struct{ expression }
+
+func (f flag) truth(s *scope) Truth { return truthOfFlag(f.eval(s)) }
+
+func truthOfFlag(d datum) Truth {
+	if d.kind != boolean {
+		return Unknown
+	}
+	return truthOf(d.num == 1)
+}
+
+// comparison is left relation right.
+type comparison struct {
+	relation    relation
+	left, right expression
+}
+
+func (c *comparison) truth(s *scope) Truth {
+	return compare(c.relation, c.left.eval(s), c.right.eval(s))
+}
+
+func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
+
+// nullTest is of IS NULL.
+type nullTest struct{ of expression }
+
+func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
+func (n nullTest) fallible() bool       { return n.of.fallible() }
+
+// existence is EXISTS(of): of a user property that there is one, even without
+// a value; of a system property that it has a value.
+type existence struct{ of expression }
+
+func (e existence) truth(s *scope) Truth {
+	d := e.of.eval(s)
+	if _, isSystem := e.of.(systemProperty); isSystem {
+		return truthOf(!d.isUnknown())
+	}
+	return truthOf(d.kind != absent)
+}
+func (e existence) fallible() bool { return e.of.fallible() }
+
+// membership is of IN (list).
+type membership struct {
+	of   expression
+	list []expression
+}
+
+// truth is that of of = a OR of = b …, but unknown whatever the list if of is.
+func (m *membership) truth(s *scope) Truth {
+	d := m.of.eval(s)
+	if d.isUnknown() {
+		return Unknown
+	}
+	t := False
+	for _, e := range m.list {
+		if t = t.Or(compare(equal, d, e.eval(s))); t == True {
+			break
+		}
+	}
+	return t
+}
+
+func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
+
+// likeness is of LIKE a constant pattern.
+type likeness struct {
+	of      expression
+	pattern *pattern
+}
+
+func (l *likeness) truth(s *scope) Truth {
+	d := l.of.eval(s)
+	if d.kind != text {
+		return Unknown
+	}
+	return truthOf(l.pattern.match(d.text))
+}
+
+func (l *likeness) fallible() bool { return l.of.fallible() }
+
+// computedLikeness is of LIKE a pattern that depends on the message.
+type computedLikeness struct {
+	of, pattern, escape expression // escape may be nil
+	at                  int        // of the pattern
+}
+
+func (l *computedLikeness) truth(s *scope) Truth {
+	d, p, escape := l.of.eval(s), l.pattern.eval(s), rune(-1)
+	if l.escape != nil {
+		e := l.escape.eval(s)
+		if e.isUnknown() {
+			return Unknown
+		}
+		var err error
+		if escape, err = escapeOf(e); err != nil {
+			s.fail(l.at, err)
+			return Unknown
+		}
+	}
+	if d.kind != text || p.kind != text {
+		return Unknown
+	}
+	compiled, err := compileBounded(p.text, escape)
+	if err != nil {
+		s.fail(l.at, err)
+		return Unknown
+	}
+	return truthOf(compiled.match(d.text))
+}
+
+func (*computedLikeness) fallible() bool { return true }
+
+// escapeOf is the escape character that a value gives.
+func escapeOf(d datum) (rune, error) {
+	c, n := utf8.DecodeRuneInString(d.text)
+	if d.kind != text || d.text == "" || n != len(d.text) {
+		return 0, errEscapeLength
+	}
+	return c, nil
+}

@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// names gives the user properties that somebody asks for a slot each, by their
+// folded names: property names compare without regard to case.
+type names struct {
+	slots  map[string]int
+	shapes [32]uint32 // by length mod 32: the first bytes, mod 32, that names of the length have
+}
+
+// fold is the form in which names are compared.
+func fold(name string) string { return strings.ToLower(name) }
+
+// slot returns the slot of a name, a new one if it has none.
+func (n *names) slot(name string) int {
+	name = fold(name)
+	if slot, ok := n.slots[name]; ok {
+		return slot
+	}
+	if n.slots == nil {
+		n.slots = make(map[string]int)
+	}
+	slot := len(n.slots)
+	n.slots[name] = slot
+	if name != "" {
+		n.shapes[len(name)%32] |= 1 << (name[0] % 32)
+	}
+	return slot
+}
+
+// shortName is the length up to which looking up a name takes no allocation.
+const shortName = 64
+
+// find returns the slot of a key. Most keys that have none are told by their
+// length and first letter, whose case makes no difference modulo 32.
+func (n *names) find(key []byte) (slot int, ok bool) {
+	if len(key) == 0 {
+		slot, ok = n.slots[""]
+		return slot, ok
+	}
+	var folded [shortName]byte
+	if len(key) > len(folded) || !foldASCII(folded[:], key) {
+		slot, ok = n.slots[fold(string(key))]
+		return slot, ok
+	}
+	if n.shapes[len(key)%32]&(1<<(key[0]%32)) == 0 {
+		return 0, false
+	}
+	slot, ok = n.slots[string(folded[:len(key)])]
+	return slot, ok
+}
+
+// foldASCII folds src into dst, unless it is not ASCII.
+func foldASCII(dst, src []byte) bool {
+	for i, c := range src {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst[i] = c
+	}
+	return true
+}
+
+// scope is a message while expressions look at it. It serves one goroutine.
+type scope struct {
+	message *core.Message
+	facts   Facts
+	slots   []datum  // by slot: the user property, absent if there is none
+	filled  []int    // the slots that are not absent
+	places  []int    // by slot of the rule's own names: the slot here; nil: the same
+	draft   *draft   // set while an action runs: then user properties are looked up there
+	fault   *fault   // the first thing that went wrong
+	served  []uint64 // bits by subscription: it has its plain copy; for Set.Match
+}
+
+// scopes are reused: expressions are called through interfaces, which would
+// put each scope on the heap.
+var scopes = sync.Pool{New: func() any { return new(scope) }}
+
+// open looks at a message, at the properties among the names.
+func open(m *core.Message, f Facts, n *names) *scope {
+	s := scopes.Get().(*scope)
+	s.message, s.facts = m, f
+	if len(n.slots) == 0 {
+		return s
+	}
+	if len(s.slots) < len(n.slots) {
+		s.slots = make([]datum, len(n.slots))
+	}
+	for key, raw := range value.MapEntries(m.Properties.Encoded()) {
+		slot, ok := n.find(key)
+		if !ok || s.slots[slot].kind != absent {
+			continue
+		}
+		s.slots[slot] = decode(raw)
+		s.filled = append(s.filled, slot)
+	}
+	return s
+}
+
+// close gives the scope back.
+func (s *scope) close() {
+	for _, slot := range s.filled {
+		s.slots[slot] = datum{}
+	}
+	*s = scope{slots: s.slots, filled: s.filled[:0], served: s.served}
+	scopes.Put(s)
+}
+
+// fail notes what went wrong, unless something did before.
+func (s *scope) fail(at int, err error) {
+	if s.fault == nil {
+		s.fault = &fault{at, err.Error()}
+	}
+}
+
+// at returns the property in a slot of the rule's own names.
+func (s *scope) at(slot int) datum {
+	if s.places != nil {
+		slot = s.places[slot]
+	}
+	return s.slots[slot]
+}
+
+// user looks a property up whose name, folded, is known only now.
+func (s *scope) user(folded string) datum {
+	if s.draft != nil {
+		return s.draft.get(folded)
+	}
+	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
+		if isNamed(key, folded) {
+			return decode(raw)
+		}
+	}
+	return datum{}
+}
+
+// isNamed reports whether a key is the folded name.
+func isNamed(key []byte, folded string) bool {
+	var b [shortName]byte
+	if len(key) <= len(b) && foldASCII(b[:], key) {
+		return string(b[:len(key)]) == folded
+	}
+	return fold(string(key)) == folded
+}

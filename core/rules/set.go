@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Set is the rules of all subscriptions of a topic. It is immutable and may be
+// used by many goroutines.
+type Set struct {
+	always    []int      // subscriptions with a plain copy of every message
+	shapeless []*shape   // shapes without a user property
+	anchored  [][]*shape // by slot of the property that a message must have for the shape to count
+	linear    []candidate
+	names     names // all user properties that a filter looks at
+	seed      maphash.Seed
+	served    int // words of the bits by subscription
+}
+
+// candidate is a rule of a subscription.
+type candidate struct {
+	rule   *Rule
+	sub    int
+	places []int
+	// covered: the subscription gets a plain copy anyway.
+	covered bool
+	// fallible: the filter must be evaluated even if the answer does not matter.
+	fallible bool
+}
+
+// Copy is what a subscription gets of a message.
+type Copy struct {
+	Sub int // the index of the subscription
+	// Rule is the rule that made the copy, nil for the plain copy that all rules
+	// without an action share.
+	Rule *Rule
+	// Message is the message, changed by the rule's action if Err is nil.
+	Message *core.Message
+	// Err is what went wrong in Rule: it makes no copy, and the subscription
+	// dead-letters the message or ignores it, as its settings say.
+	Err error
+}
+
+// NewSet puts the rules of the subscriptions together: subs[i] are those of subscription i.
+func NewSet(subs [][]*Rule) *Set {
+	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
+	shapes := make(map[string]*shape)
+	for sub, rules := range subs {
+		covered := slices.ContainsFunc(rules, func(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True) })
+		if covered {
+			s.always = append(s.always, sub)
+		}
+		for _, r := range rules {
+			if s.counts(r, covered) {
+				s.add(shapes, candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
+			}
+		}
+	}
+	return s
+}
+
+// counts reports whether evaluating the rule can make a difference.
+func (s *Set) counts(r *Rule, covered bool) bool {
+	if t, ok := r.predicate.(settled); ok && Truth(t) != True {
+		return false
+	}
+	return r.HasAction() || !covered || r.predicate.fallible()
+}
+
+// places gives the rule's names slots of the set.
+func (s *Set) places(r *Rule) []int {
+	places := make([]int, len(r.names.slots))
+	for name, slot := range r.names.slots {
+		places[slot] = s.names.slot(name)
+	}
+	return places
+}
+
+// add files the candidate under the shape of its equalities, if it has some.
+func (s *Set) add(shapes map[string]*shape, c candidate) {
+	e := equalitiesOf(c.rule.predicate, c.places)
+	if e.isEmpty() {
+		s.linear = append(s.linear, c)
+		return
+	}
+	sh, name := e.shape()
+	if known, ok := shapes[name]; ok {
+		sh = known
+	} else {
+		shapes[name] = sh
+		s.file(sh)
+	}
+	h := e.hash(s.seed)
+	sh.buckets[h] = append(sh.buckets[h], c)
+}
+
+// file puts a new shape where messages find it.
+func (s *Set) file(sh *shape) {
+	if len(sh.slots) == 0 {
+		s.shapeless = append(s.shapeless, sh)
+		return
+	}
+	anchor := sh.slots[0]
+	for len(s.anchored) <= anchor {
+		s.anchored = append(s.anchored, nil)
+	}
+	s.anchored[anchor] = append(s.anchored[anchor], sh)
+}
+
+// Match appends to dst what each subscription gets of a message: at most one
+// plain copy, and a copy or an error for each rule with an action that matches
+// and for each that fails. It allocates nothing but dst, errors, and the
+// messages that actions make.
+func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
+	for _, sub := range s.always {
+		dst = append(dst, Copy{Sub: sub, Message: m})
+	}
+	if len(s.linear)+len(s.shapeless)+len(s.anchored) == 0 {
+		return dst
+	}
+	sc := open(m, f, &s.names)
+	defer sc.close()
+	sc.served = slices.Grow(sc.served[:0], s.served)[:s.served]
+	clear(sc.served)
+	for _, sh := range s.shapeless {
+		dst = s.lookUp(dst, sc, sh)
+	}
+	for _, slot := range sc.filled {
+		if slot < len(s.anchored) {
+			for _, sh := range s.anchored[slot] {
+				dst = s.lookUp(dst, sc, sh)
+			}
+		}
+	}
+	for i := range s.linear {
+		dst = sc.try(dst, &s.linear[i])
+	}
+	return dst
+}
+
+// lookUp tries the candidates of a shape whose hash is the message's.
+func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
+	h, ok := sh.hash(s.seed, sc)
+	if !ok {
+		return dst
+	}
+	bucket := sh.buckets[h]
+	for i := range bucket {
+		dst = sc.try(dst, &bucket[i])
+	}
+	return dst
+}
+
+// try evaluates a candidate's filter and appends what comes of it.
+func (s *scope) try(dst []Copy, c *candidate) []Copy {
+	word, bit := c.sub/64, uint64(1)<<(c.sub%64)
+	plain := !c.rule.HasAction()
+	if plain && s.served[word]&bit != 0 && !c.fallible {
+		return dst
+	}
+	s.places = c.places
+	t := c.rule.predicate.truth(s)
+	switch {
+	case s.fault != nil:
+		err := c.rule.refusal(filterText, c.rule.sql, s.fault)
+		s.fault = nil
+		return append(dst, Copy{Sub: c.sub, Rule: c.rule, Message: s.message, Err: err})
+	case t != True:
+		return dst
+	case plain && (c.covered || s.served[word]&bit != 0):
+		return dst
+	case plain:
+		s.served[word] |= bit
+		return append(dst, Copy{Sub: c.sub, Message: s.message})
+	}
+	changed, err := c.rule.Apply(s.message, s.facts)
+	if err != nil {
+		changed = s.message
+	}
+	return append(dst, Copy{Sub: c.sub, Rule: c.rule, Message: changed, Err: err})
+}

@@ -1,0 +1,121 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+)
+
+// shape is the set of properties that a group of filters test for equality.
+// For each message one hash of its values of them finds the filters that ask
+// for these values, however many there are.
+type shape struct {
+	fields  []*system
+	slots   []int // of the set's names
+	buckets map[uint64][]candidate
+}
+
+// hash combines the message's values. ok is false if it lacks one of the
+// properties: then no filter of the shape matches.
+func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
+	for _, f := range sh.fields {
+		h = combine(h, maphash.String(seed, f.text(s.message)))
+	}
+	for _, slot := range sh.slots {
+		d := s.slots[slot]
+		if d.kind == absent {
+			return 0, false
+		}
+		h = combine(h, d.hash(seed))
+	}
+	return h, true
+}
+
+// equalities are tests of which a filter needs every one, at most one of each property.
+type equalities struct {
+	fields     []fieldTest
+	properties []propertyTest
+}
+
+// equalitiesOf returns the tests that a predicate begins with, sorted, with
+// the slots of places. There are none if evaluating the predicate can go
+// wrong: then it must be evaluated whatever these tests say.
+func equalitiesOf(p predicate, places []int) equalities {
+	var e equalities
+	if p.fallible() {
+		return e
+	}
+	e.add(p)
+	for i := range e.properties {
+		e.properties[i].slot = places[e.properties[i].slot]
+	}
+	slices.SortStableFunc(e.fields, func(a, b fieldTest) int { return strings.Compare(a.system.name, b.system.name) })
+	slices.SortStableFunc(e.properties, func(a, b propertyTest) int { return cmp.Compare(a.slot, b.slot) })
+	e.fields = slices.CompactFunc(e.fields, func(a, b fieldTest) bool { return a.system == b.system })
+	e.properties = slices.CompactFunc(e.properties, func(a, b propertyTest) bool { return a.slot == b.slot })
+	return e
+}
+
+func (e *equalities) add(p predicate) {
+	switch p := p.(type) {
+	case *correlation:
+		e.fields = append(e.fields, p.fields...)
+		e.properties = append(e.properties, p.properties...)
+	case conjunction:
+		for _, part := range p {
+			e.add(part)
+		}
+	case *comparison:
+		if p.relation == equal {
+			e.addComparison(p.left, p.right)
+			e.addComparison(p.right, p.left)
+		}
+	}
+}
+
+// addComparison adds property = constant.
+func (e *equalities) addComparison(property, value expression) {
+	c, ok := value.(constant)
+	if !ok || c.isUnknown() || c.kind == opaque {
+		return
+	}
+	switch p := property.(type) {
+	case *userProperty:
+		e.properties = append(e.properties, propertyTest{p.slot, c.datum})
+	case systemProperty:
+		if p.text != nil && c.kind == text {
+			e.fields = append(e.fields, fieldTest{p.system, c.text})
+		}
+	}
+}
+
+func (e equalities) isEmpty() bool { return len(e.fields)+len(e.properties) == 0 }
+
+// hash is the one that a message with these values has.
+func (e equalities) hash(seed maphash.Seed) (h uint64) {
+	for _, f := range e.fields {
+		h = combine(h, maphash.String(seed, f.text))
+	}
+	for _, p := range e.properties {
+		h = combine(h, p.value.hash(seed))
+	}
+	return h
+}
+
+// shape returns an empty shape for the tests, and a text that names it.
+func (e equalities) shape() (sh *shape, name string) {
+	sh = &shape{buckets: make(map[uint64][]candidate)}
+	var b strings.Builder
+	for _, f := range e.fields {
+		sh.fields = append(sh.fields, f.system)
+		b.WriteString(f.system.name)
+		b.WriteByte(' ')
+	}
+	for _, p := range e.properties {
+		sh.slots = append(sh.slots, p.slot)
+		fmt.Fprintf(&b, "%d ", p.slot)
+	}
+	return sh, b.String()
+}

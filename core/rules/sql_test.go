@@ -1,0 +1,474 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	m := testMessage(t)
+	for _, c := range []struct {
+		sql  string
+		want Truth
+	}{
+		// Constants.
+		{"1=1", True},
+		{"1=0", False},
+		{" 1 = 1 ", True},
+		{"TRUE", True},
+		{"false", False},
+		{"NULL", Unknown},
+		{"'a' = 'a'", True},
+		{"'it''s' = 'it''s'", True},
+		{"'A' = 'a'", False},
+		{"9223372036854775807 > -9223372036854775808", True},
+		{"1.5 = 15E-1", True},
+		{"2.0e2 = 200", True},
+		{".5 = 0.5", True},
+		{"TRUE = true", True},
+		{"TRUE <> FALSE", True},
+		{"TRUE > FALSE", Unknown},
+		{"NULL = NULL", Unknown},
+
+		// Names and scopes.
+		{"colour = 'red'", True},
+		{"COLOUR = 'red'", True},
+		{"user.colour = 'red'", True},
+		{"User . [colour] = 'red'", True},
+		{"[colour] = 'red'", True},
+		{`"colour" = 'red'`, True},
+		{"[odd name]]] = 'in brackets'", True},
+		{"twice = 'first'", True},
+		{"straße = 'ß'", True},
+		{"STRAßE = 'ß'", True},
+		{"[a.b] = 'dotted'", True},
+		{"[set] IS NULL AND remove IS NULL AND escapes IS NULL", True},
+		{"property('colour') = 'red'", True},
+		{"p('col' + 'our') = 'red'", True},
+		{"P('user.colour') = 'red'", True},
+		{"p('sys.label') = 'order'", True},
+		{"p('a.b') = 'dotted'", True},
+		{"p(sym) IS NULL", True},
+		{"p(missing) IS NULL", True},
+		{"p(quantity) IS NULL", True},
+		{"EXISTS(p('col' + 'our'))", True},
+		{"newid() = newid()", False},
+		{"newid() <> guid", True},
+
+		// Types.
+		{"quantity = 5", True},
+		{"quantity = 5.0", True},
+		{"quantity = '5'", Unknown},
+		{"quantity <> '5'", Unknown},
+		{"u8 = 200 AND u16 = 60000 AND u32 = 2147483648 AND u64 = 9 AND i8 = -3 AND i16 = -300", True},
+		{"f32 = 0.5", True},
+		{"half = 2", True},
+		{"dec = 2.5", True},
+		{"big = 4611686018427387904", True},
+		{"big < 4611686018427387904.0", False},
+		{"huge > big", True},
+		{"huge = 9223372036854775808.0", True},
+		{"huge > 9223372036854775808.0", False},
+		{"huge = huge", True},
+		{"huge <> 1", True},
+		{"sym = 'symbol'", True},
+		{"char = 'c'", True},
+		{"uri = 'http://x/'", True},
+		{"guid = guid", True},
+		{"guid < guid", Unknown},
+		{"guid = '00112233-4455-6677-8899-aabbccddeeff'", Unknown},
+		{"bytes = bytes", True},
+		{"list = list", Unknown},
+		{"odd = odd", Unknown},
+		{"EXISTS(odd) AND odd IS NOT NULL", True},
+		{"at = offset", True},
+		{"at >= offset", True},
+		{"at < offset", False},
+		{"span = sys.TimeToLive", True},
+		{"span = 5", Unknown},
+		{"at = sys.EnqueuedTimeUtc", True},
+		{"sys.ExpiresAtUtc > at", True},
+
+		// Comparisons.
+		{"price > 12", True},
+		{"price >= 12.5", True},
+		{"price < 12.5", False},
+		{"price <= 12", False},
+		{"price != 12", True},
+		{"price <> 12.5", False},
+		{"colour > 'blue'", True},
+		{"colour < 'blue'", False},
+		{"colour >= 'red' AND colour <= 'red'", True},
+		{"missing = 1", Unknown},
+		{"nothing = 1", Unknown},
+		{"NOT missing = 1", Unknown},
+
+		// Flags.
+		{"yes", True},
+		{"no", False},
+		{"NOT yes", False},
+		{"yes AND quantity = 5", True},
+		{"colour", Unknown},
+		{"quantity", Unknown},
+		{"missing", Unknown},
+		{"(yes)", True},
+		{"yes = TRUE", True},
+		{"p('yes')", True},
+		{"sys.Label", Unknown},
+
+		// Precedence.
+		{"1=1 OR 1=1 AND 1=0", True},
+		{"(1=1 OR 1=1) AND 1=0", False},
+		{"NOT 1=0 AND 1=1", True},
+		{"NOT (1=0 OR 1=1)", False},
+		{"NOT NOT yes", True},
+		{"NOT yes OR yes", True},
+		{"1 + 2 * 3 = 7", True},
+		{"(1 + 2) * 3 = 9", True},
+		{"10 - 4 - 3 = 3", True},
+		{"100 / 10 / 5 = 2", True},
+		{"- 2 * 3 = -6", True},
+		{"2 * - 3 = -6", True},
+		{"quantity -1 = 4", True},
+		{"1 = 1 AND 2 = 2 OR 1 = 0", True},
+
+		// Arithmetic.
+		{"7 / 2 = 3", True},
+		{"-7 / 2 = -3", True},
+		{"-7 % 3 = -1", True},
+		{"7.0 / 2 = 3.5", True},
+		{"7.5 % 2 = 1.5", True},
+		{"quantity * 2 + 1 = 11", True},
+		{"price * quantity = 62.5", True},
+		{"+quantity = 5", True},
+		{"+5 = 5", True},
+		{"+colour = 'red'", Unknown},
+		{"-colour = 'red'", Unknown},
+		{"-huge < 0", True},
+		{"huge + 1 > 0", True},
+		{"missing + 1 = 1", Unknown},
+		{"yes + 1 = 2", Unknown},
+		{"colour - 1 = 2", Unknown},
+		{"colour + '!' = 'red!'", True},
+		{"colour + quantity = 'red5'", True},
+		{"price + colour = '12.5red'", True},
+		{"'' + yes + guid + at + span = 'True00112233-4455-6677-8899-aabbccddeeff2030-01-02T03:04:05.678Z00:05:00'", True},
+		{"'' + 1e20 + 0.000001 = '1E+201E-06'", True},
+		{"'' + huge = '9223372036854775808'", True},
+		{"'' + bytes = 'b'", Unknown},
+		{"colour + missing = 'red'", Unknown},
+		{"-9223372036854775808 + 9223372036854775807 = -1", True},
+		{"-9223372036854775807 * 1 - 1 = -9223372036854775808", True},
+
+		// IN, NULL, EXISTS.
+		{"quantity IN (1, 5, 9)", True},
+		{"quantity IN (1, '5')", Unknown},
+		{"quantity IN (1, 5, NULL)", True},
+		{"quantity NOT IN (1, 5)", False},
+		{"quantity NOT IN (1, 2)", True},
+		{"quantity NOT IN (1, NULL)", Unknown},
+		{"colour IN ('blue', sym, 'r' + 'ed')", True},
+		{"missing IN (1)", Unknown},
+		{"missing NOT IN (1)", Unknown},
+		{"1 IN (1, 2)", True},
+		{"missing IS NULL", True},
+		{"nothing IS NULL", True},
+		{"colour IS NULL", False},
+		{"colour IS NOT NULL", True},
+		{"missing IS NOT NULL", False},
+		{"sys.ReplyTo IS NULL", True},
+		{"p('missing') IS NULL", True},
+		{"EXISTS(colour)", True},
+		{"EXISTS (nothing)", True},
+		{"EXISTS(missing)", False},
+		{"NOT EXISTS(missing)", True},
+		{"EXISTS(sys.Label)", True},
+		{"EXISTS(sys.ReplyTo)", False},
+
+		// LIKE.
+		{"colour LIKE 'r%'", True},
+		{"colour LIKE '%e%'", True},
+		{"colour LIKE 'r_d'", True},
+		{"colour LIKE 'R%'", False},
+		{"colour NOT LIKE 'b%'", True},
+		{"missing LIKE '%'", Unknown},
+		{"quantity LIKE '%'", Unknown},
+		{"colour LIKE NULL", Unknown},
+		{"colour LIKE missing", Unknown},
+		{"colour LIKE '%' ESCAPE NULL", Unknown},
+		{"'50%' LIKE '50\\%' ESCAPE '\\'", True},
+		{"'505' LIKE '50\\%' ESCAPE '\\'", False},
+		{"sym LIKE colour + '%'", False},
+		{"colour + 'x' LIKE colour + '%'", True},
+		{"'r%' LIKE 'r' + char + '%' ESCAPE char", True},
+		{"'rx' LIKE 'r' + char + '%' ESCAPE char", False},
+		{"colour LIKE '%' ESCAPE missing", Unknown},
+
+		// System properties.
+		{"sys.Label = 'order' AND SYS.SUBJECT = 'order'", True},
+		{"sys.[Label] = 'order'", True},
+		{"sys.MessageId = 'm1'", True},
+		{"sys.CorrelationId = '42'", True},
+		{"sys.To = 'somewhere'", True},
+		{"sys.ContentType LIKE 'text/%'", True},
+		{"sys.SessionId = 's1'", True},
+		{"sys.PartitionKey IS NULL AND sys.ViaPartitionKey IS NULL AND sys.ReplyToSessionId IS NULL", True},
+		{"sys.ReplyTo = 'x'", Unknown},
+		{"sys.Size > 100", True},
+		{"sys.SequenceNumber = 7 AND sys.EnqueuedSequenceNumber = 5 AND sys.DeliveryCount = 2", True},
+		{"sys.State = 'Active'", True},
+		{"sys.LockToken IS NULL AND sys.LockedUntilUtc IS NULL AND sys.ForcePersistence IS NULL", True},
+		{"sys.ScheduledEnqueueTimeUtc IS NULL", True},
+	} {
+		got, err := compileSQL(t, c.sql).Matches(m, testFacts)
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %v, %v, want %v", c.sql, got, err, c.want)
+		}
+	}
+}
+
+func TestFactsThatAreNotKnownHaveNoValue(t *testing.T) {
+	t.Parallel()
+	r := compileSQL(t, "sys.SequenceNumber IS NULL AND sys.EnqueuedSequenceNumber IS NULL AND sys.EnqueuedTimeUtc IS NULL AND sys.ExpiresAtUtc IS NULL AND sys.TimeToLive IS NULL AND sys.DeliveryCount = 0")
+	if got, err := r.Matches(&core.Message{}, Facts{}); got != True || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	r = compileSQL(t, "EXISTS(sys.TimeToLive) AND sys.ExpiresAtUtc IS NULL")
+	if got, err := r.Matches(&core.Message{TimeToLive: core.Forever}, testFacts); got != True || err != nil {
+		t.Errorf("a message that does not expire: got %v, %v", got, err)
+	}
+}
+
+func TestThreeValuedLogic(t *testing.T) {
+	t.Parallel()
+	literal := map[Truth]string{True: "yes", False: "no", Unknown: "missing"}
+	tables := []struct {
+		operator string
+		f        func(a, b Truth) Truth
+		want     [3][3]Truth // rows and columns: True, Unknown, False
+	}{
+		{"AND", Truth.And, [3][3]Truth{{True, Unknown, False}, {Unknown, Unknown, False}, {False, False, False}}},
+		{"OR", Truth.Or, [3][3]Truth{{True, True, True}, {True, Unknown, Unknown}, {True, Unknown, False}}},
+	}
+	all := []Truth{True, Unknown, False}
+	m := testMessage(t)
+	for _, table := range tables {
+		for i, a := range all {
+			for j, b := range all {
+				sql := fmt.Sprintf("%s %s %s", literal[a], table.operator, literal[b])
+				got, err := compileSQL(t, sql).Matches(m, Facts{})
+				if want := table.want[i][j]; err != nil || got != want || table.f(a, b) != want {
+					t.Errorf("%v %s %v: got %v and %v, %v, want %v", a, table.operator, b, got, table.f(a, b), err, want)
+				}
+			}
+		}
+	}
+	for i, want := range []Truth{False, Unknown, True} {
+		if got := all[i].Not(); got != want {
+			t.Errorf("NOT %v: got %v, want %v", all[i], got, want)
+		}
+	}
+}
+
+func TestWhatIsNoConditionIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sql      string
+		position int
+		text     string
+	}{
+		{"", 1, "expected a value but found the end of the text"},
+		{"   ", 4, "expected a value"},
+		{"a = ", 5, "expected a value but found the end of the text"},
+		{"a = = 1", 5, "expected a value but found '='"},
+		{"a == 1", 4, "expected a value but found '='"},
+		{"(a = 1", 7, "expected ) but found the end of the text"},
+		{"a = 1)", 6, "expected AND, OR or the end of the text but found ')'"},
+		{"a = 1 b = 2", 7, "expected AND, OR or the end of the text but found 'b'"},
+		{"a b", 3, "expected a comparison but found 'b'"},
+		{"a = 1 = 2", 7, "expected AND, OR or the end of the text but found '='"},
+		{"(a = 1) = TRUE", 1, "expected a value but found a condition"},
+		{"a = (b = 1)", 5, "expected a value but found a condition"},
+		{"1 + (b = 1) = 2", 5, "expected a value but found a condition"},
+		{"- (b = 1) = 2", 3, "expected a value but found a condition"},
+		{"a AND", 6, "expected a value"},
+		{"a AND 5", 7, "expected a condition"},
+		{"5", 1, "expected a condition"},
+		{"'text'", 1, "expected a condition"},
+		{"NOT 5", 5, "expected a condition"},
+		{"a + 1", 1, "expected a condition"},
+		{"newid()", 1, "expected a condition"},
+		{"@p", 1, "the parameter '@p' has no value"},
+		{"a = @", 5, "expected the name of a parameter"},
+		{"a LIKE", 7, "expected a value"},
+		{"a LIKE 5", 8, "expected a text as the pattern"},
+		{"a LIKE 'x\\' ESCAPE '\\'", 8, "ends with its escape character"},
+		{"a LIKE 'x' ESCAPE 'ab'", 19, "text of one character"},
+		{"a LIKE 'x' ESCAPE ''", 19, "text of one character"},
+		{"a LIKE 'x' ESCAPE 5", 19, "text of one character"},
+		{"a LIKE (b = 1)", 8, "expected a value but found a condition"},
+		{"a NOT b", 7, "expected IN or LIKE but found 'b'"},
+		{"a NOT = 1", 7, "expected IN or LIKE but found '='"},
+		{"a IN 1", 6, "expected ( but found '1'"},
+		{"a IN ()", 7, "expected a value but found ')'"},
+		{"a IN (1,)", 9, "expected a value but found ')'"},
+		{"a IN (1 2)", 9, "expected ',' or ')' but found '2'"},
+		{"a IN (1", 8, "expected ',' or ')'"},
+		{"(a = 1) IN (1)", 1, "expected a value but found a condition"},
+		{"a IS 5", 6, "expected NULL but found '5'"},
+		{"a IS NOT 5", 10, "expected NULL but found '5'"},
+		{"5 IS NULL", 1, "expected a property before IS"},
+		{"(a = 1) IS NULL", 1, "expected a property before IS"},
+		{"EXISTS a", 8, "expected ( but found 'a'"},
+		{"EXISTS(5)", 8, "expected a property in EXISTS"},
+		{"EXISTS(a + 1)", 10, "expected ) but found '+'"},
+		{"sys.Nothing = 1", 5, "there is no system property 'sys.Nothing'"},
+		{"p('sys.Nothing') = 1", 3, "there is no system property 'sys.Nothing'"},
+		{"p(5) = 1", 3, "expected a text as the name of a property"},
+		{"p() = 1", 3, "expected a value but found ')'"},
+		{"newid(1) = 1", 7, "expected ) but found '1'"},
+		{"other.a = 1", 1, "expected the scope sys or user"},
+		{"[sys].Label = 1", 1, "expected the scope sys or user"},
+		{"user.in = 1", 6, "expected the name of a property but found 'in'"},
+		{"user. = 1", 7, "expected the name of a property but found '='"},
+		{"now() = 1", 1, "there is no function 'now'"},
+		{"in = 1", 1, "expected a value but found 'in'"},
+		{"_a = 1", 1, "'_' is no part of SQL"},
+		{"a = 'text", 5, "a text begins here and does not end"},
+		{"[a = 1", 1, "a name begins here and does not end"},
+		{`a = 1 OR "b`, 10, "a name begins here and does not end"},
+		{"[] = 1", 1, "a name must not be empty"},
+		{"a = 9223372036854775808", 5, "beyond the range of 64-bit integers"},
+		{"a = 99999999999999999999", 5, "beyond the range of 64-bit integers"},
+		{"a = -99999999999999999999", 6, "beyond the range of 64-bit integers"},
+		{"a = 1E999", 5, "beyond the range of doubles"},
+		{"a = 1a", 6, "'a' does not belong in a number"},
+		{"a = 1.", 6, "'.' does not belong in a number"},
+		{"a = 1e", 6, "'e' does not belong in a number"},
+		{"a = 1.2.3", 8, "'.' does not belong in a number"},
+		{"a = 1 / 0", 7, "division by zero"},
+		{"a = 1 % 0.0", 7, "division by zero"},
+		{"a = 9223372036854775807 + 1", 25, "beyond the range of 64-bit integers"},
+		{"a = -9223372036854775807 - 2", 26, "beyond the range of 64-bit integers"},
+		{"a = 4611686018427387904 * 2", 25, "beyond the range of 64-bit integers"},
+		{"a = -9223372036854775808 / -1", 26, "beyond the range of 64-bit integers"},
+		{"äöü = 'äöü' ; ", 13, "expected AND, OR or the end of the text but found ';'"},
+		{"a = 1 # comment", 7, "'#' is no part of SQL"},
+		{"a ! b", 3, "'!' is no part of SQL"},
+		{strings.Repeat("(", 70) + "a" + strings.Repeat(")", 70), 66, "nested deeper than 64"},
+		{strings.Repeat("NOT ", 70) + "a", 261, "nested deeper than 64"},
+		{strings.Repeat("- ", 70) + "a = 1", 131, "nested deeper than 64"},
+		{strings.Repeat("p(", 70) + "a" + strings.Repeat(")", 70) + " = 1", 131, "nested deeper than 64"},
+	} {
+		_, err := Compile(core.Rule{Name: "x", Filter: core.Filter{SQL: c.sql}})
+		want := fmt.Sprintf("Rule 'x': SQL filter, position %d: ", c.position)
+		if !errors.Is(err, core.InvalidArgument) || !strings.HasPrefix(core.TextOf(err), want) || !strings.Contains(core.TextOf(err), c.text) {
+			t.Errorf("%s: got %v, want %s…%s", c.sql, err, want, c.text)
+		}
+	}
+}
+
+func TestFiltersThatAreRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		filter core.Filter
+		text   string
+	}{
+		{"too long", core.Filter{SQL: "a = '" + strings.Repeat("ä", core.MaxSQLLength) + "'"}, "has 1030 characters; at most 1024 are allowed"},
+		{"not UTF-8", core.Filter{SQL: "a = '\xff'"}, "not valid UTF-8"},
+		{"unknown kind", core.Filter{Kind: 9}, "kind of the filter is unknown"},
+		{"no correlation", core.Filter{Kind: core.CorrelationFilter}, "no condition"},
+		{"empty correlation", core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{}}, "no condition"},
+	} {
+		_, err := Compile(core.Rule{Name: "x", Filter: c.filter})
+		if !errors.Is(err, core.InvalidArgument) || !strings.HasPrefix(core.TextOf(err), "Rule 'x': ") || !strings.Contains(core.TextOf(err), c.text) {
+			t.Errorf("%s: got %v, want …%s", c.name, err, c.text)
+		}
+	}
+	long := "a = '" + strings.Repeat("ä", core.MaxSQLLength-6) + "'"
+	compileSQL(t, long)
+}
+
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	m := testMessage(t)
+	parameters := properties(t,
+		"colour", "red", "@Quantity", int64(5), "@guid", testUUID, "at", value.TimestampOf(testTime), "flag", true, "none", nil)
+	for _, c := range []struct {
+		sql  string
+		want Truth
+	}{
+		{"colour = @colour AND quantity = @quantity", True},
+		{"colour = @COLOUR", True},
+		{"guid = @guid AND at <= @at", True},
+		{"quantity IN (1, @quantity)", True},
+		{"colour LIKE @colour + '%'", True},
+		{"@flag", True},
+		{"colour = @none", Unknown},
+	} {
+		r, err := Compile(core.Rule{Filter: core.Filter{SQL: c.sql, Parameters: parameters}})
+		if err != nil {
+			t.Errorf("%s: %v", c.sql, err)
+			continue
+		}
+		if got, err := r.Matches(m, Facts{}); got != c.want || err != nil {
+			t.Errorf("%s: got %v, %v, want %v", c.sql, got, err, c.want)
+		}
+	}
+	for sql, text := range map[string]string{
+		"colour = @other": "position 10: the parameter '@other' has no value",
+		"@colour":         "position 1: expected a condition",
+	} {
+		if _, err := Compile(core.Rule{Filter: core.Filter{SQL: sql, Parameters: parameters}}); !strings.Contains(core.TextOf(err), text) {
+			t.Errorf("%s: got %v, want %s", sql, err, text)
+		}
+	}
+}
+
+func TestEvaluationErrors(t *testing.T) {
+	t.Parallel()
+	m := testMessage(t)
+	m.Properties = m.Properties.Merge(properties(t, "zero", int32(0), "long", strings.Repeat("x", 40_000)))
+	for _, c := range []struct {
+		sql      string
+		position int
+		text     string // "": no error
+	}{
+		{"quantity / zero = 1", 10, "division by zero"},
+		{"quantity % (zero * 1.5) = 1", 10, "division by zero"},
+		{"big * big = 1", 5, "beyond the range of 64-bit integers"},
+		{"big + big = 1", 5, "beyond the range of 64-bit integers"},
+		{"-(-big - big) = 1", 1, "beyond the range of 64-bit integers"},
+		{"-(-big - big - 1) = 1", 14, "beyond the range of 64-bit integers"},
+		{"p('sys.' + colour) = 1", 3, "there is no system property 'sys.red'"},
+		{"colour LIKE colour + '!' ESCAPE '!'", 13, "ends with its escape character"},
+		{"colour LIKE '%' ESCAPE sym", 13, "text of one character"},
+		{"colour LIKE long", 13, "pattern is too long"},
+		{"long + long = ''", 6, "grows beyond 65536 bytes"},
+		{"missing = 1 AND quantity / zero = 1", 26, "division by zero"},
+		{"yes AND quantity / zero = 1", 18, "division by zero"},
+		{"quantity / zero = 1 OR yes", 10, "division by zero"},
+		{"no AND quantity / zero = 1", 0, ""},
+		{"yes OR quantity / zero = 1", 0, ""},
+		{"quantity / missing = 1", 0, ""},
+	} {
+		_, err := compileSQL(t, c.sql).Matches(m, Facts{})
+		if c.text == "" {
+			if err != nil {
+				t.Errorf("%s: got %v, want no error", c.sql, err)
+			}
+			continue
+		}
+		want := fmt.Sprintf("Rule 'r': SQL filter, position %d: ", c.position)
+		if !errors.Is(err, core.InvalidArgument) || !strings.HasPrefix(core.TextOf(err), want) || !strings.Contains(core.TextOf(err), c.text) {
+			t.Errorf("%s: got %v, want %s…%s", c.sql, err, want, c.text)
+		}
+	}
+}
