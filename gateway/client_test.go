@@ -140,6 +140,8 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"two outcomes", g.connection, []string{"receive", "q", "--complete", "--abandon"}, exitUsage, []string{"complete", "abandon"}},
 		{"unknown flag", g.connection, []string{"peek", "--nope"}, exitUsage, []string{"--nope", "crosstown peek --help"}},
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "crosstown --help"}},
+		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},
+		{"no load", g.connection, []string{"bench", "--size=-1"}, exitUsage, []string{"--url", "--size", "crosstown bench --help"}},
 		{"a missing name", g.connection, []string{"queue", "create"}, exitUsage, []string{"crosstown queue create --help"}},
 	}
 	for _, c := range cases {

@@ -25,7 +25,8 @@ of the broker shows in every message it delayed.`,
 		Example: `  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
   crosstown bench --connection-string "$CONNECTION" --entity bench --mode latency --rate 2000 --duration 30s
   crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.Validate() },
 		RunE: func(c *cobra.Command, _ []string) error {
 			report, err := Run(c.Context(), o, c.ErrOrStderr())
 			if report.Run != "" {

@@ -42,13 +42,10 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load and reports what it found. progress, if not nil, gets a line
-// a second. The report is valid, as far as it goes, beside an error too; that
+// Run runs a load and reports what it found. o is valid: see Options.Validate.
+// progress, if not nil, gets a line a second. The report is valid, as far as it goes, beside an error too; that
 // messages were lost or doubled is not an error here: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
-	if err := o.Validate(); err != nil {
-		return Report{}, err
-	}
 	t, err := o.target()
 	if err != nil {
 		return Report{}, err

@@ -26,6 +26,8 @@ func queueCommand(environ []string) *cobra.Command {
 		Short: "Create, list, show, update, delete and purge queues",
 		Example: `  crosstown queue create orders --lock-duration 30s --max-delivery-count 5
   crosstown queue list`,
+		Args: cobra.NoArgs, // only a command that runs is told of a word that names no command below it
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	create := managing(environ, "create NAME", "Create a queue", createQueue)
 	update := managing(environ, "update NAME", "Change settings of a queue, leaving the others", updateQueue)
