@@ -61,8 +61,8 @@ type Transit struct {
 	Hops uint8
 	// Destination is where a message in a transfer queue is to go.
 	Destination string
-	// Key makes the move happen once: an Append whose Key the partition has seen
-	// since the last Forget of it stores nothing. It is not kept with the message.
+	// Key makes the move happen once: an Append or Publish whose Key the partition
+	// knows stores nothing (see Partitions.Append). It is not kept with the message.
 	Key string
 }
 

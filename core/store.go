@@ -49,7 +49,8 @@ type TopicView struct {
 //
 // Creating, updating and deleting a subscription raises its topic's Version, and
 // has told the topic's partitions when it returns: no Publish that was made with
-// an older Version succeeds from then on.
+// an older Version succeeds from then on, and one that was made with the new
+// Version finds the subscription's partitions. Touching raises nothing.
 type Catalogue interface {
 	// CreateEntity stores a new entity and makes its partitions empty. The
 	// caller has set every field but Revision. AlreadyExists if the name is taken;
@@ -57,9 +58,11 @@ type Catalogue interface {
 	CreateEntity(ctx context.Context, e Entity) (Entity, error)
 	// Entity returns the entity of that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities lists by folded name, skipping skip, at most top.
+	// Entities lists those of a kind by folded name, skipping skip, at most top:
+	// of an unknown topic none.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
-	// Topic returns the topic of that name and what it publishes to, or NotFound.
+	// Topic returns the topic of that name and what it publishes to, or NotFound
+	// (also where the name is that of another kind).
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
 	// UpdateEntity replaces the entity of e's name, if its Revision still is
 	// e.Revision and its ID e.ID; else Conflict, or NotFound. Returns it with the new Revision.
@@ -71,8 +74,9 @@ type Catalogue interface {
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
 	// WatchEntities calls changed (namespace and folded name) after an entity
 	// was created, updated or deleted, here or by another gateway (for a
-	// subscription it is also called with its topic's name); with two
-	// empty strings when changes may have been missed. changed must not block.
+	// subscription it is also called with its topic's name, for a topic that was
+	// deleted also with those of its subscriptions); with two empty strings when
+	// changes may have been missed. changed must not block.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
@@ -103,14 +107,21 @@ type Partition struct {
 }
 
 // Partitions is the state machine of a partition. Every operation first sweeps
-// what is due at the store's clock (expired locks, expired messages, due
-// schedules), as far as it could change the answer. On a partition
-// of a deleted entity Append answers NotFound, Settle and Renew LockLost,
-// LockDeferred and Cancel MessageNotFound, and the others find nothing.
+// what is due at the store's clock (first expired locks by their ends, then due
+// schedules by their times, then expired messages by their expiry; what is due
+// at one instant by number), as far as it could change the answer. An operation
+// on dead letters first sweeps the queue whose they are, with the same Policy but
+// for Sessions, which says nothing about that queue.
 //
-// In sub-queues of dead letters messages do not expire, delivery counts do not
-// rise, and Settle refuses DeadLetter with NotAllowed. In the transfer queue
-// messages do not expire either.
+// On a partition of a deleted entity Append and Publish answer NotFound, Settle
+// and Renew LockLost, LockDeferred and Cancel MessageNotFound, and the others
+// find nothing. Where Policy.Sessions, every lock that is lost, there too, is
+// answered SessionLockLost instead of LockLost.
+//
+// Sub-queues: what is dead-lettered in X goes to X.DeadLetters(). In sub-queues
+// of dead letters messages do not expire, delivery counts do not rise, and Settle
+// refuses DeadLetter with NotAllowed. In the transfer queue messages do not
+// expire either, but counts rise.
 type Partitions interface {
 	Sessions
 	Publishing
@@ -118,24 +129,33 @@ type Partitions interface {
 	// The answer has one element per group. A message whose ScheduledEnqueueTime
 	// is later than now is stored as scheduled. With duplicate detection a
 	// message whose id was seen within the window is dropped, and its number is 0.
-	// QuotaExceeded when the partition holds Policy.MaxBytes or more. A message
-	// with a Transit.Key that is known is not stored again: its number is 0.
+	// QuotaExceeded when the partition holds Policy.MaxBytes or more.
+	//
+	// A message with a Transit.Key that is known is not stored again: its number
+	// is 0. Keys are known from the Append that had them first (also where the
+	// message was dropped as a duplicate) until Forget, or for KeyLife. A group
+	// that has nothing else but such messages is never refused for the quota.
+	//
+	// Where Policy.Sessions, every message has a SessionID.
 	Append(ctx context.Context, p Partition, groups [][]*Message) []Appended
 	// Lock claims up to max available messages, oldest first, for
 	// Policy.LockDuration. With fewer than max it has armed the doorbell, and
 	// next is when the next lock or schedule is due (zero: none known).
 	// NotAllowed where Policy.Sessions: see Sessions.LockInSession.
 	Lock(ctx context.Context, p Partition, max int) (ds []Delivery, next time.Time, err error)
-	// Settle ends locks; the answer has one element per settlement: nil, LockLost, NotAllowed or a failure.
-	// In a session a lock ends no later than the session's: SessionLockLost then.
+	// Settle ends locks; the answer has one element per settlement: nil, LockLost,
+	// NotAllowed or a failure. Where Policy.Sessions it is SessionLockLost that
+	// stands for a lost lock, whichever way it was lost.
 	Settle(ctx context.Context, p Partition, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration; one element per token.
-	// Locks in a session last as long as the session's: they are answered its end.
+	// Locks in a session last as long as the session's: they are answered its end,
+	// which stays where it is.
 	Renew(ctx context.Context, p Partition, tokens []LockToken) []Renewal
 	// LockDeferred locks deferred messages by their sequence numbers, all or
 	// none: MessageNotFound if one is not deferred, is locked, or has expired
 	// (it is dead-lettered or dropped then). Where Policy.Sessions, session holds
-	// the session that all must belong to, else it is nil.
+	// the session that all must belong to (others are not found), else it is nil.
+	// SessionLockLost where that lock has ended, or is missing.
 	LockDeferred(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// Peek returns up to max messages from position from (the lower 48 bits of a
 	// sequence number) in order, whatever their state, without locking.
@@ -146,12 +166,14 @@ type Partitions interface {
 	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
 	// Stats sweeps and counts.
 	Stats(ctx context.Context, p Partition) (Stats, error)
-	// Forget drops Transit.Keys whose moves have ended at their source.
+	// Forget drops Transit.Keys whose moves have ended at their source. p is the
+	// partition that was appended or published to; unknown keys are ignored.
 	Forget(ctx context.Context, p Partition, keys []string) error
 	// Watch calls ring when messages may have become available to Lock, or may
 	// become so sooner than it said. Where Policy.Sessions, session is the one
 	// that has messages for its holder, or "" when one may be there to accept, or
-	// when nothing is known. ring must not block; it may be called without cause.
+	// when nothing is known: then holders should look too. ring must not block; it
+	// may be called without cause.
 	Watch(r Ref, ring func(session string)) (stop func())
 }
 
@@ -160,11 +182,16 @@ type Partitions interface {
 // due until they are published.
 type Publishing interface {
 	// Publish stores groups of publications, each group with all its copies or
-	// nothing of it, in order; p is the topic's. Duplicate detection, quota and
+	// nothing of it, in order; p is the topic's. Duplicate detection, keys and
 	// schedules are as in Append: the copies of what is scheduled are ignored, and
-	// made when it is due. Conflict when version is older than the topic's
-	// subscriptions: nothing of the call's groups from there on is stored then.
-	// The numbers are those of the topic.
+	// made when it is due. The quota counts the topic's own messages and those of
+	// its subscriptions, without dead letters. Conflict when version is older than
+	// the topic's subscriptions: nothing of the call's groups from there on is
+	// stored then.
+	//
+	// The numbers are those of the topic: every publication takes the next one of
+	// its own queue, with or without copies; one with a Source keeps the number it
+	// has there. Publish sweeps the topic's own queue, not the subscriptions.
 	Publish(ctx context.Context, p Partition, version int64, groups [][]Publication) []Appended
 }
 
@@ -173,14 +200,17 @@ type Publication struct {
 	Message *Message
 	Copies  []Copy
 	// Source is the lock of Message in the topic's own queue where it was
-	// scheduled: it ends with the publication (LockLost: nothing happens). Zero
-	// for a message from a sender.
+	// scheduled: the message leaves it with the publication (LockLost, and nothing
+	// of the group happens, if that lock has ended or stands twice in the group).
+	// Its id, key, schedule and size were judged when it came, and are not again.
+	// Zero for a message from a sender.
 	Source LockToken
 }
 
 // Copy is what one subscription gets. Its Message shares the body of the
 // publication's; its EnqueuedSequenceNumber is the topic's number, unless
-// Transit has one. A copy for a subscription that is no more is dropped.
+// Transit has one. It is available at once, whatever its id, ScheduledEnqueueTime
+// and Transit.Key. A copy for a subscription that is no more is dropped.
 type Copy struct {
 	To      Partition // Main or DeadLetter of a subscription, Index as the topic's
 	Message *Message
@@ -195,37 +225,45 @@ type SessionLock struct {
 }
 
 // Sessions is the part of a partition with Policy.Sessions. Each operation with
-// a lock answers SessionLockLost once that has ended. When a session's lock
-// expires its messages' locks end like expired ones, with a failed delivery;
-// when it is released they end without. Sessions need not exist before they are
-// accepted.
+// a lock (its ID, Index and Nonce; Until is not looked at) answers SessionLockLost
+// once that has ended. When a session's lock expires, the locks of its messages
+// end like any that expire at that instant, with a failed delivery; when it is
+// released they end by number, without one. Sessions need not exist before they
+// are accepted. On a partition of a deleted entity AcceptSession answers NotFound.
 type Sessions interface {
 	// AcceptSession locks the session for Policy.LockDuration: SessionLocked if somebody holds it.
 	AcceptSession(ctx context.Context, p Partition, session string) (SessionLock, error)
-	// AcceptNextSession locks the session whose first available message waits
-	// longest, of those that nobody holds; ok is false when there is none. Then it
+	// AcceptNextSession locks the session whose first available message has the
+	// lowest number, of those that nobody holds; ok is false when there is none. Then it
 	// has armed the doorbell, and next is when the next lock or schedule is due (zero: none known).
 	AcceptNextSession(ctx context.Context, p Partition) (l SessionLock, ok bool, next time.Time, err error)
-	// RenewSession extends the lock to now + Policy.LockDuration.
+	// RenewSession extends the lock, and with it those of the messages that are
+	// locked under it, to now + Policy.LockDuration.
 	RenewSession(ctx context.Context, p Partition, l SessionLock) (until time.Time, err error)
-	// ReleaseSession ends the lock.
+	// ReleaseSession ends the lock, and those of the messages that are locked under it.
 	ReleaseSession(ctx context.Context, p Partition, l SessionLock) error
 	// LockInSession is Lock for the messages of a session, in the order of their
-	// numbers. Their locks end with the session's.
+	// numbers. Their locks end with the session's. next is as Lock's: it may be due
+	// in another session.
 	LockInSession(ctx context.Context, p Partition, l SessionLock, max int) (ds []Delivery, next time.Time, err error)
-	// SessionState returns what was set last, nil if nothing is.
+	// SessionState returns what was set last, nil if nothing is; an empty state is something.
 	SessionState(ctx context.Context, p Partition, l SessionLock) ([]byte, error)
 	// SetSessionState keeps state until it is set to nil, whether or not the
 	// session has messages.
 	SetSessionState(ctx context.Context, p Partition, l SessionLock, state []byte) error
-	// ListSessions lists by id the sessions after the given id, at most top: with
-	// a zero since those that have messages or state, else those whose state was set later.
+	// ListSessions lists by id, byte by byte, the sessions after the given id ("":
+	// from the first on), at most top: with a zero since those that have state or
+	// messages (available, locked or deferred; scheduled ones do not count yet),
+	// else those that have state which was set later than since.
 	ListSessions(ctx context.Context, p Partition, since time.Time, after string, top int) ([]string, error)
 }
 
+// KeyLife is how long a Transit.Key is known that nobody forgets.
+const KeyLife = 24 * time.Hour
+
 // Appended is the outcome for one group.
 type Appended struct {
-	Numbers []int64 // sequence numbers, one per message; 0 for a dropped duplicate
+	Numbers []int64 // sequence numbers, one per message; 0 for a dropped duplicate or a known key
 	Err     error
 }
 
