@@ -64,7 +64,6 @@ func offered(s *core.Settings) error {
 		name string
 		on   bool
 	}{
-		{"RequiresSession", s.RequiresSession},
 		{"ForwardTo", s.ForwardTo != ""},
 		{"ForwardDeadLetteredMessagesTo", s.ForwardDeadLetteredMessagesTo != ""},
 	} {

@@ -88,7 +88,6 @@ func TestCreationRefusesWhatIsNotOfferedOrValid(t *testing.T) {
 			change func(*core.Settings)
 			code   core.Code
 		}{
-			"RequiresSession is set":                {"q", func(s *core.Settings) { s.RequiresSession = true }, core.NotImplemented},
 			"ForwardTo is set":                      {"q", func(s *core.Settings) { s.ForwardTo = "x" }, core.NotImplemented},
 			"ForwardDeadLetteredMessagesTo is set":  {"q", func(s *core.Settings) { s.ForwardDeadLetteredMessagesTo = "x" }, core.NotImplemented},
 			"LockDuration is 6m0s":                  {"q", func(s *core.Settings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},

@@ -54,6 +54,9 @@ func (v *view) check(m *core.Message) error {
 	if m.SessionID != "" && m.PartitionKey != "" && m.SessionID != m.PartitionKey {
 		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
 	}
+	if m.SessionID == "" && v.Settings.RequiresSession && v.Kind == core.Queue {
+		return errNoSessionID
+	}
 	if m.TimeToLive < 0 {
 		return core.Refuse(core.OutOfRange, "TimeToLive is %v: it must not be negative.", m.TimeToLive)
 	}

@@ -80,6 +80,9 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	if err != nil {
 		return nil, err
 	}
+	if err := v.sessionless(sub); err != nil {
+		return nil, err
+	}
 	piles, strays := scatter(numbers, len(v.partitions[sub]), partitionOfNumber)
 	if len(strays) > 0 {
 		return nil, errNoNumber
@@ -166,6 +169,9 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
+		return 0, err
+	}
+	if err := v.sessionless(sub); err != nil {
 		return 0, err
 	}
 	limit = min(limit, maxPurge)

@@ -56,6 +56,7 @@ type entry struct {
 	ended       error // set once: no sender or receiver may be added
 	senders     map[*sender]struct{}
 	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while nobody receives
+	hub         *sessionHub                 // nil while nobody receives from sessions
 	// sweeps is dispatchers[DeadLetter] for senders, which do not take mu.
 	sweeps atomic.Pointer[dispatcher]
 }
@@ -96,11 +97,15 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 		senders = e.takeSenders()
 	}
 	dispatchers := [core.SubQueues]*dispatcher{}
+	var hub *sessionHub
 	if !ent.Settings.Status.CanReceive() {
-		dispatchers = e.dispatchers
+		dispatchers, hub = e.dispatchers, e.hub
 	}
 	e.mu.Unlock()
 	e.close(senders, dispatchers, disabled(ent.Name))
+	if hub != nil {
+		hub.closeAll(disabled(ent.Name))
+	}
 }
 
 // end closes everything that is open on the entity, for good.
@@ -111,8 +116,8 @@ func (e *entry) end(err error) {
 		return
 	}
 	e.ended = err
-	senders, dispatchers := e.takeSenders(), e.dispatchers
-	e.dispatchers = [core.SubQueues]*dispatcher{}
+	senders, dispatchers, hub := e.takeSenders(), e.dispatchers, e.hub
+	e.dispatchers, e.hub = [core.SubQueues]*dispatcher{}, nil
 	e.sweeps.Store(nil)
 	e.mu.Unlock()
 	e.close(senders, dispatchers, err)
@@ -120,6 +125,9 @@ func (e *entry) end(err error) {
 		if d != nil {
 			d.stop()
 		}
+	}
+	if hub != nil {
+		hub.stop(err)
 	}
 }
 
@@ -155,14 +163,15 @@ func (e *entry) close(senders []*sender, dispatchers [core.SubQueues]*dispatcher
 func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.senders) > 0 || e.dispatchers != [core.SubQueues]*dispatcher{}
+	return len(e.senders) > 0 || e.dispatchers != [core.SubQueues]*dispatcher{} || e.hub != nil
 }
 
 // hasReceivers reports whether somebody receives from the entity or its sub-queue.
 func (e *entry) hasReceivers() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
+	return e.hub != nil && e.hub.busy() ||
+		slices.ContainsFunc(e.dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
 }
 
 func (e *entry) shun(partition uint16, now time.Time) {

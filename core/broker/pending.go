@@ -2,20 +2,9 @@ package broker
 
 import (
 	"context"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
-
-// AcceptSession implements core.Broker.
-func (b *Broker) AcceptSession(context.Context, core.Identity, string, core.SessionOptions) (core.Session, error) {
-	return nil, core.NotImplemented
-}
-
-// ListSessions implements core.Broker.
-func (b *Broker) ListSessions(context.Context, core.Identity, string, time.Time, int, int) ([]string, error) {
-	return nil, core.NotImplemented
-}
 
 // CreateTopic implements core.Admin.
 func (b *Broker) CreateTopic(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {

@@ -37,8 +37,12 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 	if e.ended != nil {
 		return nil, e.ended
 	}
-	if v := e.current.Load(); !v.Settings.Status.CanReceive() {
+	v := e.current.Load()
+	if !v.Settings.Status.CanReceive() {
 		return nil, disabled(v.Name)
+	}
+	if err := v.sessionless(a.Sub); err != nil {
+		return nil, err
 	}
 	d := e.dispatchers[a.Sub]
 	if d == nil {

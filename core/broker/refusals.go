@@ -11,6 +11,12 @@ import (
 var (
 	errStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
 	errLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
+
+	errSessionLost  = core.Refuse(core.SessionLockLost, "The session lock has expired on the MessageSession. Accept a new MessageSession.")
+	errNoSessions   = core.Refuse(core.NotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions.")
+	errSessionsOnly = core.Refuse(core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.")
+	errNoSessionID  = core.Refuse(core.NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
+
 	errBusy     = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
 	errTimeout  = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
 	errSettled  = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
@@ -45,6 +51,8 @@ func (b *Broker) refusal(err error, entity *core.Entity) error {
 	switch code := core.CodeOf(err); code {
 	case core.LockLost:
 		return errLockLost
+	case core.SessionLockLost:
+		return errSessionLost
 	case core.MessageNotFound:
 		return errNoNumber
 	case core.NotFound:

@@ -1,0 +1,432 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// sessionLook is how long a holder with credit goes without looking for
+	// messages, should the store's doorbell have been missed.
+	sessionLook = 10 * time.Second
+	// releaseTimeout bounds the release of a session; its lock expires otherwise.
+	releaseTimeout = 5 * time.Second
+)
+
+// session implements core.Session. One goroutine (run) makes its calls to the
+// store and runs its callbacks, so messages come strictly in order.
+type session struct {
+	hub  *sessionHub
+	o    core.SessionOptions
+	lock core.SessionLock
+	wake chan struct{} // something changed; holds at most one
+	done chan struct{} // closed when the session is given back
+
+	mu       sync.Mutex
+	until    time.Time // end of the lock, by the store's clock
+	renewing int       // Renew calls under way, which may have moved that end
+	credit   int       // not spent
+	ready    bool      // there may be messages
+	rung     bool      // the doorbell rang since the last look
+	busy     bool      // a look is under way
+	looks    uint64    // looks for messages so far
+	look     time.Time // when to look again without a bell; zero: not known
+	backoff  time.Duration
+	drained  []func(int) // of Drains under way
+	target   uint64      // the count of looks that they wait for
+	ended    error       // why the broker closed it
+	closed   bool        // Close was called
+}
+
+func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions) *session {
+	return &session{
+		hub: h, o: o, lock: l, until: l.Until, ready: true,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// ID implements core.Session.
+func (s *session) ID() string { return s.lock.ID }
+
+// LockedUntil implements core.Session.
+func (s *session) LockedUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until
+}
+
+// AddCredit implements core.Receiver.
+func (s *session) AddCredit(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && !s.over() {
+		s.credit += n
+		s.nudge()
+	}
+}
+
+// Drain implements core.Receiver.
+func (s *session) Drain(drained func(unspent int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over() { // and its goroutine may be gone
+		s.hub.e.b.callback([]func(error){func(error) { drained(0) }}, nil)
+		return
+	}
+	s.drained = append(s.drained, drained)
+	s.target = s.looks
+	if s.busy {
+		s.target++
+	}
+	if s.ready || s.busy && s.rung {
+		s.target++
+	}
+	s.nudge()
+}
+
+// Close implements core.Receiver. The session is released at once, by the
+// goroutine; whoever accepts it here meanwhile waits for that.
+func (s *session) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.nudge()
+}
+
+// over reports whether the session takes no more calls. s.mu is held.
+func (s *session) over() bool { return s.closed || s.ended != nil }
+
+// end closes the session on the broker's account.
+func (s *session) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended == nil {
+		s.ended = err
+		s.nudge()
+	}
+}
+
+// ring says that there may be messages.
+func (s *session) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rung = true
+	if !s.busy && s.backoff == 0 {
+		s.ready = true
+		s.nudge()
+	}
+}
+
+func (s *session) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run works until the session is over, and gives it back.
+func (s *session) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		n, pause, open := s.next()
+		switch {
+		case !open:
+			s.finish()
+			return
+		case n > 0:
+			s.take(n)
+		default:
+			timer.Reset(pause)
+			select {
+			case <-s.wake:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// next decides what to do: lock n messages, or pause. Drains that wait for
+// nothing more are answered.
+func (s *session) next() (n int, pause time.Duration, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		now := s.hub.e.b.store.Now()
+		if s.renewing == 0 && !now.Before(s.until) && s.ended == nil {
+			s.ended = errSessionLost
+		}
+		if s.over() {
+			return 0, 0, false
+		}
+		if !s.look.IsZero() && !now.Before(s.look) {
+			s.ready, s.look = true, time.Time{}
+		}
+		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.looks >= s.target) {
+			s.drain()
+			continue
+		}
+		if s.credit > 0 && s.ready {
+			s.busy, s.ready, s.rung = true, false, false
+			return min(s.credit, maxLock), 0, true
+		}
+		return 0, s.pause(now), true
+	}
+}
+
+// drain answers Drains. s.mu is held, and released during callbacks.
+func (s *session) drain() {
+	calls, unspent := s.drained, s.credit
+	s.drained, s.credit = nil, 0
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	for _, drained := range calls {
+		drained(unspent)
+		unspent = 0
+	}
+}
+
+// pause is how long nothing is due. s.mu is held.
+func (s *session) pause(now time.Time) time.Duration {
+	pause := s.until.Sub(now)
+	if s.renewing > 0 {
+		pause = sessionLook // or until the renewal is through
+	}
+	if s.credit > 0 && !s.look.IsZero() {
+		pause = min(pause, s.look.Sub(now))
+	}
+	return max(pause, time.Millisecond)
+}
+
+// take locks up to n messages and delivers them.
+func (s *session) take(n int) {
+	e := s.hub.e
+	ctx := e.b.base
+	_, _ = e.b.refresh(ctx, e) // if it is gone this has ended the session
+	p := s.partition()
+	ds, next, err := e.b.store.LockInSession(ctx, p, s.lock, n)
+	locked := len(ds)
+	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
+		ds = s.remove(p, ds)
+	}
+	s.mu.Lock()
+	s.busy = false
+	s.looks++
+	s.settleLook(err, next, locked == n)
+	s.credit -= len(ds)
+	open := !s.over()
+	s.mu.Unlock()
+	switch {
+	case len(ds) == 0:
+	case open:
+		s.o.Deliver(ds)
+	case s.o.Mode == core.ReceiveAndDelete:
+		e.b.log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.key, "count", len(ds))
+	}
+}
+
+// settleLook notes when to look again. s.mu is held.
+func (s *session) settleLook(err error, next time.Time, full bool) {
+	e := s.hub.e
+	now := e.b.store.Now()
+	switch {
+	case core.CodeOf(err) == core.SessionLockLost:
+		if s.ended == nil {
+			s.ended = errSessionLost
+		}
+	case err != nil:
+		if s.backoff == 0 {
+			e.b.log.Warn("lock messages of a session: the partition does not answer, trying on", "entity", e.key, "partition", s.lock.Index, "err", err)
+		}
+		s.backoff = min(max(2*s.backoff, firstBackoff), lastBackoff)
+		s.look = now.Add(s.backoff)
+	default:
+		s.backoff = 0
+		s.ready = s.rung || full
+		s.look = now.Add(sessionLook)
+		if !next.IsZero() && next.Before(s.look) {
+			s.look = next
+		}
+	}
+}
+
+// remove completes messages and returns those that are gone from the store; the
+// others are unlocked, if the store answers.
+func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
+	e := s.hub.e
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken}
+	}
+	errs := e.b.store.Settle(e.b.base, p, settlements)
+	gone := ds[:0]
+	var kept []core.Delivery
+	for i, err := range errs {
+		if err != nil {
+			kept = append(kept, ds[i])
+			continue
+		}
+		d := ds[i]
+		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
+		gone = append(gone, d)
+	}
+	if len(kept) > 0 {
+		e.settleAll(e.b.base, core.Main, kept, core.Release)
+	}
+	return gone
+}
+
+// finish gives the session back, unless its lock has ended, and tells everybody.
+func (s *session) finish() {
+	s.mu.Lock()
+	ended, drained, unspent := s.ended, s.drained, s.credit
+	s.drained, s.credit = nil, 0
+	s.mu.Unlock()
+	if core.CodeOf(ended) != core.SessionLockLost {
+		s.hub.release(s.lock)
+	}
+	for _, f := range drained {
+		f(unspent)
+		unspent = 0
+	}
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if ended != nil && !closed && s.o.Closed != nil {
+		s.o.Closed(ended)
+	}
+	s.hub.remove(s)
+	close(s.done)
+}
+
+// partition is where the session lies, with the policy of now.
+func (s *session) partition() core.Partition {
+	return s.hub.e.current.Load().partitions[core.Main][s.lock.Index]
+}
+
+// call makes one call for the holder of the lock.
+func (s *session) call(f func(core.Partition) error) error {
+	s.mu.Lock()
+	over := s.over()
+	s.mu.Unlock()
+	if over {
+		return errSessionLost
+	}
+	e := s.hub.e
+	e.use()
+	err := f(s.partition())
+	if core.CodeOf(err) == core.SessionLockLost {
+		s.end(errSessionLost)
+	}
+	return e.b.refusal(err, &e.current.Load().Entity)
+}
+
+// Renew implements core.Session.
+func (s *session) Renew(ctx context.Context) (until time.Time, err error) {
+	s.mu.Lock()
+	s.renewing++
+	s.mu.Unlock()
+	err = s.call(func(p core.Partition) (err error) {
+		until, err = s.hub.e.b.store.RenewSession(ctx, p, s.lock)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewing--
+	if err == nil && until.After(s.until) {
+		s.until = until
+	}
+	s.nudge()
+	return until, err
+}
+
+// State implements core.Session.
+func (s *session) State(ctx context.Context) (state []byte, err error) {
+	err = s.call(func(p core.Partition) (err error) {
+		state, err = s.hub.e.b.store.SessionState(ctx, p, s.lock)
+		return err
+	})
+	return state, err
+}
+
+// SetState implements core.Session. A state may be as large as a message.
+func (s *session) SetState(ctx context.Context, state []byte) error {
+	if v := s.hub.e.current.Load(); int64(len(state)) > v.maxMessage {
+		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.maxMessage, v.Name)
+	}
+	return s.call(func(p core.Partition) error {
+		return s.hub.e.b.store.SetSessionState(ctx, p, s.lock, state)
+	})
+}
+
+// ReceiveDeferred implements core.Session.
+func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	for i := range numbers {
+		if partitionOfNumber(&numbers[i]) != s.lock.Index {
+			return nil, errNoNumber
+		}
+	}
+	var found []core.Delivery
+	err := s.call(func(p core.Partition) (err error) {
+		found, err = s.hub.e.b.store.LockDeferred(ctx, p, numbers, &s.lock)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if mode == core.ReceiveAndDelete {
+		return s.hub.e.removeLocked(ctx, core.Main, found)
+	}
+	return found, nil
+}
+
+const (
+	// sessionScan bounds how many messages of its partition a Peek in a session
+	// looks at, sessionScanBytes how many bytes they may have.
+	sessionScan      = 20_000
+	sessionScanBytes = 64 << 20
+)
+
+// Peek implements core.Session. It reads through the partition, in which other
+// sessions lie as well: the look is bounded, so messages that lie far behind
+// those of others are found by a Peek from a later number.
+func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
+	index, n := core.SplitSequenceNumber(max(from, 0))
+	switch {
+	case index < s.lock.Index:
+		n = 0
+	case index > s.lock.Index:
+		return nil, nil
+	}
+	var found []core.Delivery
+	err := s.call(func(p core.Partition) error {
+		size, scanned := 0, 0
+		for looked := 0; len(found) < limit && looked < sessionScan && scanned < sessionScanBytes; {
+			ds, err := s.hub.e.b.store.Peek(ctx, p, n, lastPeek)
+			if err != nil && len(found) > 0 {
+				return nil // the next Peek tells
+			}
+			for i := range ds {
+				scanned += ds[i].Size()
+				if ds[i].SessionID != s.lock.ID {
+					continue
+				}
+				found = append(found, ds[i])
+				if size += ds[i].Size(); size >= peekBytes || len(found) == limit {
+					return nil
+				}
+			}
+			if err != nil || len(ds) < lastPeek {
+				return err
+			}
+			looked += len(ds)
+			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
+			n++
+		}
+		return nil
+	})
+	return found, err
+}

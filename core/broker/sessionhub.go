@@ -1,0 +1,369 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sessionHub keeps the sessions of one entity that are held here, and hands out
+// next ones to those that wait: in the order in which they came, asking each
+// partition for one session at a time, and never for more than are waited for.
+type sessionHub struct {
+	e       *entry
+	scouts  []*scout
+	unwatch []func()
+
+	mu      sync.Mutex
+	ended   error                 // set once: nobody may come any more
+	guests  int                   // AcceptSession calls under way
+	held    map[string]*session   // by id, the youngest
+	all     map[*session]struct{} // with those whose lock has ended already
+	waiters []*waiter             // for a next session, in the order of their coming
+	seeking int                   // scouts under way
+	turn    int                   // the scout that goes first
+	retire  *time.Timer
+}
+
+// waiter waits for a next session.
+type waiter struct {
+	answer chan granted // has room for the one answer
+}
+
+// granted is a session's lock, or why there is none.
+type granted struct {
+	lock core.SessionLock
+	err  error
+}
+
+// newSessionHub makes the hub of an entity; e.mu is held.
+func newSessionHub(e *entry) *sessionHub {
+	h := &sessionHub{e: e, held: map[string]*session{}, all: map[*session]struct{}{}}
+	v := e.current.Load()
+	for i := range v.partitions[core.Main] {
+		h.scouts = append(h.scouts, &scout{hub: h, index: i})
+	}
+	for i, s := range h.scouts {
+		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(id string) { h.ring(s, id) }))
+	}
+	return h
+}
+
+// sessions returns the entity's hub; it is made when first needed.
+func (e *entry) sessions() (*sessionHub, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended != nil {
+		return nil, e.ended
+	}
+	if v := e.current.Load(); !v.Settings.Status.CanReceive() {
+		return nil, disabled(v.Name)
+	}
+	if e.hub == nil {
+		e.hub = newSessionHub(e)
+	}
+	return e.hub, e.hub.enter()
+}
+
+// enter admits an AcceptSession call, which owes a leave unless it is refused.
+func (h *sessionHub) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if limit := h.e.b.options.MaxReceivers; len(h.all)+h.guests >= limit {
+		return core.Refuse(core.QuotaExceeded, "'%s' already has %d session receivers here, which is the limit: close some.", h.e.current.Load().Name, limit)
+	}
+	h.guests++
+	return nil
+}
+
+func (h *sessionHub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.guests--
+	h.linger()
+}
+
+// ring is the store's doorbell.
+func (h *sessionHub) ring(s *scout, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if id == "" {
+		s.ring()
+		h.assign()
+	} else if held := h.held[id]; held != nil {
+		held.ring()
+	}
+}
+
+// next waits for a session that is free and has a message, until ctx ends.
+func (h *sessionHub) next(ctx context.Context) (core.SessionLock, error) {
+	w, err := h.join()
+	if err != nil {
+		return core.SessionLock{}, err
+	}
+	select {
+	case g := <-w.answer:
+		return g.lock, g.err
+	case <-ctx.Done():
+	}
+	h.giveUp(w)
+	select {
+	case g := <-w.answer: // it was first
+		return g.lock, g.err
+	default:
+		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no session with messages that is free.", h.e.current.Load().Name)
+	}
+}
+
+func (h *sessionHub) join() (*waiter, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.shut(); err != nil {
+		return nil, err
+	}
+	if len(h.waiters) == 0 { // nobody has followed the bells
+		for _, s := range h.scouts {
+			s.ready = s.ready || s.backoff == 0
+		}
+	}
+	w := &waiter{answer: make(chan granted, 1)}
+	h.waiters = append(h.waiters, w)
+	h.assign()
+	return w, nil
+}
+
+// shut is why nobody may come any more, or nobody for now. h.mu is held.
+func (h *sessionHub) shut() error {
+	if v := h.e.current.Load(); h.ended == nil && !v.Settings.Status.CanReceive() {
+		return disabled(v.Name)
+	}
+	return h.ended
+}
+
+// giveUp ends the waiting of w.
+func (h *sessionHub) giveUp(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, other := range h.waiters {
+		if other == w {
+			h.waiters = append(h.waiters[:i], h.waiters[i+1:]...)
+			break
+		}
+	}
+	h.settle()
+}
+
+// settle stops the timers when nobody waits. h.mu is held.
+func (h *sessionHub) settle() {
+	if len(h.waiters) > 0 {
+		return
+	}
+	for _, s := range h.scouts {
+		if s.timer != nil && s.backoff == 0 {
+			s.timer.Stop()
+		}
+	}
+}
+
+// assign sends scouts to the partitions that may have sessions, each in its
+// turn, as many as sessions are waited for. h.mu is held.
+func (h *sessionHub) assign() {
+	for i, first := 0, h.turn; i < len(h.scouts) && h.seeking < len(h.waiters); i++ {
+		at := (first + i) % len(h.scouts)
+		s := h.scouts[at]
+		if s.busy || !s.ready {
+			continue
+		}
+		s.busy, s.ready, s.rung = true, false, false
+		h.seeking++
+		h.turn = at + 1
+		if !h.e.b.goOpen(s.seek) {
+			s.busy = false
+			h.seeking--
+			return
+		}
+	}
+}
+
+// grant gives a session to whoever waits longest; false: nobody does. h.mu is held.
+func (h *sessionHub) grant(l core.SessionLock) bool {
+	if len(h.waiters) == 0 {
+		return false
+	}
+	w := h.waiters[0]
+	h.waiters[0] = nil
+	h.waiters = h.waiters[1:]
+	w.answer <- granted{lock: l}
+	h.settle()
+	return true
+}
+
+// named locks the session of that id. One that is being closed here is waited for.
+func (h *sessionHub) named(ctx context.Context, id string) (core.SessionLock, error) {
+	b := h.e.b
+	h.mu.Lock()
+	held := h.held[id]
+	h.mu.Unlock()
+	if held != nil && held.closing() {
+		select {
+		case <-held.done:
+		case <-ctx.Done():
+			return core.SessionLock{}, errTimeout
+		}
+	}
+	v := h.e.current.Load()
+	partitions := v.partitions[core.Main]
+	l, err := b.store.AcceptSession(ctx, partitions[partitionOf(id, len(partitions))], id)
+	if core.CodeOf(err) == core.SessionLocked {
+		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
+	}
+	return l, b.refusal(err, &v.Entity)
+}
+
+// closing reports whether the session is about to be given back.
+func (s *session) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over()
+}
+
+// open makes a session of a lock and starts it.
+func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions) (*session, error) {
+	s := newSession(h, l, o)
+	h.mu.Lock()
+	err := h.shut()
+	if err == nil {
+		h.held[l.ID] = s
+		h.all[s] = struct{}{}
+	}
+	h.mu.Unlock()
+	if err == nil && h.e.b.goOpen(s.run) {
+		return s, nil
+	}
+	if err == nil {
+		err = errStopping
+		h.remove(s)
+	}
+	h.release(l)
+	return nil, err
+}
+
+// remove forgets a session.
+func (h *sessionHub) remove(s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, s)
+	if h.held[s.lock.ID] == s {
+		delete(h.held, s.lock.ID)
+	}
+	h.linger()
+}
+
+// release ends a lock for good.
+func (h *sessionHub) release(l core.SessionLock) {
+	b := h.e.b
+	ctx, cancel := context.WithTimeout(b.base, releaseTimeout)
+	defer cancel()
+	err := b.store.ReleaseSession(ctx, h.e.current.Load().partitions[core.Main][l.Index], l)
+	if code := core.CodeOf(err); code != "" && code != core.SessionLockLost && code != core.NotFound {
+		b.log.Warn("release a session: it stays locked until its lock expires", "entity", h.e.key, "err", err)
+	}
+}
+
+// loseSession ends the session whose lock has that nonce: the store says it is lost.
+func (e *entry) loseSession(nonce uint64) {
+	e.mu.Lock()
+	h := e.hub
+	e.mu.Unlock()
+	if h == nil {
+		return
+	}
+	for _, s := range h.sessions() {
+		if s.lock.Nonce == nonce {
+			s.end(errSessionLost)
+		}
+	}
+}
+
+func (h *sessionHub) sessions() []*session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*session, 0, len(h.all))
+	for s := range h.all {
+		all = append(all, s)
+	}
+	return all
+}
+
+// closeAll ends all sessions and all waiting on the broker's account.
+func (h *sessionHub) closeAll(err error) {
+	h.mu.Lock()
+	for _, w := range h.waiters {
+		w.answer <- granted{err: err}
+	}
+	h.waiters = nil
+	h.settle()
+	h.mu.Unlock()
+	for _, s := range h.sessions() {
+		s.end(err)
+	}
+}
+
+// busy reports whether somebody holds a session or waits for one.
+func (h *sessionHub) busy() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all) > 0 || h.guests > 0
+}
+
+// linger has the hub end when nobody has come for a while. h.mu is held.
+func (h *sessionHub) linger() {
+	if h.ended != nil || len(h.all) > 0 || h.guests > 0 {
+		return
+	}
+	if h.retire == nil {
+		h.retire = time.AfterFunc(linger, h.retireIdle)
+		return
+	}
+	h.retire.Reset(linger)
+}
+
+func (h *sessionHub) retireIdle() {
+	h.e.mu.Lock()
+	idle := h.e.hub == h && !h.busy()
+	if idle {
+		h.e.hub = nil
+	}
+	h.e.mu.Unlock()
+	if idle {
+		h.stop(errStopping)
+	}
+}
+
+// stop ends the hub, once: nobody may come any more. What is under way ends by
+// itself.
+func (h *sessionHub) stop(err error) {
+	h.mu.Lock()
+	stopped := h.ended != nil
+	if !stopped {
+		h.ended = err
+		if h.retire != nil {
+			h.retire.Stop()
+		}
+		for _, s := range h.scouts {
+			if s.timer != nil {
+				s.timer.Stop()
+			}
+		}
+	}
+	h.mu.Unlock()
+	if stopped {
+		return
+	}
+	for _, unwatch := range h.unwatch {
+		unwatch()
+	}
+	h.closeAll(err)
+}

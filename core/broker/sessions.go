@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// AcceptSession implements core.Broker.
+func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+	e, _, err := b.sessionful(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSessionID(&o); err != nil {
+		return nil, err
+	}
+	e.use()
+	h, err := e.sessions()
+	if err != nil {
+		return nil, err
+	}
+	defer h.leave()
+	var lock core.SessionLock
+	if o.Next {
+		lock, err = h.next(ctx)
+	} else {
+		lock, err = h.named(ctx, o.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.open(lock, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func checkSessionID(o *core.SessionOptions) error {
+	switch {
+	case o.Next:
+		return nil
+	case o.ID == "":
+		return core.Refuse(core.InvalidArgument, "A session's id must not be empty.")
+	case tooLong(o.ID):
+		return longKey("SessionId", o.ID)
+	}
+	return nil
+}
+
+// sessionful finds the entity of an operation on sessions.
+func (b *Broker) sessionful(ctx context.Context, id core.Identity, address string) (*entry, *view, error) {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := e.current.Load()
+	switch {
+	case !v.Settings.RequiresSession || a.Sub != core.Main:
+		return nil, nil, errNoSessions
+	case !v.Settings.Status.CanReceive():
+		return nil, nil, disabled(v.Name)
+	}
+	return e, v, nil
+}
+
+// sessionless refuses an operation that takes messages from a session-aware
+// entity without a session. Sub-queues have none.
+func (v *view) sessionless(sub core.SubQueue) error {
+	if v.partitions[sub][0].Sessions {
+		return errSessionsOnly
+	}
+	return nil
+}
+
+// sessionPage is how many ids of sessions are read from a partition at a time.
+const sessionPage = 200
+
+// ListSessions implements core.Broker: a session lies in one partition, so the
+// lists of all are merged.
+func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
+	e, v, err := b.sessionful(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	e.use()
+	var lists []*sessionList
+	for _, p := range v.partitions[core.Main] {
+		l := &sessionList{store: b.store, p: p, since: since}
+		if err := l.fill(ctx); err != nil {
+			return nil, b.refusal(err, &v.Entity)
+		}
+		lists = append(lists, l)
+	}
+	var ids []string
+	for skip, top = max(skip, 0), max(top, 0); len(ids) < top; {
+		lists = slices.DeleteFunc(lists, func(l *sessionList) bool { return len(l.ids) == 0 })
+		if len(lists) == 0 {
+			break
+		}
+		first := slices.MinFunc(lists, func(a, b *sessionList) int { return cmp.Compare(a.ids[0], b.ids[0]) })
+		if skip > 0 {
+			skip--
+		} else {
+			ids = append(ids, first.ids[0])
+		}
+		if err := first.advance(ctx); err != nil {
+			return nil, b.refusal(err, &v.Entity)
+		}
+	}
+	return ids, nil
+}
+
+// sessionList reads the ids of one partition's sessions, page by page.
+type sessionList struct {
+	store core.Sessions
+	p     core.Partition
+	since time.Time
+	after string
+	ids   []string // of the page at hand
+	more  bool     // there may be another
+}
+
+func (l *sessionList) fill(ctx context.Context) (err error) {
+	l.ids, err = l.store.ListSessions(ctx, l.p, l.since, l.after, sessionPage)
+	if l.more = len(l.ids) == sessionPage; l.more {
+		l.after = l.ids[sessionPage-1]
+	}
+	return err
+}
+
+// advance goes on to the next id.
+func (l *sessionList) advance(ctx context.Context) error {
+	l.ids = l.ids[1:]
+	if len(l.ids) == 0 && l.more {
+		return l.fill(ctx)
+	}
+	return nil
+}
