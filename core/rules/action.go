@@ -27,7 +27,15 @@ func parseAction(sql string, parameters core.Properties) ([]statement, error) {
 		return nil, err
 	}
 	var list []statement
-	for p.token.kind != tokenEnd {
+	for {
+		for p.token.is(";") || p.token.is(",") {
+			if err := p.advance(); err != nil {
+				return nil, err
+			}
+		}
+		if p.token.kind == tokenEnd && len(list) > 0 {
+			return list, nil
+		}
 		if len(list) == core.MaxActionStatements {
 			return nil, faultAt(p.token.at, "an action has at most %d statements", core.MaxActionStatements)
 		}
@@ -36,16 +44,7 @@ func parseAction(sql string, parameters core.Properties) ([]statement, error) {
 			return nil, err
 		}
 		list = append(list, st)
-		for p.token.is(";") || p.token.is(",") {
-			if err := p.advance(); err != nil {
-				return nil, err
-			}
-		}
 	}
-	if len(list) == 0 {
-		return nil, p.expected("SET or REMOVE")
-	}
-	return list, nil
 }
 
 func (p *parser) statement() (statement, error) {

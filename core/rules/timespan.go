@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// Ticks of longer units.
 const (
 	ticksPerMinute = 60 * ticksPerSecond
 	ticksPerHour   = 60 * ticksPerMinute
@@ -38,27 +39,31 @@ func parseTimeSpan(s string) (int64, error) {
 	if len(fields) == 3 {
 		seconds, fraction, _ = strings.Cut(fields[2], ".")
 	}
-	total := int64(0)
+	total := uint64(0)
 	for _, part := range []struct {
 		digits      string
 		limit, unit int64
 	}{
-		{days, math.MaxInt64/ticksPerDay - 1, ticksPerDay},
+		{days, math.MaxInt64 / ticksPerDay, ticksPerDay},
 		{hours, 23, ticksPerHour},
 		{fields[1], 59, ticksPerMinute},
 		{seconds, 59, ticksPerSecond},
-		{(fraction + "0000000")[:max(7, len(fraction))], ticksPerSecond - 1, 1},
+		{fraction + "0000000"[min(7, len(fraction)):], ticksPerSecond - 1, 1},
 	} {
-		n, err := strconv.ParseUint(part.digits, 10, 63)
-		if err != nil || int64(n) > part.limit {
+		n, err := strconv.ParseUint(part.digits, 10, 64)
+		if err != nil || n > uint64(part.limit) || len(fraction) > 7 {
 			return 0, fmt.Errorf("%.40q is no duration such as PT5M or 00:05:00", s)
 		}
-		total += int64(n) * part.unit
+		total += n * uint64(part.unit)
 	}
-	if negative {
-		total = -total
+	switch {
+	case total > math.MaxInt64:
+		return 0, fmt.Errorf("%.40q is longer than the longest duration", s)
+	case negative:
+		return -int64(total), nil
+	default:
+		return int64(total), nil
 	}
-	return total, nil
 }
 
 // formatTimeSpan writes ticks in the form of .NET.
