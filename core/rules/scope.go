@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -40,36 +41,44 @@ func (n *names) slot(name string) int {
 const shortName = 64
 
 // find returns the slot of a key. Most keys that have none are told by their
-// length and first letter, whose case makes no difference modulo 32.
+// length and first byte.
 func (n *names) find(key []byte) (slot int, ok bool) {
 	if len(key) == 0 {
 		slot, ok = n.slots[""]
 		return slot, ok
 	}
-	var folded [shortName]byte
-	if len(key) > len(folded) || !foldASCII(folded[:], key) {
+	var buffer [shortName]byte
+	folded, ok := foldInto(buffer[:0], key)
+	if !ok {
 		slot, ok = n.slots[fold(string(key))]
 		return slot, ok
 	}
-	if n.shapes[len(key)%32]&(1<<(key[0]%32)) == 0 {
+	if n.shapes[len(folded)%32]&(1<<(folded[0]%32)) == 0 {
 		return 0, false
 	}
-	slot, ok = n.slots[string(folded[:len(key)])]
+	slot, ok = n.slots[string(folded)]
 	return slot, ok
 }
 
-// foldASCII folds src into dst, unless it is not ASCII.
-func foldASCII(dst, src []byte) bool {
-	for i, c := range src {
-		if c >= utf8.RuneSelf {
-			return false
+// foldInto appends the folded name to dst, unless dst is too short.
+func foldInto(dst, name []byte) (folded []byte, ok bool) {
+	for i := 0; i < len(name); {
+		if len(dst)+utf8.UTFMax > cap(dst) {
+			return nil, false
 		}
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
+		if c := name[i]; c < utf8.RuneSelf {
+			if c >= 'A' && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
 		}
-		dst[i] = c
+		c, size := utf8.DecodeRune(name[i:])
+		dst = utf8.AppendRune(dst, unicode.ToLower(c))
+		i += size
 	}
-	return true
+	return dst, true
 }
 
 // scope is a message while expressions look at it. It serves one goroutine.
@@ -148,9 +157,9 @@ func (s *scope) user(folded string) datum {
 
 // isNamed reports whether a key is the folded name.
 func isNamed(key []byte, folded string) bool {
-	var b [shortName]byte
-	if len(key) <= len(b) && foldASCII(b[:], key) {
-		return string(b[:len(key)]) == folded
+	var buffer [shortName]byte
+	if b, ok := foldInto(buffer[:0], key); ok {
+		return string(b) == folded
 	}
 	return fold(string(key)) == folded
 }
