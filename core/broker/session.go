@@ -215,10 +215,13 @@ func (s *session) take(n int) {
 	s.mu.Lock()
 	s.busy = false
 	s.looks++
-	s.settleLook(err, next, locked == n)
+	s.settleLook(err, locked == n)
 	s.credit -= len(ds)
 	open := !s.over()
 	s.mu.Unlock()
+	if !next.IsZero() && open {
+		s.hub.due(s.lock.Index, next)
+	}
 	switch {
 	case len(ds) == 0:
 	case open:
@@ -229,7 +232,7 @@ func (s *session) take(n int) {
 }
 
 // settleLook notes when to look again. s.mu is held.
-func (s *session) settleLook(err error, next time.Time, full bool) {
+func (s *session) settleLook(err error, full bool) {
 	e := s.hub.e
 	now := e.b.store.Now()
 	switch {
@@ -247,9 +250,6 @@ func (s *session) settleLook(err error, next time.Time, full bool) {
 		s.backoff = 0
 		s.ready = s.rung || full
 		s.look = now.Add(sessionLook)
-		if !next.IsZero() && next.Before(s.look) {
-			s.look = next
-		}
 	}
 }
 

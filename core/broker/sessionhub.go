@@ -92,9 +92,58 @@ func (h *sessionHub) ring(s *scout, id string) {
 	if id == "" {
 		s.ring()
 		h.assign()
+		h.expect(s, time.Time{})
 	} else if held := h.held[id]; held != nil {
 		held.ring()
 	}
+}
+
+// lookSpacing is how long after a look of all holders of a partition the next
+// one is, for each session that is held: a bell or a due time that names nobody
+// must not have a thousand sessions ask the store at each message.
+const lookSpacing = time.Millisecond
+
+// expect has the holders of a partition look for messages at the given time of
+// the store's clock, or soon after; zero is now. h.mu is held.
+func (h *sessionHub) expect(s *scout, at time.Time) {
+	if len(h.all) == 0 || h.ended != nil {
+		return
+	}
+	now := h.e.b.store.Now()
+	pause := time.Duration(len(h.all)) * lookSpacing
+	if !at.IsZero() {
+		pause = max(pause, at.Sub(now))
+	}
+	at = now.Add(pause)
+	if !s.expected.IsZero() && !at.Before(s.expected) {
+		return
+	}
+	s.expected = at
+	if s.bell != nil {
+		s.bell.Reset(pause)
+	} else {
+		s.bell = time.AfterFunc(pause, s.ringHolders)
+	}
+}
+
+// ringHolders tells all who hold a session of the partition.
+func (s *scout) ringHolders() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.expected = time.Time{}
+	for held := range s.hub.all {
+		if int(held.lock.Index) == s.index {
+			held.ring()
+		}
+	}
+}
+
+// due has the holders of a partition look for messages when the store says that
+// something is due.
+func (h *sessionHub) due(partition uint16, next time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expect(h.scouts[partition], next)
 }
 
 // next waits for a session that is free and has a message, until ctx ends.
@@ -272,21 +321,6 @@ func (h *sessionHub) release(l core.SessionLock) {
 	}
 }
 
-// loseSession ends the session whose lock has that nonce: the store says it is lost.
-func (e *entry) loseSession(nonce uint64) {
-	e.mu.Lock()
-	h := e.hub
-	e.mu.Unlock()
-	if h == nil {
-		return
-	}
-	for _, s := range h.sessions() {
-		if s.lock.Nonce == nonce {
-			s.end(errSessionLost)
-		}
-	}
-}
-
 func (h *sessionHub) sessions() []*session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -353,8 +387,10 @@ func (h *sessionHub) stop(err error) {
 			h.retire.Stop()
 		}
 		for _, s := range h.scouts {
-			if s.timer != nil {
-				s.timer.Stop()
+			for _, t := range [...]*time.Timer{s.timer, s.bell} {
+				if t != nil {
+					t.Stop()
+				}
 			}
 		}
 	}

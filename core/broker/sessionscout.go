@@ -21,6 +21,9 @@ type scout struct {
 	busy    bool // it is under way
 	timer   *time.Timer
 	backoff time.Duration // 0 while the store answers
+
+	bell     *time.Timer // rings the holders
+	expected time.Time   // when it does, by the store's clock; zero: it does not
 }
 
 // ring says that there may be a session. hub.mu is held.

@@ -62,7 +62,7 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 	v := e.current.Load()
 	partitions := v.partitions[sub]
 	if p, ok := lone(settlements, len(partitions), partitionOfSettlement); ok {
-		return e.settleIn(ctx, v, partitions[p], settlements)
+		return e.b.refusals(e.b.store.Settle(ctx, partitions[p], settlements), v)
 	}
 	piles, strays := scatter(settlements, len(partitions), partitionOfSettlement)
 	errs := make([]error, len(settlements))
@@ -70,22 +70,11 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 		errs[i] = errLockLost
 	}
 	together(piles, func(p *pile[core.Settlement]) {
-		for i, err := range e.settleIn(ctx, v, partitions[p.partition], p.items) {
+		for i, err := range e.b.refusals(e.b.store.Settle(ctx, partitions[p.partition], p.items), v) {
 			errs[p.place(i)] = err
 		}
 	})
 	return errs
-}
-
-// settleIn settles in one partition. A session that turns out to be lost is closed.
-func (e *entry) settleIn(ctx context.Context, v *view, p core.Partition, settlements []core.Settlement) []error {
-	errs := e.b.store.Settle(ctx, p, settlements)
-	for i, err := range errs {
-		if core.CodeOf(err) == core.SessionLockLost {
-			e.loseSession(settlements[i].Token.Nonce())
-		}
-	}
-	return e.b.refusals(errs, v)
 }
 
 func partitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }
