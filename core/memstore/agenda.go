@@ -1,63 +1,63 @@
 package memstore
 
-// agenda orders entries by an instant or number, then by their own numbers: a
-// binary heap in which every entry knows its place, so that any can be removed.
-type agenda struct {
-	slot  int // which of entry.slots this agenda keeps
-	items []appointment
+// agenda orders things by an instant or number, then by their own numbers: a
+// binary heap in which every thing knows its place, so that any can be removed.
+type agenda[T any] struct {
+	items []appointment[T]
 }
 
-type appointment struct {
-	at int64
-	e  *entry
+type appointment[T any] struct {
+	at, n int64
+	of    T
+	place *int // of's index in items
 }
 
 // first returns the earliest instant, false if the agenda is empty.
-func (a *agenda) first() (at int64, ok bool) {
+func (a *agenda[T]) first() (at int64, ok bool) {
 	if len(a.items) == 0 {
 		return 0, false
 	}
 	return a.items[0].at, true
 }
 
-// due returns the first entry if its instant is not later than now, else nil.
-func (a *agenda) due(now int64) *entry {
+// due returns what is first if its instant is not later than now, else zero.
+func (a *agenda[T]) due(now int64) (first T) {
 	if at, ok := a.first(); ok && at <= now {
-		return a.items[0].e
+		first = a.items[0].of
 	}
-	return nil
+	return first
 }
 
-func (a *agenda) add(e *entry, at int64) {
-	a.items = append(a.items, appointment{})
-	a.up(len(a.items)-1, appointment{at, e})
+// add enters a thing of number n and keeps its place up to date until it is removed.
+func (a *agenda[T]) add(of T, at, n int64, place *int) {
+	a.items = append(a.items, appointment[T]{})
+	a.up(len(a.items)-1, appointment[T]{at, n, of, place})
 }
 
-// remove takes e out, which must be in the agenda.
-func (a *agenda) remove(e *entry) {
-	i := e.slots[a.slot]
+// remove takes out what is at that place.
+func (a *agenda[T]) remove(place int) {
 	last := len(a.items) - 1
 	moved := a.items[last]
-	a.items[last] = appointment{}
+	a.items[last] = appointment[T]{}
 	a.items = a.items[:last]
 	switch {
-	case i == last:
-	case i > 0 && moved.before(a.items[(i-1)/2]):
-		a.up(i, moved)
+	case place == last:
+	case place > 0 && moved.before(&a.items[(place-1)/2]):
+		a.up(place, moved)
 	default:
-		a.down(i, moved)
+		a.down(place, moved)
 	}
 }
 
-func (x appointment) before(y appointment) bool {
-	return x.at < y.at || x.at == y.at && x.e.n < y.e.n
+func (x *appointment[T]) before(y *appointment[T]) bool {
+	return x.at < y.at || x.at == y.at && x.n < y.n
 }
 
 // up puts x into the free place i or above it.
-func (a *agenda) up(i int, x appointment) {
+func (a *agenda[T]) up(i int, x appointment[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !x.before(a.items[parent]) {
+		if !x.before(&a.items[parent]) {
 			break
 		}
 		a.set(i, a.items[parent])
@@ -67,16 +67,16 @@ func (a *agenda) up(i int, x appointment) {
 }
 
 // down puts x into the free place i or below it.
-func (a *agenda) down(i int, x appointment) {
+func (a *agenda[T]) down(i int, x appointment[T]) {
 	for {
 		child := 2*i + 1
 		if child >= len(a.items) {
 			break
 		}
-		if other := child + 1; other < len(a.items) && a.items[other].before(a.items[child]) {
+		if other := child + 1; other < len(a.items) && a.items[other].before(&a.items[child]) {
 			child = other
 		}
-		if !a.items[child].before(x) {
+		if !a.items[child].before(&x) {
 			break
 		}
 		a.set(i, a.items[child])
@@ -85,7 +85,7 @@ func (a *agenda) down(i int, x appointment) {
 	a.set(i, x)
 }
 
-func (a *agenda) set(i int, x appointment) {
+func (a *agenda[T]) set(i int, x appointment[T]) {
 	a.items[i] = x
-	x.e.slots[a.slot] = i
+	*x.place = i
 }

@@ -11,28 +11,28 @@ func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		dice := rand.New(rand.NewPCG(seed, 0))
-		a := agenda{slot: 1}
-		var wanted []appointment
+		var a agenda[*entry]
+		var wanted []appointment[*entry]
 		for n := range int64(200) {
-			x := appointment{at: dice.Int64N(20), e: &entry{n: n}}
-			a.add(x.e, x.at)
+			x := appointment[*entry]{at: dice.Int64N(20), n: n, of: &entry{n: n}}
+			a.add(x.of, x.at, n, &x.of.place)
 			wanted = append(wanted, x)
 			for range dice.IntN(3) {
 				i := dice.IntN(len(wanted))
-				a.remove(wanted[i].e)
+				a.remove(wanted[i].of.place)
 				if wanted = slices.Delete(wanted, i, i+1); len(wanted) == 0 {
 					break
 				}
 			}
 		}
-		slices.SortFunc(wanted, func(x, y appointment) int {
-			return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.e.n, y.e.n))
+		slices.SortFunc(wanted, func(x, y appointment[*entry]) int {
+			return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.n, y.n))
 		})
 		for _, x := range wanted {
-			if at, ok := a.first(); !ok || at != x.at || a.items[0].e != x.e {
-				t.Fatalf("seed %d: first: got %d, %v, want %d and number %d", seed, at, ok, x.at, x.e.n)
+			if at, ok := a.first(); !ok || at != x.at || a.items[0].of != x.of {
+				t.Fatalf("seed %d: first: got %d, %v, want %d and number %d", seed, at, ok, x.at, x.n)
 			}
-			a.remove(x.e)
+			a.remove(x.of.place)
 		}
 		if at, ok := a.first(); ok {
 			t.Fatalf("seed %d: first of an empty agenda: got %d", seed, at)
@@ -42,9 +42,9 @@ func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
 
 func TestAgendaIsDueAtItsInstant(t *testing.T) {
 	t.Parallel()
-	var a agenda
+	var a agenda[*entry]
 	e := &entry{n: 1}
-	a.add(e, 10)
+	a.add(e, 10, e.n, &e.place)
 	if got := a.due(9); got != nil {
 		t.Fatalf("due before: got %v, want nil", got)
 	}

@@ -1,8 +1,10 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -26,40 +28,66 @@ func (s *Store) Append(_ context.Context, p core.Partition, groups [][]*core.Mes
 }
 
 func (t *turn) append(group []*core.Message) ([]int64, error) {
-	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes {
-		return nil, core.Refuse(core.QuotaExceeded,
-			"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
-			t.queue.bytes, t.MaxBytes)
+	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes && !t.allKnown(group) {
+		return nil, t.full(t.queue.bytes)
 	}
 	numbers := make([]int64, len(group))
 	for i, m := range group {
-		if t.isDuplicate(m) {
+		if t.isRepeated(m) || t.isDuplicate(m) {
 			continue
 		}
-		if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > t.now {
-			numbers[i] = t.schedule(t.queue, m, due.UnixMilli())
+		if due, later := t.due(m); later {
+			numbers[i] = t.schedule(m, due)
 		} else {
-			numbers[i] = t.enqueue(t.queue, m)
+			numbers[i] = t.enqueue(t.queue, kept(m), t.Sessions, 0)
 		}
 	}
 	return numbers, nil
 }
 
-// enqueue makes m available now and returns its sequence number.
-func (t *turn) enqueue(q *queue, m *core.Message) int64 {
-	e := &entry{message: m, enqueued: t.now, origin: t.number(q.last + 1)}
+// allKnown reports whether nothing of the group will be stored, because it was
+// by an earlier Append.
+func (t *turn) allKnown(group []*core.Message) bool {
+	return !slices.ContainsFunc(group, func(m *core.Message) bool { return !t.isKnown(m) })
+}
+
+// full is the refusal of what would be stored in a partition of so many bytes.
+func (t *turn) full(bytes int64) error {
+	return core.Refuse(core.QuotaExceeded,
+		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
+		bytes, t.MaxBytes)
+}
+
+// due returns when m is to be available, if that is later than now.
+func (t *turn) due(m *core.Message) (due int64, later bool) {
+	if m.ScheduledEnqueueTime.IsZero() {
+		return 0, false
+	}
+	due = m.ScheduledEnqueueTime.UnixMilli()
+	return due, due > t.now
+}
+
+// enqueue makes m available in q now and returns its sequence number. origin is
+// the number it has where it was submitted; 0 means here.
+func (t *turn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
+	number := t.number(q.last + 1)
+	e := &entry{message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful: sessionful}
 	if m.TimeToLive > 0 {
 		e.expires = t.now + m.TimeToLive.Milliseconds()
 	}
 	q.append(e)
-	t.rings[q.sub] = true
-	return e.origin
+	t.announce(q, e)
+	return number
 }
 
 // schedule keeps m until it is due and returns its sequence number.
-func (t *turn) schedule(q *queue, m *core.Message, due int64) int64 {
-	e := &entry{message: m, enqueued: t.now, origin: t.number(q.last + 1), standing: scheduled, until: due}
-	q.append(e)
-	t.rings[q.sub] = true // who waits must learn when to ask again
-	return e.origin
+func (t *turn) schedule(m *core.Message, due int64) int64 {
+	m = kept(m)
+	number := t.number(t.queue.last + 1)
+	t.queue.append(&entry{
+		message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, number), sessionful: t.Sessions,
+		standing: scheduled, until: due,
+	})
+	t.ring(t.queue) // who waits must learn when to ask again
+	return number
 }

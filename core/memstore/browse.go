@@ -34,6 +34,7 @@ func (t *turn) delivery(e *entry) core.Delivery {
 			ExpiresAt:              instant(e.expires),
 			DeliveryCount:          e.failures,
 			State:                  e.standing.state(),
+			DeadLetterSource:       transit(e.message).DeadLetterSource,
 			Partitioned:            t.Partitioned,
 		},
 	}

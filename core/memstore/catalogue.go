@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,11 +12,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue keeps the entities and, by entity ID, their partitions.
+// catalogue keeps the entities and their partitions. Whoever holds its mutex may
+// wait for a partition's, not the other way round: so changes of subscriptions
+// and what the partitions know of them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
 	entities   map[entityKey]core.Entity
-	partitions map[string][]*partition
+	partitions map[string][]*partition                       // by the ID of the queue or topic
+	topics     map[string]*topic                             // by ID
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
 }
 
@@ -26,33 +30,49 @@ func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.
 
 // CreateEntity stores a new entity and makes its partitions empty.
 func (c *catalogue) CreateEntity(_ context.Context, e core.Entity) (core.Entity, error) {
-	key := keyOf(e.Namespace, e.Name)
 	e = cloneEntity(e)
 	e.Revision = 1
-	if !c.create(key, e) {
-		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, core.AlreadyExists)
+	changed, err := c.create(e)
+	if err != nil {
+		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
 	}
-	c.changed(key)
+	c.tell(changed)
 	return cloneEntity(e), nil
 }
 
-func (c *catalogue) create(key entityKey, e core.Entity) bool {
+// create also returns what watchers are to be told of, as all changes do.
+func (c *catalogue) create(e core.Entity) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	key := keyOf(e.Namespace, e.Name)
 	if _, taken := c.entities[key]; taken {
-		return false
+		return nil, core.AlreadyExists
+	}
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		if t == nil {
+			return nil, core.NotFound
+		}
+		c.entities[key] = e
+		t.subscriptions[key] = true
+		c.subscribe(t, &e)
+		return []entityKey{key, t.key}, nil
 	}
 	if c.entities == nil {
 		c.entities = make(map[entityKey]core.Entity)
 		c.partitions = make(map[string][]*partition)
+		c.topics = make(map[string]*topic)
 	}
 	c.entities[key] = e
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
-		partitions[i] = newPartition()
+		partitions[i] = newPartition(e.Ref(uint16(i), core.Main))
 	}
 	c.partitions[e.ID] = partitions
-	return true
+	if e.Kind == core.Topic {
+		c.topics[e.ID] = &topic{key: key, subscriptions: make(map[entityKey]bool)}
+	}
+	return []entityKey{key}, nil
 }
 
 // Entity returns the entity of that name, or NotFound.
@@ -66,80 +86,113 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 	return cloneEntity(e), nil
 }
 
-// Entities lists a namespace by folded name, skipping skip, at most top.
+// Entities lists those of a kind by folded name, skipping skip, at most top.
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var keys []entityKey
-	for key := range c.entities {
-		if key.namespace == namespace {
-			keys = append(keys, key)
+	if l.Kind == core.Subscription {
+		if t := c.topics[c.entities[keyOf(namespace, l.Topic)].ID]; t != nil {
+			keys = slices.Collect(maps.Keys(t.subscriptions))
+		}
+	} else {
+		for key, e := range c.entities {
+			if key.namespace == namespace && e.Kind == l.Kind {
+				keys = append(keys, key)
+			}
 		}
 	}
-	slices.SortFunc(keys, func(a, b entityKey) int { return cmp.Compare(a.folded, b.folded) })
+	sortKeys(keys)
 	keys = keys[min(max(skip, 0), len(keys)):]
-	keys = keys[:min(max(top, 0), len(keys))]
+	return c.list(keys[:min(max(top, 0), len(keys))]), nil
+}
+
+func sortKeys(keys []entityKey) {
+	slices.SortFunc(keys, func(a, b entityKey) int { return cmp.Compare(a.folded, b.folded) })
+}
+
+// list returns the entities of keys. c.mu is held.
+func (c *catalogue) list(keys []entityKey) []core.Entity {
 	entities := make([]core.Entity, len(keys))
 	for i, key := range keys {
 		entities[i] = cloneEntity(c.entities[key])
 	}
-	return entities, nil
+	return entities
 }
 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
 func (c *catalogue) UpdateEntity(_ context.Context, e core.Entity) (core.Entity, error) {
-	key := keyOf(e.Namespace, e.Name)
 	e = cloneEntity(e)
-	if err := c.update(key, &e); err != nil {
+	changed, err := c.update(&e)
+	if err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
 	}
-	c.changed(key)
+	c.tell(changed)
 	return cloneEntity(e), nil
 }
 
-func (c *catalogue) update(key entityKey, e *core.Entity) error {
+func (c *catalogue) update(e *core.Entity) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	key := keyOf(e.Namespace, e.Name)
 	old, ok := c.entities[key]
 	switch {
 	case !ok:
-		return core.NotFound
+		return nil, core.NotFound
 	case old.ID != e.ID || old.Revision != e.Revision:
-		return core.Conflict
+		return nil, core.Conflict
 	}
 	e.Revision++
 	if old.AccessedAt.After(e.AccessedAt) {
 		e.AccessedAt = old.AccessedAt
 	}
 	c.entities[key] = *e
-	return nil
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		c.subscribe(t, e)
+		return []entityKey{key, t.key}, nil
+	}
+	return []entityKey{key}, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or NotFound.
+// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// with all its subscriptions.
 func (c *catalogue) DeleteEntity(_ context.Context, namespace, name string) error {
-	key := keyOf(namespace, name)
-	partitions, ok := c.remove(key)
-	if !ok {
+	changed := c.remove(keyOf(namespace, name))
+	if changed == nil {
 		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)
 	}
-	for _, p := range partitions {
-		p.drop()
-	}
-	c.changed(key)
+	c.tell(changed)
 	return nil
 }
 
-func (c *catalogue) remove(key entityKey) ([]*partition, bool) {
+func (c *catalogue) remove(key entityKey) []entityKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entities[key]
 	if !ok {
-		return nil, false
+		return nil
 	}
-	partitions := c.partitions[e.ID]
 	delete(c.entities, key)
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		delete(t.subscriptions, key)
+		c.unsubscribe(t, &e)
+		return []entityKey{key, t.key}
+	}
+	for _, p := range c.partitions[e.ID] {
+		p.drop()
+	}
 	delete(c.partitions, e.ID)
-	return partitions, true
+	changed := []entityKey{key}
+	if t := c.topics[e.ID]; t != nil {
+		for subscription := range t.subscriptions {
+			delete(c.entities, subscription)
+			changed = append(changed, subscription)
+		}
+		delete(c.topics, e.ID)
+	}
+	return changed
 }
 
 // TouchEntities records when entities were last used. Unknown names and times
@@ -163,9 +216,12 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-func (c *catalogue) changed(key entityKey) {
+// tell tells the watchers. c.mu is not held.
+func (c *catalogue) tell(changed []entityKey) {
 	for _, f := range c.changes.of(struct{}{}) {
-		(*f)(key.namespace, key.folded)
+		for _, key := range changed {
+			(*f)(key.namespace, key.folded)
+		}
 	}
 }
 
@@ -182,5 +238,11 @@ func (c *catalogue) partition(r core.Ref) *partition {
 // cloneEntity keeps the caller's slices and the catalogue's apart.
 func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
+	e.Rules = slices.Clone(e.Rules)
+	for i := range e.Rules {
+		if f := &e.Rules[i].Filter; f.Correlation != nil {
+			f.Correlation = new(*f.Correlation)
+		}
+	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -16,11 +17,14 @@ func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Del
 		return nil, time.Time{}, nil
 	}
 	defer t.leave()
+	if t.Sessions {
+		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	}
 	q := t.queue
 	found := min(int64(max(limit, 0)), q.counts[fresh]+q.counts[again])
 	deliveries := make([]core.Delivery, found)
 	for i := range deliveries {
-		deliveries[i] = t.lock(q.oldest(), locked)
+		deliveries[i] = t.lock(q.oldest(), locked, rand.Uint64(), t.lockEnd())
 	}
 	if len(deliveries) >= limit {
 		return deliveries, time.Time{}, nil
@@ -32,7 +36,7 @@ func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Del
 // before come first, then the others, both by number. There must be one.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
-		return q.again.items[0].e
+		return q.again.items[0].of
 	}
 	for e := range q.log.from(q.cursor + 1) {
 		q.cursor = e.n
@@ -43,10 +47,12 @@ func (q *queue) oldest() *entry {
 	return nil
 }
 
+// lockEnd is when a lock that begins now ends.
+func (t *turn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
+
 // lock claims e and returns it as it is delivered.
-func (t *turn) lock(e *entry, as standing) core.Delivery {
-	e.until = t.now + t.LockDuration.Milliseconds()
-	e.nonce = rand.Uint64()
+func (t *turn) lock(e *entry, as standing, nonce uint64, until int64) core.Delivery {
+	e.nonce, e.until = nonce, until
 	t.queue.move(e, as)
 	d := t.delivery(e)
 	d.LockToken = core.NewLockToken(t.ref.Index, e.n, e.nonce)
@@ -54,13 +60,14 @@ func (t *turn) lock(e *entry, as standing) core.Delivery {
 	return d
 }
 
-// Renew extends locks to now + Policy.LockDuration.
+// Renew extends locks to now + Policy.LockDuration; those in a session it only
+// looks up.
 func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, ok := s.enter(p)
 	if !ok {
 		for i := range answers {
-			answers[i].Err = core.LockLost
+			answers[i].Err = lost(p.Policy)
 		}
 		return answers
 	}
@@ -68,11 +75,13 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 	for i, token := range tokens {
 		e := t.holder(token)
 		if e == nil {
-			answers[i].Err = core.LockLost
+			answers[i].Err = lost(t.Policy)
 			continue
 		}
-		e.until = t.now + t.LockDuration.Milliseconds()
-		t.queue.move(e, e.standing)
+		if e.session == nil {
+			e.until = t.lockEnd()
+			t.queue.move(e, e.standing)
+		}
 		answers[i].Until = instant(e.until)
 	}
 	return answers
@@ -81,8 +90,7 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 // holder returns the entry whose lock token proves, or nil if the lock is lost.
 func (t *turn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || e.standing != locked && e.standing != lockedDeferred ||
-		token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+	if e == nil || !e.standing.isLocked() || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e
@@ -91,24 +99,48 @@ func (t *turn) holder(token core.LockToken) *entry {
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
-func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
+func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	if p.Sessions {
+		return s.lockDeferredInSession(p, numbers, l)
+	}
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, missing("deferred", p, numbers)
 	}
 	defer t.leave()
+	return t.lockDeferred(p, numbers, nil)
+}
+
+func (s *Store) lockDeferredInSession(p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	if l == nil {
+		l = &core.SessionLock{}
+	}
+	t, x, err := s.enterSession(p, *l)
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	return t.lockDeferred(p, numbers, x)
+}
+
+// lockDeferred locks messages of the session x, or those without if it is nil.
+func (t *turn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
 	for _, number := range numbers {
-		if e := t.standingAs(number, deferred); e != nil && t.queue.hasExpired(e, t.now) {
-			t.expire(e)
+		if e := t.standingAs(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
+			t.expire(t.queue, e)
 		}
 	}
 	entries := t.allStandingAs(numbers, deferred)
-	if entries == nil {
+	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
 		return nil, missing("deferred", p, numbers)
 	}
 	deliveries := make([]core.Delivery, len(entries))
 	for i, e := range entries {
-		deliveries[i] = t.lock(e, lockedDeferred)
+		if x != nil {
+			deliveries[i] = t.lock(e, lockedDeferred, x.nonce, x.until)
+		} else {
+			deliveries[i] = t.lock(e, lockedDeferred, rand.Uint64(), t.lockEnd())
+		}
 	}
 	return deliveries, nil
 }

@@ -6,25 +6,85 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one shard of an entity: its main queue and its dead letters,
-// which change together.
+// partition is one shard of a queue, or of a topic with its subscriptions: all
+// that changes together.
 type partition struct {
-	mu      sync.Mutex
-	dropped bool // the entity is deleted
-	main    *queue
-	dead    *queue
-	seen    sightings
+	mu            sync.Mutex
+	own           *branch            // of the queue or topic itself; nil when it is deleted
+	subscriptions map[string]*branch // of a topic, by ID
+	version       int64              // of the topic's subscriptions
+	bytes         int64              // in all main queues
+	rings         []ring             // of the turn under way
 }
 
-func newPartition() *partition {
-	return &partition{main: newQueue(core.Main), dead: newQueue(core.DeadLetter)}
+// branch is what one queue, topic or subscription has of a partition.
+type branch struct {
+	partition *partition
+	ref       core.Ref               // of its main queue
+	queues    [core.SubQueues]*queue // nil until they are needed
+	seen      sightings              // message ids, for duplicate detection
+	moves     sightings              // keys of the moves that ended here
+}
+
+func newPartition(r core.Ref) *partition {
+	p := &partition{}
+	p.own = &branch{partition: p, ref: r}
+	return p
+}
+
+// branch returns what the queue, topic or subscription has here, or nil if it is
+// no more.
+func (p *partition) branch(subscription string) *branch {
+	if subscription == "" {
+		return p.own
+	}
+	return p.subscriptions[subscription]
+}
+
+// queue returns a sub-queue.
+func (b *branch) queue(sub core.SubQueue) *queue {
+	q := b.queues[sub]
+	if q == nil {
+		q = &queue{ref: b.ref}
+		q.ref.Sub = sub
+		if sub == core.Main {
+			q.sum = &b.partition.bytes
+		}
+		b.queues[sub] = q
+	}
+	return q
+}
+
+// subscribe begins a new version of the topic's subscriptions, with that one
+// among them.
+func (p *partition) subscribe(r core.Ref, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version = version
+	if p.subscriptions == nil {
+		p.subscriptions = make(map[string]*branch)
+	}
+	if p.subscriptions[r.Subscription] == nil {
+		p.subscriptions[r.Subscription] = &branch{partition: p, ref: r}
+	}
+}
+
+// unsubscribe begins a new version of the topic's subscriptions, without that one.
+func (p *partition) unsubscribe(r core.Ref, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version = version
+	if b := p.subscriptions[r.Subscription]; b != nil {
+		p.bytes -= b.queue(core.Main).bytes
+		delete(p.subscriptions, r.Subscription)
+	}
 }
 
 // drop forgets everything and turns later operations away.
 func (p *partition) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dropped, p.main, p.dead, p.seen = true, nil, nil, sightings{}
+	p.own, p.subscriptions = nil, nil
 }
 
 // turn is one operation's exclusive hold of a partition, at one instant.
@@ -33,9 +93,9 @@ type turn struct {
 	store *Store
 	ref   core.Ref
 	core.Policy
-	queue *queue // the one that ref names
+	home  *branch // the one that ref lies in
+	queue *queue  // the one that ref names
 	now   int64
-	rings [2]bool // by sub-queue: messages may have become available
 }
 
 // enter waits for the partition, begins a turn and sweeps. The caller must
@@ -46,30 +106,65 @@ func (s *Store) enter(p core.Partition) (t turn, ok bool) {
 		return turn{}, false
 	}
 	shard.mu.Lock()
-	if shard.dropped {
+	home := shard.branch(p.Subscription)
+	if home == nil {
 		shard.mu.Unlock()
 		return turn{}, false
 	}
-	t = turn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, queue: shard.main, now: s.millis()}
-	t.sweep(t.main)
-	if p.Sub == core.DeadLetter {
-		// Only now: what the main queue's sweep has dead-lettered must be seen here.
-		t.queue = t.dead
-		t.sweep(t.dead)
+	t = turn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: s.millis()}
+	if p.Sub.IsDeadLetter() {
+		// First: what that sweep dead-letters must be seen here.
+		t.sweep(home.queue(p.Sub - 1))
 	}
+	t.sweep(t.queue)
 	return t, true
+}
+
+// ring is a call of the doorbells of a queue, for one session or for "".
+type ring struct {
+	queue   *queue
+	session *session // nil: ""
+}
+
+// ring rings for messages, or sessions, that anybody may have.
+func (t *turn) ring(q *queue) {
+	if !q.rung {
+		q.rung = true
+		t.rings = append(t.rings, ring{queue: q})
+	}
+}
+
+// ringHolder rings for messages that only the holder of x may have.
+func (t *turn) ringHolder(q *queue, x *session) {
+	if !x.rung {
+		x.rung = true
+		t.rings = append(t.rings, ring{q, x})
+	}
 }
 
 // leave ends the turn and rings the doorbells.
 func (t *turn) leave() {
-	t.mu.Unlock()
-	for sub, ring := range t.rings {
-		if ring {
-			t.ref.Sub = core.SubQueue(sub)
-			for _, f := range t.store.bells.of(t.ref) {
-				(*f)("")
-			}
+	type call struct {
+		bell    *func(session string)
+		session string
+	}
+	var calls []call
+	for _, r := range t.rings {
+		session := ""
+		if r.session == nil {
+			r.queue.rung = false
+		} else {
+			r.session.rung, session = false, r.session.id
 		}
+		for _, bell := range t.store.bells.of(r.queue.ref) {
+			calls = append(calls, call{bell, session})
+		}
+	}
+	clear(t.rings)
+	t.rings = t.rings[:0]
+	t.mu.Unlock()
+	for _, c := range calls {
+		(*c.bell)(c.session)
 	}
 }
 

@@ -15,37 +15,50 @@ const (
 	standings
 )
 
+// isAvailable reports whether a message can be locked by who comes next.
+func (s standing) isAvailable() bool { return s == fresh || s == again }
+
+// isLocked reports whether a message is under lock.
+func (s standing) isLocked() bool { return s == locked || s == lockedDeferred }
+
 // entry is a stored message and what the broker knows of it.
 type entry struct {
-	n        int64
-	message  *core.Message // shared: replaced, never changed
-	origin   int64         // EnqueuedSequenceNumber
-	enqueued int64
-	expires  int64 // 0: never
-	failures uint32
-	standing standing
-	until    int64  // when the lock ends, or the schedule is due
-	nonce    uint64 // of the lock
-	slots    [2]int // the entry's places in its agendas, by agenda.slot
+	n          int64
+	message    *core.Message // shared: replaced, never changed
+	origin     int64         // EnqueuedSequenceNumber
+	enqueued   int64
+	expires    int64 // 0: never
+	failures   uint32
+	standing   standing
+	sessionful bool     // it belongs to the session of its SessionID, where
+	session    *session // it is from when it was due; else nil
+	until      int64    // when the lock ends, or the schedule is due
+	nonce      uint64   // of the lock
+
+	place        int // the entry's place in the agenda of its standing
+	expiryPlace  int // its place in queue.expiries
+	sessionPlace int // its place in session.locked
 }
 
-// queue is one sub-queue of a partition.
+// queue is one sub-queue.
 type queue struct {
-	sub    core.SubQueue
+	ref    core.Ref
 	last   int64 // the number given last
 	cursor int64 // the highest number that was offered for first delivery
 	log    log
 	counts [standings]int64
 	bytes  int64
+	sum    *int64 // where its bytes are counted with those of others, or nil
+	rung   bool   // the turn under way rings ""
 
-	again     agenda // redeliverable entries by number
-	locks     agenda // entries under lock by the lock's end
-	schedules agenda // scheduled entries by due time
-	expiries  agenda // available entries with a time to live, by expiry
-}
+	again     agenda[*entry] // redeliverable entries without a session, by number
+	locks     agenda[*entry] // entries under lock by the lock's end
+	schedules agenda[*entry] // scheduled entries by due time
+	expiries  agenda[*entry] // available entries with a time to live, by expiry
 
-func newQueue(sub core.SubQueue) *queue {
-	return &queue{sub: sub, expiries: agenda{slot: 1}}
+	sessions map[string]*session // by id: those that have messages or state, or are held
+	waiting  agenda[*session]    // those with available messages that nobody holds, by the first
+	held     agenda[*session]    // by the end of their locks
 }
 
 // append gives e the next number and lets it stand as it says.
@@ -53,14 +66,14 @@ func (q *queue) append(e *entry) {
 	q.last++
 	e.n = q.last
 	q.log.append(e)
-	q.bytes += int64(e.message.Size())
+	q.grow(e.message.Size())
 	q.join(e)
 }
 
 // remove forgets e.
 func (q *queue) remove(e *entry) {
 	q.quit(e)
-	q.bytes -= int64(e.message.Size())
+	q.grow(-e.message.Size())
 	q.log.remove(e.n)
 }
 
@@ -76,63 +89,87 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	q.bytes -= int64(e.message.Size())
 	m := *e.message
 	m.Properties = m.Properties.Merge(over)
+	q.grow(m.Size() - e.message.Size())
 	e.message = &m
-	q.bytes += int64(m.Size())
+}
+
+// grow counts bytes.
+func (q *queue) grow(by int) {
+	q.bytes += int64(by)
+	if q.sum != nil {
+		*q.sum += int64(by)
+	}
 }
 
 // join enters e in the agendas of its standing.
 func (q *queue) join(e *entry) {
 	q.counts[e.standing]++
+	if e.sessionful && e.standing != scheduled {
+		q.enrol(e)
+	}
 	switch e.standing {
+	case fresh:
+		// The log keeps these in order.
 	case again:
-		q.again.add(e, e.n)
+		if !e.sessionful {
+			q.again.add(e, e.n, e.n, &e.place)
+		}
 	case locked, lockedDeferred:
-		q.locks.add(e, e.until)
+		q.locks.add(e, e.until, e.n, &e.place)
 	case scheduled:
-		q.schedules.add(e, e.until)
+		q.schedules.add(e, e.until, e.n, &e.place)
 	}
 	if q.mayExpire(e) {
-		q.expiries.add(e, e.expires)
+		q.expiries.add(e, e.expires, e.n, &e.expiryPlace)
 	}
 }
 
 // quit is the reverse of join.
 func (q *queue) quit(e *entry) {
 	q.counts[e.standing]--
+	if e.session != nil {
+		q.strike(e)
+	}
 	switch e.standing {
 	case again:
-		q.again.remove(e)
+		if !e.sessionful {
+			q.again.remove(e.place)
+		}
 	case locked, lockedDeferred:
-		q.locks.remove(e)
+		q.locks.remove(e.place)
 	case scheduled:
-		q.schedules.remove(e)
+		q.schedules.remove(e.place)
 	}
 	if q.mayExpire(e) {
-		q.expiries.remove(e)
+		q.expiries.remove(e.expiryPlace)
 	}
 }
 
-// mayExpire reports whether time alone can expire e: it is available, and in
-// the main queue.
+// expires reports whether messages expire in here: only in the main queue.
+func (q *queue) expires() bool { return q.ref.Sub == core.Main }
+
+// mayExpire reports whether time alone can expire e.
 func (q *queue) mayExpire(e *entry) bool {
-	return q.sub == core.Main && e.expires != 0 && (e.standing == fresh || e.standing == again)
+	return q.expires() && e.expires != 0 && e.standing.isAvailable()
 }
 
 // hasExpired reports whether e's time to live is over, whatever its standing.
 func (q *queue) hasExpired(e *entry, now int64) bool {
-	return q.sub == core.Main && e.expires != 0 && e.expires <= now
+	return q.expires() && e.expires != 0 && e.expires <= now
 }
 
 // next returns when something is due next, 0 if nothing is.
 func (q *queue) next() int64 {
 	var next int64
-	for _, a := range [...]*agenda{&q.locks, &q.schedules, &q.expiries} {
+	for _, a := range [...]*agenda[*entry]{&q.locks, &q.schedules, &q.expiries} {
 		if at, ok := a.first(); ok && (next == 0 || at < next) {
 			next = at
 		}
+	}
+	if at, ok := q.held.first(); ok && (next == 0 || at < next) {
+		next = at
 	}
 	return next
 }

@@ -13,7 +13,7 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 	t, ok := s.enter(p)
 	if !ok {
 		for i := range errs {
-			errs[i] = core.LockLost
+			errs[i] = lost(p.Policy)
 		}
 		return errs
 	}
@@ -27,7 +27,7 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 func (t *turn) settle(s *core.Settlement) error {
 	q, e := t.queue, t.holder(s.Token)
 	if e == nil {
-		return core.LockLost
+		return lost(t.Policy)
 	}
 	switch s.Outcome {
 	case core.Complete:
@@ -41,12 +41,20 @@ func (t *turn) settle(s *core.Settlement) error {
 		q.override(e, s.Properties)
 		q.move(e, deferred)
 	case core.DeadLetterOutcome:
-		if q.sub == core.DeadLetter {
+		if q.ref.Sub.IsDeadLetter() {
 			return core.NotAllowed
 		}
-		t.deadLetter(e, s.Properties)
+		t.deadLetter(q, e, s.Properties)
 	default:
 		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
 	}
 	return nil
+}
+
+// lost is what a lock that has ended is answered.
+func lost(p core.Policy) error {
+	if p.Sessions {
+		return core.SessionLockLost
+	}
+	return core.LockLost
 }

@@ -20,29 +20,36 @@ func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
 
 // sweep does what is due in q: first ends expired locks by deadline, then
 // activates schedules by due time, then expires messages by expiry; those of
-// the same instant by number.
+// the same instant by number. The locks of sessions end before those of their
+// messages, which have the same deadlines.
+//
+// What it does depends on nothing that the queue's dead letters have a different
+// Policy for, because it runs on their behalf too.
 func (t *turn) sweep(q *queue) {
+	for x := q.held.due(t.now); x != nil; x = q.held.due(t.now) {
+		t.letGo(q, x)
+	}
 	for e := q.locks.due(t.now); e != nil; e = q.locks.due(t.now) {
 		t.unlock(q, e, true)
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		q.remove(e)
-		t.enqueue(q, e.message)
+		t.enqueue(q, e.message, e.sessionful, 0)
 	}
 	for e := q.expiries.due(t.now); e != nil; e = q.expiries.due(t.now) {
-		t.expire(e)
+		t.expire(q, e)
 	}
 }
 
-// unlock ends the lock of e, and finds e's new place. In the main queue a
-// failed delivery counts, the last one allowed dead-letters the message, and a
+// unlock ends the lock of e, and finds e's new place. But for dead letters a
+// failed delivery counts, and the last one allowed dead-letters the message; a
 // time to live that ended under the lock takes effect. A deferred message stays
 // deferred: it expires only when somebody asks for it.
 func (t *turn) unlock(q *queue, e *entry, failed bool) {
-	if failed && q.sub == core.Main {
+	if failed && !q.ref.Sub.IsDeadLetter() {
 		e.failures++
 		if t.MaxDeliveryCount > 0 && int(e.failures) >= t.MaxDeliveryCount {
-			t.deadLetter(e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)))
+			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)))
 			return
 		}
 	}
@@ -50,34 +57,45 @@ func (t *turn) unlock(q *queue, e *entry, failed bool) {
 	case e.standing == lockedDeferred:
 		q.move(e, deferred)
 	case q.hasExpired(e, t.now):
-		t.expire(e)
+		t.expire(q, e)
 	default:
 		q.move(e, again)
-		t.rings[q.sub] = true
+		t.announce(q, e)
 	}
 }
 
-// expire removes a message of the main queue whose time to live is over.
-func (t *turn) expire(e *entry) {
-	if t.DeadLetterExpired {
-		t.deadLetter(e, because(core.ReasonExpired, core.DescriptionExpired))
+// announce rings for e, which has become available.
+func (t *turn) announce(q *queue, e *entry) {
+	if e.session != nil && e.session.isHeld() {
+		t.ringHolder(q, e.session)
 	} else {
-		t.main.remove(e)
+		t.ring(q)
 	}
 }
 
-// deadLetter moves a message from the main queue to the dead letters.
-func (t *turn) deadLetter(e *entry, over core.Properties) {
-	t.main.override(e, over)
-	t.main.remove(e)
-	t.dead.append(&entry{
+// expire removes a message whose time to live is over.
+func (t *turn) expire(q *queue, e *entry) {
+	if t.DeadLetterExpired {
+		t.deadLetter(q, e, because(core.ReasonExpired, core.DescriptionExpired))
+	} else {
+		q.remove(e)
+	}
+}
+
+// deadLetter moves a message to the queue's dead letters, where it belongs to no
+// session.
+func (t *turn) deadLetter(q *queue, e *entry, over core.Properties) {
+	q.override(e, over)
+	q.remove(e)
+	dead := t.home.queue(q.ref.Sub.DeadLetters())
+	dead.append(&entry{
 		message:  e.message,
 		origin:   e.origin,
 		enqueued: e.enqueued,
 		expires:  e.expires,
 		failures: e.failures,
 	})
-	t.rings[core.DeadLetter] = true
+	t.ring(dead)
 }
 
 // because says why a message is dead-lettered.

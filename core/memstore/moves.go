@@ -1,0 +1,60 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// transit is what m brings along from another entity.
+func transit(m *core.Message) core.Transit {
+	if m.Transit == nil {
+		return core.Transit{}
+	}
+	return *m.Transit
+}
+
+// kept is m as it is kept, which is without the key of its move.
+func kept(m *core.Message) *core.Message {
+	t := transit(m)
+	if t.Key == "" {
+		return m
+	}
+	t.Key = ""
+	own := *m
+	own.Transit = &t
+	return &own
+}
+
+// isRepeated reports whether m comes from a move that has ended here; if not, it
+// has from now on.
+func (t *turn) isRepeated(m *core.Message) bool {
+	key := transit(m).Key
+	return key != "" && !t.moved().first(key, t.now)
+}
+
+// isKnown is isRepeated without consequences.
+func (t *turn) isKnown(m *core.Message) bool {
+	_, known := t.moved().known[transit(m).Key]
+	return known
+}
+
+// moved returns the keys of the moves that ended here and are remembered.
+func (t *turn) moved() *sightings {
+	t.home.moves.forget(t.now - core.KeyLife.Milliseconds())
+	return &t.home.moves
+}
+
+// Forget drops the keys of moves.
+func (s *Store) Forget(_ context.Context, p core.Partition, keys []string) error {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil
+	}
+	defer t.leave()
+	for _, key := range keys {
+		delete(t.home.moves.known, key)
+	}
+	t.home.moves.tidy()
+	return nil
+}

@@ -1,0 +1,93 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Publish stores groups of publications with their copies, each group all or
+// nothing, in order.
+func (s *Store) Publish(_ context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	t, ok := s.enter(p)
+	if !ok {
+		err := fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound)
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
+	}
+	defer t.leave()
+	for i, group := range groups {
+		answers[i].Numbers, answers[i].Err = t.publish(version, group)
+	}
+	return answers
+}
+
+func (t *turn) publish(version int64, group []core.Publication) ([]int64, error) {
+	if version < t.version {
+		return nil, fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
+			t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
+	}
+	sources, ok := t.sources(group)
+	if !ok {
+		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.ref.Entity, t.ref.Index, core.LockLost)
+	}
+	if t.MaxBytes > 0 && t.bytes >= t.MaxBytes && t.needsRoom(group) {
+		return nil, t.full(t.bytes)
+	}
+	numbers := make([]int64, len(group))
+	for i := range group {
+		numbers[i] = t.publishOne(&group[i], sources[i])
+	}
+	return numbers, nil
+}
+
+// sources returns the entries in the topic's own queue that the publications
+// are made of, nil for what comes from a sender; ok is false if a lock is lost,
+// or given twice.
+func (t *turn) sources(group []core.Publication) (entries []*entry, ok bool) {
+	entries = make([]*entry, len(group))
+	for i := range group {
+		if source := group[i].Source; !source.IsZero() {
+			e := t.holder(source)
+			if e == nil || slices.Contains(entries[:i], e) {
+				return nil, false
+			}
+			entries[i] = e
+		}
+	}
+	return entries, true
+}
+
+// needsRoom reports whether there is something new in the group.
+func (t *turn) needsRoom(group []core.Publication) bool {
+	return slices.ContainsFunc(group, func(x core.Publication) bool { return x.Source.IsZero() && !t.isKnown(x.Message) })
+}
+
+// publishOne makes the copies of x, or schedules it, and returns its number.
+func (t *turn) publishOne(x *core.Publication, source *entry) int64 {
+	number := int64(0)
+	switch due, later := t.due(x.Message); {
+	case source != nil:
+		number = t.number(source.n)
+		t.queue.remove(source)
+	case t.isRepeated(x.Message) || t.isDuplicate(x.Message):
+		return 0
+	case later:
+		return t.schedule(x.Message, due)
+	default:
+		t.queue.last++
+		number = t.number(t.queue.last)
+	}
+	for i := range x.Copies {
+		to := &x.Copies[i].To
+		if b := t.subscriptions[to.Subscription]; b != nil {
+			t.enqueue(b.queue(to.Sub), kept(x.Copies[i].Message), to.Sessions, number)
+		}
+	}
+	return number
+}

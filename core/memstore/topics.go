@@ -1,0 +1,48 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// topic is what the catalogue knows of a topic besides its description.
+type topic struct {
+	key           entityKey
+	subscriptions map[entityKey]bool
+	version       int64
+}
+
+// Topic returns a topic with its subscriptions, or NotFound.
+func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.TopicView, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entities[keyOf(namespace, name)]
+	t := c.topics[e.ID]
+	if t == nil {
+		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)
+	}
+	keys := slices.Collect(maps.Keys(t.subscriptions))
+	sortKeys(keys)
+	return core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(keys), Version: t.version}, nil
+}
+
+// subscribe has the topic's partitions begin a new version, with the
+// subscription e. c.mu is held.
+func (c *catalogue) subscribe(t *topic, e *core.Entity) {
+	t.version++
+	for i, p := range c.partitions[e.TopicID] {
+		p.subscribe(e.Ref(uint16(i), core.Main), t.version)
+	}
+}
+
+// unsubscribe is the reverse of subscribe.
+func (c *catalogue) unsubscribe(t *topic, e *core.Entity) {
+	t.version++
+	for i, p := range c.partitions[e.TopicID] {
+		p.unsubscribe(e.Ref(uint16(i), core.Main), t.version)
+	}
+}
