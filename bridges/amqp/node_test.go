@@ -151,7 +151,7 @@ func TestTokens(t *testing.T) {
 		{"forged", putToken("sb://ns.example/nowhere"), "forged", 401, "InvalidSignature: "},
 		{"no audience", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "servicebus.windows.net:sastoken"}}, "token", 400, "name"},
 		{"no text", putToken("sb://ns.example/q1"), int32(1), 400, "body"},
-		{"jwt", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "jwt"}, {Key: "name", Value: "x"}}, "token", 501, "jwt"},
+		{"jwt", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "jwt"}, {Key: "name", Value: "sb://ns.example/q1"}}, "token", 202, ""},
 		{"unknown type", value.Map{{Key: "operation", Value: "put-token"}, {Key: "type", Value: "magic"}, {Key: "name", Value: "x"}}, "token", 400, "magic"},
 		{"unknown operation", value.Map{{Key: "operation", Value: "delete-token"}}, nil, 501, "delete-token"},
 	} {

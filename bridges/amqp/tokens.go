@@ -51,10 +51,8 @@ func (c *conn) serveToken(req *request, answered func(response)) {
 	switch {
 	case req.operation != "put-token":
 		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not offered by $cbs: use put-token.", req.operation))
-	case kindText == "jwt":
-		refuse(core.Refuse(core.NotImplemented, "Tokens of type jwt are not accepted: use a shared access signature."))
-	case kindText != "servicebus.windows.net:sastoken":
-		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not known: use servicebus.windows.net:sastoken.", kindText))
+	case kindText != "servicebus.windows.net:sastoken" && kindText != "jwt":
+		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not known: use servicebus.windows.net:sastoken or jwt.", kindText))
 	case !ok || !isText:
 		refuse(core.Refuse(core.InvalidArgument, "A put-token needs the application property name and a body that is a string."))
 	default:

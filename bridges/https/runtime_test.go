@@ -226,8 +226,9 @@ func TestRefusedRequests(t *testing.T) {
 		text                   string
 	}{
 		"no token":             {"POST", "/q/messages", auth, 401, "MissingToken: "},
-		"JWT":                  {"POST", "/q/messages", auth + "Bearer eyJx", 401, "InvalidToken: This gateway does not accept JSON web tokens."},
-		"bare JWT":             {"GET", "/q", auth + "eyJhbGciOi.x.y", 401, "InvalidToken: "},
+		"JWT":                  {"POST", "/q/messages", auth + "Bearer eyJx", 401, "InvalidSignature: "},
+		"bare JWT":             {"GET", "/q", auth + "eyJhbGciOi.x.y", 401, "InvalidSignature: "},
+		"JWT without claim":    {"POST", "/q/messages", auth + "Bearer listen", 401, "Unauthorized access. 'Send' claim(s) are required"},
 		"other scheme":         {"POST", "/q/messages", auth + "Basic eA==", 401, "MalformedToken: The authorization scheme 'Basic' is not offered."},
 		"bad signature":        {"POST", "/q/messages", sas + "wrong", 401, "InvalidSignature: "},
 		"send without claim":   {"POST", "/q/messages", sas + "listen", 401, "Unauthorized access. 'Send' claim(s) are required"},

@@ -25,8 +25,16 @@ type Options struct {
 	Hosts []string
 	// Now defaults to time.Now.
 	Now func() time.Time
-	// Skew is how long after its expiry a token is still accepted; default none.
+	// Skew is how long after its expiry a signature is still accepted; default none.
 	Skew time.Duration
+	// Issuers verifies JSON web tokens. Nil: none is accepted.
+	Issuers Issuers
+}
+
+// Issuers verifies JSON web tokens of issuers that are believed. Errors are as
+// Authority.Token's.
+type Issuers interface {
+	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
 // Authority verifies tokens and keys. It implements core.Authority.
@@ -36,6 +44,7 @@ type Authority struct {
 	hosts    []string
 	now      func() time.Time
 	skew     time.Duration
+	issuers  Issuers
 }
 
 // New makes an Authority.
@@ -49,14 +58,23 @@ func New(o Options) *Authority {
 		hosts:    append([]string{"localhost"}, o.Hosts...),
 		now:      o.Now,
 		skew:     o.Skew,
+		issuers:  o.Issuers,
 	}
 }
 
-// Token implements core.Authority. The signature is verified before the expiry,
-// so that only the holder of a key learns more than that it is invalid.
+// Token implements core.Authority. A signature is verified before its expiry,
+// so that only the holder of a key learns more than that it is invalid. A JSON
+// web token, with or without "Bearer " before it, is for the whole namespace:
+// who may do less is said by its rights.
 func (a *Authority) Token(ctx context.Context, token, audience string) (core.Grant, error) {
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
+	}
+	if web, ok := cutWebToken(token); ok {
+		if a.issuers == nil {
+			return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature, or have an issuer configured.")
+		}
+		return a.issuers.Verify(ctx, web)
 	}
 	s, err := parseSAS(token)
 	if err != nil {
@@ -75,6 +93,17 @@ func (a *Authority) Token(ctx context.Context, token, audience string) (core.Gra
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.resource, audience)
 	}
 	return core.Grant{Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
+}
+
+// cutWebToken returns the JSON web token in what a peer gave as its token, if
+// that is one: RFC 6750 §2.1 has "Bearer " before it, SDKs leave that out too.
+func cutWebToken(token string) (string, bool) {
+	token = strings.TrimSpace(token)
+	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(rest), true
+	}
+	// The header is an object, which begins so in base64.
+	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
 // Key implements core.Authority. It knows the namespace's policies only, because

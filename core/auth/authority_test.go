@@ -106,7 +106,7 @@ func TestTokenRefusalsSayWhatIsWrong(t *testing.T) {
 	good := SignSAS("sb://host/q", "root", "SAS_KEY_VALUE", start.Add(time.Hour))
 	for name, c := range map[string]struct{ token, text string }{
 		"none":            {"  ", "MissingToken: "},
-		"another scheme":  {"Bearer abc", "MalformedToken: "},
+		"another scheme":  {"Basic abc", "MalformedToken: "},
 		"no signature":    {"SharedAccessSignature sr=a&se=1&skn=root", `MalformedToken: The token is not a shared access signature: "sig" is missing.`},
 		"twice":           {good + "&se=1", "MalformedToken: "},
 		"bad expiry":      {strings.Replace(good, "se=18", "se=x", 1), "MalformedToken: "},

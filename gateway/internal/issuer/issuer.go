@@ -1,0 +1,194 @@
+package issuer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxToken bounds a token: those with many groups reach some 10 KB.
+const maxToken = 32 << 10
+
+// algorithms are those with a public key: a token signed with a shared secret,
+// or not at all, is not an issuer's.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// Issuer is one who is believed, and how far.
+type Issuer struct {
+	// Name is the claim iss. Without Keys and File, it is also the URL below
+	// which /.well-known/openid-configuration says where the keys are.
+	Name string
+	// Keys are all there are.
+	Keys *jose.JSONWebKeySet
+	// File holds the keys as a JSON web key set, and is read again when a token
+	// names a key that was not in it.
+	File string
+	// Audiences are those of the claim aud that are accepted.
+	Audiences []string
+	// Leeway is by how much clocks may differ.
+	Leeway time.Duration
+	// Rules map claims to rights. A token that none fits may do nothing.
+	Rules []Rule
+}
+
+// Rule gives rights to tokens with a claim.
+type Rule struct {
+	// Claim is a name, or names joined by dots where objects lie in each other.
+	Claim string
+	// Value is the claim's, or one of a list, or in scp and scope one of the words.
+	Value  string
+	Rights core.Right
+}
+
+// Options adjust a Set. The zero value works.
+type Options struct {
+	// Client fetches keys; by default one that gives up after 10 s.
+	Client *http.Client
+	// Now is time.Now by default.
+	Now func() time.Time
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Set verifies the tokens of several issuers.
+type Set struct {
+	now     func() time.Time
+	issuers map[string]*trusted
+}
+
+type trusted struct {
+	Issuer
+	keys *keyring
+}
+
+// New makes a Set. Key files must be readable; issuers on the network need not
+// answer before their first token comes.
+func New(issuers []Issuer, o Options) (*Set, error) {
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: fetchTimeout}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{now: o.Now, issuers: map[string]*trusted{}}
+	for _, i := range issuers {
+		ring, err := newKeyring(i, o)
+		if err != nil {
+			return nil, fmt.Errorf("keys of the issuer %s: %w", i.Name, err)
+		}
+		s.issuers[i.Name] = &trusted{i, ring}
+	}
+	return s, nil
+}
+
+// Verify returns what a token proves. Its grant is for the whole namespace and
+// named after the token's subject. A bad token is refused as Unauthorized, with
+// a text that says what is wrong with it; Busy says that the issuer's keys
+// cannot be had now.
+func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
+	if len(token) > maxToken {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes, at most %d are read.", len(token), maxToken)
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token is not a JSON web token signed with a private key.")
+	}
+	var unproven jwt.Claims
+	if err := parsed.UnsafeClaimsWithoutVerification(&unproven); err != nil {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
+	}
+	by, ok := s.issuers[unproven.Issuer]
+	if !ok {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidIssuer: Tokens of the issuer '%.200s' are not accepted.", unproven.Issuer)
+	}
+	var payload json.RawMessage
+	if err := by.keys.verify(ctx, parsed, &payload); err != nil {
+		return core.Grant{}, err
+	}
+	return by.grant(payload, s.now())
+}
+
+// grant judges the claims of a token whose signature is proven.
+func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
+	var claims jwt.Claims
+	var all map[string]any
+	if json.Unmarshal(payload, &claims) != nil || json.Unmarshal(payload, &all) != nil {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
+	}
+	if claims.Expiry == nil {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token has no claim exp, so it would never end.")
+	}
+	// The library's seconds begin when its leeway ends; ours end there.
+	expires := claims.Expiry.Time().Add(t.Leeway)
+	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: t.Name, AnyAudience: t.Audiences, Time: now}, t.Leeway)
+	switch {
+	case errors.Is(err, jwt.ErrExpired), err == nil && !now.Before(expires):
+		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", claims.Expiry.Time().UTC().Format(time.RFC3339))
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token is not valid before %s.", claims.NotBefore.Time().UTC().Format(time.RFC3339))
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%.200s', not for '%s'.", strings.Join(claims.Audience, "', '"), strings.Join(t.Audiences, "' or '"))
+	case err != nil:
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token's claims are not acceptable: it was issued at %s, in the future.", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
+	}
+	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: t.rights(all), Expires: expires}, nil
+}
+
+// rights are those of every rule that fits.
+func (t *trusted) rights(claims map[string]any) core.Right {
+	var rights core.Right
+	for _, r := range t.Rules {
+		if has(find(claims, r.Claim), r.Value, r.Claim == "scp" || r.Claim == "scope") {
+			rights |= r.Rights
+		}
+	}
+	return rights
+}
+
+// find returns the claim of a name, or what a path of names joined by dots leads to.
+func find(claims map[string]any, name string) any {
+	if v, ok := claims[name]; ok {
+		return v
+	}
+	for i := range len(name) {
+		if inner, ok := claims[name[:i]].(map[string]any); ok && name[i] == '.' {
+			if v := find(inner, name[i+1:]); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether a claim is a value, or a list with it, or if it is a list
+// of words (RFC 8693 §4.2), has it among these.
+func has(claim any, value string, words bool) bool {
+	switch c := claim.(type) {
+	case string:
+		return c == value || words && slices.Contains(strings.Fields(c), value)
+	case []any:
+		for _, element := range c {
+			if text, ok := element.(string); ok && text == value {
+				return true
+			}
+		}
+	}
+	return false
+}

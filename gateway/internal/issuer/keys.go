@@ -1,0 +1,206 @@
+package issuer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	fetchTimeout = 10 * time.Second
+	maxDocument  = 1 << 20 // of a discovery document or a key set
+	// refetchAfter bounds how often tokens with unknown keys, which anybody can
+	// make, have the keys fetched.
+	refetchAfter = 10 * time.Second
+	// staleAfter is how long a key that its issuer has withdrawn may be believed.
+	staleAfter = time.Hour
+)
+
+// keyring holds an issuer's keys and fetches them anew when it must.
+type keyring struct {
+	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil: the keys never change
+	name  string
+	now   func() time.Time
+	log   *slog.Logger
+
+	turn    chan struct{} // holds the one right to touch the fields below
+	held    *jose.JSONWebKeySet
+	fetched time.Time // when held came
+	tried   time.Time // when it was asked for last
+}
+
+func newKeyring(i Issuer, o Options) (*keyring, error) {
+	k := &keyring{name: i.Name, now: o.Now, log: o.Logger, turn: make(chan struct{}, 1), held: i.Keys}
+	switch {
+	case i.Keys != nil:
+	case i.File != "":
+		k.fetch = func(context.Context) (*jose.JSONWebKeySet, error) { return readFile(i.File) }
+		held, err := readFile(i.File)
+		if err != nil {
+			return nil, err
+		}
+		k.held, k.fetched = held, o.Now()
+	default:
+		k.fetch = func(ctx context.Context) (*jose.JSONWebKeySet, error) { return discover(ctx, o.Client, i.Name) }
+	}
+	return k, nil
+}
+
+// verify checks a token's signature with the key it names, and puts what was
+// signed into payload. A key that is not held is looked for once more.
+func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *json.RawMessage) error {
+	header := token.Headers[0]
+	for _, latest := range []bool{false, true} {
+		set, fresh, err := k.keys(ctx, latest)
+		if err != nil {
+			return err
+		}
+		known := false
+		for _, key := range candidates(set, header) {
+			known = true
+			if token.Claims(key, payload) == nil {
+				return nil
+			}
+		}
+		if known && header.KeyID != "" || latest && !fresh {
+			break
+		}
+	}
+	return core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature, or its issuer '%s' has withdrawn the key.", k.name)
+}
+
+// candidates are the keys that may have made a signature with this header.
+func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
+	var all []jose.JSONWebKey
+	for _, key := range set.Keys {
+		if (header.KeyID == "" || key.KeyID == header.KeyID) &&
+			(key.Use == "" || key.Use == "sig") &&
+			(key.Algorithm == "" || key.Algorithm == header.Algorithm) {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// keys returns the issuer's keys: those held or, if they are too old or the
+// latest are asked for and they were not fetched just now, those it has now.
+// Fresh says that they were fetched by this call.
+func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	now := k.now()
+	due := k.held == nil || latest || now.Sub(k.fetched) >= staleAfter
+	if k.fetch != nil && due && (k.tried.IsZero() || now.Sub(k.tried) >= refetchAfter) {
+		k.tried = now
+		// Others wait for the answer too: it is not dropped with one of them.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+		defer cancel()
+		set, err := k.fetch(ctx)
+		if err == nil {
+			k.held, k.fetched = set, now
+			return set, true, nil
+		}
+		k.log.Warn("an issuer's keys cannot be fetched: its tokens are refused if they are signed with a key not known yet", "issuer", k.name, "err", err)
+	}
+	if k.held == nil {
+		return nil, false, core.Refuse(core.Busy, "The keys of the issuer '%s' cannot be fetched at the moment.", k.name)
+	}
+	return k.held, false, nil
+}
+
+func readFile(path string) (*jose.JSONWebKeySet, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return set, nil
+}
+
+// parse reads a key set (RFC 7517 §5), keys of unknown kinds left out.
+func parse(data []byte) (*jose.JSONWebKeySet, error) {
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		return nil, fmt.Errorf("not a JSON web key set: %w", err)
+	}
+	set := &jose.JSONWebKeySet{}
+	for _, raw := range document.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(raw, &key) != nil {
+			continue
+		}
+		if public := key.Public(); public.Valid() { // a shared secret has none
+			set.Keys = append(set.Keys, public)
+		}
+	}
+	if len(set.Keys) == 0 {
+		return nil, errors.New("the JSON web key set holds no public key")
+	}
+	return set, nil
+}
+
+// discover follows OpenID Connect Discovery 1.0 §4 to an issuer's keys.
+func discover(ctx context.Context, client *http.Client, issuer string) (*jose.JSONWebKeySet, error) {
+	data, err := get(ctx, client, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		return nil, fmt.Errorf("the discovery document: %w", err)
+	}
+	if document.Issuer != issuer { // §4.3: they must be the same
+		return nil, fmt.Errorf("the discovery document is of the issuer %q", document.Issuer)
+	}
+	if document.Keys == "" {
+		return nil, errors.New("the discovery document has no jwks_uri")
+	}
+	if data, err = get(ctx, client, document.Keys); err != nil {
+		return nil, err
+	}
+	return parse(data)
+}
+
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err == nil && len(data) > maxDocument {
+		err = fmt.Errorf("%s answers more than %d bytes", url, maxDocument)
+	}
+	return data, err
+}
