@@ -83,16 +83,15 @@ func (p *parser) target() (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	switch v := o.value.(type) {
-	case *userProperty:
-		return target{user: v}, nil
-	case systemProperty:
-		if v.set == nil {
-			return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", v.name)
-		}
-		return target{system: v.system}, nil
+	user, ok := o.value.(*userProperty)
+	if ok {
+		return target{user: user}, nil
 	}
-	return target{}, p.expected("a property")
+	sys := o.value.(systemProperty)
+	if sys.set == nil {
+		return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", sys.name)
+	}
+	return target{system: sys.system}, nil
 }
 
 // check refuses a constant that its target cannot take.
@@ -107,12 +106,9 @@ func (st statement) check() error {
 	return nil
 }
 
-// fault is an error of the statement, with its target.
+// fault is why the statement's target, which is a system property, refused a value.
 func (st statement) fault(err error) *fault {
-	if st.target.system != nil {
-		return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
-	}
-	return faultAt(st.at, "%s: %v", st.target.user.name, err)
+	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
 }
 
 // run carries the statement out on the draft of its scope.

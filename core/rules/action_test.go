@@ -45,11 +45,15 @@ func TestActionsOnUserProperties(t *testing.T) {
 		{"SET fresh = odd", "fresh", value.Described{Descriptor: uint64(1), Value: "x"}},
 		{"SET fresh = huge", "fresh", uint64(1) << 63},
 		{"SET fresh = p('huge')", "fresh", uint64(1) << 63},
-		{"SET fresh = p('li' + 'st')", "fresh", value.List{"a"}},
-		{"SET fresh = p('by' + 'tes')", "fresh", []byte("b")},
-		{"SET fresh = p('hu' + 'ge')", "fresh", uint64(1) << 63},
-		{"SET fresh = p('gu' + 'id')", "fresh", testUUID},
-		{"SET fresh = p('sp' + 'an')", "fresh", timeSpan(3_000_000_000)},
+		{"SET fresh = p('list' + [empty])", "fresh", value.List{"a"}},
+		{"SET fresh = p('bytes' + [empty])", "fresh", []byte("b")},
+		{"SET fresh = p('huge' + [empty])", "fresh", uint64(1) << 63},
+		{"SET fresh = p('guid' + [empty])", "fresh", testUUID},
+		{"SET fresh = p('span' + [empty])", "fresh", timeSpan(3_000_000_000)},
+		{"SET bytes = p('bytes' + [empty])", "bytes", []byte("b")},
+		{"SET fresh = p('yes' + [empty])", "fresh", true},
+		{"SET odd = p('odd' + [empty])", "odd", value.Described{Descriptor: uint64(1), Value: "x"}},
+		{"SET char = ''", "char", ""},
 		{"SET fresh = sys.TimeToLive", "fresh", timeSpan(3_000_000_000)},
 		{"SET fresh = sys.EnqueuedTimeUtc", "fresh", value.TimestampOf(testTime)},
 		{"SET fresh = sys.Label + '/' + sys.SequenceNumber", "fresh", "order/7"},
@@ -77,7 +81,7 @@ func TestActionsOnUserProperties(t *testing.T) {
 		{"SET u64 = huge", "u64", uint64(1) << 63},
 		{"SET u64 = '18446744073709551615'", "u64", uint64(1<<64 - 1)},
 		{"SET big = huge", "big", uint64(1) << 63},
-		{"SET big = p('hu' + 'ge')", "big", uint64(1) << 63},
+		{"SET big = p('huge' + [empty])", "big", uint64(1) << 63},
 		{"SET i16 = price", "i16", 12.5},
 		{"SET f32 = 2", "f32", float32(2)},
 		{"SET price = 2", "price", 2.0},
@@ -202,6 +206,19 @@ func TestActionsOnSystemProperties(t *testing.T) {
 		if &got.Body.Bytes[0] != &m.Body.Bytes[0] {
 			t.Errorf("%s: the body was copied", c.action)
 		}
+	}
+}
+
+func TestFalseFiltersMatchNothing(t *testing.T) {
+	t.Parallel()
+	r, err := Compile(core.Rule{Name: "r", Filter: core.Filter{Kind: core.FalseFilter}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := testMessage(t)
+	truth, err := r.Matches(m, Facts{})
+	if copies := NewSet([][]*Rule{{r}}).Match(nil, m, Facts{}); truth != False || err != nil || len(copies) != 0 {
+		t.Errorf("got %v, %v and %d copies", truth, err, len(copies))
 	}
 }
 

@@ -209,7 +209,7 @@ func TestValuesKeepTheirType(t *testing.T) {
 	t.Parallel()
 	for key, raw := range value.MapEntries(testMessage(t).Properties.Encoded()) {
 		switch string(key) {
-		case "nothing", "dec", "bytes", "list", "odd":
+		case "far", "early", "odd span", "nothing", "dec", "bytes", "list", "odd":
 			continue // not converted to; copied
 		}
 		if got, ok := decode(raw).encodeAs(nil, raw); !ok || !bytes.Equal(got, raw) {

@@ -56,13 +56,11 @@ func ones(n uint) *big.Int {
 	return new(big.Int).Sub(new(big.Int).Lsh(one, n), one)
 }
 
-// scaled is the double nearest to ± coefficient × 10^exponent.
+// scaled is the double nearest to ± coefficient × 10^exponent, infinite beyond
+// the range of doubles.
 func scaled(negative bool, coefficient *big.Int, exponent int) datum {
 	s := coefficient.String() + "e" + strconv.Itoa(exponent)
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil && !math.IsInf(f, 0) {
-		return datum{kind: null}
-	}
+	f, _ := strconv.ParseFloat(s, 64) // the error says what the infinity says
 	return realOf(math.Copysign(f, float64(sign(negative))))
 }
 

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -60,7 +61,9 @@ func testMessage(t testing.TB) *core.Message {
 			"offset", value.Described{Descriptor: value.Symbol(descriptorDateTimeOffset), Value: int64(unixEpochTicks) + testTime.UnixMilli()*ticksPerMilli},
 			"uri", value.Described{Descriptor: value.Symbol(descriptorURI), Value: "http://x/"},
 			"odd", value.Described{Descriptor: uint64(1), Value: "x"},
-			"odd name]", "in brackets", "Twice", "first", "twice", "second", "Straße", "ß", "a.b", "dotted", "half", 2.0,
+			"odd name]", "in brackets", "Twice", "first", "twice", "second", "Straße", "ß", "a.b", "dotted", "half", 2.0, "empty", "",
+			"far", value.Timestamp(math.MaxInt64), "early", value.Timestamp(math.MinInt64),
+			"odd span", value.Described{Descriptor: value.Symbol(descriptorTimeSpan), Value: "x"},
 		),
 		Body: core.Body{Bytes: []byte("body")},
 	}

@@ -108,3 +108,18 @@ func FuzzLike(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkLikeWorst is the slowest that a rule and a message can be together.
+func BenchmarkLikeWorst(b *testing.B) {
+	p, err := compilePattern("%"+strings.Repeat("a_", 500)+"b%", -1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := strings.Repeat("a", 60_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if p.match(text) {
+			b.Fatal("it matches")
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -388,12 +389,7 @@ func (p *parser) operations(part func() (operand, error), operators ...string) (
 }
 
 func (p *parser) takesOperator(operators []string) bool {
-	for _, o := range operators {
-		if p.token.is(o) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(operators, p.token.is)
 }
 
 func (p *parser) operation(left operand, part func() (operand, error)) (operand, error) {

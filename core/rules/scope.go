@@ -113,7 +113,9 @@ func open(m *core.Message, f Facts, n *names) *scope {
 			continue
 		}
 		s.slots[slot] = decode(raw)
-		s.filled = append(s.filled, slot)
+		if s.filled = append(s.filled, slot); len(s.filled) == len(n.slots) {
+			break
+		}
 	}
 	return s
 }

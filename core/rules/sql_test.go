@@ -61,6 +61,8 @@ func TestConditions(t *testing.T) {
 		{"newid() = newid()", False},
 		{"newid() <> guid", True},
 
+		{"p('sys.State' + [empty]) = 'Active'", True},
+
 		// Types.
 		{"quantity = 5", True},
 		{"quantity = 5.0", True},
@@ -90,6 +92,8 @@ func TestConditions(t *testing.T) {
 		{"at = offset", True},
 		{"at >= offset", True},
 		{"at < offset", False},
+		{"early < at AND at < far AND far = far", True},
+		{"[odd span] = [odd span]", Unknown},
 		{"span = sys.TimeToLive", True},
 		{"span = 5", Unknown},
 		{"at = sys.EnqueuedTimeUtc", True},
@@ -269,6 +273,9 @@ func TestThreeValuedLogic(t *testing.T) {
 			}
 		}
 	}
+	if got := fmt.Sprint(True, False, Unknown); got != "TRUE FALSE UNKNOWN" {
+		t.Errorf("got %s", got)
+	}
 	for i, want := range []Truth{False, Unknown, True} {
 		if got := all[i].Not(); got != want {
 			t.Errorf("NOT %v: got %v, want %v", all[i], got, want)
@@ -394,6 +401,62 @@ func TestFiltersThatAreRefusedAsAWhole(t *testing.T) {
 	}
 	long := "a = '" + strings.Repeat("ä", core.MaxSQLLength-6) + "'"
 	compileSQL(t, long)
+}
+
+// TestNothingIsReadOver puts what is no SQL before and behind every token.
+func TestNothingIsReadOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		action bool
+		sql    string
+	}{
+		{false, "NOT ( a = 1 AND - b + 2 * 3 <> sys . Label OR + c % 2 > .5 )"},
+		{false, "a IS NULL OR a IS NOT NULL OR EXISTS ( user . b )"},
+		{false, "a IN ( 1 , 2 ) AND a NOT IN ( 'x' )"},
+		{false, "a LIKE 'x' AND a NOT LIKE b ESCAPE '!' AND a LIKE 'y' ESCAPE c"},
+		{false, "newid ( ) = property ( a + 'b' ) AND p ( 'c' ) = TRUE"},
+		{true, "SET a = 1 ; REMOVE b , SET sys . Label = [c] + 'x' REMOVE user . d ;"},
+	} {
+		words := strings.Fields(c.sql)
+		for i := range len(words) + 1 {
+			before := strings.Join(words[:i], " ")
+			rule := core.Rule{Name: "x", Filter: core.Filter{SQL: before + " ? " + strings.Join(words[i:], " ")}}
+			if c.action {
+				rule.Action, rule.Filter.SQL = rule.Filter.SQL, "1=1"
+			}
+			_, err := Compile(rule)
+			if want := fmt.Sprintf("position %d: '?' is no part of SQL", len(before)+2); !strings.Contains(core.TextOf(err), want) {
+				t.Errorf("%s: got %v, want %s", rule.Filter.SQL, err, want)
+			}
+		}
+		rule := core.Rule{Filter: core.Filter{SQL: c.sql}}
+		if c.action {
+			rule.Action, rule.Filter.SQL = c.sql, "1=1"
+		}
+		if _, err := Compile(rule); err != nil {
+			t.Errorf("%s: %v", c.sql, err)
+		}
+	}
+}
+
+func TestNamesOfAnyLength(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("Long", 50)
+	longUnicode := strings.Repeat("Ä", 60)
+	m := &core.Message{Properties: properties(t, "", "empty", long, "long", longUnicode, "umlaut", "\u212A", "kelvin")}
+	for _, c := range []struct{ sql string }{
+		{"[" + strings.ToUpper(long) + "] = 'long'"},
+		{"p('" + strings.ToLower(long) + "' + '') = 'long'"},
+		{"p([" + long + "] + '') IS NULL AND p('x' + [" + long + "]) IS NULL"},
+		{"p('' + k) IS NULL AND k = 'kelvin'"},
+		{strings.ToLower(longUnicode) + " = 'umlaut'"},
+		{"p('') = 'empty'"},
+		{"p(p('') + 'x') IS NULL"},
+	} {
+		if got, err := compileSQL(t, c.sql).Matches(m, Facts{}); got != True || err != nil {
+			t.Errorf("%s: got %v, %v", c.sql, got, err)
+		}
+	}
 }
 
 func TestParameters(t *testing.T) {
