@@ -69,7 +69,6 @@ func TestDocuments(t *testing.T) {
 		{"queues-beyond.xml", "https://bus.example.com/$Resources/Queues?$skip=9", feedType},
 		{"namespace.xml", "https://bus.example.com/$namespaceinfo?api-version=2024-05", entryType},
 		{"topics.xml", "https://bus.example.com/$Resources/Topics?api-version=2021-05", feedType},
-		{"subscriptions.xml", "https://bus.example.com/t/Subscriptions?api-version=2021-05", feedType},
 		{"root.xml", "https://bus.example.com/", feedType},
 	} {
 		w := call(b, "GET", c.target, "")
@@ -199,11 +198,7 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"too many elements":      {"PUT", "/new", queueDescription(strings.Repeat("<a/>", 5000)), 400, "it has too many elements", nil},
 		"too large":              {"PUT", "/new", queueDescription(strings.Repeat(" ", maxDescriptionBytes)), 403, "The request body exceeds the limit of 262144 bytes.", nil},
 		"no entry":               {"PUT", "/new", "<QueueDescription/>", 400, "The root of the request body is <QueueDescription>: it must be <entry>", nil},
-		"other content":          {"PUT", "/new", description("Description", ""), 400, "The content of the entry is <Description>: it must be <QueueDescription>.", nil},
-		"topic":                  {"PUT", "/new", description("TopicDescription", ""), 501, "Topics, subscriptions and rules are not offered", nil},
-		"subscription":           {"PUT", "/t/Subscriptions/s", description("SubscriptionDescription", ""), 501, "Topics, subscriptions and rules are not offered", nil},
-		"get subscription":       {"GET", "/t/subscriptions/s", "", 404, "The messaging entity 't/subscriptions/s' could not be found.", nil},
-		"delete rule":            {"DELETE", "/t/Subscriptions/s/Rules/r", "", 404, "could not be found", nil},
+		"other content":          {"PUT", "/new", description("Description", ""), 400, "The content of the entry is <Description>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", nil},
 		"bad skip":               {"GET", "/$Resources/Queues?$skip=-1", "", 400, "$skip is \"-1\": it must be a whole number from 0 to 2147483647.", nil},
 		"bad top":                {"GET", "/$Resources/Queues?$top=99999", "", 400, "$top is \"99999\"", nil},
 		"wrong method":           {"POST", "/q", "", 405, "POST is not allowed here: use GET, HEAD, PUT, DELETE.", nil},
@@ -279,7 +274,7 @@ func FuzzDescription(f *testing.F) {
 		d, err := parseDescription(body)
 		if err == nil {
 			settings := core.DefaultSettings(core.Queue)
-			err = readQueue(d, &settings)
+			err = readSettings(d, core.Queue, &settings)
 		}
 		if err != nil && core.CodeOf(err) != core.InvalidArgument {
 			t.Fatalf("%q: got %v, want a refusal of the argument", body, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// parseDescription finds the entity description in the ATOM entry of a request.
+// parseDescription finds the description of an entity or a rule in the ATOM entry of a request.
 func parseDescription(body []byte) (*node, error) {
 	root, err := parseXML(body)
 	if err != nil {
@@ -18,53 +18,67 @@ func parseDescription(body []byte) (*node, error) {
 	if root.name.Local == "entry" {
 		if content := root.child("content"); content != nil && len(content.children) > 0 {
 			description := content.children[0]
-			switch description.name.Local {
-			case "QueueDescription", "TopicDescription", "SubscriptionDescription", "RuleDescription":
+			if name := description.name.Local; name == ruleDescription || slices.Contains(descriptions[:], name) {
 				return description, nil
 			}
-			return nil, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: it must be <QueueDescription>.", description.name.Local)
+			return nil, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", description.name.Local)
 		}
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry> with <content> that holds <QueueDescription>.", root.name.Local)
+	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry> with <content> that holds a description, such as <QueueDescription>.", root.name.Local)
 }
 
-// setting is an element of a queue description that a client may set.
+// kinds is a set of core.Kind.
+type kinds uint8
+
+// The kinds of entities that a setting is for.
+const (
+	queues        kinds = 1 << core.Queue
+	topics        kinds = 1 << core.Topic
+	subscriptions kinds = 1 << core.Subscription
+	entities            = queues | topics | subscriptions
+)
+
+// setting is an element of a description that a client may set.
 type setting struct {
 	name string
+	of   kinds
 	form string // what its text must be, for the refusal
 	set  func(q *core.Settings, text string) bool
 }
 
-var queueSettings = []setting{
-	duration("LockDuration", func(q *core.Settings) *time.Duration { return &q.LockDuration }),
-	number("MaxSizeInMegabytes", func(q *core.Settings) *int64 { return &q.MaxSizeInMegabytes }),
-	boolean("RequiresDuplicateDetection", func(q *core.Settings) *bool { return &q.RequiresDuplicateDetection }),
-	boolean("RequiresSession", func(q *core.Settings) *bool { return &q.RequiresSession }),
-	duration("DefaultMessageTimeToLive", func(q *core.Settings) *time.Duration { return &q.DefaultMessageTimeToLive }),
-	boolean("DeadLetteringOnMessageExpiration", func(q *core.Settings) *bool { return &q.DeadLetteringOnMessageExpiration }),
-	duration("DuplicateDetectionHistoryTimeWindow", func(q *core.Settings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
-	{"MaxDeliveryCount", formNumber, func(q *core.Settings, text string) bool {
+var settings = []setting{
+	duration("LockDuration", queues|subscriptions, func(q *core.Settings) *time.Duration { return &q.LockDuration }),
+	number("MaxSizeInMegabytes", queues|topics, func(q *core.Settings) *int64 { return &q.MaxSizeInMegabytes }),
+	boolean("RequiresDuplicateDetection", queues|topics, func(q *core.Settings) *bool { return &q.RequiresDuplicateDetection }),
+	boolean("RequiresSession", queues|subscriptions, func(q *core.Settings) *bool { return &q.RequiresSession }),
+	duration("DefaultMessageTimeToLive", entities, func(q *core.Settings) *time.Duration { return &q.DefaultMessageTimeToLive }),
+	boolean("DeadLetteringOnMessageExpiration", queues|subscriptions, func(q *core.Settings) *bool { return &q.DeadLetteringOnMessageExpiration }),
+	boolean("DeadLetteringOnFilterEvaluationExceptions", subscriptions, func(q *core.Settings) *bool { return &q.DeadLetteringOnFilterEvaluationExceptions }),
+	duration("DuplicateDetectionHistoryTimeWindow", queues|topics, func(q *core.Settings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
+	{"MaxDeliveryCount", queues | subscriptions, formNumber, func(q *core.Settings, text string) bool {
 		n, err := strconv.Atoi(text)
 		q.MaxDeliveryCount = n
 		return err == nil
 	}},
-	boolean("EnableBatchedOperations", func(q *core.Settings) *bool { return &q.EnableBatchedOperations }),
-	boolean("IsAnonymousAccessible", func(q *core.Settings) *bool { return &q.IsAnonymousAccessible }),
-	{"Status", "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.Settings, text string) bool {
+	boolean("EnableBatchedOperations", entities, func(q *core.Settings) *bool { return &q.EnableBatchedOperations }),
+	boolean("FilteringMessagesBeforePublishing", topics, func(q *core.Settings) *bool { return &q.FilteringMessagesBeforePublishing }),
+	boolean("IsAnonymousAccessible", queues|topics, func(q *core.Settings) *bool { return &q.IsAnonymousAccessible }),
+	{"Status", entities, "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.Settings, text string) bool {
 		q.Status = core.Status(text)
 		return slices.Contains([]core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled}, q.Status)
 	}},
-	path("ForwardTo", func(q *core.Settings) *string { return &q.ForwardTo }),
-	{"UserMetadata", "a text", func(q *core.Settings, text string) bool {
+	path("ForwardTo", queues|subscriptions, func(q *core.Settings) *string { return &q.ForwardTo }),
+	{"UserMetadata", entities, "a text", func(q *core.Settings, text string) bool {
 		q.UserMetadata = text
 		return true
 	}},
-	boolean("SupportOrdering", func(q *core.Settings) *bool { return &q.SupportOrdering }),
-	duration("AutoDeleteOnIdle", func(q *core.Settings) *time.Duration { return &q.AutoDeleteOnIdle }),
-	boolean("EnablePartitioning", func(q *core.Settings) *bool { return &q.EnablePartitioning }),
-	path("ForwardDeadLetteredMessagesTo", func(q *core.Settings) *string { return &q.ForwardDeadLetteredMessagesTo }),
-	boolean("EnableExpress", func(q *core.Settings) *bool { return &q.EnableExpress }),
-	number("MaxMessageSizeInKilobytes", func(q *core.Settings) *int64 { return &q.MaxMessageSizeInKilobytes }),
+	boolean("SupportOrdering", queues|topics, func(q *core.Settings) *bool { return &q.SupportOrdering }),
+	duration("AutoDeleteOnIdle", entities, func(q *core.Settings) *time.Duration { return &q.AutoDeleteOnIdle }),
+	boolean("EnablePartitioning", queues|topics, func(q *core.Settings) *bool { return &q.EnablePartitioning }),
+	boolean("EnableSubscriptionPartitioning", topics, func(q *core.Settings) *bool { return &q.EnableSubscriptionPartitioning }),
+	path("ForwardDeadLetteredMessagesTo", queues|subscriptions, func(q *core.Settings) *string { return &q.ForwardDeadLetteredMessagesTo }),
+	boolean("EnableExpress", queues|topics, func(q *core.Settings) *bool { return &q.EnableExpress }),
+	number("MaxMessageSizeInKilobytes", queues|topics, func(q *core.Settings) *int64 { return &q.MaxMessageSizeInKilobytes }),
 }
 
 const (
@@ -73,24 +87,24 @@ const (
 	formBool     = "true or false"
 )
 
-func duration(name string, field func(*core.Settings) *time.Duration) setting {
-	return setting{name, formDuration, func(q *core.Settings, text string) bool {
+func duration(name string, of kinds, field func(*core.Settings) *time.Duration) setting {
+	return setting{name, of, formDuration, func(q *core.Settings, text string) bool {
 		d, err := core.ParseDuration(text)
 		*field(q) = d
 		return err == nil
 	}}
 }
 
-func number(name string, field func(*core.Settings) *int64) setting {
-	return setting{name, formNumber, func(q *core.Settings, text string) bool {
+func number(name string, of kinds, field func(*core.Settings) *int64) setting {
+	return setting{name, of, formNumber, func(q *core.Settings, text string) bool {
 		n, err := strconv.ParseInt(text, 10, 64)
 		*field(q) = n
 		return err == nil
 	}}
 }
 
-func boolean(name string, field func(*core.Settings) *bool) setting {
-	return setting{name, formBool, func(q *core.Settings, text string) bool {
+func boolean(name string, of kinds, field func(*core.Settings) *bool) setting {
+	return setting{name, of, formBool, func(q *core.Settings, text string) bool {
 		switch strings.ToLower(text) {
 		case "true", "1":
 			*field(q) = true
@@ -104,28 +118,28 @@ func boolean(name string, field func(*core.Settings) *bool) setting {
 }
 
 // path reads an entity path, given as such or as an absolute URI.
-func path(name string, field func(*core.Settings) *string) setting {
-	return setting{name, "an entity path or URI", func(q *core.Settings, text string) bool {
+func path(name string, of kinds, field func(*core.Settings) *string) setting {
+	return setting{name, of, "an entity path or URI", func(q *core.Settings, text string) bool {
 		*field(q) = core.ResourcePath(text)
 		return *field(q) != ""
 	}}
 }
 
-// notSettable are the elements of queue, topic and subscription descriptions,
-// of any api-version, that say nothing about how a queue shall be. Clients send
-// back what they were given, so they are passed over.
+// notSettable are the elements of descriptions, of any api-version, that say
+// nothing about how an entity shall be. Clients send back what they were given,
+// so they are passed over, as is what only other kinds of entities have.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
-	"FilteringMessagesBeforePublishing", "SubscriptionCount", "EnableSubscriptionPartitioning", "SqlFilterCount",
-	"CorrelationFilterCount", "DeadLetteringOnFilterEvaluationExceptions", "DefaultRuleDescription", "Name",
+	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
 }
 
 // authorizationRules is the one setting that is not a leaf.
 const authorizationRules = "AuthorizationRules"
 
-// readQueue puts what a QueueDescription says into q. Elements of foreign
-// namespaces and empty ones are passed over; a name that no description has is refused.
-func readQueue(description *node, q *core.Settings) error {
+// readSettings puts what the description of an entity says into q. Elements of
+// foreign namespaces and empty ones are passed over; a name that no description
+// has is refused.
+func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {
 		name := n.name.Local
@@ -136,36 +150,36 @@ func readQueue(description *node, q *core.Settings) error {
 			return core.Refuse(core.InvalidArgument, "The element <%s> is given twice.", name)
 		}
 		seen[name] = true
-		if err := readSetting(n, q); err != nil {
+		if err := readSetting(n, kind, q); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readSetting(n *node, q *core.Settings) error {
+func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	name := n.name.Local
 	if name == authorizationRules {
-		return readRules(n, q)
+		return readAccessRules(n, q)
 	}
-	i := slices.IndexFunc(queueSettings, func(s setting) bool { return s.name == name })
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
 	switch {
 	case i < 0 && slices.Contains(notSettable, name):
 		return nil
 	case i < 0:
-		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a queue.%s", name, suggestion(name))
-	case n.isEmpty():
+		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a %s.%s", name, strings.ToLower(kind.String()), suggestion(name, kind))
+	case settings[i].of&(1<<kind) == 0, n.isEmpty():
 		return nil
 	case len(n.children) > 0:
-		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, queueSettings[i].form)
-	case !queueSettings[i].set(q, n.value()):
-		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, queueSettings[i].form)
+		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, settings[i].form)
+	case !settings[i].set(q, n.value()):
+		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, settings[i].form)
 	}
 	return nil
 }
 
-// readRules reads the shared access policies of a queue.
-func readRules(list *node, q *core.Settings) error {
+// readAccessRules reads the shared access policies of an entity.
+func readAccessRules(list *node, q *core.Settings) error {
 	for i, n := range list.children {
 		rule := core.AccessRule{}
 		bad := func(what, text, form string) error {
@@ -209,10 +223,12 @@ func readRules(list *node, q *core.Settings) error {
 }
 
 // suggestion names the settings that are spelled most like a name, if any is.
-func suggestion(name string) string {
+func suggestion(name string, kind core.Kind) string {
 	names := []string{authorizationRules}
-	for _, s := range queueSettings {
-		names = append(names, s.name)
+	for _, s := range settings {
+		if s.of&(1<<kind) != 0 {
+			names = append(names, s.name)
+		}
 	}
 	type candidate struct {
 		name     string

@@ -4,7 +4,8 @@
 // # Routes
 //
 // {e} is an entity path, whose name may hold '/' and '~', percent-encoded or
-// not, and may end in /$DeadLetterQueue. Fixed segments are read in any case; a
+// not: a queue, a topic (to send to), or {topic}/Subscriptions/{name} (to receive
+// from). It may end in /$DeadLetterQueue. Fixed segments are read in any case; a
 // slash at the end is ignored.
 //
 //	GET    /health                          200 while sends really work, else 503; no authorization
@@ -15,8 +16,12 @@
 //	PUT    /{e}/messages/{id}/{token}       unlock (abandon: the delivery counts)
 //	POST   /{e}/messages/{id}/{token}       renew the lock
 //	GET    /$namespaceinfo                  ATOM: the namespace
-//	GET    /$Resources/Queues               ATOM: the queues, $skip and $top
-//	GET, PUT, DELETE /{e}                   ATOM: one queue; PUT with If-Match updates
+//	GET    /$Resources/Queues, …/Topics     ATOM: the queues, the topics; $skip and $top
+//	GET, PUT, DELETE /{e}                   ATOM: a queue or topic; PUT with If-Match updates
+//	GET    /{topic}/Subscriptions           ATOM: the subscriptions; $skip and $top
+//	GET, PUT, DELETE …/Subscriptions/{name} ATOM: a subscription, as above
+//	GET    …/Subscriptions/{name}/Rules     ATOM: its rules; $skip and $top
+//	GET, PUT, DELETE …/Rules/{rule}         ATOM: a rule, as above
 //
 // {id} is the message's sequence number, which must belong to the token, or its
 // message id, which is taken on the token's word unless it looks like a number.

@@ -2,7 +2,6 @@ package https
 
 import (
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -66,84 +65,6 @@ func appendNamespace(dst []byte, at reference, info core.NamespaceInfo) []byte {
 	dst = appendElement(dst, "NamespaceType", "Messaging")
 	dst = append(dst, `</NamespaceInfo>`...)
 	return closeEntry(dst)
-}
-
-// appendQueue appends a queue's entry. The order of the elements is part of the contract.
-func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
-	s := &e.Settings
-	dst = entry{at.link("/"+escapePath(e.Name), ""), e.Name, e.Namespace, e.CreatedAt, e.UpdatedAt}.open(dst)
-	dst = append(dst, `<QueueDescription xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
-	dst = appendElement(dst, "LockDuration", core.FormatDuration(s.LockDuration))
-	dst = appendNumber(dst, "MaxSizeInMegabytes", s.MaxSizeInMegabytes)
-	dst = appendBool(dst, "RequiresDuplicateDetection", s.RequiresDuplicateDetection)
-	dst = appendBool(dst, "RequiresSession", s.RequiresSession)
-	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
-	dst = appendBool(dst, "DeadLetteringOnMessageExpiration", s.DeadLetteringOnMessageExpiration)
-	dst = appendElement(dst, "DuplicateDetectionHistoryTimeWindow", core.FormatDuration(s.DuplicateDetectionHistoryTimeWindow))
-	dst = appendNumber(dst, "MaxDeliveryCount", int64(s.MaxDeliveryCount))
-	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
-	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
-	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter)
-	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
-	dst = appendRules(dst, s.AuthorizationRules)
-	dst = appendElement(dst, "Status", string(s.Status))
-	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
-	if s.UserMetadata != "" {
-		dst = appendElement(dst, "UserMetadata", s.UserMetadata)
-	}
-	dst = appendTime(dst, "CreatedAt", e.CreatedAt)
-	dst = appendTime(dst, "UpdatedAt", e.UpdatedAt)
-	dst = appendTime(dst, "AccessedAt", e.AccessedAt)
-	dst = appendBool(dst, "SupportOrdering", s.SupportOrdering)
-	// Its one attribute declares the prefix of its children: clients read it from there.
-	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
-	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
-	dst = appendNumber(dst, "d2p1:DeadLetterMessageCount", rt.DeadLetter)
-	dst = appendNumber(dst, "d2p1:ScheduledMessageCount", rt.Scheduled)
-	dst = appendNumber(dst, "d2p1:TransferMessageCount", 0)
-	dst = appendNumber(dst, "d2p1:TransferDeadLetterMessageCount", 0)
-	dst = append(dst, `</CountDetails>`...)
-	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
-	dst = appendBool(dst, "EnablePartitioning", s.EnablePartitioning)
-	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	dst = appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
-	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
-	dst = appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
-	dst = append(dst, `</QueueDescription>`...)
-	return closeEntry(dst)
-}
-
-// appendRules appends the authorization rules. An empty list must have no attribute.
-func appendRules(dst []byte, rules []core.AccessRule) []byte {
-	if len(rules) == 0 {
-		return append(dst, `<AuthorizationRules/>`...)
-	}
-	dst = append(dst, `<AuthorizationRules>`...)
-	for _, r := range rules {
-		dst = append(dst, `<AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights>`...)
-		for _, right := range []core.Right{core.Manage, core.Send, core.Listen} {
-			if r.Rights&right != 0 {
-				dst = appendElement(dst, "AccessRights", right.String())
-			}
-		}
-		dst = append(dst, `</Rights>`...)
-		dst = appendTime(dst, "CreatedTime", r.CreatedAt)
-		dst = appendTime(dst, "ModifiedTime", r.ModifiedAt)
-		dst = appendElement(dst, "KeyName", r.Name)
-		dst = appendElement(dst, "PrimaryKey", r.PrimaryKey)
-		dst = appendElement(dst, "SecondaryKey", r.SecondaryKey)
-		dst = append(dst, `</AuthorizationRule>`...)
-	}
-	return append(dst, `</AuthorizationRules>`...)
-}
-
-// appendForward appends a forwarding destination as the absolute URI that SDKs expect.
-func appendForward(dst []byte, name string, at reference, destination string) []byte {
-	if destination == "" {
-		return dst
-	}
-	_, host, _ := strings.Cut(at.origin, "://")
-	return appendElement(dst, name, "sb://"+host+"/"+destination)
 }
 
 func appendLink(dst []byte, rel, href string) []byte {

@@ -138,6 +138,9 @@ func (s *fakeSender) Send(_ context.Context, groups [][]*core.Message) []core.Ap
 	for i, g := range groups {
 		for _, m := range g {
 			out[i].Numbers = append(out[i].Numbers, s.f.append(s.q, m))
+			for _, sub := range s.f.subscriptions(s.q.entity.Name) {
+				s.f.append(sub, m)
+			}
 		}
 	}
 	for len(s.q.waiting) > 0 && s.f.deliver(s.q, s.q.waiting[0]) {
@@ -166,6 +169,9 @@ func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address stri
 	q, err := f.allowed(id, core.Listen, address)
 	if err != nil {
 		return nil, err
+	}
+	if q.entity.Settings.RequiresSession {
+		return nil, core.Refuse(core.NotAllowed, "It is not possible for an entity that requires sessions, '%s', to create a non-sessionful message receiver.", address)
 	}
 	ring(f.opened)
 	return &fakeReceiver{f, q, o}, nil
@@ -295,23 +301,113 @@ func (f *fakeBus) manage(id core.Identity, name string) error {
 }
 
 func (f *fakeBus) CreateQueue(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return f.create(id, core.Entity{Kind: core.Queue, Name: name, Settings: s}, core.ValidateName(name))
+}
+
+func (f *fakeBus) CreateTopic(_ context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return f.create(id, core.Entity{Kind: core.Topic, Name: name, Settings: s}, core.ValidateName(name))
+}
+
+func (f *fakeBus) CreateSubscription(_ context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	_, own, _ := core.SplitSubscription(name)
+	e := core.Entity{Kind: core.Subscription, Name: name, Settings: s, Rules: []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}}
+	if first != nil {
+		e.Rules = []core.Rule{*first}
+	}
+	e.Rules[0].CreatedAt = f.clock
+	return f.create(id, e, core.ValidateSubscriptionName(own))
+}
+
+func (f *fakeBus) create(id core.Identity, e core.Entity, badName error) (core.Entity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.manage(id, name); err != nil {
+	if err := f.manage(id, e.Name); err != nil {
 		return core.Entity{}, err
 	}
-	if err := core.ValidateName(name); err != nil {
+	if badName != nil {
+		return core.Entity{}, badName
+	}
+	if err := e.Settings.Validate(); err != nil {
 		return core.Entity{}, err
 	}
-	if err := s.Validate(); err != nil {
-		return core.Entity{}, err
+	if topic, _, ok := core.SplitSubscription(e.Name); ok && f.queues[core.FoldName(topic)] == nil {
+		return core.Entity{}, core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", topic)
 	}
-	if f.queues[core.FoldName(name)] != nil {
-		return core.Entity{}, core.Refuse(core.AlreadyExists, "The messaging entity '%s' already exists.", name)
+	if f.queues[core.FoldName(e.Name)] != nil {
+		return core.Entity{}, core.Refuse(core.AlreadyExists, "The messaging entity '%s' already exists.", e.Name)
 	}
-	e := core.Entity{Namespace: "ns", Name: name, ID: name, Settings: s, CreatedAt: f.clock, UpdatedAt: f.clock}
-	f.queues[core.FoldName(name)] = &fakeQueue{entity: e}
+	e.Namespace, e.ID, e.CreatedAt, e.UpdatedAt = "ns", e.Name, f.clock, f.clock
+	f.queues[core.FoldName(e.Name)] = &fakeQueue{entity: e}
 	return e, nil
+}
+
+func (f *fakeBus) Rules(_ context.Context, id core.Identity, name string) ([]core.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.managed(id, name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(q.entity.Rules), nil
+}
+
+func (f *fakeBus) managed(id core.Identity, name string) (*fakeQueue, error) {
+	if err := f.manage(id, name); err != nil {
+		return nil, err
+	}
+	q, _, err := f.find(name)
+	return q, err
+}
+
+func (q *fakeQueue) rule(name string) int {
+	return slices.IndexFunc(q.entity.Rules, func(r core.Rule) bool { return strings.EqualFold(r.Name, name) })
+}
+
+func (f *fakeBus) CreateRule(_ context.Context, id core.Identity, name string, r core.Rule) (core.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.managed(id, name)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	if q.rule(r.Name) >= 0 {
+		return core.Rule{}, core.Refuse(core.AlreadyExists, "The rule '%s' already exists.", r.Name)
+	}
+	r.CreatedAt = f.clock
+	q.entity.Rules = append(q.entity.Rules, r)
+	slices.SortFunc(q.entity.Rules, func(a, b core.Rule) int { return strings.Compare(a.Name, b.Name) })
+	return r, nil
+}
+
+func (f *fakeBus) UpdateRule(_ context.Context, id core.Identity, name string, r core.Rule) (core.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.managed(id, name)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	i := q.rule(r.Name)
+	if i < 0 {
+		return core.Rule{}, core.Refuse(core.NotFound, "The rule '%s' could not be found.", r.Name)
+	}
+	r.CreatedAt = q.entity.Rules[i].CreatedAt
+	q.entity.Rules[i] = r
+	return r, nil
+}
+
+func (f *fakeBus) DeleteRule(_ context.Context, id core.Identity, name, rule string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.managed(id, name)
+	if err != nil {
+		return err
+	}
+	i := q.rule(rule)
+	if i < 0 {
+		return core.Refuse(core.NotFound, "The rule '%s' could not be found.", rule)
+	}
+	q.entity.Rules = slices.Delete(q.entity.Rules, i, i+1)
+	return nil
 }
 
 func (f *fakeBus) Entity(_ context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
@@ -324,29 +420,57 @@ func (f *fakeBus) Entity(_ context.Context, id core.Identity, name string) (core
 	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
-	return q.entity, q.runtime(), nil
+	return q.entity, f.runtime(q), nil
 }
 
-func (q *fakeQueue) runtime() core.Runtime {
-	return core.Runtime{Active: int64(len(q.messages)), Bytes: 7 * int64(len(q.messages)), Availability: "Available"}
+func (f *fakeBus) runtime(q *fakeQueue) core.Runtime {
+	rt := core.Runtime{Active: int64(len(q.messages)), Bytes: 7 * int64(len(q.messages)), Availability: "Available"}
+	for _, s := range f.subscriptions(q.entity.Name) {
+		rt.Subscriptions++
+		for _, r := range s.entity.Rules {
+			if r.Filter.Kind == core.CorrelationFilter {
+				rt.CorrelationFilters++
+			} else {
+				rt.SQLFilters++
+			}
+		}
+	}
+	return rt
 }
 
-func (f *fakeBus) Entities(_ context.Context, id core.Identity, _ core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
+func (f *fakeBus) subscriptions(topic string) (all []*fakeQueue) {
+	for _, q := range f.queues {
+		if of, _, ok := core.SplitSubscription(q.entity.Name); ok && strings.EqualFold(of, topic) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+func (f *fakeBus) Entities(_ context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.manage(id, ""); err != nil {
+	if err := f.manage(id, l.Topic); err != nil {
 		return nil, nil, err
 	}
+	if l.Topic != "" {
+		if _, _, err := f.find(l.Topic); err != nil {
+			return nil, nil, err
+		}
+	}
 	var names []string
-	for name := range f.queues {
-		names = append(names, name)
+	for name, q := range f.queues {
+		of, _, _ := core.SplitSubscription(q.entity.Name)
+		if q.entity.Kind == l.Kind && strings.EqualFold(of, l.Topic) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	names = names[min(skip, len(names)):]
 	var es []core.Entity
 	var rs []core.Runtime
 	for _, name := range names[:min(top, len(names))] {
-		es, rs = append(es, f.queues[name].entity), append(rs, f.queues[name].runtime())
+		es, rs = append(es, f.queues[name].entity), append(rs, f.runtime(f.queues[name]))
 	}
 	return es, rs, nil
 }

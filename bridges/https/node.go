@@ -19,7 +19,8 @@ const (
 // node is an element of a parsed XML document.
 type node struct {
 	name     xml.Name
-	null     bool // i:nil="true"
+	null     bool   // i:nil="true"
+	typ      string // i:type, without its prefix
 	text     string
 	children []*node
 }
@@ -60,8 +61,12 @@ func parseXML(document []byte) (*node, error) {
 			}
 			n := &node{name: t.Name}
 			for _, a := range t.Attr {
-				if a.Name.Space == schemaSpace && a.Name.Local == "nil" {
+				switch {
+				case a.Name.Space != schemaSpace:
+				case a.Name.Local == "nil":
 					n.null = a.Value == "true" || a.Value == "1"
+				case a.Name.Local == "type":
+					n.typ = a.Value[strings.IndexByte(a.Value, ':')+1:]
 				}
 			}
 			last.children = append(last.children, n)

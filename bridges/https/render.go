@@ -195,6 +195,13 @@ func displayText(v any) string {
 	return string(appendJSON(nil, v))
 }
 
+// The descriptors of the values that only .NET has types for.
+const (
+	descriptorTimeSpan       = value.Symbol("com.microsoft:timespan")
+	descriptorURI            = value.Symbol("com.microsoft:uri")
+	descriptorDateTimeOffset = value.Symbol("com.microsoft:datetime-offset")
+)
+
 // describedText is the text of the described values that .NET clients send as
 // properties: TimeSpan, Uri and DateTimeOffset.
 func describedText(d value.Described) (string, bool) {
@@ -204,12 +211,12 @@ func describedText(d value.Described) (string, bool) {
 	}
 	switch v := d.Value.(type) {
 	case string:
-		return v, descriptor == "com.microsoft:uri"
+		return v, descriptor == descriptorURI
 	case int64:
 		switch descriptor {
-		case "com.microsoft:timespan":
+		case descriptorTimeSpan:
 			return formatTimeSpan(v), true
-		case "com.microsoft:datetime-offset":
+		case descriptorDateTimeOffset:
 			return timeOfTicks(v).Format(time.RFC3339Nano), true
 		}
 	}

@@ -1,0 +1,229 @@
+package https
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// descriptions names the element that describes an entity of each kind.
+var descriptions = [...]string{
+	core.Queue:        "QueueDescription",
+	core.Topic:        "TopicDescription",
+	core.Subscription: "SubscriptionDescription",
+}
+
+// listEntities is a page of the feed of all queues, of all topics, or of a
+// topic's subscriptions. One more than asked for is fetched, to know whether
+// there is a next page.
+func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at reference, t target, kind core.Kind) error {
+	id, err := b.onlyGet(r, t.entity)
+	if err != nil {
+		return err
+	}
+	title := kind.String() + "s"
+	path := "/$Resources/" + title
+	if kind == core.Subscription {
+		path = t.path()
+	}
+	p, err := parsePage(r, at, title, path)
+	if err != nil {
+		return err
+	}
+	entities, runtimes, err := b.fetchEntities(r.Context(), id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
+	if err != nil {
+		return t.denied(at, read, err)
+	}
+	var entries []byte
+	for i := range entities[:min(p.top, len(entities))] {
+		entries = appendEntity(entries, at, &entities[i], runtimes[i])
+	}
+	p.write(w, entries, len(entities) > p.top)
+	return nil
+}
+
+// fetchEntities gets n entities, or all that are left, however few at a time the
+// admin is willing to list. Clients take a short page for the last.
+func (b *Bridge) fetchEntities(ctx context.Context, id core.Identity, l core.Listing, skip, n int) (entities []core.Entity, runtimes []core.Runtime, err error) {
+	for len(entities) < n {
+		es, rs, err := b.admin.Entities(ctx, id, l, skip+len(entities), n-len(entities))
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(es) == 0 {
+			break
+		}
+		entities, runtimes = append(entities, es...), append(runtimes, rs...)
+	}
+	return entities, runtimes, nil
+}
+
+// getEntity answers with a queue, topic or subscription. A missing queue or
+// topic is the empty public listing, for identities without rights too: the
+// SDKs take that for "not found".
+func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
+	id, err := b.authorize(r, t.node())
+	if err != nil {
+		return err
+	}
+	entity, runtime, err := b.admin.Entity(r.Context(), id, t.node())
+	if t.subscription == "" {
+		if core.CodeOf(err) == core.Unauthorized {
+			if _, _, missing := b.broker.Resolve(r.Context(), t.entity); core.CodeOf(missing) == core.NotFound {
+				err = missing
+			}
+		}
+		if core.CodeOf(err) == core.NotFound {
+			writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.link(t.path(), ""), "", nil))
+			return nil
+		}
+	}
+	if err != nil {
+		return t.denied(at, read, err)
+	}
+	writeAtom(w, http.StatusOK, entryType, appendEntity(nil, at, &entity, runtime))
+	return nil
+}
+
+// putEntity creates an entity or, with an If-Match header, updates it.
+func (b *Bridge) putEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
+	id, err := b.authorize(r, t.node())
+	if err != nil {
+		return err
+	}
+	description, err := readDescription(w, r)
+	if err != nil {
+		return err
+	}
+	kind, err := t.kind(description)
+	if err != nil {
+		return err
+	}
+	p := put{b: b, r: r, at: at, t: t, id: id, kind: kind, description: description}
+	do, status := p.create, http.StatusCreated
+	if r.Header.Get("If-Match") != "" {
+		do, status = p.update, http.StatusOK
+	}
+	entity, runtime, err := do(r.Context())
+	if err != nil {
+		return t.denied(at, write, err)
+	}
+	writeAtom(w, status, entryType, appendEntity(nil, at, &entity, runtime))
+	return nil
+}
+
+// readDescription reads the description of an entity or a rule that a request brings.
+func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
+	body, err := readBody(w, r, maxDescriptionBytes)
+	if err != nil {
+		return nil, err
+	}
+	return parseDescription(body)
+}
+
+// kind tells what a description describes, which must be what the target can be.
+func (t target) kind(description *node) (core.Kind, error) {
+	name := description.name.Local
+	switch {
+	case t.subscription != "" && name == descriptions[core.Subscription]:
+		return core.Subscription, nil
+	case t.subscription != "":
+		return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: that of a subscription must be <SubscriptionDescription>.", name)
+	case name == descriptions[core.Queue]:
+		return core.Queue, nil
+	case name == descriptions[core.Topic]:
+		return core.Topic, nil
+	}
+	return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: that of '%s' must be <QueueDescription> or <TopicDescription>.", name, t.entity)
+}
+
+// put is a request to create or update an entity.
+type put struct {
+	b           *Bridge
+	r           *http.Request
+	at          reference
+	t           target
+	id          core.Identity
+	kind        core.Kind
+	description *node
+}
+
+func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
+	rt.Availability = "Available"
+	settings := core.DefaultSettings(p.kind)
+	if err := readSettings(p.description, p.kind, &settings); err != nil {
+		return e, rt, err
+	}
+	if settings.EnablePartitioning && p.description.child("SupportOrdering") == nil {
+		settings.SupportOrdering = false // partitions have no common order
+	}
+	if err := p.checkForwarding(&core.Settings{}, &settings); err != nil {
+		return e, rt, err
+	}
+	switch p.kind {
+	case core.Subscription:
+		var first *core.Rule
+		if n := p.description.child("DefaultRuleDescription"); n != nil && !n.null {
+			first = new(core.Rule)
+			if *first, err = readRule(n); err != nil {
+				return e, rt, err
+			}
+			if first.Name == "" {
+				first.Name = core.DefaultRuleName
+			}
+		}
+		e, err = p.b.admin.CreateSubscription(ctx, p.id, p.t.node(), settings, first)
+	case core.Topic:
+		e, err = p.b.admin.CreateTopic(ctx, p.id, p.t.entity, settings)
+	default:
+		e, err = p.b.admin.CreateQueue(ctx, p.id, p.t.entity, settings)
+	}
+	return e, rt, err
+}
+
+// update replaces an entity's settings. Those that the request leaves out get
+// their defaults, except those that some SDK has no word for or that cannot
+// change: they stay.
+func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
+	before, rt, err := p.b.admin.Entity(ctx, p.id, p.t.node())
+	if err != nil {
+		return e, rt, err
+	}
+	if before.Kind != p.kind {
+		return e, rt, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>, but '%s' is a %s: it must be <%s>.",
+			descriptions[p.kind], before.Name, before.Kind, descriptions[before.Kind])
+	}
+	settings := core.DefaultSettings(p.kind)
+	settings.RequiresSession = before.Settings.RequiresSession
+	settings.RequiresDuplicateDetection = before.Settings.RequiresDuplicateDetection
+	settings.EnablePartitioning = before.Settings.EnablePartitioning
+	settings.EnableSubscriptionPartitioning = before.Settings.EnableSubscriptionPartitioning
+	settings.FilteringMessagesBeforePublishing = before.Settings.FilteringMessagesBeforePublishing
+	settings.SupportOrdering = before.Settings.SupportOrdering
+	settings.EnableExpress = before.Settings.EnableExpress
+	settings.IsAnonymousAccessible = before.Settings.IsAnonymousAccessible
+	if p.kind == core.Subscription { // of which the Go SDK does not send it
+		settings.Status = before.Settings.Status
+	}
+	if err := readSettings(p.description, p.kind, &settings); err != nil {
+		return e, rt, err
+	}
+	if err := p.checkForwarding(&before.Settings, &settings); err != nil {
+		return e, rt, err
+	}
+	e, err = p.b.admin.UpdateEntity(ctx, p.id, p.t.node(), settings)
+	return e, rt, err
+}
+
+func (b *Bridge) deleteEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
+	id, err := b.authorize(r, t.node())
+	if err != nil {
+		return err
+	}
+	if err := b.admin.DeleteEntity(r.Context(), id, t.node()); err != nil {
+		return t.denied(at, remove, err)
+	}
+	_ = respond(w, http.StatusOK, nil)
+	return nil
+}

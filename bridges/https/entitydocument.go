@@ -1,0 +1,167 @@
+package https
+
+import "github.com/crosstown-mq/crosstown/core"
+
+// filterCountsVersion is the first api-version in which topics tell how many filters they have.
+const filterCountsVersion = "2024-05"
+
+// appendEntity appends the entry of a queue, topic or subscription. The order of
+// the elements is part of the contract.
+func appendEntity(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
+	title := e.Name
+	if e.Kind == core.Subscription {
+		_, title, _ = core.SplitSubscription(e.Name)
+	}
+	dst = entry{at.link("/"+escapePath(e.Name), ""), title, e.Namespace, e.CreatedAt, e.UpdatedAt}.open(dst)
+	dst = append(dst, '<')
+	dst = append(dst, descriptions[e.Kind]...)
+	dst = append(dst, ` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
+	switch e.Kind {
+	case core.Queue:
+		dst = appendQueue(dst, at, e, rt)
+	case core.Topic:
+		dst = appendTopic(dst, at, e, rt)
+	case core.Subscription:
+		dst = appendSubscription(dst, at, e, rt)
+	}
+	dst = append(dst, '<', '/')
+	dst = append(dst, descriptions[e.Kind]...)
+	dst = append(dst, '>')
+	return closeEntry(dst)
+}
+
+func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
+	s := &e.Settings
+	dst = appendElement(dst, "LockDuration", core.FormatDuration(s.LockDuration))
+	dst = appendNumber(dst, "MaxSizeInMegabytes", s.MaxSizeInMegabytes)
+	dst = appendBool(dst, "RequiresDuplicateDetection", s.RequiresDuplicateDetection)
+	dst = appendBool(dst, "RequiresSession", s.RequiresSession)
+	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
+	dst = appendBool(dst, "DeadLetteringOnMessageExpiration", s.DeadLetteringOnMessageExpiration)
+	dst = appendElement(dst, "DuplicateDetectionHistoryTimeWindow", core.FormatDuration(s.DuplicateDetectionHistoryTimeWindow))
+	dst = appendNumber(dst, "MaxDeliveryCount", int64(s.MaxDeliveryCount))
+	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
+	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
+	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
+	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
+	dst = appendAccessRules(dst, s.AuthorizationRules)
+	dst = appendElement(dst, "Status", string(s.Status))
+	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
+	dst = appendMetadata(dst, s)
+	dst = appendTimes(dst, e)
+	dst = appendBool(dst, "SupportOrdering", s.SupportOrdering)
+	dst = appendCounts(dst, rt)
+	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
+	dst = appendBool(dst, "EnablePartitioning", s.EnablePartitioning)
+	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
+	dst = appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
+	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
+	return appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
+}
+
+func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
+	s := &e.Settings
+	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
+	dst = appendNumber(dst, "MaxSizeInMegabytes", s.MaxSizeInMegabytes)
+	dst = appendBool(dst, "RequiresDuplicateDetection", s.RequiresDuplicateDetection)
+	dst = appendElement(dst, "DuplicateDetectionHistoryTimeWindow", core.FormatDuration(s.DuplicateDetectionHistoryTimeWindow))
+	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
+	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
+	dst = appendBool(dst, "FilteringMessagesBeforePublishing", s.FilteringMessagesBeforePublishing)
+	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
+	dst = appendAccessRules(dst, s.AuthorizationRules)
+	dst = appendElement(dst, "Status", string(s.Status))
+	dst = appendMetadata(dst, s)
+	dst = appendTimes(dst, e)
+	dst = appendBool(dst, "SupportOrdering", s.SupportOrdering)
+	dst = appendCounts(dst, rt)
+	dst = appendNumber(dst, "SubscriptionCount", int64(rt.Subscriptions))
+	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
+	dst = appendBool(dst, "EnablePartitioning", s.EnablePartitioning)
+	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
+	dst = appendBool(dst, "EnableSubscriptionPartitioning", s.EnableSubscriptionPartitioning)
+	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
+	dst = appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
+	if at.apiVersion >= filterCountsVersion {
+		dst = appendNumber(dst, "SqlFilterCount", int64(rt.SQLFilters))
+		dst = appendNumber(dst, "CorrelationFilterCount", int64(rt.CorrelationFilters))
+	}
+	return dst
+}
+
+func appendSubscription(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
+	s := &e.Settings
+	dst = appendElement(dst, "LockDuration", core.FormatDuration(s.LockDuration))
+	dst = appendBool(dst, "RequiresSession", s.RequiresSession)
+	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
+	dst = appendBool(dst, "DeadLetteringOnMessageExpiration", s.DeadLetteringOnMessageExpiration)
+	dst = appendBool(dst, "DeadLetteringOnFilterEvaluationExceptions", s.DeadLetteringOnFilterEvaluationExceptions)
+	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
+	dst = appendNumber(dst, "MaxDeliveryCount", int64(s.MaxDeliveryCount))
+	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
+	dst = appendElement(dst, "Status", string(s.Status))
+	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
+	dst = appendTimes(dst, e)
+	dst = appendMetadata(dst, s)
+	dst = appendCounts(dst, rt)
+	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
+	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
+	return appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
+}
+
+func appendTimes(dst []byte, e *core.Entity) []byte {
+	dst = appendTime(dst, "CreatedAt", e.CreatedAt)
+	dst = appendTime(dst, "UpdatedAt", e.UpdatedAt)
+	return appendTime(dst, "AccessedAt", e.AccessedAt)
+}
+
+func appendMetadata(dst []byte, s *core.Settings) []byte {
+	if s.UserMetadata == "" {
+		return dst
+	}
+	return appendElement(dst, "UserMetadata", s.UserMetadata)
+}
+
+// appendCounts appends the counts of messages. Their element's one attribute
+// declares the prefix of its children: clients read it from there.
+func appendCounts(dst []byte, rt core.Runtime) []byte {
+	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
+	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
+	dst = appendNumber(dst, "d2p1:DeadLetterMessageCount", rt.DeadLetter)
+	dst = appendNumber(dst, "d2p1:ScheduledMessageCount", rt.Scheduled)
+	dst = appendNumber(dst, "d2p1:TransferMessageCount", rt.Transfer)
+	dst = appendNumber(dst, "d2p1:TransferDeadLetterMessageCount", rt.TransferDeadLetter)
+	return append(dst, `</CountDetails>`...)
+}
+
+// appendAccessRules appends the authorization rules. An empty list must have no attribute.
+func appendAccessRules(dst []byte, rules []core.AccessRule) []byte {
+	if len(rules) == 0 {
+		return append(dst, `<AuthorizationRules/>`...)
+	}
+	dst = append(dst, `<AuthorizationRules>`...)
+	for _, r := range rules {
+		dst = append(dst, `<AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights>`...)
+		for _, right := range []core.Right{core.Manage, core.Send, core.Listen} {
+			if r.Rights&right != 0 {
+				dst = appendElement(dst, "AccessRights", right.String())
+			}
+		}
+		dst = append(dst, `</Rights>`...)
+		dst = appendTime(dst, "CreatedTime", r.CreatedAt)
+		dst = appendTime(dst, "ModifiedTime", r.ModifiedAt)
+		dst = appendElement(dst, "KeyName", r.Name)
+		dst = appendElement(dst, "PrimaryKey", r.PrimaryKey)
+		dst = appendElement(dst, "SecondaryKey", r.SecondaryKey)
+		dst = append(dst, `</AuthorizationRule>`...)
+	}
+	return append(dst, `</AuthorizationRules>`...)
+}
+
+// appendForward appends a forwarding destination as the absolute URI that SDKs expect.
+func appendForward(dst []byte, name string, at reference, destination string) []byte {
+	if destination == "" {
+		return dst
+	}
+	return appendElement(dst, name, "sb://"+at.host()+"/"+destination)
+}

@@ -1,0 +1,49 @@
+package https
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// The headers that bring a token for the entity to forward to.
+const (
+	forwardHeader           = "ServiceBusSupplementaryAuthorization"
+	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
+)
+
+// checkForwarding checks for Send on each entity that newly gets messages:
+// whoever sets a destination sends to it. The right comes from the token that
+// the request has for it, else from that of the request itself.
+func (p *put) checkForwarding(before, after *core.Settings) error {
+	for _, f := range [...]struct{ name, header, before, after string }{
+		{"ForwardTo", forwardHeader, before.ForwardTo, after.ForwardTo},
+		{"ForwardDeadLetteredMessagesTo", forwardDeadLetterHeader, before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
+	} {
+		if f.after == "" || core.FoldName(f.after) == core.FoldName(f.before) {
+			continue
+		}
+		id := p.id
+		if token := p.r.Header.Get(f.header); token != "" {
+			grant, err := p.b.auth.Token(p.r.Context(), token, "")
+			if core.CodeOf(err) == core.Unauthorized {
+				return unauthorized("%s: the token in the header %s is refused. %s", f.name, f.header, core.TextOf(err))
+			}
+			if err != nil {
+				return err
+			}
+			id = core.Identity{grant}
+		}
+		if id.Check(core.Send, f.after, time.Now()) != nil {
+			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, f.after, f.header)
+		}
+	}
+	return nil
+}
+
+// unauthorized refuses in words that are kept as they are, whatever the target.
+func unauthorized(format string, args ...any) error {
+	return &statusError{status: http.StatusUnauthorized, text: fmt.Sprintf(format, args...)}
+}

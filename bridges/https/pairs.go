@@ -1,0 +1,192 @@
+package https
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The XML namespaces of the types of values.
+const (
+	typeSpace          = "http://www.w3.org/2001/XMLSchema"
+	serializationSpace = "http://schemas.microsoft.com/2003/10/Serialization/"
+)
+
+// pair is the element of a key and its typed value, as .NET's serializer names it.
+const pair = "KeyValueOfstringanyType"
+
+// readPairs reads the Properties of a correlation filter, or the Parameters of a
+// SQL text. list may be nil. Types are those of XML Schema and of .NET's
+// serializer; an int beyond 32 bits, which some SDKs write, is a long.
+func readPairs(list *node) (core.Properties, error) {
+	if list == nil {
+		return core.Properties{}, nil
+	}
+	seen := map[string]bool{}
+	var pairs []core.Property
+	for i, n := range list.children {
+		key, v := n.child("Key"), n.child("Value")
+		if n.name.Local != pair || key == nil || v == nil {
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s>[%d] is <%.60s>: it must be <%s> with <Key> and <Value>.", list.name.Local, i, n.name.Local, pair)
+		}
+		if seen[key.text] {
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s> has the key '%.60s' twice.", list.name.Local, key.text)
+		}
+		seen[key.text] = true
+		typed, form := readTyped(v)
+		if form != "" {
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "The value '%.60s' of '%.60s' in <%s> is not valid: it must be %s.", v.text, key.text, list.name.Local, form)
+		}
+		pairs = append(pairs, core.Property{Key: key.text, Value: typed})
+	}
+	return encodeProperties(pairs)
+}
+
+// readTyped reads a value by its i:type. For a text that does not fit the type,
+// and for an unknown type, form says what is expected.
+func readTyped(n *node) (v any, form string) {
+	if n.null {
+		return nil, ""
+	}
+	text := n.value()
+	var err error
+	switch n.typ {
+	case "string", "":
+		return n.text, ""
+	case "boolean":
+		form = "true or false"
+		v, err = strconv.ParseBool(text)
+	case "byte", "short", "int", "long", "unsignedByte", "unsignedShort", "unsignedInt":
+		form = "a whole number of 64 bits"
+		var i int64
+		i, err = strconv.ParseInt(text, 10, 64)
+		if v = i; n.typ != "long" && i >= math.MinInt32 && i <= math.MaxInt32 {
+			v = int32(i)
+		}
+	case "unsignedLong":
+		form = "a whole number of 64 bits without a sign"
+		v, err = strconv.ParseUint(text, 10, 64)
+	case "double", "decimal", "float":
+		form = "a number"
+		v, err = strconv.ParseFloat(text, 64)
+	case "dateTime":
+		form = "an instant such as 2024-01-31T12:00:00Z"
+		var t time.Time
+		t, err = parseDate(text)
+		v = value.TimestampOf(t)
+	case "duration":
+		form = formDuration
+		var d time.Duration
+		d, err = core.ParseDuration(strings.TrimPrefix(text, "-"))
+		if strings.HasPrefix(text, "-") {
+			d = -d
+		}
+		v = value.Described{Descriptor: descriptorTimeSpan, Value: int64(d / tick)}
+	case "guid":
+		form = "a UUID"
+		var token core.LockToken
+		token, err = core.ParseLockToken(text)
+		v = value.UUID(token)
+	case "char":
+		form = "the number of a UTF-16 unit"
+		var u uint64
+		u, err = strconv.ParseUint(text, 10, 16)
+		v = value.Char(u)
+	case "anyURI":
+		return value.Described{Descriptor: descriptorURI, Value: text}, ""
+	case "base64Binary":
+		form = "base64"
+		v, err = base64.StdEncoding.DecodeString(text)
+	default:
+		return nil, "of type string, boolean, int, long, double, dateTime, duration, guid or base64Binary"
+	}
+	if err == nil {
+		form = ""
+	}
+	return v, form
+}
+
+// tick is .NET's unit of time.
+const tick = 100 * time.Nanosecond
+
+// appendPairs appends pairs of keys and typed values, nothing where there is
+// none. The JavaScript SDK takes exactly five characters for the prefix of a type.
+func appendPairs(dst []byte, name string, p core.Properties) []byte {
+	if p.IsEmpty() {
+		return dst
+	}
+	dst = append(append(append(dst, '<'), name...), '>')
+	for key, v := range p.All() {
+		dst = append(dst, `<`+pair+`>`...)
+		dst = appendElement(dst, "Key", key)
+		if v == nil {
+			dst = append(dst, `<Value i:nil="true"/></`+pair+`>`...)
+			continue
+		}
+		space, typ, text := writeTyped(v)
+		dst = append(dst, `<Value i:type="d6p1:`+typ+`" xmlns:d6p1="`+space+`">`...)
+		dst = appendEscaped(dst, text)
+		dst = append(dst, `</Value></`+pair+`>`...)
+	}
+	return append(append(append(dst, '<', '/'), name...), '>')
+}
+
+// writeTyped is what readTyped reads: the namespace and name of a type, and the
+// value's text. What has no type of its own is shown as a string.
+func writeTyped(v any) (space, typ, text string) {
+	switch v := v.(type) {
+	case bool:
+		return typeSpace, "boolean", strconv.FormatBool(v)
+	case int8, int16, int32, uint8, uint16:
+		return typeSpace, "int", headerValue(v)
+	case int64, uint32:
+		return typeSpace, "long", headerValue(v)
+	case uint64:
+		return typeSpace, "unsignedLong", headerValue(v)
+	case float32:
+		return typeSpace, "double", formatDouble(float64(v), 32)
+	case float64:
+		return typeSpace, "double", formatDouble(v, 64)
+	case value.Timestamp:
+		return typeSpace, "dateTime", v.Time().Format("2006-01-02T15:04:05.999Z07:00")
+	case value.UUID:
+		return serializationSpace, "guid", v.String()
+	case value.Char:
+		return serializationSpace, "char", strconv.Itoa(int(v))
+	case []byte:
+		return typeSpace, "base64Binary", base64.StdEncoding.EncodeToString(v)
+	case value.Described:
+		if span, ok := v.Value.(int64); ok && v.Descriptor == descriptorTimeSpan {
+			return serializationSpace, "duration", formatSpan(span)
+		}
+		if uri, ok := v.Value.(string); ok && v.Descriptor == descriptorURI {
+			return typeSpace, "anyURI", uri
+		}
+	}
+	return typeSpace, "string", displayText(v)
+}
+
+// formatDouble writes a number as XML Schema does (§3.2.5), INF and NaN included.
+func formatDouble(f float64, bits int) string {
+	if math.IsInf(f, 0) {
+		return strings.TrimPrefix(strconv.FormatFloat(f, 'g', -1, bits)[:1]+"INF", "+")
+	}
+	return strconv.FormatFloat(f, 'g', -1, bits)
+}
+
+// formatSpan writes ticks as an ISO 8601 duration.
+func formatSpan(ticks int64) string {
+	sign := ""
+	if ticks < 0 {
+		sign, ticks = "-", -max(ticks, -math.MaxInt64)
+	}
+	if ticks > int64(core.Forever/tick) {
+		return sign + core.FormatDuration(core.Forever)
+	}
+	return sign + core.FormatDuration(time.Duration(ticks)*tick)
+}

@@ -1,0 +1,103 @@
+package https
+
+import (
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// target is what an admin request is about: an entity, a rule, or the feed of
+// all subscriptions or rules.
+type target struct {
+	entity       string // a queue's or topic's name; "" for the namespace
+	subscription string // of the topic
+	rule         string // of the subscription
+	feed         bool   // of the subscriptions of the topic, or of the rules of the subscription
+}
+
+// parseTarget reads {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name},
+// and below that Rules and Rules/{name}. No entity has the segment Subscriptions
+// in its name, so the first one ends it.
+func parseTarget(path string) (target, error) {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if i == 0 || !strings.EqualFold(s, "subscriptions") {
+			continue
+		}
+		t := target{entity: strings.Join(segments[:i], "/")}
+		below := segments[i+1:]
+		switch {
+		case len(below) == 0:
+			t.feed = true
+			return t, nil
+		case len(below) > 1 && !strings.EqualFold(below[1], "rules"), len(below) > 3:
+			return target{}, core.Refuse(core.NotFound, "There is no resource '/%s': below a subscription there are its Rules.", path)
+		}
+		t.subscription, t.feed = below[0], len(below) == 2
+		if len(below) == 3 {
+			t.rule = below[2]
+		}
+		return t, nil
+	}
+	return target{entity: path}, nil
+}
+
+// node is the path of the entity whose rights count.
+func (t target) node() string {
+	if t.subscription == "" {
+		return t.entity
+	}
+	return core.SubscriptionPath(t.entity, t.subscription)
+}
+
+// path is that of the target's own resource.
+func (t target) path() string {
+	path := "/" + escapePath(t.node())
+	switch {
+	case t.rule != "":
+		return path + "/Rules/" + escapePath(t.rule)
+	case t.feed && t.subscription != "":
+		return path + "/Rules"
+	case t.feed:
+		return path + "/Subscriptions"
+	}
+	return path
+}
+
+// access is what a request wants to do with its target.
+type access uint8
+
+const (
+	read access = iota
+	write
+	remove
+)
+
+// The claims that the SDKs' users know the admin API to ask for.
+var claims = [...]string{
+	read:   "Manage,EntityRead claims required for this operation.",
+	write:  "Authorization failed for specified action: Manage,EntityWrite.",
+	remove: "Authorization failed for specified action: Manage,EntityDelete.",
+}
+
+// denied words a missing right as the admin API does: for queues and topics by
+// the claim, for subscriptions and rules by the operation. Other errors pass.
+func (t target) denied(at reference, a access, err error) error {
+	if core.CodeOf(err) != core.Unauthorized || strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
+		return err
+	}
+	noun := ""
+	switch {
+	case t.rule != "" || t.feed && t.subscription != "":
+		noun = "Rule"
+	case t.subscription != "" || t.feed && t.entity != "":
+		noun = "Subscription"
+	default:
+		return core.Refuse(core.Unauthorized, "%s", claims[a])
+	}
+	operation := [...]string{read: "Get", write: "CreateOrUpdate", remove: "Delete"}[a] + noun
+	if t.feed && a == read {
+		operation = "Enumerate" + noun + "s"
+	}
+	return core.Refuse(core.Unauthorized, "401 SubCode=40100: Unauthorized : Unauthorized access for '%s' operation on endpoint 'sb://%s%s'.", operation, at.host(), t.path())
+}
