@@ -1,0 +1,63 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Limits of transactions, by the wire contract's transaction rules.
+const (
+	MaxTransactionOperations = 100
+	TransactionLifetime      = 2 * time.Minute // from the first operation
+)
+
+// Work is what a transaction does in one partition: all of it, or nothing.
+type Work struct {
+	// Settlements end locks of the partition: LockLost or SessionLockLost if one is lost.
+	Settlements []Settlement
+	// Cancels removes scheduled messages: MessageNotFound if one is not scheduled.
+	Cancels []int64
+	// Messages are appended to the partition as by Append: one group.
+	Messages []*Message
+	// Publications are published in the partition, a topic's, as by Publish: one
+	// group, judged with the rules of Version.
+	Publications []Publication
+	Version      int64
+	// Transfers are appended to the partition's transfer queue, each with its
+	// Transit.Destination.
+	Transfers []*Message
+}
+
+// Committing is the part of a partition that carries out transactions.
+type Committing interface {
+	// Commit does all of w in one step, or answers why it did nothing. The numbers
+	// are those of the Messages, or of the Publications. w holds no more than
+	// MaxTransactionOperations of each sort.
+	Commit(ctx context.Context, p Partition, w Work) (numbers []int64, err error)
+}
+
+// Transactions makes transactions.
+type Transactions interface {
+	// Begin returns a transaction. It is rolled back unless Commit is called.
+	Begin() Transaction
+}
+
+// Transaction collects operations that are carried out together. Each is checked
+// when it is added, as far as that goes then: a refusal leaves the others as they
+// are. Nothing of them can be seen before Commit; locks go on, and may expire.
+// Calls must not overlap.
+//
+// What settles and cancels must lie in one partition of one entity; what is sent
+// elsewhere goes through the transfer queue there, in the same step. Without
+// either, the entity that is sent to first is that entity.
+type Transaction interface {
+	// Send needs Send on the address and, if not "", on via, the entity through
+	// whose transfer queue the messages go. It takes ownership of them.
+	Send(ctx context.Context, id Identity, address, via string, group []*Message) error
+	// Settle needs Listen; all are added, or none.
+	Settle(ctx context.Context, id Identity, address string, settlements []Settlement) error
+	// Cancel needs Send; all are added, or none.
+	Cancel(ctx context.Context, id Identity, address string, numbers []int64) error
+	// Commit carries out all operations, or answers why none was.
+	Commit(ctx context.Context) error
+}
