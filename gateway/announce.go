@@ -12,7 +12,7 @@ import (
 )
 
 // announce writes what a newcomer needs to connect.
-func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate) error {
+func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate, dev *devEndpoint) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-10s "+format+"\n", append([]any{label}, args...)...)
@@ -38,6 +38,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 	if cert.ca != "" {
 		line("trust", "%s", cert.ca)
 		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go, NODE_EXTRA_CA_CERTS for Node)")
+	}
+	if dev != nil {
+		line("identity", "%s", dev.environment())
 	}
 	line("health", "http://%s/health", plain)
 	_, err := io.WriteString(w, b.String())

@@ -39,7 +39,16 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 	defer closeAll(listeners) // for an early return; the mux closes them otherwise
-	certificate, err := openCertificate(c, listeners)
+	dev, err := openDevIdentity(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer closeAll(dev.listeners())
+	certificate, err := openCertificate(c, append(dev.listeners(), listeners...))
+	if err != nil {
+		return err
+	}
+	issuers, err := newIssuers(c, dev, log)
 	if err != nil {
 		return err
 	}
@@ -61,10 +70,13 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
-	authority := newAuthority(c, b, certificate.hosts)
+	authority := newAuthority(c, b, issuers, certificate.hosts)
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	front.Go("listen", mux.Serve)
+	if dev != nil {
+		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
+	}
 	front.Go("amqp", func(ctx context.Context) error {
 		return amqp.New(b, authority, amqpOptions(c, log)).Serve(ctx, mux.AMQP())
 	})
@@ -74,7 +86,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	for _, line := range c.Skipped {
 		log.Warn(line)
 	}
-	if err := announce(ctx, out, c, listeners, st, certificate); err != nil {
+	if err := announce(ctx, out, c, listeners, st, certificate, dev); err != nil {
 		front.Stop()
 		return errors.Join(err, front.Wait())
 	}
@@ -102,7 +114,7 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 	}
 }
 
-func newAuthority(c *config.Config, b *broker.Broker, hosts []string) *auth.Authority {
+func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, hosts []string) *auth.Authority {
 	var policies []core.AccessRule
 	for _, p := range c.AllPolicies() {
 		policies = append(policies, p.Rule())
@@ -113,7 +125,8 @@ func newAuthority(c *config.Config, b *broker.Broker, hosts []string) *auth.Auth
 			e, _, err := b.Resolve(ctx, name)
 			return e, err
 		},
-		Hosts: append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),
+		Hosts:   append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),
+		Issuers: issuers,
 	})
 }
 

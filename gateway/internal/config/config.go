@@ -29,6 +29,7 @@ type Config struct {
 	AMQP           AMQP          `koanf:"amqp"`
 	Policies       []Policy      `koanf:"policies"`
 	Queues         []Queue       `koanf:"queues"`
+	Identity       `koanf:",squash"`
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
 	Skipped []string `koanf:"-"`
@@ -86,6 +87,7 @@ func Default() *Config {
 		Log:          Log{Level: "info", Format: "text"},
 		DrainTimeout: 20 * time.Second,
 		Partitions:   4,
+		Identity:     Identity{DevIdentityListen: defaultDevListen},
 	}
 }
 

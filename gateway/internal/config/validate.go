@@ -39,6 +39,7 @@ func (c *Config) validate(r *report) {
 	c.AMQP.validate(r)
 	c.validatePolicies(r)
 	c.validateQueues(r)
+	c.Identity.validate(r, c.DevKeyAnywhere)
 }
 
 func (c *Config) validateListen(r *report) {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/devidentity"
+	"github.com/crosstown-mq/crosstown/gateway/internal/issuer"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+)
+
+// devEndpoint is the development token endpoint with its listener.
+type devEndpoint struct {
+	identity *devidentity.Identity
+	listener net.Listener
+}
+
+// openDevIdentity opens the development token endpoint, nil unless it is wanted.
+func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
+	if !c.DevIdentity {
+		return nil, nil
+	}
+	identity, err := devidentity.Open(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	listeners, err := listen.Open(ctx, []string{c.DevIdentityListen})
+	if err != nil {
+		return nil, fmt.Errorf("development token endpoint: %w (choose another address with --dev-identity-listen)", err)
+	}
+	return &devEndpoint{identity, listeners[0]}, nil
+}
+
+// listeners are those that the certificate must be good for.
+func (d *devEndpoint) listeners() []net.Listener {
+	if d == nil {
+		return nil
+	}
+	return []net.Listener{d.listener}
+}
+
+// serve answers plain and with TLS, which a client secret's credential insists on, until ctx ends.
+func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
+	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Logger: log})
+	_ = mux.AMQP().Close() // not spoken here
+	tasks := rungroup.New(ctx)
+	tasks.Go("listen", mux.Serve)
+	tasks.Go("answer", func(ctx context.Context) error { return d.identity.Serve(ctx, mux.HTTP(), log) })
+	return tasks.Wait()
+}
+
+// environment is what makes an SDK's managed identity use the endpoint.
+func (d *devEndpoint) environment() string {
+	address, _ := endpoints(d.listeners())
+	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
+}
+
+// newIssuers returns the verifier of the issuers that are believed, nil if there are none.
+func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
+	var all []issuer.Issuer
+	for _, i := range c.Issuers {
+		believed := issuer.Issuer{Name: i.Issuer, File: i.JWKS, Audiences: i.Audiences, Leeway: i.ClockLeeway()}
+		for claim, rights := range i.Grants() {
+			believed.Rules = append(believed.Rules, issuer.Rule{Claim: claim.Name, Value: claim.Value, Rights: rights})
+		}
+		all = append(all, believed)
+	}
+	if dev != nil {
+		all = append(all, issuer.Issuer{
+			Name:      devidentity.Issuer,
+			Keys:      dev.identity.Keys(),
+			Audiences: config.ServiceBusAudiences,
+			Rules: []issuer.Rule{
+				{Claim: devidentity.RolesClaim, Value: devidentity.Owner, Rights: core.AllRights},
+				{Claim: devidentity.RolesClaim, Value: devidentity.Sender, Rights: core.Send},
+				{Claim: devidentity.RolesClaim, Value: devidentity.Receiver, Rights: core.Listen},
+			},
+		})
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return issuer.New(all, issuer.Options{Logger: log})
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// Identity says whose JSON web tokens are believed.
+type Identity struct {
+	Issuers           []Issuer `koanf:"issuers"`
+	DevIdentity       bool     `koanf:"dev-identity" usage:"serve a token endpoint for development, which lets every program on this machine in"`
+	DevIdentityListen string   `koanf:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
+}
+
+// Issuer is one whose JSON web tokens are accepted, and what they may do. Owner,
+// Sender and Receiver list claims as name=value; a token that has one of them has
+// the role.
+type Issuer struct {
+	Issuer    string         `koanf:"issuer"`
+	JWKS      string         `koanf:"jwks"`      // file; "" asks the issuer
+	Audiences []string       `koanf:"audiences"` // default: Service Bus'
+	Leeway    *time.Duration `koanf:"leeway"`
+	Owner     []string       `koanf:"owner"`
+	Sender    []string       `koanf:"sender"`
+	Receiver  []string       `koanf:"receiver"`
+}
+
+// ServiceBusAudiences are what the SDKs have their tokens made out to.
+var ServiceBusAudiences = []string{"https://servicebus.azure.net", "https://servicebus.azure.net/"}
+
+const (
+	defaultLeeway     = time.Minute
+	maxLeeway         = 10 * time.Minute
+	defaultDevListen  = "127.0.0.1:8421"
+	issuerRemedy      = "write the https:// URL below which its /.well-known/openid-configuration is, as in the claim iss of its tokens"
+	roleClaimsRemedy  = "write a claim and its value, such as roles=orders-admin, scp=send or sub=8f3c2a"
+	grantsNobodyHelp  = "add owner, sender or receiver with claims, such as owner: [roles=orders-admin]"
+	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
+)
+
+// Claim is a name and the value that it must have, or have among others.
+type Claim struct{ Name, Value string }
+
+// Grants returns the rights that the issuer's roles give, by claim.
+func (i *Issuer) Grants() map[Claim]core.Right {
+	grants := map[Claim]core.Right{}
+	for _, role := range i.roles() {
+		for _, text := range role.claims {
+			name, value, _ := strings.Cut(text, "=")
+			grants[Claim{name, value}] |= role.rights
+		}
+	}
+	return grants
+}
+
+type role struct {
+	name   string
+	claims []string
+	rights core.Right
+}
+
+func (i *Issuer) roles() []role {
+	return []role{{"owner", i.Owner, core.AllRights}, {"sender", i.Sender, core.Send}, {"receiver", i.Receiver, core.Listen}}
+}
+
+// ClockLeeway is by how much the issuer's clock may differ.
+func (i *Issuer) ClockLeeway() time.Duration {
+	if i.Leeway == nil {
+		return defaultLeeway
+	}
+	return *i.Leeway
+}
+
+func (d *Identity) validate(r *report, anywhere bool) {
+	for n := range d.Issuers {
+		i, path := &d.Issuers[n], elementPath("issuers", n)
+		if len(i.Audiences) == 0 {
+			i.Audiences = slices.Clone(ServiceBusAudiences)
+		}
+		i.validate(path, r)
+		if slices.ContainsFunc(d.Issuers[:n], func(o Issuer) bool { return o.Issuer == i.Issuer }) {
+			r.add(path+".issuer", "issuer %q is there twice: remove one", i.Issuer)
+		}
+	}
+	if !d.DevIdentity || r.concerns("dev-identity-listen") {
+		return
+	}
+	if _, _, err := net.SplitHostPort(d.DevIdentityListen); err != nil {
+		r.add("dev-identity-listen", "%q is no address to listen on: write host:port, such as %s", d.DevIdentityListen, defaultDevListen)
+	} else if !anywhere && !listen.IsLoopback(d.DevIdentityListen) {
+		r.add("dev-identity-listen", "%s lets other machines have tokens with every right: %s", d.DevIdentityListen, devIdentityRemedy)
+	}
+}
+
+func (i *Issuer) validate(path string, r *report) {
+	switch u, err := url.Parse(i.Issuer); {
+	case i.Issuer == "":
+		r.add(path+".issuer", "it is missing: %s", issuerRemedy)
+	case i.JWKS != "": // then it is but a name
+	case err != nil || u.Host == "":
+		r.add(path+".issuer", "%q is no URL: %s, or give its keys in a file with jwks", i.Issuer, issuerRemedy)
+	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):
+		r.add(path+".issuer", "keys that come by %s:// can be forged on the way: %s, or give its keys in a file with jwks", u.Scheme, issuerRemedy)
+	}
+	if d := i.ClockLeeway(); d < 0 || d > maxLeeway {
+		r.add(path+".leeway", "%v is out of range: use 0s to %v", d, maxLeeway)
+	}
+	claims := 0
+	for _, role := range i.roles() {
+		claims += len(role.claims)
+		for n, text := range role.claims {
+			if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value == "" {
+				r.add(elementPath(path+"."+role.name, n), "%q is no claim: %s", text, roleClaimsRemedy)
+			}
+		}
+	}
+	if claims == 0 {
+		r.add(path, "nobody from this issuer may do anything: %s", grantsNobodyHelp)
+	}
+}

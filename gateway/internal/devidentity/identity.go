@@ -1,0 +1,152 @@
+package devidentity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// Issuer is the claim iss of every token made here.
+const Issuer = "urn:crosstown:dev-identity"
+
+// RolesClaim is the claim with the name of the token's one role.
+const RolesClaim = "roles"
+
+// The roles.
+const (
+	Owner    = "Owner"
+	Sender   = "Sender"
+	Receiver = "Receiver"
+)
+
+const (
+	keyFile  = "identity.key.pem"
+	keyBlock = "PRIVATE KEY"
+	lifetime = time.Hour // of a token
+	tenant   = "00000000-0000-0000-0000-000000000000"
+)
+
+// Identity makes tokens.
+type Identity struct {
+	signer jose.Signer
+	public jose.JSONWebKey
+	secret string
+}
+
+// Open reads the key in dir, made on first use: tokens outlive a restart, as
+// clients expect that keep them until they expire.
+func Open(dir string) (*Identity, error) {
+	path := filepath.Join(dir, keyFile)
+	der, err := readKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeKey(dir, path); err == nil {
+			der, err = readKey(path)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key of the development identity: %w", err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err != nil || !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("key of the development identity: %s holds no P-256 key: remove the file to have a new one made", path)
+	}
+	public := jose.JSONWebKey{Key: &key.PublicKey, Algorithm: string(jose.ES256), Use: "sig"}
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("key of the development identity: %w", err)
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: public.KeyID}},
+		(&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return nil, fmt.Errorf("key of the development identity: %w", err)
+	}
+	mac := hmac.New(sha256.New, der)
+	_, _ = mac.Write([]byte("secret of the token endpoint")) // a hash never fails
+	return &Identity{signer, public, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])}, nil
+}
+
+func readKey(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no key: remove the file to have a new one made", path)
+	}
+	return block.Bytes, nil
+}
+
+// makeKey publishes a whole file at once; the first of several processes wins.
+func makeKey(dir, path string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(dir, "."+keyFile+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temp.Name()) }()
+	if err := errors.Join(pem.Encode(temp, &pem.Block{Type: keyBlock, Bytes: der}), temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(temp.Name(), path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Secret is what the endpoint wants to hear from clients that can say one.
+func (i *Identity) Secret() string { return i.secret }
+
+// Keys are those that prove the tokens.
+func (i *Identity) Keys() *jose.JSONWebKeySet {
+	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
+}
+
+// token makes a token for a client on an audience that is valid for its lifetime from now.
+func (i *Identity) token(client, audience string, now time.Time) (string, error) {
+	role := Owner
+	switch client {
+	case "":
+		client = "owner"
+	case "sender":
+		role = Sender
+	case "receiver":
+		role = Receiver
+	}
+	return jwt.Signed(i.signer).Claims(jwt.Claims{
+		Issuer:    Issuer,
+		Subject:   client,
+		Audience:  jwt.Audience{audience},
+		IssuedAt:  jwt.NewNumericDate(now),
+		NotBefore: jwt.NewNumericDate(now),
+		Expiry:    jwt.NewNumericDate(now.Add(lifetime)),
+	}).Claims(map[string]any{RolesClaim: []string{role}, "tid": tenant, "appid": client, "oid": client}).Serialize()
+}
