@@ -6,22 +6,24 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transit is what m brings along from another entity.
-func transit(m *core.Message) core.Transit {
+// noTransit is that of a message from a producer.
+var noTransit core.Transit
+
+// transit is what m brings along from another entity; it is not to be changed.
+func transit(m *core.Message) *core.Transit {
 	if m.Transit == nil {
-		return core.Transit{}
+		return &noTransit
 	}
-	return *m.Transit
+	return m.Transit
 }
 
 // kept is m as it is kept, which is without the key of its move.
 func kept(m *core.Message) *core.Message {
-	t := transit(m)
-	if t.Key == "" {
+	if transit(m).Key == "" {
 		return m
 	}
+	own, t := *m, *m.Transit
 	t.Key = ""
-	own := *m
 	own.Transit = &t
 	return &own
 }

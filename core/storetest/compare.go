@@ -72,6 +72,15 @@ func diffMessage(d *differences, g, w *core.Message) {
 	d.octets("Footer", g.Footer, w.Footer)
 	d.properties("Annotations", g.Annotations, w.Annotations)
 	d.properties("Properties", g.Properties, w.Properties)
+	d.add("Transit", transitOf(g) == transitOf(w), transitOf(g), transitOf(w))
+}
+
+// transitOf is what m brings along: nothing where it has none.
+func transitOf(m *core.Message) core.Transit {
+	if m.Transit == nil {
+		return core.Transit{}
+	}
+	return *m.Transit
 }
 
 func (d *differences) times(field string, g, w time.Time) {

@@ -21,6 +21,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		appendStories, roundTripStories, duplicateStories, scheduleStories,
 		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
 		browseStories, bellStories, catalogueStories, crowdStories,
+		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
 	)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {

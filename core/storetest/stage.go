@@ -61,9 +61,11 @@ func (s *stage) create(e core.Entity) core.Entity {
 }
 
 // dead is the stage's dead-letter sub-queue.
-func (s *stage) dead() core.Partition {
-	p := s.main
-	p.Sub = core.DeadLetter
+func (s *stage) dead() core.Partition { return sub(s.main, core.DeadLetter) }
+
+// sub is a sub-queue of p's, which is a main queue.
+func sub(p core.Partition, to core.SubQueue) core.Partition {
+	p.Sub, p.Sessions = to, false
 	return p
 }
 
@@ -110,7 +112,12 @@ func properties(t testing.TB, keysAndValues ...string) core.Properties {
 // send appends the messages as one group and returns their numbers.
 func (s *stage) send(group ...*core.Message) []int64 {
 	s.Helper()
-	a := s.store.Append(s.Context(), s.main, [][]*core.Message{group})
+	return s.sendTo(s.main, group...)
+}
+
+func (s *stage) sendTo(p core.Partition, group ...*core.Message) []int64 {
+	s.Helper()
+	a := s.store.Append(s.Context(), p, [][]*core.Message{group})
 	if len(a) != 1 || a[0].Err != nil {
 		s.Fatalf("append: got %+v, want one success", a)
 	}

@@ -1,0 +1,68 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Commit does all of a transaction's work, or nothing: it looks at everything
+// that could be refused before it changes anything.
+func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, core.NotFound)
+	}
+	defer t.leave()
+	if err := t.checkSettlements(w.Settlements); err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+	}
+	cancelled := t.allStandingAs(w.Cancels, scheduled)
+	if cancelled == nil {
+		return nil, missing("scheduled", p, w.Cancels)
+	}
+	// The only part that refuses by itself, and it does so before it stores anything.
+	numbers, err := t.appendWork(&w)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.Settlements {
+		_ = t.settle(&w.Settlements[i]) // checked above
+	}
+	for _, e := range cancelled {
+		t.queue.remove(e)
+	}
+	for _, m := range w.Transfers {
+		t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
+	}
+	return numbers, nil
+}
+
+func (t *turn) appendWork(w *core.Work) ([]int64, error) {
+	if len(w.Publications) > 0 {
+		return t.publish(w.Version, w.Publications)
+	}
+	if len(w.Messages) > 0 {
+		return t.append(w.Messages)
+	}
+	return nil, nil
+}
+
+// checkSettlements reports why one of them could not be carried out.
+func (t *turn) checkSettlements(settlements []core.Settlement) error {
+	given := make(map[core.LockToken]bool, len(settlements))
+	for i := range settlements {
+		x := &settlements[i]
+		switch {
+		case t.holder(x.Token) == nil || given[x.Token]:
+			return lost(t.Policy)
+		case x.Outcome == core.DeadLetterOutcome && t.ref.Sub.IsDeadLetter():
+			return core.NotAllowed
+		case x.Outcome > core.Release:
+			return fmt.Errorf("settle with unknown outcome %d: %w", x.Outcome, core.InvalidArgument)
+		}
+		given[x.Token] = true
+	}
+	return nil
+}
