@@ -125,6 +125,7 @@ type Partition struct {
 type Partitions interface {
 	Sessions
 	Publishing
+	Committing
 	// Append stores groups of messages, each group all or nothing, in order.
 	// The answer has one element per group. A message whose ScheduledEnqueueTime
 	// is later than now is stored as scheduled. With duplicate detection a

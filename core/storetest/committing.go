@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var commitStories = []story{
+	{"commit does everything in one step", commitAll},
+	{"commit does nothing when one lock is lost", commitNothing},
+	{"commit refuses a lock that is given twice", commitTwice},
+	{"commit does nothing when a scheduled message is missing", commitMissing},
+	{"commit does nothing when the partition is full", commitFull},
+	{"commit in a session ends with its lock", withSessions(commitInSession)},
+	{"commit drops duplicates and keeps schedules", commitAsAppend},
+	{"commit at dead letters moves on through their transfer queue", commitAtDeadLetters},
+	{"commit of nothing is nothing", func(s *stage) { s.commit(s.main, core.Work{}) }},
+	{"commit on a deleted entity does nothing", commitDeleted},
+}
+
+// commit carries out work, which must succeed.
+func (s *stage) commit(p core.Partition, w core.Work) []int64 {
+	s.Helper()
+	numbers, err := s.store.Commit(s.Context(), p, w)
+	if err != nil {
+		s.Fatalf("commit: %v", err)
+	}
+	return numbers
+}
+
+// refuseCommit carries out work, which must be refused.
+func (s *stage) refuseCommit(p core.Partition, w core.Work, code core.Code) {
+	s.Helper()
+	numbers, err := s.store.Commit(s.Context(), p, w)
+	s.wantCode("commit", err, code)
+	if numbers != nil {
+		s.Fatalf("commit: got numbers %v", numbers)
+	}
+}
+
+func settlement(d core.Delivery, o core.Outcome) core.Settlement {
+	return core.Settlement{Token: d.LockToken, Outcome: o}
+}
+
+// destined is a message in transit to another entity.
+func destined(to string) func(*core.Message) {
+	return func(m *core.Message) { m.Transit = &core.Transit{Destination: to} }
+}
+
+func commitAll(s *stage) {
+	s.sendTexts("a", "b", "c", "d")
+	later := s.send(text("later", s.after(time.Hour)))
+	ds := s.lock(4)
+	numbers := s.commit(s.main, core.Work{
+		Settlements: []core.Settlement{
+			settlement(ds[0], core.Complete), settlement(ds[1], core.Abandon),
+			settlement(ds[2], core.DeadLetterOutcome), settlement(ds[3], core.Defer),
+		},
+		Cancels:   later,
+		Messages:  []*core.Message{text("e"), text("f")},
+		Transfers: []*core.Message{text("t", destined("elsewhere"))},
+	})
+	if len(numbers) != 2 || numbers[0] != number(6) || numbers[1] != number(7) {
+		s.Errorf("numbers: got %v, want %v", numbers, []int64{number(6), number(7)})
+	}
+	s.wantStats("main", s.main, core.Stats{Ready: 3, Deferred: 1})
+	s.wantBodies("main", s.lock(9), "b", "e", "f")
+	s.wantBodies("dead letters", s.lockAt(s.dead(), 9), "c")
+	moving := s.lockAt(sub(s.main, core.Transfer), 9)
+	s.wantBodies("transfer", moving, "t")
+	want(s, "destination", moving[0].Transit.Destination, "elsewhere")
+}
+
+func commitNothing(s *stage) {
+	s.sendTexts("a", "b")
+	ds := s.lock(2)
+	s.settle(ds[1], core.Complete)
+	s.refuseCommit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(ds[0], core.Complete), settlement(ds[1], core.Complete)},
+		Messages:    []*core.Message{text("c")},
+		Transfers:   []*core.Message{text("t", destined("elsewhere"))},
+	}, core.LockLost)
+	s.wantStats("main", s.main, core.Stats{Locked: 1})
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9))
+	s.commit(s.main, core.Work{Settlements: []core.Settlement{settlement(ds[0], core.Complete)}})
+	s.wantStats("main", s.main, core.Stats{})
+}
+
+func commitTwice(s *stage) {
+	s.sendTexts("a")
+	d := s.lockOne()
+	s.refuseCommit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete), settlement(d, core.Abandon)},
+	}, core.LockLost)
+	s.wantStats("main", s.main, core.Stats{Locked: 1})
+}
+
+func commitMissing(s *stage) {
+	s.sendTexts("a")
+	d := s.lockOne()
+	later := s.send(text("later", s.after(time.Hour)))
+	s.refuseCommit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		Cancels:     append(later, number(77)),
+		Messages:    []*core.Message{text("b")},
+	}, core.MessageNotFound)
+	s.wantStats("main", s.main, core.Stats{Locked: 1, Scheduled: 1})
+}
+
+func commitFull(s *stage) {
+	s.sendTexts("a")
+	d := s.lockOne()
+	full := s.main
+	full.MaxBytes = 1
+	s.refuseCommit(full, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		Messages:    []*core.Message{text("b")},
+	}, core.QuotaExceeded)
+	s.wantStats("main", s.main, core.Stats{Locked: 1})
+	s.commit(full, core.Work{Settlements: []core.Settlement{settlement(d, core.Complete)}})
+}
+
+func commitInSession(s *stage) {
+	s.sendIn("x", "a", "b")
+	l := s.accept("x")
+	ds := s.lockIn(l, 2)
+	s.commit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(ds[0], core.Complete)},
+		Messages:    []*core.Message{text("c", in("x"))},
+	})
+	s.release(l)
+	s.refuseCommit(s.main, core.Work{Settlements: []core.Settlement{settlement(ds[1], core.Complete)}}, core.SessionLockLost)
+	s.wantBodies("session", s.lockIn(s.accept("x"), 9), "b", "c")
+}
+
+func commitAsAppend(s *stage) {
+	s.main.DuplicateWindow = time.Minute
+	numbers := s.commit(s.main, core.Work{Messages: []*core.Message{
+		text("a", id("1")), text("b", id("1")), text("later", s.after(time.Hour)),
+	}})
+	if len(numbers) != 3 || numbers[0] != number(1) || numbers[1] != 0 || numbers[2] != number(2) {
+		s.Errorf("numbers: got %v, want %v", numbers, []int64{number(1), 0, number(2)})
+	}
+	s.wantStats("main", s.main, core.Stats{Ready: 1, Scheduled: 1})
+}
+
+func commitAtDeadLetters(s *stage) {
+	s.sendTexts("a")
+	s.settle(s.lockOne(), core.DeadLetterOutcome)
+	d := s.lockOneAt(s.dead())
+	s.refuseCommit(s.dead(), core.Work{Settlements: []core.Settlement{settlement(d, core.DeadLetterOutcome)}}, core.NotAllowed)
+	s.commit(s.dead(), core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		Transfers:   []*core.Message{text("again", destined("main"))},
+	})
+	s.wantStats("dead letters", s.dead(), core.Stats{})
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "again")
+}
+
+func commitDeleted(s *stage) {
+	gone := s.main
+	gone.Entity = "nosuchentity"
+	s.refuseCommit(gone, core.Work{Messages: []*core.Message{text("a")}}, core.NotFound)
+}
