@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
 		browseStories, bellStories, catalogueStories, crowdStories,
 		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
+		publishStories, fenceStories, duePublishStories,
 	)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
