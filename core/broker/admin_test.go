@@ -81,15 +81,13 @@ func TestAdministrationNeedsManage(t *testing.T) {
 	})
 }
 
-func TestCreationRefusesWhatIsNotOfferedOrValid(t *testing.T) {
+func TestCreationRefusesWhatIsNotValid(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		for text, c := range map[string]struct {
 			name   string
 			change func(*core.Settings)
 			code   core.Code
 		}{
-			"ForwardTo is set":                      {"q", func(s *core.Settings) { s.ForwardTo = "x" }, core.NotImplemented},
-			"ForwardDeadLetteredMessagesTo is set":  {"q", func(s *core.Settings) { s.ForwardDeadLetteredMessagesTo = "x" }, core.NotImplemented},
 			"LockDuration is 6m0s":                  {"q", func(s *core.Settings) { s.LockDuration = 6 * time.Minute }, core.OutOfRange},
 			"The entity name '$cbs' is not allowed": {"$cbs", func(*core.Settings) {}, core.InvalidArgument},
 		} {

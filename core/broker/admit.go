@@ -25,14 +25,7 @@ func (v *view) admit(m *core.Message) error {
 	if err := v.check(m); err != nil {
 		return err
 	}
-	ttl, limit := m.TimeToLive, v.Settings.DefaultMessageTimeToLive
-	if ttl <= 0 || ttl > limit {
-		ttl = limit
-	}
-	if ttl == core.Forever {
-		ttl = 0
-	}
-	m.TimeToLive = ttl
+	m.TimeToLive = shorter(m.TimeToLive, v.Settings.DefaultMessageTimeToLive)
 	return nil
 }
 

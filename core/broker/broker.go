@@ -52,6 +52,7 @@ type Broker struct {
 	closed  bool
 
 	dirty chan struct{} // an entry needs to be read anew; holds at most one
+	pumps *pumps
 
 	probe struct {
 		mu  sync.Mutex
@@ -88,14 +89,17 @@ func New(store core.Store, o Options) *Broker {
 		dirty:     make(chan struct{}, 1),
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
+	b.pumps = newPumps(b)
 	return b
 }
 
-// Run follows changes to entities, deletes idle ones and records when entities
-// were last used, until ctx ends. Then it closes all senders and receivers,
+// Run follows changes to entities, forwards messages, deletes idle entities and
+// records when entities were last used, until ctx ends. Then it closes all senders and receivers,
 // waits for what is under way, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
+	var pumping sync.WaitGroup
+	pumping.Go(func() { b.pumps.run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -120,6 +124,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		}
 	}
 	stopWatching()
+	pumping.Wait()
 	b.stop()
 	return nil
 }

@@ -171,7 +171,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	if err != nil {
 		return 0, err
 	}
-	if err := v.sessionless(sub); err != nil {
+	if err := v.receivable(sub); err != nil {
 		return 0, err
 	}
 	limit = min(limit, maxPurge)

@@ -148,13 +148,14 @@ func (b *Broker) entityChanged(namespace, name string) {
 	switch {
 	case namespace == "" && name == "":
 		for _, e := range b.entries {
-			e.dirty.Store(true)
+			e.changed()
 		}
-	case namespace == b.namespace && b.entries[name] != nil:
-		b.entries[name].dirty.Store(true)
-	default:
+	case namespace != b.namespace:
 		return
+	case b.entries[name] != nil:
+		b.entries[name].changed()
 	}
+	b.pumps.changed(name)
 	b.wake()
 }
 

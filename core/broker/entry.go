@@ -29,12 +29,26 @@ func newView(ent core.Entity) *view {
 	for sub := range v.partitions {
 		v.partitions[sub] = make([]core.Partition, ent.Partitions)
 		for i := range v.partitions[sub] {
-			p := ent.Partition(uint16(i), core.SubQueue(sub))
-			p.MaxBytes = totalMegabytes(&ent) << 20 / int64(ent.Partitions)
-			v.partitions[sub][i] = p
+			v.partitions[sub][i] = partition(&ent, uint16(i), core.SubQueue(sub))
 		}
 	}
 	return v
+}
+
+// partition is the entity's partition as the broker uses it. What waits to be
+// forwarded does so however often it is tried. Quota and duplicate detection
+// are for what comes from outside, not for what moves between sub-queues.
+func partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
+	p := ent.Partition(i, sub)
+	if sub != core.Main {
+		p.MaxBytes, p.DuplicateWindow = 0, 0
+	} else if ent.Kind != core.Subscription { // whose quota is its topic's
+		p.MaxBytes = totalMegabytes(ent) << 20 / int64(ent.Partitions)
+	}
+	if sub == core.Transfer || sub == core.TransferDeadLetter || ent.Settings.ForwardTo != "" {
+		p.MaxDeliveryCount = 0
+	}
+	return p
 }
 
 // entry is a cached entity: one per ID, so a re-created entity is another entry.
@@ -51,6 +65,7 @@ type entry struct {
 	recorded atomic.Int64   // the used that the store knows of
 	turn     atomic.Uint32  // round robin over partitions
 	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
+	house    *house         // of a topic, else nil
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -63,9 +78,20 @@ type entry struct {
 
 func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	e := &entry{b: b, key: core.FoldName(ent.Name), shunned: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
+	if ent.Kind == core.Topic {
+		e.house = newHouse()
+	}
 	e.current.Store(newView(ent))
 	e.readAt.Store(now.UnixNano())
 	return e
+}
+
+// changed notes that the entity, or what belongs to it, is not what it was.
+func (e *entry) changed() {
+	e.dirty.Store(true)
+	if e.house != nil {
+		e.house.stale.Store(true)
+	}
 }
 
 func (e *entry) fresh(now time.Time) bool {
@@ -101,8 +127,14 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	if !ent.Settings.Status.CanReceive() {
 		dispatchers, hub = e.dispatchers, e.hub
 	}
+	main := e.dispatchers[core.Main]
 	e.mu.Unlock()
 	e.close(senders, dispatchers, disabled(ent.Name))
+	if main != nil {
+		if err := e.current.Load().receivable(core.Main); err != nil { // it forwards now
+			main.closeReceivers(err)
+		}
+	}
 	if hub != nil {
 		hub.closeAll(disabled(ent.Name))
 	}

@@ -217,6 +217,7 @@ type faulty struct {
 	entities error
 	hold     func() // called in each Lock, before the store is asked
 	locks    int
+	accepts  int
 	appends  []uint16
 	sweeps   int
 }
@@ -262,6 +263,13 @@ func (f *faulty) Append(ctx context.Context, p core.Partition, groups [][]*core.
 	return f.Store.Append(ctx, p, groups)
 }
 
+func (f *faulty) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	if err := f.failure(p); err != nil {
+		return failed(len(groups), err)
+	}
+	return f.Store.Publish(ctx, p, version, groups)
+}
+
 func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
@@ -274,6 +282,36 @@ func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Deli
 		return nil, time.Time{}, err
 	}
 	return f.Store.Lock(ctx, p, n)
+}
+
+func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, n int) ([]core.Delivery, time.Time, error) {
+	f.mu.Lock()
+	f.locks++
+	hold := f.hold
+	f.mu.Unlock()
+	if hold != nil {
+		hold()
+	}
+	if err := f.failure(p); err != nil {
+		return nil, time.Time{}, err
+	}
+	return f.Store.LockInSession(ctx, p, l, n)
+}
+
+func (f *faulty) AcceptNextSession(ctx context.Context, p core.Partition) (core.SessionLock, bool, time.Time, error) {
+	f.mu.Lock()
+	f.accepts++
+	f.mu.Unlock()
+	if err := f.failure(p); err != nil {
+		return core.SessionLock{}, false, time.Time{}, err
+	}
+	return f.Store.AcceptNextSession(ctx, p)
+}
+
+func (f *faulty) acceptCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.accepts
 }
 
 func (f *faulty) Sweep(ctx context.Context, p core.Partition) (time.Time, error) {

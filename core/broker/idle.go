@@ -8,12 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-const (
-	// touchInterval is how often uses of entities are recorded.
-	touchInterval = 30 * time.Second
-	// listPage is how many entities are read at a time.
-	listPage = 100
-)
+// touchInterval is how often uses of entities are recorded.
+const touchInterval = 30 * time.Second
 
 // touch records when entities were last used; a waiting receiver is a use.
 func (b *Broker) touch(ctx context.Context) {
@@ -50,22 +46,9 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 // deleteIdle deletes the entities that nobody used for as long as their setting
 // AutoDeleteOnIdle says, here or at another gateway.
 func (b *Broker) deleteIdle(ctx context.Context) {
-	for skip := 0; ; {
-		page, err := b.store.Entities(ctx, b.namespace, core.Listing{}, skip, listPage)
-		if err != nil {
-			b.log.Warn("look for idle entities: done again in a while", "err", err)
-			return
-		}
-		kept := 0
-		for i := range page {
-			if !b.deleteIfIdle(ctx, &page[i]) {
-				kept++
-			}
-		}
-		if len(page) < listPage {
-			return
-		}
-		skip += kept
+	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
+	if err != nil {
+		b.log.Warn("look for idle entities: done again in a while", "err", err)
 	}
 }
 
@@ -79,7 +62,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 		return false
 	}
 	stats, err := b.count(ctx, &ent)
-	if err != nil || stats[core.Main].Scheduled > 0 {
+	if err != nil || stats[core.Main].Scheduled > 0 || stats[core.Transfer].Ready+stats[core.Transfer].Locked > 0 {
 		return false
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {

@@ -41,7 +41,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 	if !v.Settings.Status.CanReceive() {
 		return nil, disabled(v.Name)
 	}
-	if err := v.sessionless(a.Sub); err != nil {
+	if err := v.receivable(a.Sub); err != nil {
 		return nil, err
 	}
 	d := e.dispatchers[a.Sub]
@@ -60,6 +60,21 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 		return nil, err
 	}
 	return r, nil
+}
+
+// receivable refuses to take messages, other than by their numbers, where only
+// pumps or the holders of sessions do.
+func (v *view) receivable(sub core.SubQueue) error {
+	switch {
+	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
+		return core.Refuse(core.NotAllowed, "'%s' is a topic: receive from its subscriptions, '%s'.", v.Name, core.SubscriptionPath(v.Name, "<name>"))
+	case sub == core.Transfer:
+		return core.Refuse(core.NotAllowed, "'%s' holds what is on its way to other entities: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
+	case sub == core.Main && v.Settings.ForwardTo != "":
+		return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, destination(&v.Settings, sub))
+	default:
+		return v.sessionless(sub)
+	}
 }
 
 // AddCredit implements core.Receiver.

@@ -31,6 +31,16 @@ func (b *Broker) notFound(name string) error {
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
+// exists is the refusal of a name that is taken. Subscriptions are named as
+// Service Bus names them, by their parts.
+func (b *Broker) exists(ent *core.Entity) error {
+	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
+	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
+		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", b.namespace, topic, own, more)
+	}
+	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
+}
+
 func disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
@@ -60,8 +70,8 @@ func (b *Broker) refusal(err error, entity *core.Entity) error {
 	case core.NotAllowed:
 		return errSettled
 	case core.QuotaExceeded:
-		return core.Refuse(code, "The maximum entity size has been reached or exceeded for Queue: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
-			entity.Name, totalMegabytes(entity)<<20)
+		return core.Refuse(code, "The maximum entity size has been reached or exceeded for %s: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
+			entity.Kind, entity.Name, totalMegabytes(entity)<<20)
 	case core.Busy:
 		return errBusy
 	default:

@@ -18,12 +18,23 @@ type sender struct {
 
 // OpenSender implements core.Broker.
 func (b *Broker) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
+	s, err := b.openSender(ctx, id, address, closed)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *Broker) openSender(ctx context.Context, id core.Identity, address string, closed func(error)) (*sender, error) {
 	e, a, err := b.access(ctx, id, core.Send, address)
 	if err != nil {
 		return nil, err
 	}
 	if a.Sub != core.Main || a.Management {
 		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: send to '%s'.", a, a.Entity)
+	}
+	if topic, _, ok := core.SplitSubscription(a.Entity); ok {
+		return nil, core.Refuse(core.NotAllowed, "'%s' is a subscription: send to its topic '%s'.", a, topic)
 	}
 	s := &sender{e: e, closed: closed}
 	e.mu.Lock()
@@ -69,14 +80,22 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	} else {
 		answers = e.sendToMany(ctx, v, groups)
 	}
-	if d := e.sweeps.Load(); d != nil && v.Settings.DeadLetteringOnMessageExpiration {
-		d.expectExpiry(soonest(groups, e.b.store.Now()))
+	if v.Settings.DeadLetteringOnMessageExpiration {
+		if d := e.sweeps.Load(); d != nil {
+			d.expectExpiry(soonest(groups, e.b.store.Now()))
+		}
+		if v.Settings.ForwardDeadLetteredMessagesTo != "" {
+			e.b.pumps.expectExpiry(v, soonest(groups, e.b.store.Now()))
+		}
 	}
 	return answers
 }
 
-func failAll(groups [][]*core.Message, err error) []core.Appended {
-	answers := make([]core.Appended, len(groups))
+func failAll(groups [][]*core.Message, err error) []core.Appended { return failed(len(groups), err) }
+
+// failed is the answer to n groups that all fail alike.
+func failed(n int, err error) []core.Appended {
+	answers := make([]core.Appended, n)
 	for i := range answers {
 		answers[i].Err = err
 	}
@@ -218,9 +237,14 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 	}
 }
 
-// appendTo appends groups to one partition and makes refusals readable.
+// appendTo appends groups to one partition, or publishes them to a topic's, and makes refusals readable.
 func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
-	answers := e.b.store.Append(ctx, v.partitions[core.Main][partition], groups)
+	var answers []core.Appended
+	if v.Kind == core.Topic {
+		answers = e.publish(ctx, v, partition, groups)
+	} else {
+		answers = e.b.store.Append(ctx, v.partitions[core.Main][partition], groups)
+	}
 	for i := range answers {
 		if answers[i].Err == nil {
 			continue

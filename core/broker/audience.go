@@ -1,0 +1,225 @@
+package broker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// audience is a topic's subscriptions at one version, with their rules made
+// ready. It never changes.
+type audience struct {
+	version int64
+	members []member // in the order of the topic's view
+	set     *rules.Set
+	broken  []int // members with a rule that cannot be compiled
+}
+
+// member is a subscription in an audience.
+type member struct {
+	*view
+	rules []*rules.Rule
+	err   error // why a rule could not be compiled
+}
+
+// house is where a topic keeps its audience. What is published to an old one the
+// store refuses, so it is read anew when it is known to have changed, and not by age.
+type house struct {
+	current atomic.Pointer[audience]
+	stale   atomic.Bool
+	door    chan struct{} // holds one while the audience is read
+}
+
+func newHouse() *house { return &house{door: make(chan struct{}, 1)} }
+
+// audience returns who gets what is published to the topic, as far as is known.
+func (e *entry) audience(ctx context.Context) (*audience, error) {
+	h := e.house
+	if a := h.current.Load(); a != nil && !h.stale.Load() {
+		return a, nil
+	}
+	select {
+	case h.door <- struct{}{}:
+		defer func() { <-h.door }()
+	case <-ctx.Done():
+		return nil, errTimeout
+	}
+	old := h.current.Load()
+	if old != nil && !h.stale.Swap(false) { // somebody else has read it meanwhile
+		return old, nil
+	}
+	a, err := e.readAudience(ctx, old)
+	if err != nil {
+		h.stale.Store(true)
+		return nil, err
+	}
+	h.current.Store(a)
+	return a, nil
+}
+
+// outdated notes that the store knows of a later audience than a.
+func (e *entry) outdated(a *audience) {
+	if e.house.current.Load() == a {
+		e.house.stale.Store(true)
+	}
+}
+
+// readAudience reads the audience anew; what has not changed since old is taken from there.
+func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, error) {
+	v := e.current.Load()
+	t, err := e.b.store.Topic(ctx, e.b.namespace, v.Name)
+	if err == nil && t.ID != v.ID {
+		err = core.NotFound
+	}
+	if err != nil {
+		if core.CodeOf(err) == core.NotFound {
+			e.b.suspect(e)
+		}
+		return nil, e.b.refusal(err, &v.Entity)
+	}
+	if old != nil && old.version == t.Version {
+		return old, nil
+	}
+	a := &audience{version: t.Version, members: make([]member, len(t.Subscriptions))}
+	compiled := make([][]*rules.Rule, len(t.Subscriptions))
+	known := old.byID()
+	for i := range t.Subscriptions {
+		m, ok := known[t.Subscriptions[i].ID]
+		if !ok || m.Revision != t.Subscriptions[i].Revision {
+			m = e.b.newMember(t.Subscriptions[i])
+		}
+		a.members[i], compiled[i] = m, m.rules
+		if m.err != nil {
+			a.broken = append(a.broken, i)
+		}
+	}
+	a.set = rules.NewSet(compiled)
+	return a, nil
+}
+
+func (a *audience) byID() map[string]member {
+	if a == nil {
+		return nil
+	}
+	known := make(map[string]member, len(a.members))
+	for _, m := range a.members {
+		known[m.ID] = m
+	}
+	return known
+}
+
+// newMember compiles a subscription's rules. Each was compiled before it was
+// stored; should this version refuse one, all its messages count as such that
+// could not be evaluated.
+func (b *Broker) newMember(ent core.Entity) member {
+	m := member{view: newView(ent)}
+	for _, r := range ent.Rules {
+		c, err := rules.Compile(r)
+		if err != nil {
+			b.log.Error("a stored rule cannot be compiled: replace it", "entity", ent.Name, "err", err)
+			m.err = err
+			continue
+		}
+		m.rules = append(m.rules, c)
+	}
+	return m
+}
+
+// copies appends what the audience gets of a message in a partition of its topic.
+func (a *audience) copies(dst []core.Copy, scratch []rules.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) ([]core.Copy, []rules.Copy) {
+	first := len(dst)
+	scratch = a.set.Match(scratch[:0], m, f)
+	for i := range scratch {
+		c := &scratch[i]
+		own := &a.members[c.Sub]
+		if c.Err == nil && c.Message != m {
+			c.Err = own.checkChanged(m, c, index)
+		}
+		if c.Err != nil {
+			dst = own.appendFault(dst, first, index, m, c.Err)
+			continue
+		}
+		dst = append(dst, own.copy(topic, index, c.Message))
+	}
+	for _, i := range a.broken {
+		own := &a.members[i]
+		dst = own.appendFault(dst, first, index, m, own.err)
+	}
+	return dst, scratch
+}
+
+// copy is what the subscription gets of a message that matched: in its own
+// queue, or where it requires a session and the message has none, dead-lettered.
+func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
+	if m.Settings.RequiresSession && msg.SessionID == "" {
+		return m.dead(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
+	}
+	life := shorter(shorter(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
+	if life != msg.TimeToLive {
+		shortened := *msg
+		shortened.TimeToLive = life
+		msg = &shortened
+	}
+	return core.Copy{To: m.partitions[core.Main][index], Message: msg}
+}
+
+// checkChanged refuses what an action must not make of a message: a session
+// lies in one partition, and the copy in that of the message.
+func (m *member) checkChanged(before *core.Message, c *rules.Copy, index uint16) error {
+	if !m.Settings.RequiresSession || c.Message.SessionID == before.SessionID {
+		return nil
+	}
+	if n := len(m.partitions[core.Main]); partitionOf(c.Message.SessionID, n) != index && c.Message.SessionID != "" {
+		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition of the topic than the message: give the message a partition key of that value.",
+			c.Rule.Name(), c.Message.SessionID)
+	}
+	return nil
+}
+
+// appendFault dead-letters a message that could not be evaluated, once for all
+// the subscription's rules, unless the settings say that it is to be dropped.
+// Copies of the message begin at first.
+func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
+	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
+		return dst
+	}
+	for i := first; i < len(dst); i++ {
+		if dst[i].To.Ref == m.partitions[core.DeadLetter][index].Ref {
+			return dst
+		}
+	}
+	return append(dst, m.dead(index, msg, core.ReasonFilterException, core.TextOf(err)))
+}
+
+// dead is a copy of a message in the subscription's dead-letter queue.
+func (m *member) dead(index uint16, msg *core.Message, reason, description string) core.Copy {
+	dead := *msg
+	dead.Properties = msg.Properties.Merge(because(reason, description))
+	return core.Copy{To: m.partitions[core.DeadLetter][index], Message: &dead}
+}
+
+// because says why a message is dead-lettered.
+func because(reason, description string) core.Properties {
+	over, err := core.NewProperties(
+		core.Property{Key: core.PropertyDeadLetterReason, Value: truncate(reason, core.MaxDeadLetterTextChars)},
+		core.Property{Key: core.PropertyDeadLetterDescription, Value: truncate(description, core.MaxDeadLetterTextChars)},
+	)
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	return over
+}
+
+// shorter caps a message's life, 0 for one without end, by a setting.
+func shorter(life, limit time.Duration) time.Duration {
+	if life <= 0 || life > limit {
+		life = limit
+	}
+	if life == core.Forever {
+		return 0
+	}
+	return life
+}

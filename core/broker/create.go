@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxSubscriptions is how many subscriptions a topic may have.
+const maxSubscriptions = 2000
+
+// CreateQueue implements core.Admin.
+func (b *Broker) CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return b.createTop(ctx, id, core.Entity{Kind: core.Queue, Name: name, Settings: s})
+}
+
+// CreateTopic implements core.Admin.
+func (b *Broker) CreateTopic(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return b.createTop(ctx, id, core.Entity{Kind: core.Topic, Name: name, Settings: s})
+}
+
+// createTop creates what lies directly in the namespace.
+func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
+	if err := authorize(id, ent.Name); err != nil {
+		return core.Entity{}, err
+	}
+	if err := core.ValidateName(ent.Name); err != nil {
+		return core.Entity{}, err
+	}
+	ent.Partitions = 1
+	if ent.Settings.EnablePartitioning {
+		ent.Partitions = b.options.PartitionCount
+	}
+	return b.create(ctx, id, ent)
+}
+
+// CreateSubscription implements core.Admin. A first rule without a name is the
+// default rule.
+func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	if err := authorize(id, name); err != nil {
+		return core.Entity{}, err
+	}
+	topicName, own, ok := core.SplitSubscription(core.ResourcePath(name))
+	if !ok {
+		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' is no name of a subscription: write topic/Subscriptions/name.", name)
+	}
+	if err := core.ValidateSubscriptionName(own); err != nil {
+		return core.Entity{}, err
+	}
+	rule := core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}
+	if first != nil {
+		rule = *first
+		if rule.Name == "" {
+			rule.Name = core.DefaultRuleName
+		}
+	}
+	if err := checkRule(&rule); err != nil {
+		return core.Entity{}, err
+	}
+	topic, err := b.topic(ctx, topicName)
+	if err != nil {
+		return core.Entity{}, err
+	}
+	if len(topic.Subscriptions) >= maxSubscriptions {
+		return core.Entity{}, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name, maxSubscriptions)
+	}
+	if err := roomForRule(&topic, rule.Filter.Kind); err != nil {
+		return core.Entity{}, err
+	}
+	rule.CreatedAt = b.store.Now()
+	s.DefaultMessageTimeToLive = min(s.DefaultMessageTimeToLive, topic.Settings.DefaultMessageTimeToLive)
+	return b.create(ctx, id, core.Entity{
+		Kind: core.Subscription, Name: core.SubscriptionPath(topic.Name, own), TopicID: topic.ID,
+		Partitions: topic.Partitions, Settings: s, Rules: []core.Rule{rule},
+	})
+}
+
+// topic reads a topic with its subscriptions past the cache.
+func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
+	t, err := b.store.Topic(ctx, b.namespace, name)
+	if core.CodeOf(err) == core.NotFound {
+		return core.TopicView{}, b.notFound(name)
+	}
+	return t, b.refusal(err, &core.Entity{Kind: core.Topic, Name: name})
+}
+
+// create completes the entity and stores it.
+func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
+	fitKind(ent.Kind, &ent.Settings)
+	fitPartitioned(&ent.Settings, 0)
+	if err := ent.Settings.Validate(); err != nil {
+		return core.Entity{}, err
+	}
+	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {
+		return core.Entity{}, err
+	}
+	now := b.store.Now()
+	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, newEntityID(), now, now
+	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)
+	stampRules(ent.Settings.AuthorizationRules, nil, now)
+	read := time.Now()
+	made, err := b.store.CreateEntity(ctx, ent)
+	switch code := core.CodeOf(err); {
+	case code == core.AlreadyExists:
+		return core.Entity{}, b.exists(&ent)
+	case code == core.NotFound: // the topic went meanwhile
+		topic, _, _ := core.SplitSubscription(ent.Name)
+		return core.Entity{}, b.notFound(topic)
+	case err != nil:
+		return core.Entity{}, b.refusal(err, &ent)
+	}
+	b.log.Info("entity created", "entity", made.Name, "kind", made.Kind.String(), "partitions", made.Partitions)
+	if _, err := b.keep(made, read); err != nil {
+		return core.Entity{}, err
+	}
+	return reported(made), nil
+}
+
+// newEntityID is 80 random bits: nobody else's, ever.
+func newEntityID() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// stampRules dates the access rules whose client did not; those of a known name
+// keep when they were made.
+func stampRules(rules, old []core.AccessRule, now time.Time) {
+	for i := range rules {
+		r := &rules[i]
+		if r.ModifiedAt.IsZero() {
+			r.ModifiedAt = now
+		}
+		if !r.CreatedAt.IsZero() {
+			continue
+		}
+		r.CreatedAt = now
+		for _, o := range old {
+			if o.Name == r.Name {
+				r.CreatedAt = o.CreatedAt
+			}
+		}
+	}
+}

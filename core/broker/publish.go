@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// publishTries is how often a publication is evaluated against newer
+// subscriptions before its sender is asked to try again.
+const publishTries = 8
+
+var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic keep changing. Please wait and try again.")
+
+// publishAs publishes groups to a partition of the topic. publications says what the
+// groups from first on are worth to an audience; it is asked again when the
+// store knows of a later one.
+func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *audience, first int) [][]core.Publication) []core.Appended {
+	var answers []core.Appended
+	for range publishTries {
+		a, err := e.audience(ctx)
+		if err != nil {
+			return append(answers, failed(n-len(answers), err)...)
+		}
+		got := e.b.store.Publish(ctx, p, a.version, publications(a, len(answers)))
+		done := 0
+		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
+			done++
+		}
+		if done == n { // all at once, as is usual
+			return got
+		}
+		if answers = append(answers, got[:done]...); len(answers) == n {
+			return answers
+		}
+		e.outdated(a)
+	}
+	return append(answers, failed(n-len(answers), errChanging)...)
+}
+
+// publish publishes groups of messages to one partition.
+func (e *entry) publish(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
+	answers := e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) [][]core.Publication {
+		return e.publications(a, v, partition, groups[first:])
+	})
+	e.expectSchedules(groups)
+	return answers
+}
+
+// publications evaluates the rules for messages from senders, and from pumps.
+func (e *entry) publications(a *audience, v *view, partition uint16, groups [][]*core.Message) [][]core.Publication {
+	total := 0
+	for _, g := range groups {
+		total += len(g)
+	}
+	facts := rules.Facts{EnqueuedTime: e.b.store.Now()}
+	all := make([]core.Publication, 0, total)
+	made := make([][]core.Publication, len(groups))
+	var copies []core.Copy
+	var scratch []rules.Copy
+	for i, g := range groups {
+		start := len(all)
+		for _, m := range g {
+			from := len(copies)
+			copies, scratch = a.copies(copies, scratch, v, partition, keyless(m), facts)
+			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
+		}
+		made[i] = all[start:len(all):len(all)]
+	}
+	return made
+}
+
+// keyless is the message as its copies are made of it: the key of a move is the topic's.
+func keyless(m *core.Message) *core.Message {
+	if m.Transit == nil || m.Transit.Key == "" {
+		return m
+	}
+	own, transit := *m, *m.Transit
+	transit.Key = ""
+	own.Transit = &transit
+	return &own
+}
+
+// expectSchedules has the topic's pump look for scheduled messages, if there are some.
+func (e *entry) expectSchedules(groups [][]*core.Message) {
+	now := time.Time{}
+	for _, g := range groups {
+		for _, m := range g {
+			if m.ScheduledEnqueueTime.IsZero() {
+				continue
+			}
+			if now.IsZero() {
+				now = e.b.store.Now()
+			}
+			if m.ScheduledEnqueueTime.After(now) {
+				e.b.pumps.expect(e.current.Load(), core.Main)
+				return
+			}
+		}
+	}
+}

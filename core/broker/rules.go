@@ -1,0 +1,175 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+const (
+	// maxSQLFilters and maxOtherFilters are how many rules all subscriptions of
+	// a topic may have together, by the kinds of their filters.
+	maxSQLFilters   = 2000
+	maxOtherFilters = 100000
+	// ruleTries is how often a change of rules that meets another is tried.
+	ruleTries = 10
+)
+
+// checkRule refuses a rule that could not be evaluated.
+func checkRule(r *core.Rule) error {
+	if err := core.ValidateRuleName(r.Name); err != nil {
+		return err
+	}
+	_, err := rules.Compile(*r)
+	return err
+}
+
+// roomForRule refuses one more rule with a filter of the kind where the topic is full.
+func roomForRule(t *core.TopicView, k core.FilterKind) error {
+	limit, what := maxOtherFilters, "correlation"
+	if k == core.SQLFilter {
+		limit, what = maxSQLFilters, "SQL"
+	}
+	n := 0
+	for i := range t.Subscriptions {
+		for _, r := range t.Subscriptions[i].Rules {
+			if (r.Filter.Kind == core.SQLFilter) == (k == core.SQLFilter) {
+				n++
+			}
+		}
+	}
+	if n >= limit {
+		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, which is the limit: delete rules first.", t.Name, n, what)
+	}
+	return nil
+}
+
+// CreateRule implements core.Admin.
+func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
+	if err := authorize(id, subscription); err != nil {
+		return core.Rule{}, err
+	}
+	if err := checkRule(&r); err != nil {
+		return core.Rule{}, err
+	}
+	if name, _, ok := core.SplitSubscription(core.ResourcePath(subscription)); ok {
+		topic, err := b.topic(ctx, name)
+		if err != nil {
+			return core.Rule{}, err
+		}
+		if err := roomForRule(&topic, r.Filter.Kind); err != nil {
+			return core.Rule{}, err
+		}
+	}
+	r.CreatedAt = b.store.Now()
+	err := b.changeRules(ctx, subscription, func(ent *core.Entity) error {
+		at, known := findRule(ent.Rules, r.Name)
+		if known {
+			topic, own, _ := core.SplitSubscription(ent.Name)
+			return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.namespace, topic, own, r.Name)
+		}
+		ent.Rules = slices.Insert(ent.Rules, at, r)
+		return nil
+	})
+	return r, err
+}
+
+// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and
+// when it was created.
+func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
+	if err := authorize(id, subscription); err != nil {
+		return core.Rule{}, err
+	}
+	if err := checkRule(&r); err != nil {
+		return core.Rule{}, err
+	}
+	err := b.changeRules(ctx, subscription, func(ent *core.Entity) error {
+		at, known := findRule(ent.Rules, r.Name)
+		if !known {
+			return b.noRule(ent, r.Name)
+		}
+		r.Name, r.CreatedAt = ent.Rules[at].Name, ent.Rules[at].CreatedAt
+		ent.Rules[at] = r
+		return nil
+	})
+	return r, err
+}
+
+// DeleteRule implements core.Admin.
+func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error {
+	if err := authorize(id, subscription); err != nil {
+		return err
+	}
+	return b.changeRules(ctx, subscription, func(ent *core.Entity) error {
+		at, known := findRule(ent.Rules, rule)
+		if !known {
+			return b.noRule(ent, rule)
+		}
+		ent.Rules = slices.Delete(ent.Rules, at, at+1)
+		return nil
+	})
+}
+
+// Rules implements core.Admin.
+func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription string) ([]core.Rule, error) {
+	if err := authorize(id, subscription); err != nil {
+		return nil, err
+	}
+	ent, err := b.subscription(ctx, subscription)
+	return ent.Rules, err
+}
+
+// subscription reads a subscription past the cache.
+func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, error) {
+	ent, err := b.stored(ctx, name)
+	if err != nil {
+		return core.Entity{}, err
+	}
+	if ent.Kind != core.Subscription {
+		return core.Entity{}, core.Refuse(core.NotAllowed, "'%s' is a %s: only subscriptions have rules.", ent.Name, ent.Kind)
+	}
+	return ent, nil
+}
+
+// changeRules lets change edit a subscription's rules, and stores what it made
+// of them unless the subscription changed meanwhile: then change is asked again.
+func (b *Broker) changeRules(ctx context.Context, name string, change func(*core.Entity) error) error {
+	for range ruleTries {
+		ent, err := b.subscription(ctx, name)
+		if err != nil {
+			return err
+		}
+		ent.Rules = slices.Clone(ent.Rules)
+		if err := change(&ent); err != nil {
+			return err
+		}
+		ent.UpdatedAt = b.store.Now()
+		read := time.Now()
+		ent, err = b.store.UpdateEntity(ctx, ent)
+		switch core.CodeOf(err) {
+		case "":
+			b.log.Info("rules changed", "entity", ent.Name, "count", len(ent.Rules))
+			_, err := b.keep(ent, read)
+			return err
+		case core.Conflict:
+		default:
+			return b.refusal(err, &core.Entity{Kind: core.Subscription, Name: name})
+		}
+	}
+	return core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
+}
+
+// findRule finds a rule in a list sorted by folded name, or where it belongs.
+func findRule(list []core.Rule, name string) (at int, known bool) {
+	return slices.BinarySearchFunc(list, core.FoldName(name), func(r core.Rule, folded string) int {
+		return cmp.Compare(core.FoldName(r.Name), folded)
+	})
+}
+
+func (b *Broker) noRule(ent *core.Entity, rule string) error {
+	return b.notFound(ent.Name + "/Rules/" + rule)
+}
