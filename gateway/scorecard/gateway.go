@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// The policies that the SDK's deployment script makes, with keys for the run.
+const (
+	rootPolicy = "RootManageSharedAccessKey"
+	rootKey    = "SAS_KEY_VALUE"
+	otherKey   = "ScorecardKeyOfNoValue"
+)
+
+var otherPolicies = map[string]string{"NoManage": "Send,Listen", "SendOnly": "Send", "ListenOnly": "Listen"}
+
+// gateway is a running gateway.
+type gateway struct {
+	about   string // its store
+	host    string // localhost:port, for everything
+	ca      string
+	managed []string // environment of a managed identity
+	command *exec.Cmd
+	done    chan error
+}
+
+// startGateway runs a gateway on ports of its own and makes the queues that the
+// SDK's deployment script makes.
+func startGateway(ctx context.Context, binary, store, dir string) (*gateway, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	args := []string{"--listen", "127.0.0.1:0", "--store", store, "--data", dir, "--dev-identity", "--dev-identity-listen", "127.0.0.1:0", "--log-level", "error"}
+	for name, rights := range otherPolicies {
+		args = append(args, "--policy", name+"="+otherKey+":"+rights)
+	}
+	g := &gateway{command: exec.Command(binary, args...), done: make(chan error, 1)}
+	g.command.Stderr = os.Stderr
+	out, err := g.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.command.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for g.host == "" && lines.Scan() {
+		label, text, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		switch text = strings.TrimSpace(text); label {
+		case "store":
+			g.about, _, _ = strings.Cut(text, " at ")
+			g.about, _, _ = strings.Cut(g.about, ":")
+			g.about = strings.TrimSuffix(g.about, ", in this process")
+		case "trust":
+			g.ca = text
+		case "identity":
+			g.managed = strings.Fields(text)
+		case "health": // the last line
+			g.host = strings.TrimSuffix(strings.TrimPrefix(text, "http://"), "/health")
+		}
+	}
+	go func() { g.done <- g.command.Wait() }()
+	if g.host == "" {
+		return nil, errors.Join(fmt.Errorf("the gateway with store %s did not start", store), g.stop())
+	}
+	for _, queue := range [][]string{{"testQueue"}, {"testQueueWithSessions", "--requires-session"}} {
+		create := exec.CommandContext(ctx, binary, append([]string{"queue", "create", "--lock-duration", "5m", "--connection-string", g.plain()}, queue...)...)
+		if out, err := create.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "scorecard: queue %s: %s", queue[0], out) // the tests that need it will fail
+		}
+	}
+	return g, nil
+}
+
+// stop ends the gateway, and fails if it did not end well.
+func (g *gateway) stop() error {
+	_ = g.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case err := <-g.done:
+		return err
+	case <-time.After(time.Minute):
+		return errors.Join(errors.New("the gateway did not stop"), g.command.Process.Kill())
+	}
+}
+
+func (g *gateway) connection(policy, key string) string {
+	return "Endpoint=sb://" + g.host + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key
+}
+
+func (g *gateway) plain() string {
+	return g.connection(rootPolicy, rootKey) + ";UseDevelopmentEmulator=true"
+}
+
+// environment is what the suites read, on top of what they need of ours. One
+// namespace stands for both of the SDK's, Standard and Premium.
+func (g *gateway) environment() []string {
+	env := append(inherited(),
+		"SSL_CERT_FILE="+g.ca,
+		"AZURE_RECORD_MODE=live",
+		"AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential",
+		"SERVICEBUS_ENDPOINT="+g.host,
+		"SERVICEBUS_ENDPOINT_PREMIUM="+g.host,
+		"SERVICEBUS_CONNECTION_STRING="+g.connection(rootPolicy, rootKey),
+		"SERVICEBUS_CONNECTION_STRING_PREMIUM="+g.connection(rootPolicy, rootKey),
+		"SERVICEBUS_CONNECTION_STRING_NO_MANAGE="+g.connection("NoManage", otherKey),
+		"SERVICEBUS_CONNECTION_STRING_SEND_ONLY="+g.connection("SendOnly", otherKey),
+		"SERVICEBUS_CONNECTION_STRING_LISTEN_ONLY="+g.connection("ListenOnly", otherKey),
+		"AMQP_BROKER_ADDR=amqp://"+rootPolicy+":"+rootKey+"@"+g.host,
+		manageVariable+"=http://"+g.host+"/",
+		tokenVariable+"="+auth.SignSAS("sb://"+g.host+"/", rootPolicy, rootKey, time.Now().Add(24*time.Hour)),
+	)
+	return append(env, g.managed...)
+}
+
+// inherited is the environment without what would lead the SDK elsewhere.
+func inherited() []string {
+	env := []string{"TEST_CORPUS=1"} // go-amqp: run those tests too
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "AZURE_") || strings.HasPrefix(name, "SERVICEBUS_") || strings.HasPrefix(name, "CROSSTOWN_") {
+			continue
+		}
+		env = append(env, entry)
+	}
+	return env
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// runner runs tests against one gateway.
+type runner struct {
+	gateway *gateway
+	only    *regexp.Regexp
+	options options
+}
+
+// run runs a suite's live tests, each in a process of its own: one that hangs or
+// panics takes no other with it. What did not pass is tried once more, alone.
+func (r *runner) run(ctx context.Context, s *suite, results map[string]result) {
+	var mu sync.Mutex
+	var again []string
+	var running sync.WaitGroup
+	slots := make(chan struct{}, r.options.parallel)
+	for _, test := range s.tests {
+		if !r.only.MatchString(s.name + "/" + test) {
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			got := r.one(ctx, s, test)
+			mu.Lock()
+			defer mu.Unlock()
+			results[s.name+"/"+test] = got
+			if got.outcome == failed {
+				again = append(again, test)
+			}
+		})
+	}
+	running.Wait()
+	for _, test := range again {
+		got := r.one(ctx, s, test)
+		got.again = true
+		results[s.name+"/"+test] = got
+	}
+}
+
+// one runs one test.
+func (r *runner) one(ctx context.Context, s *suite, test string) result {
+	if ctx.Err() != nil {
+		return result{outcome: failed}
+	}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", s.binary, "-test.v=test2json", "-test.run", "^"+test+"$", "-test.timeout", r.options.timeout.String())
+	cmd.Dir, cmd.Env = s.dir, r.gateway.environment()
+	var printed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	_ = cmd.Run() // what it printed tells
+	raw := printed.String()
+	got, ok := parse(&printed)[test]
+	if !ok {
+		got.outcome = failed
+	}
+	fmt.Fprintf(os.Stderr, "%-4s %s/%s (%v, %s)\n", got.outcome, s.name, test, time.Since(began).Round(100*time.Millisecond), r.gateway.about)
+	if got.outcome == failed && r.options.logs != "" {
+		name := strings.ReplaceAll(s.name+"/"+test, "/", "_") + ".log"
+		if err := os.MkdirAll(r.options.logs, 0o755); err == nil {
+			_ = os.WriteFile(filepath.Join(r.options.logs, name), []byte(got.printed+"\n"+raw), 0o644)
+		}
+	}
+	return got
+}
