@@ -9,6 +9,7 @@ import (
 // ParseAddress reads them. Each call checks the identity's rights; refusals
 // carry a Code and, where a peer should read it, a text.
 type Broker interface {
+	Transactions
 	// Resolve returns the entity an address names, without regard to rights, or NotFound.
 	Resolve(ctx context.Context, address string) (Entity, Address, error)
 	// OpenSender needs Send. closed, if not nil, is called at most once, when

@@ -1,0 +1,238 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// enlistSettle adds settlements to a transaction.
+func enlistSettle(t *testing.T, tx core.Transaction, address string, o core.Outcome, ds ...core.Delivery) {
+	t.Helper()
+	var all []core.Settlement
+	for _, d := range ds {
+		all = append(all, core.Settlement{Token: d.LockToken, Outcome: o})
+	}
+	if err := tx.Settle(t.Context(), root, address, all); err != nil {
+		t.Fatalf("settle at %s: %v", address, err)
+	}
+}
+
+func enlistSend(t *testing.T, tx core.Transaction, address, via string, ms ...*core.Message) {
+	t.Helper()
+	if err := tx.Send(t.Context(), root, address, via, ms); err != nil {
+		t.Fatalf("send to %s: %v", address, err)
+	}
+}
+
+func commit(t *testing.T, tx core.Transaction) {
+	t.Helper()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+}
+
+func TestTransactionDoesAllOrNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(3)...)
+		ds := b.receive(t, "q", core.PeekLock, 3).take()
+		out := b.receive(t, "q", core.ReceiveAndDelete, 10)
+
+		lost := b.Begin()
+		enlistSettle(t, lost, "q", core.Complete, ds[0], ds[1])
+		enlistSend(t, lost, "q", "", text("never"))
+		settle(t, b, "q", core.Complete, ds[1])
+		if err := lost.Commit(t.Context()); !errors.Is(err, core.LockLost) {
+			t.Errorf("commit with a lost lock: got %v, want %v", err, core.LockLost)
+		}
+		if got := bodies(out.take()); got != "" {
+			t.Errorf("after a failed commit: got %q", got)
+		}
+
+		good := b.Begin()
+		enlistSettle(t, good, "q", core.Complete, ds[0])
+		enlistSettle(t, good, "q", core.Abandon, ds[2])
+		enlistSend(t, good, "q", "", text("x"), text("y"))
+		if got := bodies(out.take()); got != "" {
+			t.Errorf("before the commit: got %q", got)
+		}
+		commit(t, good)
+		if got := sortedBodies(out.take()); got != "2 x y" {
+			t.Errorf("after the commit: got %q, want %q", got, "2 x y")
+		}
+		if err := good.Commit(t.Context()); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("second commit: got %v, want %v", err, core.NotAllowed)
+		}
+	})
+}
+
+// What is sent to other entities goes through the transfer queue where the
+// transaction settles, and arrives soon after it has committed.
+func TestTransactionReachesOtherEntities(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "in")
+		b.create(t, "out")
+		b.send(t, "in", text("order"))
+		d := b.receive(t, "in", core.PeekLock, 1).take()
+		out := b.receive(t, "out", core.ReceiveAndDelete, 10)
+		tx := b.Begin()
+		enlistSend(t, tx, "out", "", text("direct"))
+		enlistSend(t, tx, "out", "in", text("via"))
+		enlistSettle(t, tx, "in", core.Complete, d...)
+		if got := bodies(out.take()); got != "" {
+			t.Errorf("before the commit: got %q", got)
+		}
+		commit(t, tx)
+		time.Sleep(time.Minute)
+		if got := sortedBodies(out.take()); got != "direct via" {
+			t.Errorf("after the commit: got %q, want %q", got, "direct via")
+		}
+		_, rt, err := b.Entity(t.Context(), root, "in")
+		if err != nil || rt.Active != 0 || rt.Transfer != 0 {
+			t.Errorf("source: got %+v, %v, want it empty", rt, err)
+		}
+	})
+}
+
+func TestTransactionPublishes(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		if _, err := b.CreateTopic(t.Context(), root, "news", core.DefaultSettings(core.Topic)); err != nil {
+			t.Fatal(err)
+		}
+		sub := core.SubscriptionPath("news", "all")
+		if _, err := b.CreateSubscription(t.Context(), root, sub, core.DefaultSettings(core.Subscription), nil); err != nil {
+			t.Fatal(err)
+		}
+		in := b.receive(t, sub, core.PeekLock, 10)
+		tx := b.Begin()
+		enlistSend(t, tx, "news", "", text("1"))
+		enlistSend(t, tx, "news", "", text("2"))
+		if got := in.take(); len(got) != 0 {
+			t.Errorf("before the commit: got %d messages", len(got))
+		}
+		commit(t, tx)
+		ds := in.take()
+		if bodies(ds) != "1 2" {
+			t.Fatalf("after the commit: got %q, want %q", bodies(ds), "1 2")
+		}
+		again := b.Begin()
+		enlistSettle(t, again, sub, core.Complete, ds[0])
+		enlistSend(t, again, "news", "", text("3"))
+		commit(t, again)
+		time.Sleep(time.Minute)
+		if got := bodies(in.take()); !strings.Contains(got, "3") {
+			t.Errorf("sent back to the topic: got %q, want 3 in it", got)
+		}
+	})
+}
+
+func TestTransactionIsTiedToOnePartition(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.create(t, "other")
+		keyed := func(body, key string) *core.Message {
+			m := text(body)
+			m.PartitionKey = key
+			return m
+		}
+		refused := func(what string, ms ...*core.Message) {
+			tx := b.Begin()
+			for _, m := range ms {
+				enlistSend(t, tx, "q", "", m)
+			}
+			if err := tx.Commit(t.Context()); !errors.Is(err, core.NotAllowed) {
+				t.Errorf("%s: got %v, want %v", what, err, core.NotAllowed)
+			}
+		}
+		refused("no key", text("a"))
+		refused("two keys", keyed("a", "k1"), keyed("b", "k2"))
+		refused("a key and none", keyed("a", "k1"), text("b"))
+
+		tx := b.Begin()
+		enlistSend(t, tx, "q", "", keyed("a", "k"), keyed("b", "k"))
+		commit(t, tx)
+		in := b.receive(t, "q", core.PeekLock, 10)
+		ds := in.take()
+		if bodies(ds) != "a b" {
+			t.Errorf("one key: got %q, want %q", bodies(ds), "a b")
+		}
+
+		b.send(t, "q", numbered(8)...)
+		spread := in.take()
+		all := make([]core.Settlement, len(spread))
+		for i := range spread {
+			all[i].Token = spread[i].LockToken
+		}
+		if err := b.Begin().Settle(t.Context(), root, "q", all); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("settle in several partitions: got %v, want %v", err, core.NotAllowed)
+		}
+		b.send(t, "other", text("c"))
+		tx = b.Begin()
+		enlistSettle(t, tx, "q", core.Complete, ds[0])
+		c := b.receive(t, "other", core.PeekLock, 1).take()
+		err := tx.Settle(t.Context(), root, "other", []core.Settlement{{Token: c[0].LockToken}})
+		if !errors.Is(err, core.NotAllowed) {
+			t.Errorf("settle at two entities: got %v, want %v", err, core.NotAllowed)
+		}
+		commit(t, tx) // the refusal left the rest as it was
+	})
+}
+
+func TestTransactionKnowsItsLimits(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		tx := b.Begin()
+		for i := range core.MaxTransactionOperations {
+			enlistSend(t, tx, "q", "", text(fmt.Sprint(i)))
+		}
+		if err := tx.Send(t.Context(), root, "q", "", each(text("over"))[0]); !errors.Is(err, core.QuotaExceeded) {
+			t.Errorf("one more: got %v, want %v", err, core.QuotaExceeded)
+		}
+		commit(t, tx)
+		if got := len(b.receive(t, "q", core.PeekLock, 200).take()); got != core.MaxTransactionOperations {
+			t.Errorf("got %d messages, want %d", got, core.MaxTransactionOperations)
+		}
+		for what, err := range map[string]error{
+			"missing entity":   b.Begin().Send(t.Context(), root, "missing", "", each(text("x"))[0]),
+			"missing via":      b.Begin().Send(t.Context(), root, "q", "missing", each(text("x"))[0]),
+			"settle elsewhere": b.Begin().Settle(t.Context(), root, "missing", []core.Settlement{{}}),
+		} {
+			if !errors.Is(err, core.NotFound) {
+				t.Errorf("%s: got %v, want %v", what, err, core.NotFound)
+			}
+		}
+		if err := b.Begin().Send(t.Context(), core.Identity{{Rights: core.Listen}}, "q", "", each(text("x"))[0]); !errors.Is(err, core.Unauthorized) {
+			t.Errorf("without Send: got %v, want %v", err, core.Unauthorized)
+		}
+		commit(t, b.Begin()) // of nothing
+	})
+}
+
+func TestTransactionCancelsAndSchedules(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		later := text("later")
+		later.ScheduledEnqueueTime = time.Now().Add(time.Hour)
+		n := b.send(t, "q", later)
+		in := b.receive(t, "q", core.ReceiveAndDelete, 10)
+		tx := b.Begin()
+		if err := tx.Cancel(t.Context(), root, "q", n); err != nil {
+			t.Fatal(err)
+		}
+		sooner := text("sooner")
+		sooner.ScheduledEnqueueTime = time.Now().Add(time.Minute)
+		enlistSend(t, tx, "q", "", sooner)
+		commit(t, tx)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if got := bodies(in.take()); got != "sooner" {
+			t.Errorf("got %q, want %q", got, "sooner")
+		}
+	})
+}
