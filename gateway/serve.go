@@ -78,7 +78,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
 	front.Go("amqp", func(ctx context.Context) error {
-		return amqp.New(b, authority, amqpOptions(c, log)).Serve(ctx, mux.AMQP())
+		return amqp.New(b, b, authority, amqpOptions(c, log)).Serve(ctx, mux.AMQP())
 	})
 	front.Go("https", func(ctx context.Context) error {
 		return https.New(b, b, authority, https.Options{Logger: log, Grace: grace(c)}).Serve(ctx, mux.HTTP())

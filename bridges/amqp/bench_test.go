@@ -17,7 +17,7 @@ func piped(b *testing.B, broker core.Broker) *peer {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = New(broker, &fakeAuthority{}, Options{}).ServeConn(context.Background(), there)
+		_ = New(broker, nil, &fakeAuthority{}, Options{}).ServeConn(context.Background(), there)
 	}()
 	b.Cleanup(func() { _ = here.Close(); <-done })
 	p := newPeer(b, here)

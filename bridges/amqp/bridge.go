@@ -16,15 +16,16 @@ import (
 // Bridge serves AMQP connections.
 type Bridge struct {
 	broker    core.Broker
+	admin     core.Admin
 	authority core.Authority
 	opts      Options
 	container string
 	open      atomic.Int64 // connections
 }
 
-// New returns a bridge in front of b, with a for those who want in.
-func New(b core.Broker, a core.Authority, o Options) *Bridge {
-	return &Bridge{broker: b, authority: a, opts: o.withDefaults(), container: newUUID().String()}
+// New returns a bridge in front of b, with admin for the rules of subscriptions and a for those who want in.
+func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
+	return &Bridge{broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String()}
 }
 
 // Serve accepts on ln until ctx ends, then drains and returns nil.

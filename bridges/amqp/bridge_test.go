@@ -41,7 +41,7 @@ func TestServeFailsWithItsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = ln.Close()
-	if err := New(newFakeBroker(), &fakeAuthority{}, Options{}).Serve(t.Context(), ln); !errors.Is(err, net.ErrClosed) {
+	if err := New(newFakeBroker(), nil, &fakeAuthority{}, Options{}).Serve(t.Context(), ln); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v, want %v", err, net.ErrClosed)
 	}
 }

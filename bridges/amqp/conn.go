@@ -63,6 +63,7 @@ type conn struct {
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 
 	host     string // the namespace's host in texts
+	topics   topics // for everybody
 	identity core.Identity
 	busy     int // broker calls under way
 	buffered int64
@@ -267,21 +268,35 @@ func (c *conn) arm(at time.Time) {
 // async runs work in a goroutine of its own, and then what it returns in the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.busy++
+	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
+	c.spawn(ctx, cancel, work, func() { c.busy-- })
+}
+
+// wait is async for work that may take long, because it waits for something to happen: it does not keep the connection
+// from reading or ending.
+func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
+	c.spawn(ctx, cancel, work, func() {})
+	return cancel
+}
+
+// spawn runs work in a goroutine of its own, and then done and what work has returned in the owner. It cancels the
+// context in the end.
+func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
 	c.tasks.Go(func() {
+		defer cancel()
 		defer func() {
 			if r := recover(); r != nil {
 				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
 				c.mail.post(func() {
-					c.busy--
+					done()
 					c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 				})
 			}
 		}()
-		ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
-		defer cancel()
 		then := work(ctx)
 		c.mail.post(func() {
-			c.busy--
+			done()
 			then()
 		})
 	})

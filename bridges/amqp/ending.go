@@ -97,7 +97,7 @@ func (c *conn) drain() {
 	}
 	for l := range c.eng.Links() {
 		if r, ok := l.Data.(*receiverLink); ok {
-			r.stop()
+			r.drain()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -76,6 +77,9 @@ func (c *conn) answerTo(err error, addr core.Address) answer {
 }
 
 func (c *conn) notFoundText(addr core.Address) string {
+	if _, _, ok := core.SplitSubscription(addr.Entity); ok {
+		return fmt.Sprintf("The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions.", c.tracker(addr))
+	}
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, core.Address{Entity: addr.Entity, Sub: addr.Sub})
 }
 
@@ -88,11 +92,53 @@ func (c *conn) refusal(err error, addr core.Address) *wire.Error {
 
 // tail appends to a text what users of the service know to send to its operators.
 func (c *conn) tail(text string, addr core.Address) string {
-	namespace, _, _ := strings.Cut(c.host, ".")
-	tracker := namespace
-	if addr.Entity != "" {
-		tracker += ":Queue:" + addr.Entity + addr.Sub.Suffix()
-	}
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
-		text, newUUID(), tracker, time.Now().UTC().Format("2006-01-02T15:04:05"))
+		text, newUUID(), c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
+}
+
+// tracker names an entity as the service does: namespace:Queue:name or namespace:Topic:name|subscription.
+func (c *conn) tracker(addr core.Address) string {
+	namespace, _, _ := strings.Cut(c.host, ".")
+	topic, subscription, ok := core.SplitSubscription(addr.Entity)
+	switch {
+	case addr.Entity == "":
+		return namespace
+	case ok:
+		return namespace + ":Topic:" + topic + "|" + subscription + addr.Sub.Suffix()
+	case c.topics.has(addr.Entity):
+		return namespace + ":Topic:" + addr.Entity + addr.Sub.Suffix()
+	default:
+		return namespace + ":Queue:" + addr.Entity + addr.Sub.Suffix()
+	}
+}
+
+// topics are the entities of which the connection has learnt that they are topics. It may be used from anywhere.
+type topics struct {
+	mu    sync.Mutex
+	names map[string]struct{} // folded
+}
+
+// maxTopics bounds what is remembered: it only makes texts better.
+const maxTopics = 1000
+
+// learn takes note of what an entity is.
+func (t *topics) learn(e *core.Entity) {
+	if e.Kind != core.Topic {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.names == nil {
+		t.names = make(map[string]struct{})
+	}
+	if len(t.names) < maxTopics {
+		t.names[core.FoldName(e.Name)] = struct{}{}
+	}
+}
+
+func (t *topics) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.names[core.FoldName(name)]
+	return ok
 }

@@ -167,6 +167,16 @@ func (b *fakeBroker) OpenReceiver(_ context.Context, id core.Identity, address s
 	return r, nil
 }
 
+// AcceptSession refuses: the queues have no sessions.
+func (b *fakeBroker) AcceptSession(_ context.Context, id core.Identity, address string, _ core.SessionOptions) (core.Session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := b.queue(id, address, core.Listen); err != nil {
+		return nil, err
+	}
+	return nil, core.NotAllowed
+}
+
 func (q *fakeQueue) lock(d core.Delivery) core.Delivery {
 	q.broker.nonce++
 	d.LockToken = core.NewLockToken(0, d.SequenceNumber, q.broker.nonce)
@@ -429,6 +439,12 @@ func (a *fakeAuthority) Key(_ context.Context, policy, key string) (core.Grant, 
 	return core.Grant{Policy: policy, Rights: core.AllRights}, nil
 }
 
+// adminOf is the admin that b is as well, or nil.
+func adminOf(b core.Broker) core.Admin {
+	admin, _ := b.(core.Admin)
+	return admin
+}
+
 // serve runs a bridge on a loopback port for the length of the test and returns its address.
 func serve(tb testing.TB, b core.Broker, a core.Authority, o Options) string {
 	tb.Helper()
@@ -438,7 +454,7 @@ func serve(tb testing.TB, b core.Broker, a core.Authority, o Options) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- New(b, a, o).Serve(ctx, ln) }()
+	go func() { done <- New(b, adminOf(b), a, o).Serve(ctx, ln) }()
 	tb.Cleanup(func() {
 		cancel()
 		select {

@@ -86,7 +86,12 @@ func TestHostileInput(t *testing.T) {
 			p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Source: &wire.Source{
 				Address: value.Some("q1"), Filter: value.Map{{Key: value.Symbol(sessionFilter), Value: nil}},
 			}})
-		}, wire.CondNotImplemented},
+		}, wire.CondNotAllowed},
+		{"attach with a session filter that is a number", func(p *peer) {
+			p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Source: &wire.Source{
+				Address: value.Some("q1"), Filter: value.Map{{Key: value.Symbol(sessionFilter), Value: int32(7)}},
+			}})
+		}, wire.CondArgumentError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

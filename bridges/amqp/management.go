@@ -25,8 +25,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}
 	entity := core.Address{Entity: addr.Entity, Sub: addr.Sub}
 	open(c, l, addr, func(ctx context.Context, _ core.Identity) (core.Address, error) {
-		_, _, err := c.bridge.broker.Resolve(ctx, entity.String())
-		return entity, err
+		return entity, c.resolve(ctx, entity)
 	}, func(core.Address) bool {
 		c.attachNode(l, core.FoldName(addr.String()), entity)
 		return true
@@ -47,13 +46,16 @@ func (c *conn) anyRight(path string) (err error) {
 // operation is a request to a $management node that is carried out outside the owner.
 type operation struct {
 	broker  core.Broker
+	admin   core.Admin
 	ctx     context.Context
 	id      core.Identity
 	address string
 	args    value.Map
+	session core.Session // that the request is about; nil: none that the client holds
+	named   bool         // the request names a session
 }
 
-// operations are those of queues, by name without the prefix "com.microsoft:".
+// operations are those that are offered, by name without the prefix "com.microsoft:".
 var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:renew-lock":                 renewLocks,
 	"com.microsoft:peek-message":               peekMessages,
@@ -62,10 +64,17 @@ var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:receive-by-sequence-number": receiveDeferred,
 	"com.microsoft:update-disposition":         updateDisposition,
 	"com.microsoft:batch-delete-messages":      deleteMessages,
+	"com.microsoft:renew-session-lock":         renewSession,
+	"com.microsoft:get-session-state":          sessionState,
+	"com.microsoft:set-session-state":          setSessionState,
+	"com.microsoft:get-message-sessions":       listSessions,
+	"com.microsoft:add-rule":                   addRule,
+	"com.microsoft:remove-rule":                removeRule,
+	"com.microsoft:enumerate-rules":            enumerateRules,
 }
 
 // manage carries out a request to the $management node of addr.
-func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, req *request) response {
+func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, session core.Session, req *request) response {
 	do, ok := operations[req.operation]
 	if !ok {
 		return c.refused(core.Refuse(core.NotImplemented, "The operation '%.80s' is not offered.", req.operation), addr)
@@ -76,7 +85,10 @@ func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
 	defer cancel()
-	resp, err := do(&operation{c.bridge.broker, ctx, id, addr.String(), args})
+	resp, err := do(&operation{
+		broker: c.bridge.broker, admin: c.bridge.admin, ctx: ctx, id: id, address: addr.String(), args: args,
+		session: session, named: req.session() != "",
+	})
 	if err != nil {
 		return c.refused(err, addr)
 	}
@@ -136,7 +148,7 @@ func peekMessages(o *operation) (response, error) {
 	if omit, _ := o.args.Get("omit-message-body"); omit == true {
 		f = bodiless
 	}
-	ds, err := o.broker.Peek(o.ctx, o.id, o.address, from, int(min(count, maxPeekCount)))
+	ds, err := o.peek(from, int(min(count, maxPeekCount)))
 	if err != nil {
 		return response{}, err
 	}
@@ -208,7 +220,7 @@ func receiveDeferred(o *operation) (response, error) {
 			mode = core.ReceiveAndDelete
 		}
 	}
-	ds, err := o.broker.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
+	ds, err := o.receiveDeferred(numbers, mode)
 	if err != nil {
 		return response{}, err
 	}
@@ -246,6 +258,9 @@ func updateDisposition(o *operation) (response, error) {
 	properties, err := o.modified(outcome)
 	if err != nil {
 		return response{}, err
+	}
+	if o.named && o.session == nil {
+		return response{}, core.SessionLockLost
 	}
 	settlements := make([]core.Settlement, len(tokens))
 	for i, t := range tokens {

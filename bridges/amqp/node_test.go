@@ -347,7 +347,14 @@ func TestManagement(t *testing.T) {
 		{"delete too many", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5000)}, {Key: "enqueued-time-utc", Value: value.Timestamp(0)}}, 400, wire.CondArgumentOutOfRange},
 		{"delete before nothing", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5)}}, 400, wire.CondArgumentError},
 		{"delete none", "batch-delete-messages", value.Map{{Key: "message-count", Value: int32(5)}, {Key: "enqueued-time-utc", Value: value.Timestamp(0)}}, 204, wire.CondMessageNotFound},
-		{"sessions", "get-message-sessions", value.Map{}, 501, wire.CondNotImplemented},
+		{"list sessions without bounds", "get-message-sessions", value.Map{}, 400, wire.CondArgumentError},
+		{"renew a session that is not held", "renew-session-lock", value.Map{{Key: "session-id", Value: "a"}}, 410, wire.CondSessionLockLost},
+		{"renew no session", "renew-session-lock", value.Map{}, 400, wire.CondArgumentError},
+		{"read state of a session that is not held", "get-session-state", value.Map{{Key: "session-id", Value: "a"}}, 410, wire.CondSessionLockLost},
+		{"set state of a session that is not held", "set-session-state", value.Map{{Key: "session-id", Value: "a"}, {Key: "session-state", Value: nil}}, 410, wire.CondSessionLockLost},
+		{"peek in a session that is not held", "peek-message", value.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}, {Key: "session-id", Value: "a"}}, 410, wire.CondSessionLockLost},
+		{"settle in a session that is not held", "update-disposition", value.Map{{Key: "lock-tokens", Value: value.List{token}}, {Key: "disposition-status", Value: "completed"}, {Key: "session-id", Value: "a"}}, 410, wire.CondSessionLockLost},
+		{"an unknown operation", "make-coffee", value.Map{}, 501, wire.CondNotImplemented},
 		{"no map", "peek-message", "x", 400, wire.CondArgumentError},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -26,6 +26,8 @@ type receiverLink struct {
 	address  string
 	mode     core.ReceiveMode
 	receiver core.Receiver
+	session  core.Session       // the receiver, where the client receives from a session; nil elsewhere
+	cancel   context.CancelFunc // of the wait for a session; nil elsewhere
 
 	asked    int             // credit that the broker has
 	size     int             // of deliveries, a moving average in bytes
@@ -39,10 +41,6 @@ type receiverLink struct {
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	a := l.Attach()
-	if _, ok := a.Source.Filter.Get(sessionFilter); ok {
-		l.Refuse(c.refusal(core.Refuse(core.NotImplemented, "Sessions are not offered."), addr))
-		return
-	}
 	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String(), size: guessedSize}
 	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
 		r.mode = core.ReceiveAndDelete
@@ -56,13 +54,14 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		},
 		Closed: func(err error) { c.mail.post(func() { r.close(err) }) },
 	}
+	if wanted, ok := a.Source.Filter.Get(sessionFilter); ok {
+		r.accept(wanted, options)
+		return
+	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Receiver, error) {
 		return c.bridge.broker.OpenReceiver(ctx, id, r.address, options)
 	}, r.attach, core.Receiver.Close)
 }
-
-// sessionFilter is the key of the filter that asks for a session.
-const sessionFilter = "com.microsoft:session-filter"
 
 // attach completes the attach. It reports false if the client or the broker has let go in the meantime.
 func (r *receiverLink) attach(receiver core.Receiver) bool {
@@ -74,7 +73,11 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		return false
 	}
 	r.receiver = receiver
-	if !r.link.Accept(engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}) {
+	terms := engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}
+	if r.session != nil {
+		terms.Properties, terms.Source = sessionProperties(r.session), r.sessionSource()
+	}
+	if !r.link.Accept(terms) {
 		return false
 	}
 	if r.conn.drains {
@@ -106,9 +109,13 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached closes the Receiver and gives back what was not sent. The locks of what was sent stand.
+// detached closes the Receiver and gives back what was not sent. The locks of what was sent stand, but for those of a
+// session.
 func (r *receiverLink) detached() {
 	r.released = true
+	if r.cancel != nil {
+		r.cancel()
+	}
 	r.stop()
 }
 
@@ -119,6 +126,9 @@ func (r *receiverLink) stop() {
 	}
 	receiver := r.receiver
 	r.receiver = nil
+	if r.session != nil { // at once: before the client hears of it, and comes back for the session
+		r.session.Close()
+	}
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()
 		return func() { // not before: it would come back
@@ -130,9 +140,10 @@ func (r *receiverLink) stop() {
 	})
 }
 
-// giveBack unlocks pending deliveries but for the first keep.
+// giveBack unlocks pending deliveries but for the first keep. Those of a session stay: they would come back out of
+// order, and to nobody else. Its end unlocks them.
 func (r *receiverLink) giveBack(keep int) {
-	if r.mode == core.ReceiveAndDelete || keep >= len(r.pending) {
+	if r.mode == core.ReceiveAndDelete || r.session != nil || keep >= len(r.pending) {
 		return
 	}
 	for i := range r.pending[keep:] {
@@ -202,7 +213,7 @@ func (r *receiverLink) tookBack() {
 
 // ask gives the broker as much credit as the client has given and the limits allow.
 func (r *receiverLink) ask() {
-	if r.taking || r.receiver == nil || r.link.Draining() {
+	if r.taking || r.receiver == nil || r.link.Draining() || r.conn.drains {
 		return
 	}
 	o := &r.conn.bridge.opts
@@ -243,6 +254,10 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 	r.send()
 	if r.conn.room.bytes > maxPendingBytes {
 		r.giveBack(0)
+		if r.session != nil && len(r.pending) > 0 {
+			r.interrupt(core.Refuse(core.Busy, "Too many messages wait for a client that does not read."))
+			return
+		}
 	}
 	r.ask()
 }
@@ -261,7 +276,7 @@ func (r *receiverLink) pump() (left bool) {
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]
 		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, delivered)
-		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, d.LockedUntil, r.conn.scratch)
+		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, r.lapses(d), r.conn.scratch)
 		n++
 	}
 	r.let(r.pending[:n])

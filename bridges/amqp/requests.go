@@ -47,8 +47,20 @@ type response struct {
 	renewed   map[core.LockToken]time.Time // until when locks are renewed
 }
 
-// trackingID is the header by which clients find a request in their logs.
-const trackingID = "com.microsoft:tracking-id"
+const (
+	// trackingID is the header by which clients find a request in their logs.
+	trackingID = "com.microsoft:tracking-id"
+	// associatedLink is the header that names the link for which a client asks.
+	associatedLink = "associated-link-name"
+)
+
+// session is the id of the session that the request names; "" if it names none.
+func (r *request) session() string {
+	args, _ := r.body.(value.Map)
+	v, _ := args.Get("session-id")
+	id, _ := text(v)
+	return id
+}
 
 // requestLink is a link on which requests to a node arrive.
 type requestLink struct {
@@ -123,9 +135,9 @@ func (r *requestLink) received(m engine.Message) {
 		r.conn.serveToken(&req, func(resp response) { answered(tokenDialect, resp) })
 		return
 	}
-	id := r.conn.identity
+	id, session := r.conn.identity, r.conn.sessionOf(r.addr, &req)
 	r.conn.async(func(ctx context.Context) func() {
-		resp := r.conn.manage(ctx, id, r.addr, &req)
+		resp := r.conn.manage(ctx, id, r.addr, session, &req)
 		return func() { answered(managementDialect, resp) }
 	})
 }

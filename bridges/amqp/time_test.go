@@ -22,7 +22,7 @@ func bubble(t *testing.T, b core.Broker, a core.Authority, o Options, f func(p *
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = New(b, a, o).ServeConn(ctx, there)
+			_ = New(b, adminOf(b), a, o).ServeConn(ctx, there)
 		}()
 		f(newPeer(t, here), stop)
 		_ = here.Close()

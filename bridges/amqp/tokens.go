@@ -87,8 +87,16 @@ func (c *conn) verify(ctx context.Context, token, audience string) (core.Grant, 
 	if err != nil {
 		return grant, core.Address{Entity: path}, err
 	}
-	_, _, err = c.bridge.broker.Resolve(ctx, core.Address{Entity: addr.Entity, Sub: addr.Sub}.String())
-	return grant, addr, err
+	return grant, addr, c.resolve(ctx, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+}
+
+// resolve returns nil if there is an entity of that address. It may be called outside the owner.
+func (c *conn) resolve(ctx context.Context, addr core.Address) error {
+	e, _, err := c.bridge.broker.Resolve(ctx, addr.String())
+	if err == nil {
+		c.topics.learn(&e)
+	}
+	return err
 }
 
 // allow adds a grant to the identity, in place of an older one of the same policy and scope. When there are too many,

@@ -108,6 +108,9 @@ type Terms struct {
 	MaxMessageSize uint64    // bytes
 	Properties     value.Map // must not be nil: clients read it
 	Credit         uint32    // messages the peer may send before they are replenished
+
+	// Source replaces what the peer has asked for; nil: it is as asked.
+	Source *wire.Source
 }
 
 // Accept attaches the link. It reports false if the peer has let go of it in the meantime.
@@ -120,6 +123,9 @@ func (l *Link) Accept(t Terms) bool {
 	l.allowance = t.Credit
 	reply := l.reply()
 	reply.Source, reply.Target = l.attach.Source, l.attach.Target
+	if t.Source != nil {
+		reply.Source = t.Source
+	}
 	reply.MaxMessageSize = value.Some(t.MaxMessageSize)
 	reply.Properties = t.Properties
 	l.session.conn.emit(l.session.channel, reply)

@@ -1,0 +1,211 @@
+package amqp
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The codes of described types in lists of rules. Those of filters have one hexadecimal digit fewer.
+const (
+	codeRule              uint64 = 0x0000_0137_0000_0004
+	codeNoAction          uint64 = 0x0000_0137_0000_0005
+	codeSQLAction         uint64 = 0x0000_0137_0000_0006
+	codeSQLFilter         uint64 = 0x0000_0013_7000_0006
+	codeTrueFilter        uint64 = 0x0000_0013_7000_0007
+	codeFalseFilter       uint64 = 0x0000_0013_7000_0008
+	codeCorrelationFilter uint64 = 0x0000_0013_7000_0009
+
+	// sqlCompatibility is the level of the SQL dialect that clients expect.
+	sqlCompatibility int32 = 20
+)
+
+func addRule(o *operation) (response, error) {
+	rule, err := o.rule()
+	if err != nil {
+		return response{}, err
+	}
+	_, err = o.admin.CreateRule(o.ctx, o.id, o.address, rule)
+	return response{status: 200}, err
+}
+
+func removeRule(o *operation) (response, error) {
+	name, err := o.ruleName()
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: 200}, o.admin.DeleteRule(o.ctx, o.id, o.address, name)
+}
+
+func enumerateRules(o *operation) (response, error) {
+	skip, err := o.integer("skip")
+	if err != nil {
+		return response{}, err
+	}
+	top, err := o.integer("top")
+	if err != nil {
+		return response{}, err
+	}
+	if skip < 0 || top < 0 {
+		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must not be negative.", skip, top)
+	}
+	rules, err := o.admin.Rules(o.ctx, o.id, o.address)
+	if err != nil {
+		return response{}, err
+	}
+	rules = rules[min(skip, int64(len(rules))):]
+	rules = rules[:min(top, int64(len(rules)))]
+	if len(rules) == 0 {
+		return response{status: 204, text: "No rules."}, nil
+	}
+	list := make(value.List, len(rules))
+	for i := range rules {
+		list[i] = value.Map{{Key: "rule-description", Value: describeRule(&rules[i])}}
+	}
+	return response{status: 200, body: value.Map{{Key: "rules", Value: list}}}, nil
+}
+
+func (o *operation) ruleName() (string, error) {
+	v, _ := o.args.Get("rule-name")
+	name, ok := text(v)
+	if !ok {
+		return "", core.Refuse(core.InvalidArgument, "rule-name is not a string.")
+	}
+	return name, nil
+}
+
+// rule reads the rule of an add-rule. Its conditions and its action are the broker's to check.
+func (o *operation) rule() (core.Rule, error) {
+	name, err := o.ruleName()
+	if err != nil {
+		return core.Rule{}, err
+	}
+	v, _ := o.args.Get("rule-description")
+	description, ok := v.(value.Map)
+	if !ok {
+		return core.Rule{}, core.Refuse(core.InvalidArgument, "rule-description is not a map.")
+	}
+	rule := core.Rule{Name: name}
+	if action, _ := description.Get("sql-rule-action"); action != nil {
+		if rule.Action, err = expression("sql-rule-action", action); err != nil {
+			return core.Rule{}, err
+		}
+	}
+	sql, _ := description.Get("sql-filter")
+	correlation, _ := description.Get("correlation-filter")
+	switch {
+	case sql != nil && correlation == nil:
+		rule.Filter.SQL, err = expression("sql-filter", sql)
+	case correlation != nil && sql == nil:
+		rule.Filter.Kind = core.CorrelationFilter
+		rule.Filter.Correlation, err = correlationOf(correlation)
+	default:
+		err = core.Refuse(core.InvalidArgument, "rule-description must have one of sql-filter and correlation-filter.")
+	}
+	return rule, err
+}
+
+// expression reads the map of an SQL filter or action.
+func expression(name string, v any) (string, error) {
+	m, _ := v.(value.Map)
+	e, _ := m.Get("expression")
+	sql, ok := text(e)
+	if !ok {
+		return "", core.Refuse(core.InvalidArgument, "%s is not a map with an expression.", name)
+	}
+	return sql, nil
+}
+
+// correlationField is a field of a correlation filter, by its name in requests and in the order of replies.
+type correlationField struct {
+	name string
+	of   func(*core.Correlation) **string
+}
+
+var correlationFields = [...]correlationField{
+	{"correlation-id", func(c *core.Correlation) **string { return &c.CorrelationID }},
+	{"message-id", func(c *core.Correlation) **string { return &c.MessageID }},
+	{"to", func(c *core.Correlation) **string { return &c.To }},
+	{"reply-to", func(c *core.Correlation) **string { return &c.ReplyTo }},
+	{"label", func(c *core.Correlation) **string { return &c.Label }},
+	{"session-id", func(c *core.Correlation) **string { return &c.SessionID }},
+	{"reply-to-session-id", func(c *core.Correlation) **string { return &c.ReplyToSessionID }},
+	{"content-type", func(c *core.Correlation) **string { return &c.ContentType }},
+}
+
+// correlationOf reads a correlation filter. What is null is not part of it.
+func correlationOf(v any) (*core.Correlation, error) {
+	m, ok := v.(value.Map)
+	if !ok {
+		return nil, core.Refuse(core.InvalidArgument, "correlation-filter is not a map.")
+	}
+	c := &core.Correlation{}
+	for _, f := range correlationFields {
+		v, _ := m.Get(f.name)
+		if v == nil {
+			continue
+		}
+		s, ok := text(v)
+		if !ok {
+			return nil, core.Refuse(core.InvalidArgument, "%s of the correlation-filter is not a string.", f.name)
+		}
+		*f.of(c) = &s
+	}
+	v, _ = m.Get("properties")
+	properties, ok := v.(value.Map)
+	if !ok && v != nil {
+		return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter is not a map.")
+	}
+	var pairs []core.Property
+	for _, e := range properties {
+		key, ok := text(e.Key)
+		if !ok {
+			return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter has a key that is not a string.")
+		}
+		pairs = append(pairs, core.Property{Key: key, Value: e.Value})
+	}
+	var err error
+	if c.Properties, err = core.NewProperties(pairs...); err != nil {
+		return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter: %v.", err)
+	}
+	return c, nil
+}
+
+// describeRule encodes a rule as clients read it: filter, action, name, time.
+func describeRule(r *core.Rule) value.Described {
+	action := value.Described{Descriptor: codeNoAction, Value: value.List{}}
+	if r.Action != "" {
+		action = value.Described{Descriptor: codeSQLAction, Value: value.List{r.Action, sqlCompatibility}}
+	}
+	return value.Described{Descriptor: codeRule, Value: value.List{
+		describeFilter(&r.Filter), action, r.Name, value.TimestampOf(r.CreatedAt),
+	}}
+}
+
+func describeFilter(f *core.Filter) value.Described {
+	switch f.Kind {
+	case core.TrueFilter:
+		return value.Described{Descriptor: codeTrueFilter, Value: value.List{}}
+	case core.FalseFilter:
+		return value.Described{Descriptor: codeFalseFilter, Value: value.List{}}
+	case core.CorrelationFilter:
+		return value.Described{Descriptor: codeCorrelationFilter, Value: describeCorrelation(f.Correlation)}
+	default:
+		return value.Described{Descriptor: codeSQLFilter, Value: value.List{f.SQL, sqlCompatibility}}
+	}
+}
+
+func describeCorrelation(c *core.Correlation) value.List {
+	var list value.List
+	for _, f := range correlationFields {
+		var v any
+		if s := *f.of(c); s != nil {
+			v = *s
+		}
+		list = append(list, v)
+	}
+	properties := value.Map{}
+	for key, v := range c.Properties.All() {
+		properties = append(properties, value.Entry{Key: key, Value: v})
+	}
+	return append(list, properties)
+}

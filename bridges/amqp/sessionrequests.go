@@ -1,0 +1,126 @@
+package amqp
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// maxSessionList is how many ids one request may list.
+const maxSessionList = 10_000
+
+// held is the session that the request is about, which the client must hold on this connection.
+func (o *operation) held() (core.Session, error) {
+	switch {
+	case o.session != nil:
+		return o.session, nil
+	case o.named:
+		return nil, core.SessionLockLost
+	default:
+		return nil, core.Refuse(core.InvalidArgument, "session-id is not a string.")
+	}
+}
+
+// peek looks into the session that the request is about, or else into the entity.
+func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
+	if o.session == nil && !o.named {
+		return o.broker.Peek(o.ctx, o.id, o.address, from, most)
+	}
+	s, err := o.held()
+	if err != nil {
+		return nil, err
+	}
+	return s.Peek(o.ctx, from, most)
+}
+
+// receiveDeferred receives from the session that the request is about, or else from the entity.
+func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	if o.session == nil && !o.named {
+		return o.broker.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
+	}
+	s, err := o.held()
+	if err != nil {
+		return nil, err
+	}
+	return s.ReceiveDeferred(o.ctx, numbers, mode)
+}
+
+func renewSession(o *operation) (response, error) {
+	s, err := o.held()
+	if err != nil {
+		return response{}, err
+	}
+	until, err := s.Renew(o.ctx)
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: 200, body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, nil
+}
+
+// sessionState answers null where nothing is set.
+func sessionState(o *operation) (response, error) {
+	s, err := o.held()
+	if err != nil {
+		return response{}, err
+	}
+	state, err := s.State(o.ctx)
+	if err != nil {
+		return response{}, err
+	}
+	var v any
+	if state != nil {
+		v = state
+	}
+	return response{status: 200, body: value.Map{{Key: "session-state", Value: v}}}, nil
+}
+
+func setSessionState(o *operation) (response, error) {
+	s, err := o.held()
+	if err != nil {
+		return response{}, err
+	}
+	v, _ := o.args.Get("session-state")
+	state, ok := v.([]byte)
+	if !ok && v != nil {
+		return response{}, core.Refuse(core.InvalidArgument, "session-state is neither binary nor null.")
+	}
+	return response{status: 200}, s.SetState(o.ctx, state)
+}
+
+// lastDay is from when on an instant stands for none: clients write the end of time in several ways.
+var lastDay = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+func listSessions(o *operation) (response, error) {
+	skip, err := o.integer("skip")
+	if err != nil {
+		return response{}, err
+	}
+	top, err := o.integer("top")
+	if err != nil {
+		return response{}, err
+	}
+	if skip < 0 || skip > 1<<31-1 || top < 1 {
+		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must be at least 0 and 1.", skip, top)
+	}
+	v, _ := o.args.Get("last-updated-time")
+	stamp, ok := v.(value.Timestamp)
+	if !ok {
+		return response{}, core.Refuse(core.InvalidArgument, "last-updated-time is not a timestamp.")
+	}
+	since := instant(stamp)
+	if !since.Before(lastDay) {
+		since = time.Time{}
+	}
+	ids, err := o.broker.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
+	if err != nil {
+		return response{}, err
+	}
+	if len(ids) == 0 {
+		return response{status: 204, text: "No sessions."}, nil
+	}
+	return response{status: 200, body: value.Map{
+		{Key: "skip", Value: int32(skip) + int32(len(ids))},
+		{Key: "sessions-ids", Value: value.ArrayOf(ids)},
+	}}, nil
+}

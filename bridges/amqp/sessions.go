@@ -1,0 +1,145 @@
+package amqp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	// sessionFilter is the key of the filter that asks for a session. Its value may be described, by this symbol or the
+	// number 0x000000137000000c.
+	sessionFilter = "com.microsoft:session-filter"
+
+	// attachTimeout is a link property: for how many ms the client waits for a next session.
+	attachTimeout = "com.microsoft:timeout"
+	// lockedUntil is a link property: the end of the session's lock in ticks.
+	lockedUntil = "com.microsoft:locked-until-utc"
+
+	defaultSessionWait = time.Minute
+	maxSessionWait     = 24 * time.Hour
+)
+
+// accept has the broker accept the session that the client wants, or the next one if it names none. The answer to the
+// attach waits for that.
+func (r *receiverLink) accept(wanted any, options core.ReceiverOptions) {
+	o := core.SessionOptions{ReceiverOptions: options}
+	if d, ok := wanted.(value.Described); ok {
+		wanted = d.Value
+	}
+	if o.ID, o.Next = "", wanted == nil; !o.Next {
+		var ok bool
+		if o.ID, ok = text(wanted); !ok {
+			r.link.Refuse(r.conn.refusal(core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter), r.addr))
+			return
+		}
+	}
+	c, id := r.conn, r.conn.identity
+	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
+		s, err := c.bridge.broker.AcceptSession(ctx, id, r.address, o)
+		return func() {
+			if err != nil {
+				r.link.Refuse(c.refusal(err, r.addr))
+				return
+			}
+			if r.session = s; !r.attach(s) {
+				s.Close()
+			}
+		}
+	})
+}
+
+// sessionWait is for how long the client waits for a session.
+func sessionWait(properties value.Map) time.Duration {
+	v, _ := properties.Get(attachTimeout)
+	if ms, ok := integer(v); ok && ms > 0 {
+		return time.Duration(min(ms, maxSessionWait.Milliseconds())) * time.Millisecond
+	}
+	return defaultSessionWait
+}
+
+// sessionSource is the client's source with the id of the accepted session in the filter, in the form in which the
+// client has asked: clients read no other.
+func (r *receiverLink) sessionSource() *wire.Source {
+	source := *r.link.Attach().Source
+	source.Filter = slices.Clone(source.Filter)
+	for i, e := range source.Filter {
+		if key, _ := text(e.Key); key != sessionFilter {
+			continue
+		}
+		if d, ok := e.Value.(value.Described); ok {
+			source.Filter[i].Value = value.Described{Descriptor: d.Descriptor, Value: r.session.ID()}
+		} else {
+			source.Filter[i].Value = r.session.ID()
+		}
+	}
+	return &source
+}
+
+// sessionProperties are what clients read in the answer to the attach of a session.
+func sessionProperties(s core.Session) value.Map {
+	return value.Map{
+		{Key: value.Symbol(lockedUntil), Value: ticks(s.LockedUntil())},
+		{Key: value.Symbol(trackingID), Value: newUUID().String()},
+	}
+}
+
+// ticks counts the 100 ns since the year 1, as .NET does.
+func ticks(t time.Time) int64 {
+	const epoch, perMilli = 621_355_968_000_000_000, 10_000
+	return t.UnixMilli()*perMilli + epoch
+}
+
+// lapses is until when the client may settle a delivery. Those of a session live as long as the link.
+func (r *receiverLink) lapses(d *core.Delivery) time.Time {
+	if r.session != nil {
+		return time.Time{}
+	}
+	return d.LockedUntil
+}
+
+// drain takes no further deliveries because the bridge is stopping. A session stays until the end, so that what is
+// under way can be settled; whoever waits for one is sent away.
+func (r *receiverLink) drain() {
+	switch {
+	case r.session != nil && r.receiver != nil:
+		if r.asked > 0 {
+			r.takeBack()
+		}
+	case r.cancel != nil:
+		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
+		r.detached()
+	default:
+		r.stop()
+	}
+}
+
+// sessionOf finds the session of addr that a request is about, among those that this connection holds: by the name of
+// its link, else by its id. It is nil where there is none.
+func (c *conn) sessionOf(addr core.Address, req *request) core.Session {
+	v, _ := req.headers.Get(associatedLink)
+	name, _ := text(v)
+	id := req.session()
+	if name == "" && id == "" {
+		return nil
+	}
+	var byID core.Session
+	for l := range c.eng.Links() {
+		r, ok := l.Data.(*receiverLink)
+		if !ok || r.session == nil || r.receiver == nil || core.FoldName(r.address) != core.FoldName(addr.String()) {
+			continue
+		}
+		switch {
+		case id != "" && r.session.ID() != id:
+		case l.Attach().Name == name:
+			return r.session
+		case id != "":
+			byID = r.session
+		}
+	}
+	return byID
+}
