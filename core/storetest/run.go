@@ -22,7 +22,8 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
 		browseStories, bellStories, catalogueStories, crowdStories,
 		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
-		publishStories, fenceStories, duePublishStories,
+		publishStories, fenceStories, duePublishStories, moveStories, transferStories,
+		subscriptionStories, sessionCrowdStories,
 	)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {

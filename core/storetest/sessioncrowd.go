@@ -1,0 +1,140 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var sessionCrowdStories = []story{
+	{"many senders and holders of sessions: every session in order, held by one at a time", withSessions(func(s *stage) {
+		const senders, each, holders = 3, 60, 4
+		s.main.MaxDeliveryCount = 1000
+		c := &sessionCrowd{stage: s, expected: senders * each, held: make(map[string]bool), got: make(map[string]int)}
+		for sender := range senders {
+			c.work.Go(func() { c.send(sender, each) })
+		}
+		for range holders {
+			c.work.Go(c.hold)
+		}
+		c.work.Wait()
+		for session, got := range c.got {
+			want(s, "messages of session "+session, got, each/crowdSessions)
+		}
+		s.wantStats("left", s.main, core.Stats{})
+	})},
+}
+
+// sessionCrowd sends to and holds sessions from several goroutines at once.
+// Each sender has sessions of its own, to which it sends numbers in order.
+type sessionCrowd struct {
+	*stage
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	expected int
+	held     map[string]bool
+	got      map[string]int // how many of each session were completed
+}
+
+const crowdSessions = 5 // of each sender
+
+func (c *sessionCrowd) send(sender, each int) {
+	for i := range each {
+		session := fmt.Sprintf("%d/%d", sender, i%crowdSessions)
+		a := c.store.Append(c.Context(), c.main, [][]*core.Message{{text(fmt.Sprint(i/crowdSessions), in(session))}})
+		if a[0].Err != nil {
+			c.Errorf("append: %v", a[0].Err)
+		}
+	}
+}
+
+// hold accepts sessions and completes some of their messages, until all are.
+func (c *sessionCrowd) hold() {
+	timeout := time.After(time.Minute)
+	for !c.done() {
+		l, ok, _, err := c.store.AcceptNextSession(c.Context(), c.main)
+		switch {
+		case err != nil:
+			c.Errorf("accept: %v", err)
+			return
+		case ok:
+			c.receive(l)
+			continue
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-timeout:
+			c.Error("not all messages came")
+			return
+		}
+	}
+}
+
+func (c *sessionCrowd) receive(l core.SessionLock) {
+	c.holds(l.ID, true)
+	for range 3 {
+		ds, _, err := c.store.LockInSession(c.Context(), c.main, l, 2)
+		if err != nil {
+			c.Errorf("lock in session: %v", err)
+			return
+		}
+		if !c.completeAll(ds) {
+			break
+		}
+	}
+	c.holds(l.ID, false)
+	if err := c.store.ReleaseSession(c.Context(), c.main, l); err != nil {
+		c.Errorf("release: %v", err)
+	}
+}
+
+// completeAll completes messages, until it abandons one: that and the rest come
+// again when the session is released.
+func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
+	for _, d := range ds {
+		_, n := core.SplitSequenceNumber(d.SequenceNumber)
+		outcome := core.Complete
+		if d.DeliveryCount == 0 && n%5 == 0 {
+			outcome = core.Abandon
+		} else {
+			c.completed(d)
+		}
+		if err := c.store.Settle(c.Context(), c.main, []core.Settlement{{Token: d.LockToken, Outcome: outcome}})[0]; err != nil {
+			c.Errorf("settle: %v", err)
+		}
+		if outcome == core.Abandon {
+			return false
+		}
+	}
+	return true
+}
+
+// holds notes who holds a session, which nobody else may.
+func (c *sessionCrowd) holds(session string, held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[session] == held {
+		c.Errorf("session %s is held twice", session)
+	}
+	c.held[session] = held
+}
+
+// completed checks that d is the next of its session.
+func (c *sessionCrowd) completed(d core.Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wanted := fmt.Sprint(c.got[d.SessionID]); string(d.Body.Bytes) != wanted {
+		c.Errorf("session %s: got message %s, want %s", d.SessionID, d.Body.Bytes, wanted)
+	}
+	c.got[d.SessionID]++
+	c.expected--
+}
+
+func (c *sessionCrowd) done() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.expected <= 0
+}
