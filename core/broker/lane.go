@@ -276,8 +276,8 @@ func (l *lane) wanted(v *view) bool {
 	switch {
 	case l.p.key.sub == core.Transfer, v.Kind == core.Topic:
 		return true
-	case destination(&v.Settings, l.p.key.sub) == "":
-		return false
+	case core.FoldName(destination(&v.Settings, l.p.key.sub)) != l.p.to:
+		return false // its pump is about to be told
 	default:
 		return v.Settings.Status.CanReceive()
 	}
@@ -308,7 +308,7 @@ func (l *lane) keep(d *core.Delivery, to berth) {
 			l.blocked = map[berth]struct{}{}
 		}
 		l.blocked[to] = struct{}{}
-		l.spread = l.spread || len(to.e.shunned) > 1
+		l.spread = l.spread || l.p.key.sub == core.Transfer || len(to.e.shunned) > 1
 	}
 }
 

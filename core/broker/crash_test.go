@@ -1,0 +1,316 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+var errBroken = errors.New("connection reset")
+
+// brittle is one gateway's way to a store: calls on partitions fail before or
+// after they were carried out, as the fault decides.
+type brittle struct {
+	core.Store
+	mu    sync.Mutex
+	fault func(call string) (before, after bool)
+}
+
+func (s *brittle) breaks(call string) (before, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault == nil {
+		return false, false
+	}
+	return s.fault(call)
+}
+
+func (s *brittle) set(fault func(call string) (before, after bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+func (s *brittle) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	before, after := s.breaks("append")
+	if before {
+		return failAll(groups, errBroken)
+	}
+	got := s.Store.Append(ctx, p, groups)
+	if after {
+		return failAll(groups, errBroken)
+	}
+	return got
+}
+
+func (s *brittle) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	before, after := s.breaks("publish")
+	if before {
+		return failed(len(groups), errBroken)
+	}
+	got := s.Store.Publish(ctx, p, version, groups)
+	if after {
+		return failed(len(groups), errBroken)
+	}
+	return got
+}
+
+func (s *brittle) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
+	before, after := s.breaks("lock")
+	if before {
+		return nil, time.Time{}, errBroken
+	}
+	ds, next, err := s.Store.Lock(ctx, p, n)
+	if after {
+		return nil, time.Time{}, errBroken
+	}
+	return ds, next, err
+}
+
+func (s *brittle) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+	before, after := s.breaks("settle")
+	if before {
+		return repeat(errBroken, len(settlements))
+	}
+	errs := s.Store.Settle(ctx, p, settlements)
+	if after {
+		return repeat(errBroken, len(settlements))
+	}
+	return errs
+}
+
+func (s *brittle) Forget(ctx context.Context, p core.Partition, keys []string) error {
+	before, after := s.breaks("forget")
+	if before {
+		return errBroken
+	}
+	if err := s.Store.Forget(ctx, p, keys); err != nil || !after {
+		return err
+	}
+	return errBroken
+}
+
+// gateway is a broker that runs on a brittle way to a store.
+type gateway struct {
+	*Broker
+	store *brittle
+	end   func()
+}
+
+func startGateway(store core.Store) *gateway {
+	way := &brittle{Store: store}
+	g := &gateway{Broker: New(way, Options{Namespace: "ns"}), store: way}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = g.Run(ctx) // it returns nil
+	}()
+	g.end = func() { cancel(); <-done }
+	return g
+}
+
+// kill has nothing of the gateway reach the store any more.
+func (g *gateway) kill() {
+	g.store.set(func(string) (before, after bool) { return true, false })
+	g.end()
+}
+
+// A call of a move fails, or its answer is lost, once or for long; or the
+// gateway dies there. Each message arrives once all the same.
+func TestAMoveThatIsInterruptedAnywhereHappensOnce(t *testing.T) {
+	for _, call := range []string{"lock", "append", "publish", "settle", "forget"} {
+		for _, after := range []bool{false, true} {
+			for _, dies := range []bool{false, true} {
+				name := fmt.Sprint(call, " after ", after, " dies ", dies)
+				inBubbleNamed(t, name, func(t *testing.T, b *started) { interrupted(t, b, call, after, dies) })
+			}
+		}
+	}
+}
+
+func interrupted(t *testing.T, b *started, call string, after, dies bool) {
+	b.stop() // it only administers
+	admin := startGateway(b.store.Store)
+	chain(t, admin.Broker)
+	admin.end()
+
+	victim := startGateway(b.store.Store)
+	synctest.Wait()
+	broke := make(chan struct{})
+	var once sync.Once
+	left := 3
+	victim.store.set(func(c string) (bool, bool) {
+		if c != call || !dies && left == 0 {
+			return false, false
+		}
+		if left--; left < 0 { // it is dead
+			return true, false
+		}
+		once.Do(func() { close(broke) })
+		return !after, after
+	})
+	s, err := New(b.store.Store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.Send(t.Context(), each(numbered(450)...)) {
+		if a.Err != nil {
+			t.Fatal(a.Err)
+		}
+	}
+	<-broke
+	if dies {
+		victim.kill()
+		heir := startGateway(b.store.Store)
+		defer heir.end()
+	} else {
+		defer victim.end()
+	}
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	arrivedOnce(t, b.store.Store, 450, "z", "west")
+}
+
+// chain makes a way for messages: a → b → the topic t → its subscriptions, one
+// of which forwards to z and the other to west.
+func chain(t *testing.T, b *Broker) {
+	t.Helper()
+	s := &started{Broker: b, store: &faulty{Store: b.store}}
+	s.create(t, "z", partitioned)
+	s.create(t, "west")
+	s.createTopic(t, "t", partitioned)
+	s.subscribe(t, "t", "all", nil, forwardTo("z"))
+	s.subscribe(t, "t", "too", nil, forwardTo("west"))
+	s.create(t, "b", forwardTo("t"))
+	s.create(t, "a", forwardTo("b"), partitioned)
+}
+
+// arrivedOnce looks for messages numbered from 0 in each of the entities, and for
+// what is left elsewhere.
+func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
+	t.Helper()
+	b := New(store, Options{Namespace: "ns"})
+	defer b.stop()
+	for _, name := range names {
+		counts := map[string]int{}
+		ent, err := store.Entity(t.Context(), "ns", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ent.Partitions {
+			ds, err := store.Peek(t.Context(), partition(&ent, uint16(i), core.Main), 0, 10*n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range ds {
+				counts[string(d.Body.Bytes)]++
+			}
+		}
+		for i := range n {
+			if c := counts[fmt.Sprint(i)]; c != 1 {
+				t.Errorf("%s: message %d arrived %d times", name, i, c)
+			}
+		}
+	}
+	err := b.walk(t.Context(), func(ent *core.Entity) bool {
+		_, rt, err := b.Entity(t.Context(), root, ent.Name)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, name := range names {
+			if ent.Name == name {
+				rt.Active = 0
+			}
+		}
+		if left := rt.Active + rt.Scheduled + rt.DeadLetter + rt.Transfer + rt.TransferDeadLetter; left > 0 {
+			t.Errorf("%s still holds %+v", ent.Name, rt)
+		}
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two gateways pump at the same time over a store that fails at random, and one
+// after the other dies and is replaced.
+func TestGatewaysThatDieAtRandomMoveEveryMessageOnce(t *testing.T) {
+	for seed := range uint64(8) {
+		inBubbleNamed(t, fmt.Sprint("seed ", seed), func(t *testing.T, b *started) {
+			b.stop()
+			atRandom(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func atRandom(t *testing.T, r *rand.Rand) {
+	store := memstore.New(memstore.Options{})
+	admin := New(store, Options{Namespace: "ns"})
+	defer admin.stop()
+	chain(t, admin)
+	var mu sync.Mutex
+	fault := func(string) (before, after bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		n := r.IntN(10)
+		return n == 0, n == 1
+	}
+	gateways := []*gateway{startGateway(store), startGateway(store)}
+	for _, g := range gateways {
+		g.store.set(fault)
+	}
+	const messages = 2000
+	s, err := admin.OpenSender(t.Context(), root, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := admin.OpenSender(t.Context(), root, "t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sent := 0; sent < messages; {
+		n := 1 + r.IntN(100)
+		ms := make([]*core.Message, 0, n)
+		for range min(n, messages-sent) {
+			ms = append(ms, text(fmt.Sprint(sent)))
+			sent++
+		}
+		to := s
+		if r.IntN(4) == 0 { // scheduled on the topic
+			to = direct
+			for _, m := range ms {
+				m.ScheduledEnqueueTime = store.Now().Add(time.Duration(1+r.IntN(90)) * time.Second)
+			}
+		}
+		for _, a := range to.Send(t.Context(), each(ms...)) {
+			if a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
+		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+		if r.IntN(4) == 0 {
+			i := r.IntN(len(gateways))
+			gateways[i].kill()
+			gateways[i] = startGateway(store)
+			gateways[i].store.set(fault)
+		}
+	}
+	for _, g := range gateways {
+		g.store.set(nil)
+	}
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	for _, g := range gateways {
+		g.end()
+	}
+	arrivedOnce(t, store, messages, "z", "west")
+}
