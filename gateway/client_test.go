@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
 func TestTheClientsRoundTrip(t *testing.T) {
@@ -106,6 +108,22 @@ func TestSendTakesAFileAsOneMessage(t *testing.T) {
 	g.command(t, "", "send", "files", "--file", path)
 	if got := g.command(t, "", "receive", "files", "--json"); !strings.Contains(got, `"body":"YQpi/w==","bodyEncoding":"base64"`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestTheClientSaysThatTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	g := startGateway(t, "--store="+r.URL())
+	g.command(t, "", "queue", "create", "q")
+	g.command(t, "", "queue", "create", "unused")
+	g.command(t, "", "send", "q", "before")
+	r.Kill()
+	const want = "crosstown: The message store cannot be reached. Try again\n"
+	for _, args := range [][]string{{"send", "q", "x"}, {"send", "unused", "x"}, {"queue", "list"}} {
+		if code, _, stderr := g.try(t, g.connection, "", args...); code != exitFailure || stderr != want {
+			t.Errorf("crosstown %s: got %d %q, want %d %q", strings.Join(args, " "), code, stderr, exitFailure, want)
+		}
 	}
 }
 

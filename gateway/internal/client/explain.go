@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/xml"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 )
 
 const (
@@ -37,9 +39,12 @@ func (t *target) explain(err error) error {
 	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
 		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
 	case isCoded && coded.Code == azservicebus.CodeNotFound:
-		return fmt.Errorf("%s: %s", said(err), listHint)
+		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), listHint)
 	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess:
-		return fmt.Errorf("%s: %s", said(err), policyHint)
+		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), policyHint)
+	}
+	if text := said(err); text != "" {
+		return errors.New(text)
 	}
 	return err
 }
@@ -62,14 +67,14 @@ func explainResponse(e *azcore.ResponseError) error {
 	}
 }
 
-// said is the description in an error of the AMQP management protocol, or else the
-// whole text.
+// said is the description in an AMQP error or in one of the AMQP management
+// protocol, or "".
 func said(err error) string {
-	text := err.Error()
-	if _, description, ok := strings.Cut(text, "and description: "); ok {
-		text = description
+	if refused, ok := errors.AsType[*amqp.Error](err); ok {
+		return trim(refused.Description)
 	}
-	return trim(text)
+	_, description, _ := strings.Cut(err.Error(), "and description: ")
+	return trim(description)
 }
 
 // trim takes off what identifies a refusal to machines.
