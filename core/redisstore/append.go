@@ -14,12 +14,16 @@ import (
 type stored struct {
 	record []byte
 	id     string // key of duplicate detection, "" for none
+	key    string // of the move that brings it, "" for none
 	due    any    // ms, "" if it is not scheduled
 	ttl    any    // ms, "" if it does not expire
+	sid    string // its session as scripts name it, "" where there are none
 }
 
 // isPlain reports whether the message can go without a script.
-func (m *stored) isPlain() bool { return m.id == "" && m.due == "" && m.ttl == "" }
+func (m *stored) isPlain() bool {
+	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
+}
 
 // sending is the part of an Append that shares a flush.
 type sending struct {
@@ -55,6 +59,10 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 		messages, size, err := sh.prepare(group, now)
 		if err == nil {
 			err = room.take(size)
+		}
+		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, messages) {
+			answers[i].Numbers = make([]int64, len(group))
+			continue
 		}
 		if err != nil {
 			answers[i].Err = err
@@ -92,15 +100,33 @@ func (sh *shard) prepare(group []*core.Message, now time.Time) (messages []store
 			return nil, 0, err
 		}
 		size += len(record)
-		messages[i] = stored{record: record, id: sh.duplicateKey(m), due: "", ttl: ""}
-		if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
-			messages[i].due = due.UnixMilli()
-		}
-		if m.TimeToLive > 0 && (sh.Sub == core.Main || messages[i].due != "") {
-			messages[i].ttl = m.TimeToLive.Milliseconds()
+		messages[i] = sh.timed(m, now)
+		messages[i].record = record
+		if sh.Sessions {
+			messages[i].sid = escapeSession(m.SessionID)
 		}
 	}
 	return messages, size, nil
+}
+
+// timed is what duplicate detection, moves and clocks must know of a message.
+func (sh *shard) timed(m *core.Message, now time.Time) stored {
+	st := stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
+	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
+		st.due = due.UnixMilli()
+	}
+	if m.TimeToLive > 0 && (sh.Sub == core.Main || st.due != "") {
+		st.ttl = m.TimeToLive.Milliseconds()
+	}
+	return st
+}
+
+// keyOf is the key of the move that brings m, "" if none does.
+func keyOf(m *core.Message) string {
+	if m.Transit == nil {
+		return ""
+	}
+	return m.Transit.Key
 }
 
 // duplicateKey is what duplicate detection knows m by, "" if it does not look.
@@ -178,14 +204,15 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 // not know that script, it fails alone, and is sent again afterwards.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
 	now := s.millis()
-	if sh.Sub == core.DeadLetter {
-		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil, 0); err != nil {
+	if sh.Sub.IsDeadLetter() {
+		if _, _, err := s.settleDown(ctx, s.livingOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, err
 		}
 	}
 	sweepArgs := append(sh.stateArgs(now), 0)
 	pipe := s.rdb.TxPipeline()
-	swept := pipe.Do(ctx, sweepScript.command(false, sh.keys.state, sweepArgs...)...)
+	sweep := sweepScript.variants[sh.flavour]
+	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
 	var first *redis.Cmd
 	for i := range messages {
 		c := pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
@@ -200,7 +227,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	case last.Err() != nil:
 		return nil, last.Err()
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
-		_, err = s.eval(ctx, sweepScript, sh.keys.state, sweepArgs...)
+		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
 		if err != nil {
 			s.log.Debug("the sweep script was not loaded; the next call tries again", "err", err)
 		}
@@ -234,13 +261,13 @@ func (s *Store) ring(ctx context.Context, sh *shard) {
 
 // appendScripted stores messages of any sort in one script.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
-	args := make([]any, 0, 1+4*len(messages))
-	args = append(args, sh.DuplicateWindow.Milliseconds())
+	args := make([]any, 0, 2+6*len(messages))
+	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())
 	for i := range messages {
 		m := &messages[i]
-		args = append(args, m.id, m.due, m.ttl, m.record)
+		args = append(args, m.id, m.key, m.due, m.ttl, m.sid, m.record)
 	}
-	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen}, args...)
+	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen, sh.keys.moved}, args...)
 	switch {
 	case err != nil:
 		return nil, err

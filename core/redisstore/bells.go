@@ -88,7 +88,7 @@ func (b *bells) wake() {
 }
 
 // ring calls those who watch a channel; they do not block.
-func (b *bells) ring(channel string) {
+func (b *bells) ring(channel, session string) {
 	b.mu.Lock()
 	w := b.watchers[channel]
 	var rings []*func(string)
@@ -99,7 +99,7 @@ func (b *bells) ring(channel string) {
 	}
 	b.mu.Unlock()
 	for _, r := range rings {
-		(*r)("")
+		(*r)(session)
 	}
 }
 
@@ -218,13 +218,13 @@ func (b *bells) hear(ctx context.Context, l *line) {
 		case *redis.Subscription:
 			switch {
 			case m.Kind == "ssubscribe":
-				b.ring(m.Channel)
+				b.ring(m.Channel, "")
 			case b.store.cluster != nil && b.isWatched(m.Channel):
 				// The slot has left this node, and may have returned by the next look around, which makes a new line.
 				_ = l.pubsub.Close() // it is not needed any more
 			}
 		case *redis.Message:
-			b.ring(m.Channel)
+			b.ring(m.Channel, unescapeSession(m.Payload))
 		}
 	})
 }
@@ -249,6 +249,7 @@ const lookAtOnce = 500
 
 // look rings for partitions whose doorbell is not armed, and for those with
 // new messages behind an armed one: their sender died before it could ring.
+// Where messages are in sessions scripts alone bring them, and ring.
 func (b *bells) look(ctx context.Context) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()
@@ -258,13 +259,13 @@ func (b *bells) look(ctx context.Context) {
 		_, _ = pipe.Exec(bounded) // each command keeps its error
 		for channel, c := range asked {
 			if c.Err() != nil || needsLook(c.Val()) {
-				b.ring(channel)
+				b.ring(channel, "")
 			}
 		}
 		clear(asked)
 	}
 	for channel, ref := range b.refs() {
-		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c")
+		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
 		if len(asked) == lookAtOnce {
 			finish()
 		}
@@ -275,7 +276,7 @@ func (b *bells) look(ctx context.Context) {
 }
 
 func needsLook(head []any) bool {
-	if len(head) != 3 || head[0] == nil {
+	if len(head) != 4 || head[0] == nil && head[3] == nil {
 		return true
 	}
 	given, _ := head[1].(string)

@@ -44,7 +44,14 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 		now := s.millis()
 		l := sh.lease(now)
 		own, void := sh.positions(numbers)
-		args := []any{l.until, secret(l.nonce), sh.inline(), void}
+		sid := ""
+		if sh.Sessions {
+			if session == nil || session.Index != sh.Index {
+				return core.SessionLockLost
+			}
+			l.nonce, sid = session.Nonce, escapeSession(session.ID)
+		}
+		args := []any{l.until, secret(l.nonce), sh.inline(), void, sid}
 		for _, n := range own {
 			args = append(args, n)
 		}
@@ -54,12 +61,13 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 			return err
 		case code != "":
 			return code
-		case len(reply) != 3:
+		case len(reply) != 4:
 			return errReply
 		}
-		counts, _ := reply[0].([]any)
-		overrides, _ := reply[1].([]any)
-		entries, _ := reply[2].([]any)
+		l.until, _ = scoreMillis(reply[0])
+		counts, _ := reply[1].([]any)
+		overrides, _ := reply[2].([]any)
+		entries, _ := reply[3].([]any)
 		if len(counts) != len(own) || len(overrides) != len(own) {
 			return errReply
 		}
@@ -161,12 +169,11 @@ func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit in
 			return err
 		}
 		for from = max(from, 0); len(ds) < limit; {
-			page, err := s.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
-			if err != nil || len(page) == 0 {
+			page, last, err := s.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
+			if err != nil || last == 0 {
 				return err
 			}
 			ds = append(ds, page...)
-			_, last := core.SplitSequenceNumber(page[len(page)-1].SequenceNumber)
 			from = last + 1
 		}
 		return nil
@@ -179,29 +186,37 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) ([]core.Delivery, error) {
+// peekPage returns the messages of some entries and the position of the last of
+// them, 0 if there are none.
+func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
 	if err != nil || len(raw) == 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	entries := make([]entry, len(raw))
 	for i := range raw {
 		if entries[i], err = parseEntry(raw[i]); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	standings, err := s.standings(ctx, sh, entries)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	ds := make([]core.Delivery, len(entries))
+	ds = make([]core.Delivery, len(entries))
+	var lacks []lack
 	for i := range entries {
-		if ds[i], err = sh.delivery(&entries[i], standings[i].aside, standings[i].state); err != nil {
-			return nil, err
+		var bodiless bool
+		if ds[i], bodiless, err = sh.delivery(&entries[i], standings[i].aside, standings[i].state); err != nil {
+			return nil, 0, err
+		}
+		if bodiless {
+			lacks = append(lacks, lack{i, entries[i].origin})
 		}
 	}
-	return ds, nil
+	ds, err = s.embody(ctx, sh, ds, lacks)
+	return ds, entries[len(entries)-1].n, err
 }
 
 // placed is what is known of a message beside its entry.

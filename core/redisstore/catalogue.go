@@ -71,9 +71,9 @@ func (s *Store) manage(ctx context.Context, what, namespace, name string, f func
 	return explain(subject, err)
 }
 
-// change runs a script that changes the catalogue and tells about it.
-func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace, folded string, args ...any) ([]any, error) {
-	all := append([]any{s.names.changes(), s.changes.payload(namespace, folded), folded}, args...)
+// change runs a script that changes the catalogue and tells about the names.
+func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
+	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,33 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace, f
 	if word, _ := reply[0].(string); word != "ok" {
 		return nil, core.Code(word)
 	}
-	s.changes.tell(namespace, folded)
 	return reply[1:], nil
+}
+
+// told are the folded names that watchers hear of when e changes: its own, and
+// that of a subscription's topic.
+func told(e *core.Entity) []string {
+	names := []string{core.FoldName(e.Name)}
+	if topic := topicOf(e); topic != "" {
+		names = append(names, topic)
+	}
+	return names
+}
+
+// topicOf is the folded name of a subscription's topic, "" for other entities.
+func topicOf(e *core.Entity) string {
+	if e.Kind != core.Subscription {
+		return ""
+	}
+	topic, _, _ := core.SplitSubscription(e.Name)
+	return core.FoldName(topic)
+}
+
+// tellAll tells the watchers of this store.
+func (s *Store) tellAll(namespace string, names []string) {
+	for _, name := range names {
+		s.changes.tell(namespace, name)
+	}
 }
 
 // CreateEntity stores a new entity. Its partitions are made first: once it can
@@ -108,16 +133,45 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 		if err := s.makePartitions(ctx, &e); err != nil {
 			return err
 		}
-		_, err = s.change(ctx, createScript, []any{k.entities, k.names, k.accessed}, e.Namespace, folded, value)
-		if core.CodeOf(err) == core.AlreadyExists {
-			s.unlinkPartitions(ctx, &e)
+		topicID := ""
+		if e.Kind == core.Subscription {
+			topicID = e.TopicID
 		}
-		return err
+		names := told(&e)
+		reply, err := s.change(ctx, createScript, k.all(), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value)
+		if code := core.CodeOf(err); code == core.AlreadyExists || code == core.NotFound {
+			s.unlinkPartitions(ctx, &e, true)
+		}
+		if err != nil {
+			return err
+		}
+		defer s.tellAll(e.Namespace, names)
+		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
 	})
 	if err != nil {
 		return core.Entity{}, err
 	}
 	return e, nil
+}
+
+// fence tells a topic's partitions the version of its subscriptions, unless it
+// is 0, so that they refuse what is published by an older one. If that fails, or
+// this gateway dies, the next Topic does it.
+func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, partitions int, version any) error {
+	v, _ := version.(int64)
+	if v == 0 {
+		return nil
+	}
+	pipe := s.rdb.Pipeline()
+	for i := range partitions {
+		r := core.Ref{Entity: topicID, Index: uint16(i)}
+		pipe.Do(ctx, raiseScript.command(true, []any{s.names.stream(r), s.names.head(r)}, v)...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
+	}
+	_, err := s.eval(ctx, fencedScript, []any{k.fences}, topicID, v)
+	return err
 }
 
 // makePartitions makes the streams of an entity, empty, so that numbering
@@ -126,23 +180,47 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	pipe := s.rdb.Pipeline()
 	for i := range e.Partitions {
-		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
-			stream := s.names.stream(core.Ref{Entity: e.ID, Index: uint16(i), Sub: sub})
+		for sub := range core.SubQueues {
+			stream := s.names.stream(e.Ref(uint16(i), sub))
 			pipe.XGroupCreateMkStream(ctx, stream, group, "$")
 			pipe.XGroupDestroy(ctx, stream, group)
+		}
+		if e.Kind == core.Subscription {
+			pipe.SAdd(ctx, s.names.subscriptions(e.Ref(uint16(i), core.Main)), e.ID)
 		}
 	}
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
-// unlinkPartitions removes all messages of an entity, a partition at a time.
-func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity) {
+// unlinkPartitions removes all messages of an entity, a partition at a time. Of a
+// subscription topicStays says whether its topic has to be rid of it.
+func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
-		if err := s.rdb.Unlink(ctx, s.names.all(e.ID, uint16(i))...).Err(); err != nil {
+		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
 			s.log.Warn("keys of a deleted entity stay behind", "entity", e.ID, "partition", i, "err", err)
 		}
 	}
+}
+
+func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
+	if e.Kind == core.Subscription && topicStays {
+		// Without their streams its queues change no more.
+		var streams []string
+		for sub := range core.SubQueues {
+			streams = append(streams, s.names.stream(e.Ref(r.Index, sub)))
+		}
+		if err := s.rdb.Unlink(ctx, streams...).Err(); err != nil {
+			return err
+		}
+		if err := s.unshare(ctx, r); err != nil {
+			return err
+		}
+		if err := s.rdb.SRem(ctx, s.names.subscriptions(r), e.ID).Err(); err != nil {
+			return err
+		}
+	}
+	return s.rdb.Unlink(ctx, s.names.all(r)...).Err()
 }
 
 // Entity returns the entity of that name, or NotFound.
@@ -163,36 +241,98 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 	return e, err
 }
 
-// Entities lists a namespace by folded name, skipping skip, at most top.
+// Topic returns a topic with its subscriptions, or NotFound.
+func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
+	err = s.manage(ctx, "topic", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		raw, err := s.eval(ctx, topicScript, k.all(), folded)
+		if err != nil {
+			return err
+		}
+		reply, _ := raw.([]any)
+		if word, _ := first(reply).(string); word != "ok" {
+			return core.Code(word)
+		}
+		if len(reply) != 5 {
+			return errReply
+		}
+		view.Version, _ = reply[1].(int64)
+		values, _ := reply[3].([]any)
+		accessed, _ := reply[4].([]any)
+		es, err := parseAll(values, accessed)
+		if err != nil || len(es) == 0 {
+			return err
+		}
+		view.Entity, view.Subscriptions = es[0], es[1:]
+		return s.fence(ctx, k, view.ID, view.Partitions, reply[2])
+	})
+	if err != nil {
+		return core.TopicView{}, err
+	}
+	return view, nil
+}
+
+func first(reply []any) any {
+	if len(reply) == 0 {
+		return nil
+	}
+	return reply[0]
+}
+
+// parseAll reads catalogue values, but for those that are gone.
+func parseAll(values, accessed []any) (es []core.Entity, err error) {
+	if len(values) != len(accessed) {
+		return nil, errReply
+	}
+	for i, value := range values {
+		text, ok := value.(string)
+		if !ok {
+			continue
+		}
+		e, err := parseCatalogue(text, accessed[i])
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+// listed is how an entity stands among the names: its kind, then its folded name.
+func listed(kind core.Kind, folded string) string {
+	return strconv.Itoa(int(kind)) + ":" + folded
+}
+
+// Entities lists those of a kind by folded name, skipping skip, at most top.
 func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
 	}
+	prefix := listed(l.Kind, "")
+	if l.Kind == core.Subscription {
+		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
+	}
 	err = s.manage(ctx, "entities", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
-		last := int64(skip) + int64(top) - 1
-		names, err := s.rdb.ZRange(ctx, k.names, int64(skip), last).Result()
-		if err != nil || len(names) == 0 {
+		members, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{
+			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
+		}).Result()
+		if err != nil || len(members) == 0 {
 			return err
 		}
+		names := make([]any, len(members))
+		for i, member := range members {
+			_, names[i], _ = strings.Cut(member, ":")
+		}
 		pipe := s.rdb.Pipeline()
-		values := pipe.HMGet(ctx, k.entities, names...)
-		accessed := pipe.ZMScore(ctx, k.accessed, names...)
+		values := pipe.Do(ctx, append([]any{"HMGET", k.entities}, names...)...)
+		accessed := pipe.Do(ctx, append([]any{"ZMSCORE", k.accessed}, names...)...)
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
-		for i, value := range values.Val() {
-			text, ok := value.(string)
-			if !ok {
-				continue // deleted meanwhile
-			}
-			e, err := parseCatalogue(text, accessed.Val()[i])
-			if err != nil {
-				return err
-			}
-			es = append(es, e)
-		}
-		return nil
+		texts, _ := values.Val().([]any)
+		times, _ := accessed.Val().([]any)
+		es, err = parseAll(texts, times)
+		return err
 	})
 	return es, err
 }
@@ -206,13 +346,20 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 		if err != nil {
 			return err
 		}
-		if _, err = s.change(ctx, updateScript, []any{k.entities}, e.Namespace, folded, old, value); err != nil {
+		topicID := ""
+		if e.Kind == core.Subscription {
+			topicID = e.TopicID
+		}
+		names := told(&e)
+		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences}, e.Namespace, names, topicID, old, value)
+		if err != nil {
 			return err
 		}
+		defer s.tellAll(e.Namespace, names)
 		if at, err := s.rdb.ZScore(ctx, k.accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = instant(int64(at))
 		}
-		return nil
+		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
 	})
 	if err != nil {
 		return core.Entity{}, err
@@ -220,21 +367,58 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 	return e, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or NotFound.
+// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// with all its subscriptions.
 func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.manage(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
-		reply, err := s.change(ctx, deleteScript, []any{k.entities, k.names, k.accessed}, namespace, folded)
-		if err != nil {
-			return err
+		for {
+			err := s.deleteOnce(ctx, namespace, k, folded)
+			if core.CodeOf(err) != core.Conflict { // it changed between the look and the deletion
+				return err
+			}
 		}
-		text, _ := reply[0].(string)
-		e, err := parseCatalogue(text, nil)
-		if err != nil {
-			return err
-		}
-		s.unlinkPartitions(ctx, &e)
-		return nil
 	})
+}
+
+func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKeys, folded string) error {
+	value, err := s.rdb.HGet(ctx, k.entities, folded).Result()
+	if isNil(err) {
+		return core.NotFound
+	}
+	if err != nil {
+		return err
+	}
+	e, err := parseCatalogue(value, nil)
+	if err != nil {
+		return err
+	}
+	topicID := e.TopicID
+	if e.Kind == core.Topic {
+		topicID = e.ID
+	}
+	names := told(&e)
+	reply, err := s.change(ctx, deleteScript, k.all(), namespace, names, basis(&e), uint8(e.Kind), topicID)
+	if err != nil {
+		return err
+	}
+	values := reply[1:]
+	for i := 2; i+1 < len(values); i += 2 { // behind itself those of its subscriptions
+		subscription, _ := values[i].(string)
+		names = append(names, subscription)
+	}
+	defer s.tellAll(namespace, names)
+	if err := s.fence(ctx, k, topicID, e.Partitions, reply[0]); err != nil {
+		return err
+	}
+	for i := 1; i < len(values); i += 2 {
+		text, _ := values[i].(string)
+		gone, err := parseCatalogue(text, nil)
+		if err != nil {
+			return err
+		}
+		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
+	}
+	return nil
 }
 
 // TouchEntities records when entities were last used. Unknown names and times

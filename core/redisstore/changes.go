@@ -83,9 +83,9 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload is what other gateways are told of a change.
-func (c *changes) payload(namespace, name string) string {
-	return c.origin + "\x00" + namespace + "\x00" + name
+// payload is what other gateways are told of changed entities of a namespace.
+func (c *changes) payload(namespace string, names ...string) string {
+	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }
 
 // listen passes on what comes until the line breaks.
@@ -96,8 +96,10 @@ func (c *changes) listen(ctx context.Context) {
 			c.tell("", "")
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
-			if len(parts) == 3 && parts[0] != c.origin { // its own were told at once
-				c.tell(parts[1], parts[2])
+			if len(parts) >= 3 && parts[0] != c.origin { // its own were told at once
+				for _, name := range parts[2:] {
+					c.tell(parts[1], name)
+				}
 			}
 		}
 	})

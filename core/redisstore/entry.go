@@ -14,7 +14,7 @@ type entry struct {
 	n         int64
 	record    string
 	enqueued  int64 // 0: the record's
-	origin    int64 // number in the main queue; 0: its own
+	origin    int64 // number under which it came first; 0: its own
 	count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or nothing
@@ -52,7 +52,9 @@ func (e *entry) set(name, text string) (err error) {
 	case "e":
 		e.enqueued, err = strconv.ParseInt(text, 10, 64)
 	case "o":
-		e.origin, err = strconv.ParseInt(text, 10, 64)
+		if e.origin == 0 {
+			e.origin, err = strconv.ParseInt(text, 10, 64)
+		}
 	case "c":
 		e.count, err = parseCount(text)
 	case "p":
@@ -91,20 +93,21 @@ func parseAside(count, overrides any) (a aside, err error) {
 	return a, err
 }
 
-// delivery describes the message of an entry, without a lock.
-func (sh *shard) delivery(e *entry, a aside, state core.State) (core.Delivery, error) {
-	m, enqueued, err := decodeRecord(e.record)
+// delivery describes the message of an entry, without a lock. bodiless says that
+// its body is shared, and not there yet.
+func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery, bodiless bool, err error) {
+	m, enqueued, bodiless, err := decodeRecord(e.record)
 	if err != nil {
-		return core.Delivery{}, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
+		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
 	}
 	if e.enqueued != 0 {
 		enqueued = e.enqueued
 	}
 	count := max(a.count, e.count)
 	if err := amend(m, e.overrides, because(e.reason, count), a.overrides); err != nil {
-		return core.Delivery{}, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
+		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
 	}
-	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
+	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         sh.sequenceNumber(e.n),
 		EnqueuedSequenceNumber: sh.sequenceNumber(e.n),
 		EnqueuedTime:           instant(enqueued),
@@ -115,11 +118,19 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (core.Delivery, e
 	if e.origin != 0 {
 		d.EnqueuedSequenceNumber = sh.sequenceNumber(e.origin)
 	}
+	if t := m.Transit; t != nil {
+		d.DeadLetterSource = t.DeadLetterSource
+		if t.EnqueuedSequenceNumber != 0 {
+			d.EnqueuedSequenceNumber = t.EnqueuedSequenceNumber
+		}
+	}
 	if m.TimeToLive > 0 && state != core.Scheduled {
 		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
 	}
-	sh.weigh(int64(len(e.record)))
-	return d, nil
+	if !bodiless {
+		sh.weigh(int64(len(e.record)))
+	}
+	return d, bodiless, nil
 }
 
 // because gives the properties that say why the broker dead-lettered a message.

@@ -10,19 +10,38 @@ import (
 const stateKeys = 15
 
 // keyset holds the names of a partition's keys. The hash tag in braces puts
-// them all into one slot of a cluster; a dead-letter queue lies behind its main
-// queue's tag, so moves between them are one step.
+// them all into one slot of a cluster, with those of a topic's subscriptions;
+// every queue and its dead letters lie side by side, so moves between them are
+// one step.
 type keyset struct {
 	prefix string
 	stream string
 	head   string
 	bell   string // a channel
 	seen   string // shared by queue and dead letters
+	moved  string // likewise
 	state  []any  // KEYS[1..15] of lua/state.lua
+	shared []any  // the keys of lua/shared.lua; nil but for subscriptions
+	held   []any  // the keys of lua/sessions.lua
 }
 
-// letters name the keys of KEYS[1..12] in order.
+// letters name the keys of KEYS[1..12] of lua/state.lua in order.
 const letters = "mhlrdpfqgxyw"
+
+// Letters of other keys. Those of the bodies that subscriptions share, and of
+// the ids that a topic has seen, stand behind the tag alone.
+const (
+	expiryLetter   = "x"
+	sessionLetters = "nobtjiav" // the keys of lua/sessions.lua in order
+	arrivalLetters = "nobjv"    // those of them that arrivals need: of, waits, open, holders, waiting
+	stateLetters   = "ces"      // what sessions keep for their receivers
+	sharedLetter   = "z"        // of a subscription: which messages have shared bodies
+	movedLetter    = "k"        // Transit.Keys
+	seenLetter     = "u"
+	bodiesLetter   = "B"
+	refsLetter     = "R"
+	namesLetter    = "S"
+)
 
 // naming is the prefix in front of all keys and channels of a store.
 type naming string
@@ -32,13 +51,19 @@ func (p naming) tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// prefix begins every key of a queue or sub-queue.
-func (p naming) prefix(r core.Ref) string {
-	if r.Sub == core.DeadLetter {
-		return p.tag(r) + "$"
+// base begins every key of a queue, topic or subscription.
+func (p naming) base(r core.Ref) string {
+	if r.Subscription == "" {
+		return p.tag(r)
 	}
-	return p.tag(r)
+	return p.tag(r) + r.Subscription + ":"
 }
+
+// subPrefixes stand behind the base for each sub-queue.
+var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
+
+// prefix begins every key of a queue or sub-queue.
+func (p naming) prefix(r core.Ref) string { return p.base(r) + subPrefixes[r.Sub] }
 
 func (p naming) bell(r core.Ref) string { return p.prefix(r) + "w" }
 
@@ -46,27 +71,55 @@ func (p naming) head(r core.Ref) string { return p.prefix(r) + "h" }
 
 func (p naming) stream(r core.Ref) string { return p.prefix(r) + "m" }
 
+// bodies and refs hold what the subscriptions of a topic's partition share.
+func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesLetter }
+
+func (p naming) refs(r core.Ref) string { return p.tag(r) + refsLetter }
+
+// subscriptions is a set with the IDs of a topic's subscriptions.
+func (p naming) subscriptions(r core.Ref) string { return p.tag(r) + namesLetter }
+
 func (p naming) keys(r core.Ref) keyset {
-	prefix, dead := p.prefix(r), p.tag(r)+"$"
-	k := keyset{prefix: prefix, stream: p.stream(r), head: p.head(r), bell: p.bell(r), seen: p.tag(r) + "u"}
-	k.state = make([]any, 0, stateKeys)
-	for _, letter := range letters {
-		k.state = append(k.state, prefix+string(letter))
+	dead := r
+	dead.Sub = r.Sub.DeadLetters()
+	prefix, deadPrefix := p.prefix(r), p.prefix(dead)
+	k := keyset{
+		prefix: prefix, stream: p.stream(r), head: p.head(r), bell: p.bell(r),
+		seen: p.base(r) + seenLetter, moved: p.base(r) + movedLetter,
 	}
-	k.state = append(k.state, dead+"m", dead+"h", dead+"w")
+	k.state = make([]any, 0, stateKeys)
+	k.state = append(append(k.state, lettered(prefix, letters)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w")
+	if r.Subscription != "" {
+		k.shared = []any{prefix + sharedLetter, deadPrefix + sharedLetter, p.bodies(r), p.refs(r)}
+	}
+	k.held = lettered(prefix, sessionLetters)
 	return k
 }
 
-// all returns every key that a partition may have, dead letters included.
-func (p naming) all(entity string, index uint16) []string {
+// lettered is a key for each letter.
+func lettered(prefix, letters string) []any {
+	keys := make([]any, len(letters))
+	for i := range keys {
+		keys[i] = prefix + letters[i:i+1]
+	}
+	return keys
+}
+
+// all returns every key that a partition of an entity may have, with its
+// sub-queues; of a topic those its subscriptions share too.
+func (p naming) all(r core.Ref) []string {
 	var keys []string
-	for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
-		prefix := p.prefix(core.Ref{Entity: entity, Index: index, Sub: sub})
-		for _, letter := range letters[:len(letters)-1] { // the last is a channel
+	for r.Sub = range core.SubQueues {
+		prefix := p.prefix(r)
+		for _, letter := range letters[:len(letters)-1] + sessionLetters + stateLetters + sharedLetter { // the last of letters is a channel
 			keys = append(keys, prefix+string(letter))
 		}
 	}
-	return append(keys, p.tag(core.Ref{Entity: entity, Index: index})+"u")
+	keys = append(keys, p.base(r)+seenLetter, p.base(r)+movedLetter)
+	if r.Subscription == "" {
+		keys = append(keys, p.bodies(r), p.refs(r), p.subscriptions(r))
+	}
+	return keys
 }
 
 // changes is the channel on which gateways tell each other of changes of the catalogue.
@@ -76,11 +129,16 @@ func (p naming) changes() string { return string(p) + "ct:changes" }
 func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
 // catalogueKeys holds the names of a namespace's catalogue keys.
-type catalogueKeys struct{ entities, names, accessed string }
+type catalogueKeys struct{ entities, names, accessed, versions, fences string }
 
 func (p naming) catalogue(namespace string) catalogueKeys {
 	prefix := string(p) + "{ct:" + namespace + "}"
-	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a"}
+	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f"}
+}
+
+// all are the keys as the scripts that change the catalogue take them.
+func (k *catalogueKeys) all() []any {
+	return []any{k.entities, k.names, k.accessed, k.versions, k.fences}
 }
 
 // member is how a message and its lock's nonce stand in the locks.

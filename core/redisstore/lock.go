@@ -54,6 +54,9 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
 	defer s.calls.Done()
+	if p.Sessions {
+		return nil, time.Time{}, core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
+	}
 	if limit <= 0 {
 		return nil, time.Time{}, nil
 	}
@@ -191,6 +194,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		}
 	}
 	ds := make([]core.Delivery, 0, len(claims))
+	var lacks []lack
 	for _, c := range claims {
 		if len(entries) == 0 {
 			break
@@ -203,7 +207,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 			continue // the lock has ended already, and somebody else has completed the message
 		}
 		entries = entries[1:]
-		d, err := sh.delivery(&e, c.aside, state)
+		d, bodiless, err := sh.delivery(&e, c.aside, state)
 		if err != nil {
 			// It stays locked, fails with the lock, and is dead-lettered in the end.
 			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
@@ -211,7 +215,15 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		}
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
 		d.LockedUntil = instant(l.until)
+		if bodiless {
+			lacks = append(lacks, lack{len(ds), e.origin})
+		}
 		ds = append(ds, d)
+	}
+	ds, err := s.embody(ctx, sh, ds, lacks)
+	if err != nil {
+		s.release(sh, l, claims)
+		return nil, explain("read bodies", err)
 	}
 	return ds, nil
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -47,7 +49,7 @@ func (q *quota) open(ctx context.Context, s *Store, sh *shard) room {
 	}
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	bytes, err := s.measure(bounded, sh)
+	bytes, err := s.measureAll(bounded, sh)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		r.failure = fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx))
@@ -107,6 +109,46 @@ func (s *Store) measure(ctx context.Context, sh *shard) (int64, error) {
 		return 0, err
 	}
 	return s.number(ctx, "MEMORY", "usage", sh.keys.stream) // in lower case go-redis knows where its key stands
+}
+
+// measureAll is measure for what counts against a partition's quota: of a topic
+// the messages of its subscriptions too, without dead letters.
+func (s *Store) measureAll(ctx context.Context, sh *shard) (int64, error) {
+	sum, err := s.measure(ctx, sh)
+	if err != nil || sh.Subscription != "" {
+		return sum, err
+	}
+	subscriptions, err := s.rdb.SMembers(ctx, s.names.subscriptions(sh.Ref)).Result()
+	if err != nil || len(subscriptions) == 0 {
+		return sum, err
+	}
+	streams := make([]string, len(subscriptions))
+	lengths := make([]*redis.IntCmd, len(subscriptions))
+	pipe := s.rdb.Pipeline()
+	for i, id := range subscriptions {
+		streams[i] = s.names.stream(core.Ref{Entity: sh.Entity, Subscription: id, Index: sh.Index})
+		lengths[i] = pipe.XLen(ctx, streams[i])
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, err
+	}
+	pipe = s.rdb.Pipeline()
+	bodies := pipe.HGet(ctx, s.names.refs(sh.Ref), "bytes")
+	var sizes []*redis.IntCmd
+	for i, stream := range streams {
+		if lengths[i].Val() > 0 {
+			sizes = append(sizes, pipe.MemoryUsage(ctx, stream))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isNil(err) {
+		return 0, err
+	}
+	shared, _ := bodies.Int64() // nil: there are none
+	sum += shared
+	for _, size := range sizes {
+		sum += size.Val() // 0 if it went meanwhile
+	}
+	return sum, nil
 }
 
 // number runs a command that answers an integer, 0 for nil.

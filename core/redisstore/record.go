@@ -45,6 +45,8 @@ const (
 	fieldAnnotations
 	fieldProperties
 	fieldFooter
+	fieldTransit // number, dead-letter source, hops, destination; the key is not kept
+	fieldNoBody  // nothing follows: the body's bytes are kept elsewhere
 	fieldsEnd
 )
 
@@ -66,10 +68,19 @@ const maxKept = 64 << 10
 
 // encodeRecord encodes a message enqueued at a time in ms.
 func encodeRecord(m *core.Message, enqueued int64) ([]byte, error) {
+	return record(m, enqueued, fieldsOf(m))
+}
+
+// encodeBodiless is encodeRecord for a message whose body is kept elsewhere.
+func encodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
+	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
+}
+
+func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	r := recorders.Get().(*recorder)
 	r.buf.Reset()
 	r.err = nil
-	r.message(m, enqueued)
+	r.message(m, enqueued, fields)
 	record, err := bytes.Clone(r.buf.Bytes()), r.err
 	if r.buf.Cap() <= maxKept {
 		recorders.Put(r)
@@ -80,8 +91,7 @@ func encodeRecord(m *core.Message, enqueued int64) ([]byte, error) {
 	return record, nil
 }
 
-func (r *recorder) message(m *core.Message, enqueued int64) {
-	fields := fieldsOf(m)
+func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	r.uint(recordVersion)
 	r.int(enqueued)
 	r.uint(fields)
@@ -119,8 +129,16 @@ func (r *recorder) message(m *core.Message, enqueued int64) {
 	if fields&fieldFooter != 0 {
 		r.bytes(m.Footer)
 	}
+	if t := m.Transit; t != nil {
+		r.int(t.EnqueuedSequenceNumber)
+		r.string(t.DeadLetterSource)
+		r.uint(uint64(t.Hops))
+		r.string(t.Destination)
+	}
 	r.uint(uint64(m.Body.Kind))
-	r.bytes(m.Body.Bytes)
+	if fields&fieldNoBody == 0 {
+		r.bytes(m.Body.Bytes)
+	}
 }
 
 func fieldsOf(m *core.Message) uint64 {
@@ -151,6 +169,7 @@ func fieldsOf(m *core.Message) uint64 {
 		{fieldAnnotations, !m.Annotations.IsEmpty()},
 		{fieldProperties, !m.Properties.IsEmpty()},
 		{fieldFooter, m.Footer != nil},
+		{fieldTransit, m.Transit != nil},
 	} {
 		if f.set {
 			fields |= f.bit
@@ -196,24 +215,25 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 
 var errRecord = errors.New("the record is not one of a message")
 
-// decodeRecord is the reverse of encodeRecord. The message shares the record's memory.
-func decodeRecord(record string) (m *core.Message, enqueued int64, err error) {
+// decodeRecord is the reverse of encodeRecord. The message shares the record's
+// memory. bodiless says that its body is kept elsewhere.
+func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)
 	r.dec.ResetReader(&r.src)
 	r.record, r.err = record, nil
-	m, enqueued = r.message()
+	m, enqueued, bodiless = r.message()
 	err = r.err
 	r.src.Reset("")
 	r.record = ""
 	readers.Put(r)
 	if err != nil {
-		return nil, 0, fmt.Errorf("decode record: %w", err)
+		return nil, 0, false, fmt.Errorf("decode record: %w", err)
 	}
-	return m, enqueued, nil
+	return m, enqueued, bodiless, nil
 }
 
-func (r *reader) message() (m *core.Message, enqueued int64) {
+func (r *reader) message() (m *core.Message, enqueued int64, bodiless bool) {
 	if v := r.uint(); r.err == nil && v != recordVersion {
 		r.err = fmt.Errorf("version %d of a record is unknown: a newer gateway wrote it", v)
 	}
@@ -223,7 +243,7 @@ func (r *reader) message() (m *core.Message, enqueued int64) {
 		r.err = errRecord
 	}
 	if r.err != nil {
-		return nil, 0
+		return nil, 0, false
 	}
 	m = new(core.Message)
 	for bit := uint64(1); bit <= fields; bit <<= 1 {
@@ -232,11 +252,13 @@ func (r *reader) message() (m *core.Message, enqueued int64) {
 		}
 	}
 	m.Body.Kind = core.BodyKind(r.uint())
-	m.Body.Bytes = r.bytes()
+	if bodiless = fields&fieldNoBody != 0; !bodiless {
+		m.Body.Bytes = r.bytes()
+	}
 	if r.err == nil && r.src.Len() > 0 {
 		r.err = errRecord
 	}
-	return m, enqueued
+	return m, enqueued, bodiless
 }
 
 func (r *reader) field(m *core.Message, bit uint64) {
@@ -285,6 +307,10 @@ func (r *reader) field(m *core.Message, bit uint64) {
 		m.Properties = core.RawProperties(r.bytes())
 	case fieldFooter:
 		m.Footer = r.bytes()
+	case fieldTransit:
+		m.Transit = &core.Transit{
+			EnqueuedSequenceNumber: r.int(), DeadLetterSource: r.string(), Hops: uint8(r.uint()), Destination: r.string(),
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ func fullMessage(tb testing.TB) *core.Message {
 		Properties:  props(tb, core.Property{Key: "ü", Value: "v"}, core.Property{Key: "n", Value: nil}),
 		Body:        core.Body{Kind: core.BodyValue, Bytes: []byte{0xa1, 1, 'x'}},
 		Footer:      []byte{},
+		Transit:     &core.Transit{EnqueuedSequenceNumber: 1<<48 + 5, DeadLetterSource: "source", Hops: 3, Destination: "destination"},
 	}
 }
 
@@ -59,13 +60,36 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: encode: %v", name, err)
 		}
-		got, enqueued, err := decodeRecord(string(record))
-		if err != nil || enqueued != 1234567890123 {
-			t.Fatalf("%s: decode: %v, enqueued %d", name, err, enqueued)
+		got, enqueued, bodiless, err := decodeRecord(string(record))
+		if err != nil || enqueued != 1234567890123 || bodiless {
+			t.Fatalf("%s: decode: %v, enqueued %d, bodiless %v", name, err, enqueued, bodiless)
 		}
 		if !reflect.DeepEqual(got, m) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, m)
 		}
+		record, err = encodeBodiless(m, 1234567890123)
+		if err != nil {
+			t.Fatalf("%s: encode without body: %v", name, err)
+		}
+		got, _, bodiless, err = decodeRecord(string(record))
+		if err != nil || !bodiless || got.Body.Kind != m.Body.Kind || got.Body.Bytes != nil {
+			t.Errorf("%s: without body: got %+v, bodiless %v, %v", name, got, bodiless, err)
+		}
+		if got.Body = m.Body; err == nil && !reflect.DeepEqual(got, m) {
+			t.Errorf("%s: without body:\n got %+v\nwant %+v", name, got, m)
+		}
+	}
+}
+
+func TestTheKeyOfAMoveIsNotKept(t *testing.T) {
+	t.Parallel()
+	record, err := encodeRecord(&core.Message{Transit: &core.Transit{Key: "k"}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, _, err := decodeRecord(string(record))
+	if err != nil || m.Transit == nil || *m.Transit != (core.Transit{}) {
+		t.Errorf("got %+v, %v, want an empty transit", m.Transit, err)
 	}
 }
 
@@ -76,15 +100,15 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range record {
-		if _, _, err := decodeRecord(string(record[:n])); err == nil {
+		if _, _, _, err := decodeRecord(string(record[:n])); err == nil {
 			t.Errorf("the first %d of %d bytes were read as a record", n, len(record))
 		}
 	}
-	if _, _, err := decodeRecord(string(record) + "x"); err == nil {
+	if _, _, _, err := decodeRecord(string(record) + "x"); err == nil {
 		t.Error("a record with a byte too many was read")
 	}
 	newer := append([]byte{recordVersion + 1}, record[1:]...)
-	if _, _, err := decodeRecord(string(newer)); err == nil || !strings.Contains(err.Error(), "newer gateway") {
+	if _, _, _, err := decodeRecord(string(newer)); err == nil || !strings.Contains(err.Error(), "newer gateway") {
 		t.Errorf("a record of a later version: got %v, want a hint at newer gateways", err)
 	}
 }
@@ -97,15 +121,19 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(string(record))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, record string) {
-		m, enqueued, err := decodeRecord(record)
+		m, enqueued, bodiless, err := decodeRecord(record)
 		if err != nil {
 			return
 		}
-		again, err := encodeRecord(m, enqueued)
+		encode := encodeRecord
+		if bodiless {
+			encode = encodeBodiless
+		}
+		again, err := encode(m, enqueued)
 		if err != nil {
 			t.Fatalf("encode what was decoded: %v", err)
 		}
-		if m2, _, err := decodeRecord(string(again)); err != nil || !reflect.DeepEqual(m, m2) {
+		if m2, _, _, err := decodeRecord(string(again)); err != nil || !reflect.DeepEqual(m, m2) {
 			t.Fatalf("second reading: got %+v, %v, want %+v", m2, err, m)
 		}
 	})
@@ -154,7 +182,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := decodeRecord(text); err != nil {
+			if _, _, _, err := decodeRecord(text); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -16,31 +17,65 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// script is one file of lua/, and how it is called: so many keys, so many
-// fixed arguments, and then repeat arguments for each item, 0 if there are none.
-// A test compares this with the file's header.
+// script is one file of lua/, and how it is called: so many keys, or more, so
+// many fixed arguments, and then repeat arguments for each item, 0 if there are
+// none. A test compares this with the file's header.
 type script struct {
 	name        string
 	source, sha string
 	keys, fixed int
+	moreKeys    bool
 	repeat      int
-	onState     bool // lua/state.lua goes in front
+
+	preludes []string                  // files of lua/ that go in front
+	variants [everyFlavour + 1]*script // with more preludes, by flavour; nil but for scripts on a partition's state
 }
+
+// flavour says which preludes a partition's scripts need beside lua/state.lua.
+// Plain queues need none, and pay for none.
+type flavour uint8
+
+const (
+	sharing      flavour = 1 << iota // lua/shared.lua
+	inSessions                       // lua/sessions.lua
+	everyFlavour = sharing | inSessions
+)
+
+// Numbers of keys that the preludes take.
+const (
+	sharedKeys  = 4
+	sessionKeys = len(sessionLetters)
+)
 
 // The scripts.
 var (
-	appendScript   = stateScript("append", 1, 1, 4)
+	appendScript   = stateScript("append", 2, 2, 6)
 	lockScript     = stateScript("lock", 0, 4, 0)
 	settleScript   = stateScript("settle", 0, 0, 4)
 	renewScript    = stateScript("renew", 0, 1, 1)
-	deferredScript = stateScript("deferred", 0, 4, 1)
+	deferredScript = stateScript("deferred", 0, 5, 1)
 	cancelScript   = stateScript("cancel", 0, 0, 1)
 	sweepScript    = stateScript("sweep", 0, 1, 0)
 	statsScript    = stateScript("stats", 0, 0, 0)
-	ringScript     = newScript("ring", 2, 0)
-	createScript   = newScript("create", 3, 4)
-	updateScript   = newScript("update", 1, 5)
-	deleteScript   = newScript("delete", 3, 3)
+	acceptScript   = stateScript("accept", 0, 4, 0)
+	extendScript   = stateScript("extend", 0, 3, 0)
+	releaseScript  = stateScript("release", 0, 2, 0)
+	takeScript     = stateScript("take", 0, 4, 0)
+	heldScript     = stateScript("held", 0, 0, 2)
+	recallScript   = stateScript("recall", 1, 2, 0)
+	rememberScript = stateScript("remember", 3, 4, 0)
+	listScript     = stateScript("list", 1, 2, 0)
+	publishScript  = (&script{
+		name: "publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"state", "arrivals"},
+	}).load()
+	ringScript    = newScript("ring", 2, 0)
+	raiseScript   = newScript("raise", 2, 1)
+	unshareScript = newScript("unshare", 3, 1)
+	createScript  = newScript("create", 5, 7)
+	updateScript  = newScript("update", 3, 6)
+	deleteScript  = newScript("delete", 5, 6)
+	fencedScript  = newScript("fenced", 1, 2)
+	topicScript   = newScript("topic", 5, 1)
 )
 
 // stateArgs is how many arguments lua/state.lua takes.
@@ -49,8 +84,23 @@ const stateArgs = 4
 // stateScript loads a script that works on a partition's state, with keys,
 // fixed arguments and arguments per item beyond those of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *script {
-	s := &script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat, onState: true}
-	return s.load()
+	base := script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
+	var variants [everyFlavour + 1]*script
+	for f := range variants {
+		v := base
+		v.preludes = []string{"state"}
+		if flavour(f)&sharing != 0 {
+			v.preludes = append(v.preludes, "shared")
+			v.keys += sharedKeys
+		}
+		if flavour(f)&inSessions != 0 {
+			v.preludes = append(v.preludes, "arrivals", "sessions")
+			v.keys += sessionKeys
+		}
+		variants[f] = v.load()
+	}
+	variants[0].variants = variants
+	return variants[0]
 }
 
 func newScript(name string, keys, fixed int) *script {
@@ -59,12 +109,13 @@ func newScript(name string, keys, fixed int) *script {
 }
 
 func (s *script) load() *script {
-	s.source = luaFile(s.name)
-	if s.onState {
-		// Scripts cannot import: what they share is put between the #!lua line and the rest.
-		shebang, rest, _ := strings.Cut(s.source, "\n")
-		s.source = shebang + "\n" + luaFile("state") + rest
+	// Scripts cannot import: what they share is put between the #!lua line and the rest.
+	shebang, rest, _ := strings.Cut(luaFile(s.name), "\n")
+	text := shebang + "\n"
+	for _, prelude := range s.preludes {
+		text += luaFile(prelude)
 	}
+	s.source = text + rest
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
 	return s
@@ -94,7 +145,7 @@ func (s *script) command(whole bool, keys []any, args ...any) []any {
 // fits reports whether a call has the arguments that the script's header lists.
 func (s *script) fits(keys, args int) bool {
 	extra := args - s.fixed
-	return keys == s.keys && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
+	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
 }
 
 // eval runs a script once and returns its reply. A server that does not know
@@ -127,9 +178,9 @@ func (once) NoRetry() bool { return true }
 // transition runs a script on a partition's state at now until all that was
 // due is swept. The refusals that the script answers with come as code.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
-	if sh.Sub == core.DeadLetter {
-		// What is due in the main queue may end up here.
-		if _, _, err := s.settleDown(ctx, s.mainOf(sh), now, sweepScript, nil, 0); err != nil {
+	if sh.Sub.IsDeadLetter() {
+		// What is due in the queue itself may end up here.
+		if _, _, err := s.settleDown(ctx, s.livingOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, "", err
 		}
 	}
@@ -137,9 +188,12 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 }
 
 func (s *Store) settleDown(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
-	allKeys := sh.keys.state
+	if sc.variants[sh.flavour] != nil {
+		sc = sc.variants[sh.flavour]
+	}
+	allKeys := slices.Clip(sh.state)
 	if len(keys) > 0 {
-		allKeys = append(allKeys[:stateKeys:stateKeys], keys...)
+		allKeys = append(allKeys, keys...)
 	}
 	allArgs := append(sh.stateArgs(now), args...)
 	for {

@@ -5,10 +5,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // contract is what a script's header says about its call.
-type contract struct{ keys, fixed, repeat int }
+type contract struct {
+	keys, fixed, repeat int
+	moreKeys            bool
+}
 
 var (
 	headerLine = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+)(?:\.\.(\d*))?\]\s+(.*)$`)
@@ -40,6 +45,8 @@ func readContract(t *testing.T, text string) contract {
 			}
 		}
 		switch {
+		case m[1] == "KEYS" && open:
+			c.keys, c.moreKeys = max(c.keys, last-1), true
 		case m[1] == "KEYS":
 			c.keys = max(c.keys, last)
 		case open:
@@ -59,15 +66,17 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"state": true} // in front of others
+	called := map[string]bool{"state": true, "shared": true, "arrivals": true, "sessions": true} // in front of others
 	for _, s := range []*script{
 		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
+		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
+		publishScript, raiseScript, unshareScript, fencedScript, topicScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			got := contract{s.keys, s.fixed, s.repeat}
+			got := contract{s.keys, s.fixed, s.repeat, s.moreKeys}
 			if want := readContract(t, luaFile(s.name)); got != want {
 				t.Errorf("the Go side calls with %+v, the header of %s.lua says %+v", got, s.name, want)
 			}
@@ -98,6 +107,30 @@ func TestStateHeaderNamesEveryKey(t *testing.T) {
 	}
 }
 
+// Each prelude takes the keys that its header lists, and the Go side gives it.
+func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	names := naming("p:")
+	ref := core.Ref{Entity: "topic", Subscription: "sub"}
+	for name, given := range map[string][]any{"shared": names.keys(ref).shared, "sessions": names.keys(ref).held} {
+		text := luaFile(name)
+		listed := regexp.MustCompile(`(?m)^--   (\w+)\s+(?:hash|zset|set) `).FindAllStringSubmatch(text, -1)
+		taken := regexp.MustCompile(`(?m)^local (.*) = unpack\(KEYS, taken \+ 1, taken \+ (\d)\)\ntaken = taken \+ (\d)$`).FindStringSubmatch(text)
+		var order []string
+		for _, m := range listed {
+			order = append(order, m[1])
+		}
+		if len(taken) == 0 || taken[1] != strings.Join(order, ", ") || taken[2] != strconv.Itoa(len(given)) || taken[3] != taken[2] {
+			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
+		}
+	}
+	for flavour, want := range map[flavour]int{0: 17, sharing: 21, inSessions: 25, everyFlavour: 29} {
+		if got := appendScript.variants[flavour].keys; got != want {
+			t.Errorf("append.lua of flavour %d: got %d keys, want %d", flavour, got, want)
+		}
+	}
+}
+
 func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -113,6 +146,9 @@ func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 		{sweepScript, 15, 6, false},
 		{sweepScript, 15, 4, false},
 		{ringScript, 2, 0, true},
+		{publishScript, 19, 8, true},
+		{publishScript, 24, 30, true},
+		{publishScript, 18, 8, false},
 	} {
 		if got := c.script.fits(c.keys, c.args); got != c.want {
 			t.Errorf("%s with %d keys and %d arguments: got %v, want %v", c.script.name, c.keys, c.args, got, c.want)

@@ -57,7 +57,7 @@ func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
 		for i := range t.work.settlements {
 			st := &t.work.settlements[i]
 			if st.Token.Partition() != sh.Index {
-				t.work.errs[i] = core.LockLost
+				t.work.errs[i] = sh.lost()
 				continue
 			}
 			n := st.Token.Number()
@@ -96,11 +96,21 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, args []any, all []*er
 		case word == "again":
 			rest = append(rest, all[at-1])
 			restArgs = append(restArgs, args[settleItem*(at-1):settleItem*at]...)
+		case word == string(core.LockLost):
+			*all[at-1] = sh.lost()
 		default:
 			*all[at-1] = core.Code(word)
 		}
 	}
 	return restArgs, rest
+}
+
+// lost is the refusal that stands for a lost lock.
+func (sh *shard) lost() error {
+	if sh.Sessions {
+		return core.SessionLockLost
+	}
+	return core.LockLost
 }
 
 // outcomeWord is how settle.lua knows an outcome.
@@ -157,6 +167,10 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 func (s *Store) flushRenews(sh *shard, tickets []*ticket[*renewing]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
+	if sh.Sessions {
+		s.flushHeld(ctx, sh, tickets)
+		return
+	}
 	now := s.millis()
 	until := now + sh.LockDuration.Milliseconds()
 	args := []any{until}

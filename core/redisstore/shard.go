@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,11 +13,14 @@ import (
 // Nothing of it has to survive.
 type shard struct {
 	core.Partition
-	keys    keyset
-	appends batcher[*sending]
-	settles batcher[*settling]
-	renews  batcher[*renewing]
-	quota   quota
+	keys      keyset
+	flavour   flavour
+	state     []any // the keys that its scripts begin with
+	appends   batcher[*sending]
+	publishes batcher[*publishing]
+	settles   batcher[*settling]
+	renews    batcher[*renewing]
+	quota     quota
 	// average is the recent size of a record in bytes.
 	average atomic.Int64
 
@@ -40,8 +44,9 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 	sh = s.shards.all[p]
 	if sh == nil {
 		s.shards.trim()
-		sh = &shard{Partition: p, keys: s.names.keys(p.Ref)}
+		sh = s.newShard(p, p.Sessions)
 		sh.appends.start(s, func(ts []*ticket[*sending]) { s.flushAppends(sh, ts) })
+		sh.publishes.start(s, func(ts []*ticket[*publishing]) { s.flushPublishes(sh, ts) })
 		sh.settles.start(s, func(ts []*ticket[*settling]) { s.flushSettles(sh, ts) })
 		sh.renews.start(s, func(ts []*ticket[*renewing]) { s.flushRenews(sh, ts) })
 		s.shards.all[p] = sh
@@ -52,6 +57,21 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 		defer s.shards.mu.Unlock()
 		sh.users--
 	}
+}
+
+// newShard makes a shard that knows its keys and nothing else.
+func (s *Store) newShard(p core.Partition, sessions bool) *shard {
+	sh := &shard{Partition: p, keys: s.names.keys(p.Ref)}
+	sh.state = sh.keys.state
+	if p.Subscription != "" {
+		sh.flavour |= sharing
+		sh.state = slices.Concat(sh.state, sh.keys.shared)
+	}
+	if sessions {
+		sh.flavour |= inSessions
+		sh.state = slices.Concat(sh.state, sh.keys.held)
+	}
+	return sh
 }
 
 // trim drops unused shards when there are too many. A flush under way keeps
@@ -68,11 +88,12 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// mainOf returns the main queue's side of a dead-letter partition.
-func (s *Store) mainOf(sh *shard) *shard {
+// livingOf returns the queue whose dead letters the shard holds. Whether it has
+// sessions the policy for dead letters does not say: the script sees.
+func (s *Store) livingOf(sh *shard) *shard {
 	p := sh.Partition
-	p.Sub = core.Main
-	return &shard{Partition: p, keys: s.names.keys(p.Ref)}
+	p.Sub -= core.DeadLetter - core.Main
+	return s.newShard(p, p.Sub == core.Main)
 }
 
 // stateArgs are ARGV[1..4] of lua/state.lua.

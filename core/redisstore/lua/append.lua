@@ -1,44 +1,57 @@
 #!lua
--- append.lua: store messages that expire, are scheduled or must not be doubled.
--- Plain messages go natively (append.go), so that their bodies stay out of Lua.
--- KEYS[1..15] as in state.lua
--- KEYS[16] seen  zset  ids within the duplicate window by first acceptance (ms)
+-- append.lua: store messages that expire, are scheduled, belong to a session,
+-- must not be doubled or come from another entity. Plain messages go natively
+-- (append.go), so that their bodies stay out of Lua.
+-- KEYS[1..15] as in state.lua, then those of shared.lua and sessions.lua where they are in front
+-- KEYS[16] seen   zset  ids within the duplicate window by first acceptance (ms)
+-- KEYS[17] moved  zset  keys of moves by first acceptance (ms)
 -- ARGV[1..4] as in state.lua
--- ARGV[5]    window  length of the duplicate window in ms, 0: none
--- ARGV[6..]  for each message: id '' or the key of duplicate detection; due ms or ''; ttl ms or ''; record
+-- ARGV[5]    window   length of the duplicate window in ms, 0: none
+-- ARGV[6]    keyLife  how long keys of moves are known, ms
+-- ARGV[7..]  for each message: id '' or the key of duplicate detection; key '' or that of its move; due ms or '';
+--            ttl ms or ''; session or ''; record
 -- Returns {'ok', n...}, 0 for a dropped duplicate | {'not_found'} | {'more'}: call again
-local seen, window = KEYS[16], tonumber(ARGV[5])
+local seen, moved = KEYS[taken + 1], KEYS[taken + 2]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
   ring()
   return {'more'}
 end
 
-local known, fresh = {}, {}
-if window > 0 then
-  local stale = call('ZRANGEBYSCORE', seen, '-inf', format('%.0f', now - window), 'LIMIT', 0, 1000 + #ARGV)
-  many('ZREM', seen, stale)
-  local ids = {}
-  for i = 6, #ARGV, 4 do
+-- remember returns which of the messages' ids or keys have been known for less
+-- than life, and a function that notes a new one.
+local function remember(key, first, life)
+  local known, fresh, ids = {}, {}, {}
+  for i = first, #ARGV, 6 do
     if ARGV[i] ~= '' then ids[#ids + 1] = ARGV[i] end
   end
-  local since = ask('ZMSCORE', seen, ids)
-  for i, id in ipairs(ids) do
-    known[id] = since[i] and tonumber(since[i]) + window > now
+  if life > 0 and #ids > 0 then
+    many('ZREM', key, call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now - life), 'LIMIT', 0, 1000 + #ARGV))
+    local since = ask('ZMSCORE', key, ids)
+    for i, id in ipairs(ids) do
+      known[id] = since[i] and tonumber(since[i]) + life > now
+    end
+  end
+  return known, fresh, function(id)
+    if id == '' or life <= 0 then return end
+    known[id] = true
+    fresh[#fresh + 1] = ARGV[1]
+    fresh[#fresh + 1] = id
   end
 end
 
+local knownKeys, freshKeys, noteKey = remember(moved, 8, tonumber(ARGV[6]))
+local known, fresh, noteID = remember(seen, 7, tonumber(ARGV[5]))
 local reply, due, expiring, placeholders, last = {'ok'}, {}, {}, {}, nil
-for i = 6, #ARGV, 4 do
-  local id, at, ttl, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if id ~= '' and known[id] then
+local numbers, sids = {}, {} -- of those that become available in sessions
+for i = 7, #ARGV, 6 do
+  local id, key, at, ttl, sid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+  local moves, repeats = knownKeys[key], known[id]
+  if not moves then noteKey(key) end
+  if moves or repeats then
     reply[#reply + 1] = 0
   else
-    if id ~= '' and window > 0 then
-      known[id] = true
-      fresh[#fresh + 1] = ARGV[1]
-      fresh[#fresh + 1] = id
-    end
+    noteID(id)
     local entry
     if ttl == '' then
       entry = call('XADD', stream, '0-*', 'd', record)
@@ -47,22 +60,35 @@ for i = 6, #ARGV, 4 do
     end
     last = sub(entry, 3)
     reply[#reply + 1] = tonumber(last)
-    ready = true -- or will be: who waits must learn when to ask again
     if at ~= '' then
       due[#due + 1] = at
       due[#due + 1] = pad(last)
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
-    elseif ttl ~= '' and main then
-      expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
-      expiring[#expiring + 1] = pad(last)
+      ready = true -- will be: who waits must learn when to ask again
+      if sid ~= '' then session.note(last, sid) end
+    else
+      if ttl ~= '' and mortal then
+        expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
+        expiring[#expiring + 1] = pad(last)
+      end
+      if sid == '' then
+        ready = true
+      else
+        numbers[#numbers + 1], sids[#sids + 1] = last, sid
+      end
     end
   end
 end
+many('ZADD', moved, freshKeys)
 many('ZADD', seen, fresh)
 many('ZADD', scheduled, due)
-many('ZADD', holes, placeholders)
+if not session then many('ZADD', holes, placeholders) end
 many('ZADD', expiry, expiring)
-if last then call('HSET', head, 's', last) end
+if session then session.join(numbers, sids) end
+if last then
+  call('HSET', head, 's', last)
+  if session then call('HSET', head, 'c', last) end
+end
 ring()
 return reply

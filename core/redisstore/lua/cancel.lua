@@ -18,4 +18,7 @@ for _, due in ipairs(ask('ZMSCORE', scheduled, members)) do
 end
 many('ZREM', scheduled, members)
 many('XDEL', stream, ids) -- the numbers stay holes until the cursor passes them
+if session then
+  for i = 5, #ARGV do session.forget(ARGV[i]) end
+end
 return {'ok'}

@@ -1,15 +1,28 @@
 #!lua
 -- create.lua: add an entity to a namespace's catalogue.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
--- KEYS[2] names     zset  folded names, all with score 0: in alphabetical order
+-- KEYS[2] names     zset  <kind>:<folded name>, all with score 0: in alphabetical order
 -- KEYS[3] accessed  zset  folded names by last use (ms)
+-- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
+-- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
 -- ARGV[1] channel   where changes are told
 -- ARGV[2] change    what is told there
 -- ARGV[3] name      folded
--- ARGV[4] value     as kept in entities
--- Returns {'ok'} | {'already_exists'}
-if redis.call('HSETNX', KEYS[1], ARGV[3], ARGV[4]) == 0 then return {'already_exists'} end
-redis.call('ZADD', KEYS[2], 0, ARGV[3])
+-- ARGV[4] kind      digit
+-- ARGV[5] topic     folded name of a subscription's topic, else ''
+-- ARGV[6] topicID   its ID, else ''
+-- ARGV[7] value     as kept in entities
+-- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic
+local topic, id, version = ARGV[5], ARGV[6], 0
+if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 1 then return {'already_exists'} end
+if id ~= '' then
+  local value = redis.call('ZSCORE', KEYS[2], '1:' .. topic) and redis.call('HGET', KEYS[1], topic)
+  if not value or string.match(value, '^%d+:([^:]*):') ~= id then return {'not_found'} end
+  version = redis.call('HINCRBY', KEYS[4], id, 1)
+  redis.call('HSET', KEYS[5], id, version)
+end
+redis.call('HSET', KEYS[1], ARGV[3], ARGV[7])
+redis.call('ZADD', KEYS[2], 0, ARGV[4] .. ':' .. ARGV[3])
 redis.call('ZREM', KEYS[3], ARGV[3])
 redis.call('PUBLISH', ARGV[1], ARGV[2])
-return {'ok'}
+return {'ok', version}

@@ -6,16 +6,27 @@
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens
 -- ARGV[7]    inline  return the entries too if there are no more than so many
 -- ARGV[8]    void    1: some number cannot be found whatever is here; those that expired still end
--- ARGV[9..]  numbers, each once
--- Returns {'ok', counts, overrides, entries} in the order asked | {'message_not_found'} | {'more'}: call again
+-- ARGV[9]    session '' or, with sessions.lua in front, that of all the messages; nonce and until are its lock's then
+-- ARGV[10..] numbers, each once
+-- Returns {'ok', until, counts, overrides, entries} in the order asked | {'message_not_found'} | {'session_lock_lost'} |
+--         {'more'}: call again
 if not sweep() then
   ring()
   return {'more'}
 end
+local sid, deadline = ARGV[9], ARGV[5]
+if session then
+  if not holds(sid, ARGV[6]) then
+    ring()
+    return {'session_lock_lost'}
+  end
+  deadline = '+inf'
+end
 local numbers, found = {}, ARGV[8] == '0'
-for i = 9, #ARGV do numbers[#numbers + 1] = ARGV[i] end
-for i, deadline in ipairs(ask('ZMSCORE', deferred, numbers)) do
-  if deadline ~= '0' then
+for i = 10, #ARGV do numbers[#numbers + 1] = ARGV[i] end
+local sids = session and ask('HMGET', of, numbers) or {}
+for i, standing in ipairs(ask('ZMSCORE', deferred, numbers)) do
+  if standing ~= '0' or session and sids[i] ~= sid then
     found = false
   elseif act('isLate', numbers[i]) then
     act('expire', numbers[i])
@@ -31,10 +42,11 @@ if not found or call('EXISTS', stream) == 0 then return {'message_not_found'} en
 
 local members, stamps = {}, {}
 for _, n in ipairs(numbers) do
-  members[#members + 1] = ARGV[5]
+  members[#members + 1] = deadline
   members[#members + 1] = pad(n) .. ARGV[6]
-  stamps[#stamps + 1] = ARGV[5]
+  stamps[#stamps + 1] = deadline
   stamps[#stamps + 1] = n
+  if session then session.hold(n, sid) end
 end
 many('ZADD', locks, members)
 many('ZADD', deferred, stamps)
@@ -45,4 +57,4 @@ if #numbers <= tonumber(ARGV[7]) then
     entries[#entries + 1] = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
   end
 end
-return {'ok', ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}
+return {'ok', session and call('ZSCORE', slocks, sid) or deadline, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}

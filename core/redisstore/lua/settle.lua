@@ -21,7 +21,7 @@ for i, member in ipairs(members) do
   if not deadlines[i] or taken[member] then
     reply[#reply + 1] = i
     reply[#reply + 1] = 'lock_lost'
-  elseif outcome == 'dead-letter' and not main then
+  elseif outcome == 'dead-letter' and not counting then
     reply[#reply + 1] = i
     reply[#reply + 1] = 'not_allowed'
   elseif outcome == 'unknown' then
@@ -46,6 +46,7 @@ for i, member in ipairs(members) do
       act('free', n)
     elseif outcome == 'defer' then
       call('ZADD', deferred, 0, n)
+      if session then session.defer(n) end
     else
       act('bury', n)
     end
@@ -56,16 +57,21 @@ end
 if #ids > 0 then
   many('ZREM', locks, ended)
   many('XDEL', stream, ids)
-  if call('EXISTS', counts, overrides, deferred, expiry, late) > 0 then
+  local others = call('EXISTS', counts, overrides, deferred, expiry, late) > 0
+  if others or shared or session then
     local numbers, padded = {}, {}
     for i, id in ipairs(ids) do
       numbers[i], padded[i] = sub(id, 3), sub(ended[i], 1, 15)
     end
-    many('HDEL', counts, numbers)
-    many('HDEL', overrides, numbers)
-    many('ZREM', deferred, numbers)
-    many('ZREM', expiry, padded)
-    many('SREM', late, numbers)
+    if shared then shared.complete(numbers) end
+    if session then session.complete(numbers) end
+    if others then
+      many('HDEL', counts, numbers)
+      many('HDEL', overrides, numbers)
+      many('ZREM', deferred, numbers)
+      many('ZREM', expiry, padded)
+      many('SREM', late, numbers)
+    end
   end
 end
 ring()

@@ -1,10 +1,13 @@
 -- state.lua: what every script of a partition shares; the loader puts it in
 -- front of each of them, behind their #!lua line. It names the keys, knows how
--- a lock ends, and sweeps.
+-- a lock ends, and sweeps. For the queues of subscriptions shared.lua stands
+-- behind it, and where messages belong to sessions sessions.lua.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t time to live (ms),
---                             e enqueued time (ms) where it is not the record's, and in a dead-letter queue
---                             o number in the main queue, c delivery count, p overrides, r reason (m or x)
--- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits
+--                             e enqueued time (ms) where it is not the record's, o the number under which
+--                             it came first (of a topic's publication, else of a dead letter in its queue; the first
+--                             o counts), and in a dead-letter queue c delivery count, p overrides, r reason (m or x)
+-- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits, a once
+--                             the holder of a session has; of a topic v version of its subscriptions, and c is s: what becomes due goes to again
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms)
 -- KEYS[4]  again      zset    numbers to deliver once more, by number
 -- KEYS[5]  counts     hash    n -> failed deliveries, where there were any
@@ -19,14 +22,19 @@
 -- KEYS[14] deadHead   hash    the dead-letter queue's head
 -- KEYS[15] deadBell   channel the dead-letter queue's doorbell
 -- ARGV[1]  now            ms, from the caller's clock
--- ARGV[2]  sub            0: a queue itself, 1: a dead-letter queue (counts do not rise, nothing expires)
--- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered
+-- ARGV[2]  sub            0: a queue itself, 2: its transfer queue (nothing expires), 1 and 3: the dead letters of
+--                         these (nor do counts rise)
+-- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered, 0: never
 -- ARGV[4]  expired        drop | dead-letter
 local stream, head, locks, again, counts, overrides, deferred = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local scheduled, holes, expiry, late, bell = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local dead, deadHead, deadBell = KEYS[13], KEYS[14], KEYS[15]
-local now, main, maxDeliveries, dropExpired = tonumber(ARGV[1]), ARGV[2] == '0', tonumber(ARGV[3]), ARGV[4] == 'drop'
+local now, mortal, counting = tonumber(ARGV[1]), ARGV[2] == '0', ARGV[2] == '0' or ARGV[2] == '2'
+local maxDeliveries, dropExpired = tonumber(ARGV[3]), ARGV[4] == 'drop'
 local call, format, sub = redis.call, string.format, string.sub
+
+local taken = 15 -- how many keys have a name
+local shared, session -- what shared.lua and sessions.lua do, where they are there
 
 local ready, buried = false, false -- something became available here, in the dead-letter queue
 local budget = 500 -- how much one call may sweep; moving a body costs more
@@ -66,6 +74,8 @@ local function makeActs()
     call('ZREM', deferred, n)
     call('ZREM', expiry, pad(n))
     call('SREM', late, n)
+    if shared then shared.drop(n) end
+    if session then session.forget(n) end
   end
 
   -- bury moves message n to the dead-letter queue; reason is m (too many
@@ -84,8 +94,10 @@ local function makeActs()
       add('c', call('HGET', counts, n))
       add('p', call('HGET', overrides, n))
       add('r', reason)
-      if call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields)) then
+      local id = call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields))
+      if id then
         call('HINCRBY', deadHead, 's', 1)
+        if shared then shared.move(n, sub(id, 3)) end
         buried = true
       end
       budget = budget - #fields[2] / 4096
@@ -100,7 +112,7 @@ local function makeActs()
 
   -- isLate reports whether message n, locked or deferred until now, has expired.
   local function isLate(n)
-    if not main then return false end
+    if not mortal then return false end
     if call('SISMEMBER', late, n) == 1 then return true end
     local at = call('ZSCORE', expiry, pad(n))
     return at and tonumber(at) <= now
@@ -110,9 +122,10 @@ local function makeActs()
   local function free(n)
     if call('ZSCORE', deferred, n) then
       call('ZADD', deferred, 0, n)
+      if session then session.defer(n) end
     elseif isLate(n) then
       expire(n)
-    else
+    elseif not session or not session.free(n) then
       call('ZADD', again, n, n)
       ready = true
     end
@@ -120,7 +133,8 @@ local function makeActs()
 
   -- fail is free after a failed delivery.
   local function fail(n)
-    if main and call('HINCRBY', counts, n, 1) >= maxDeliveries then
+    local failures = counting and call('HINCRBY', counts, n, 1)
+    if counting and maxDeliveries > 0 and failures >= maxDeliveries then
       bury(n, 'm')
     else
       free(n)
@@ -137,16 +151,26 @@ local function makeActs()
     end
     fields[#fields + 1] = 'e'
     fields[#fields + 1] = ARGV[1]
-    local id = call('XADD', stream, '0-*', unpack(fields))
+    local fresh
+    if call('HEXISTS', head, 'v') == 1 then
+      fresh = format('%d', call('HINCRBY', head, 's', 1))
+      call('HSET', head, 'c', fresh)
+      call('XADD', stream, '0-' .. fresh, unpack(fields))
+      call('ZADD', again, fresh, fresh)
+    else
+      fresh = sub(call('XADD', stream, '0-*', unpack(fields)), 3)
+      call('HINCRBY', head, 's', 1)
+    end
     call('XDEL', stream, '0-' .. n)
-    call('HINCRBY', head, 's', 1)
-    if ttl and main then call('ZADD', expiry, format('%.0f', now + ttl), pad(sub(id, 3))) end
+    if ttl and mortal then call('ZADD', expiry, format('%.0f', now + ttl), pad(fresh)) end
     budget = budget - #fields[2] / 4096
-    ready = true
+    if not session or not session.rename(n, fresh) then ready = true end
   end
 
   -- isAvailable reports whether lock.lua would deliver message n, which lives.
   local function isAvailable(n)
+    local waits = session and session.waits(n)
+    if waits then return waits == 'yes' end
     return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
   end
 
@@ -156,12 +180,12 @@ local function makeActs()
       call('SADD', late, n)
       return
     end
-    if call('ZREM', again, n) == 0 then call('ZADD', holes, n, n) end
+    if call('ZREM', again, n) == 0 and not (session and session.waits(n)) then call('ZADD', holes, n, n) end
     expire(n)
   end
 
   return {
-    activate = activate, bury = bury, expire = expire, fail = fail, free = free,
+    activate = activate, bury = bury, erase = erase, expire = expire, fail = fail, free = free,
     isAvailable = isAvailable, isLate = isLate, lapse = lapse,
   }
 end
@@ -191,7 +215,8 @@ end
 -- sweep does what is due: ends expired locks, activates schedules, ends expired
 -- messages. It returns false if some is left: the caller then answers 'more'.
 local function sweep()
-  return drain(locks, 'fail') and drain(scheduled, 'activate') and (not main or drain(expiry, 'lapse'))
+  return (not session or session.sweep()) and drain(locks, 'fail') and drain(scheduled, 'activate') and
+    (not mortal or drain(expiry, 'lapse'))
 end
 
 -- nextDue is when a sweep will next find something, 0: nothing is known. Of
@@ -199,7 +224,7 @@ end
 -- that there are none.
 local function nextDue(emptied)
   local next = math.huge
-  for _, key in ipairs({locks, scheduled}) do
+  for _, key in ipairs({locks, scheduled, session and session.locks or nil}) do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
     next = math.min(next, tonumber(first[2] or next))
   end

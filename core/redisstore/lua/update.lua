@@ -1,15 +1,22 @@
 #!lua
 -- update.lua: replace an entity if nobody else has meanwhile.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
+-- KEYS[2] versions  hash  ID of a topic -> version of its subscriptions
+-- KEYS[3] fences    hash  ID of a topic -> the version that its partitions have yet to be told
 -- ARGV[1] channel   where changes are told
 -- ARGV[2] change    what is told there
 -- ARGV[3] name      folded
--- ARGV[4] basis     <revision>:<id>: of the entity that the update is based on
--- ARGV[5] value     as kept in entities
--- Returns {'ok'} | {'not_found'} | {'conflict'}
-local value = redis.call('HGET', KEYS[1], ARGV[3])
+-- ARGV[4] topicID   of a subscription's topic, else ''
+-- ARGV[5] basis     <revision>:<id>: of the entity that the update is based on
+-- ARGV[6] value     as kept in entities
+-- Returns {'ok', version of the topic or 0} | {'not_found'} | {'conflict'}
+local value, version = redis.call('HGET', KEYS[1], ARGV[3]), 0
 if not value then return {'not_found'} end
-if string.sub(value, 1, #ARGV[4]) ~= ARGV[4] then return {'conflict'} end
-redis.call('HSET', KEYS[1], ARGV[3], ARGV[5])
+if string.sub(value, 1, #ARGV[5]) ~= ARGV[5] then return {'conflict'} end
+if ARGV[4] ~= '' then
+  version = redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
+  redis.call('HSET', KEYS[3], ARGV[4], version)
+end
+redis.call('HSET', KEYS[1], ARGV[3], ARGV[6])
 redis.call('PUBLISH', ARGV[1], ARGV[2])
-return {'ok'}
+return {'ok', version}

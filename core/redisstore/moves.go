@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Forget drops the keys of moves that have ended at their source.
+func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) error {
+	return s.operate(ctx, p, "forget moves", func(ctx context.Context, sh *shard) error {
+		for part := range slices.Chunk(keys, maxLock) {
+			args := []any{"ZREM", sh.keys.moved}
+			for _, key := range part {
+				args = append(args, key)
+			}
+			if _, err := s.do(ctx, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// knowsAll reports whether nothing of a group would be stored, because earlier
+// moves brought it all.
+func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) bool {
+	args := []any{"ZMSCORE", sh.keys.moved}
+	for i := range group {
+		if group[i].key == "" {
+			return false
+		}
+		args = append(args, group[i].key)
+	}
+	if len(group) == 0 {
+		return true
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	reply, err := s.do(bounded, args...)
+	if err != nil {
+		return false
+	}
+	since, _ := reply.([]any)
+	oldest := s.millis() - core.KeyLife.Milliseconds()
+	for _, at := range since {
+		if millis, ok := scoreMillis(at); !ok || millis <= oldest {
+			return false
+		}
+	}
+	return len(since) == len(group)
+}

@@ -1,0 +1,359 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// publication is a core.Publication ready to be stored.
+type publication struct {
+	stored        // of the topic's own queue; the record is nil unless it is scheduled
+	source string // member of the locks that it comes from, "" for one from a sender
+	body   []byte // what the copies share, nil where each has its own
+	copies []copied
+}
+
+// copied is a copy ready to be stored.
+type copied struct {
+	to     core.Partition
+	record []byte
+	ttl    any // ms, "" if it does not expire
+	sid    string
+}
+
+// publishing is the part of a Publish that shares a flush.
+type publishing struct {
+	version int64
+	groups  [][]publication
+	items   int
+	bytes   int
+	answers []core.Appended
+	err     error
+}
+
+// Publish stores groups of publications, each group with all its copies or
+// nothing of it, in order. After a group that failed for want of an answer, or
+// because the version is too old, the others of the call fail too.
+func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	if err := s.enter(ctx); err != nil {
+		return failAll(answers, fmt.Errorf("publish: %w", err))
+	}
+	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
+
+	now := s.Now()
+	room := sh.quota.open(ctx, s, sh)
+	batch := publishing{version: version}
+	var members []int // which groups are in the batch
+	flush := func() {
+		if len(members) > 0 {
+			s.sendPublications(ctx, sh, answers, batch, members)
+			batch, members = publishing{version: version}, nil
+		}
+	}
+	for i, group := range groups {
+		e := encoder{sh: sh, now: now}
+		publications, err := e.group(group)
+		if err == nil && e.needsRoom {
+			err = room.take(e.size)
+		}
+		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, fromSenders(publications)) {
+			err = nil
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if len(members) > 0 && (batch.items+e.items > maxBatch || batch.bytes+e.size > maxBatchBytes) {
+			flush()
+			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound || core.CodeOf(err) == core.Conflict {
+				if e.needsRoom {
+					room.give(e.size)
+				}
+				failAll(answers[i:], err)
+				return answers
+			}
+		}
+		batch.groups = append(batch.groups, publications)
+		batch.items += e.items
+		batch.bytes += e.size
+		members = append(members, i)
+	}
+	flush()
+	return answers
+}
+
+// fromSenders returns those of a group that do not come from the topic's own queue.
+func fromSenders(group []publication) []stored {
+	var all []stored
+	for i := range group {
+		if group[i].source == "" {
+			all = append(all, group[i].stored)
+		}
+	}
+	return all
+}
+
+// encoder makes a group of publications ready to be stored.
+type encoder struct {
+	sh        *shard
+	now       time.Time
+	records   map[recordOf][]byte // copies that are the same message share a record
+	items     int                 // publications and copies
+	size      int                 // bytes
+	needsRoom bool                // some come from senders
+}
+
+// recordOf is what records are made of.
+type recordOf struct {
+	message  *core.Message
+	bodiless bool
+}
+
+func (e *encoder) group(group []core.Publication) ([]publication, error) {
+	all := make([]publication, len(group))
+	for i := range group {
+		if err := e.publication(&all[i], &group[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
+	e.items++
+	if x.Source.IsZero() {
+		e.needsRoom = true
+		p.stored = e.sh.timed(x.Message, e.now)
+	} else {
+		p.stored = stored{due: "", ttl: ""}
+		p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
+		if x.Source.Partition() != e.sh.Index {
+			return core.LockLost
+		}
+	}
+	if p.due != "" {
+		p.record, err = e.record(x.Message, false)
+		return err
+	}
+	shares := len(x.Copies) > 1 && len(x.Message.Body.Bytes) >= sharedBody
+	if shares {
+		p.body = x.Message.Body.Bytes
+		e.size += len(p.body)
+	}
+	p.copies = make([]copied, len(x.Copies))
+	for i := range x.Copies {
+		c := &x.Copies[i]
+		p.copies[i] = copied{to: c.To, ttl: ""}
+		if p.copies[i].record, err = e.record(c.Message, shares); err != nil {
+			return err
+		}
+		if c.Message.TimeToLive > 0 && c.To.Sub == core.Main {
+			p.copies[i].ttl = c.Message.TimeToLive.Milliseconds()
+		}
+		if c.To.Sessions {
+			p.copies[i].sid = escapeSession(c.Message.SessionID)
+		}
+	}
+	e.items += len(x.Copies)
+	return nil
+}
+
+func (e *encoder) record(m *core.Message, bodiless bool) (record []byte, err error) {
+	of := recordOf{m, bodiless}
+	if record = e.records[of]; record == nil {
+		encode := encodeRecord
+		if bodiless {
+			encode = encodeBodiless
+		}
+		if record, err = encode(m, e.now.UnixMilli()); err != nil {
+			return nil, err
+		}
+		if e.records == nil {
+			e.records = make(map[recordOf][]byte)
+		}
+		e.records[of] = record
+	}
+	e.size += len(record)
+	return record, nil
+}
+
+// sendPublications submits a batch and hands its answers to the groups it holds.
+func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
+	w := &batch
+	err := sh.publishes.submit(ctx, w, w.items, w.bytes)
+	if err == nil {
+		err = w.err
+	}
+	for at, i := range members {
+		switch {
+		case err != nil:
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, err)
+		case w.answers[at].Err != nil:
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, w.answers[at].Err)
+		default:
+			answers[i] = w.answers[at]
+		}
+	}
+}
+
+// flushPublishes stores what several calls have handed in, in one script.
+func (s *Store) flushPublishes(sh *shard, tickets []*ticket[*publishing]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	b := newBundle(s.names, sh)
+	size := 0
+	for _, t := range tickets {
+		for _, group := range t.work.groups {
+			b.group(t.work.version, group)
+		}
+		size += t.work.bytes
+	}
+	reply, code, err := s.transition(ctx, sh, s.millis(), publishScript, b.allKeys(), b.allArgs()...)
+	sh.quota.landed(size)
+	if err == nil && code != "" {
+		err = code
+	}
+	err = explain("store publications", err)
+	for _, t := range tickets {
+		n := len(t.work.groups)
+		switch {
+		case err != nil:
+			t.work.err = err
+		case len(reply) < n:
+			t.work.err = fmt.Errorf("publish.lua answered for too few groups: %w", core.Internal)
+		default:
+			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
+			reply = reply[n:]
+		}
+	}
+}
+
+// published reads publish.lua's answers for some groups.
+func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
+	answers := make([]core.Appended, len(groups))
+	for i, raw := range reply {
+		if word, ok := raw.(string); ok {
+			answers[i].Err = core.Code(word)
+			continue
+		}
+		numbers, _ := raw.([]any)
+		if len(numbers) != len(groups[i]) {
+			return nil, errReply
+		}
+		answers[i].Numbers = make([]int64, len(numbers))
+		for j, number := range numbers {
+			if n, _ := number.(int64); n != 0 {
+				answers[i].Numbers[j] = sh.sequenceNumber(n)
+			}
+		}
+	}
+	return answers, nil
+}
+
+// bundle makes the keys and arguments of publish.lua.
+type bundle struct {
+	names      naming
+	sh         *shard
+	recipients map[core.Ref]*recipient
+	order      []*recipient
+	records    [][]byte
+	known      map[*byte]int // which of records, by its first byte
+	groups     []any
+}
+
+// recipient is the queue of a subscription that copies go to. Of its kinds come
+// keys: expiry, and those of sessions.
+type recipient struct {
+	at                int // from 1
+	ref               core.Ref
+	expires, sessions bool
+}
+
+func newBundle(names naming, sh *shard) *bundle {
+	return &bundle{names: names, sh: sh, recipients: make(map[core.Ref]*recipient), known: make(map[*byte]int)}
+}
+
+func (b *bundle) group(version int64, group []publication) {
+	b.groups = append(b.groups, version, len(group))
+	for i := range group {
+		p := &group[i]
+		record := 0
+		if p.record != nil {
+			record = b.record(p.record)
+		}
+		b.groups = append(b.groups, p.id, p.key, p.due, p.ttl, p.source, p.body, record, len(p.copies))
+		for j := range p.copies {
+			c := &p.copies[j]
+			t := b.recipient(c.to.Ref)
+			t.expires = t.expires || c.ttl != ""
+			t.sessions = t.sessions || c.sid != ""
+			b.groups = append(b.groups, t.at, b.record(c.record), c.ttl, c.sid)
+		}
+	}
+}
+
+// record returns the place of a record among all, from 1.
+func (b *bundle) record(record []byte) int {
+	first := &record[0]
+	if b.known[first] == 0 {
+		b.records = append(b.records, record)
+		b.known[first] = len(b.records)
+	}
+	return b.known[first]
+}
+
+func (b *bundle) recipient(r core.Ref) *recipient {
+	t := b.recipients[r]
+	if t == nil {
+		t = &recipient{at: len(b.order) + 1, ref: r}
+		b.recipients[r], b.order = t, append(b.order, t)
+	}
+	return t
+}
+
+// allKeys are the keys behind those of the topic's state.
+func (b *bundle) allKeys() []any {
+	k := &b.sh.keys
+	keys := []any{k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref)}
+	for _, t := range b.order {
+		prefix := b.names.prefix(t.ref)
+		keys = append(keys, prefix+"m", prefix+"h", prefix+"w", prefix+sharedLetter)
+		if t.expires {
+			keys = append(keys, prefix+expiryLetter)
+		}
+		if t.sessions {
+			keys = append(keys, lettered(prefix, arrivalLetters)...)
+		}
+	}
+	return keys
+}
+
+// allArgs are the arguments behind those of the topic's state.
+func (b *bundle) allArgs() []any {
+	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
+	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))
+	for _, t := range b.order {
+		var kind strings.Builder
+		if t.expires {
+			kind.WriteByte('e')
+		}
+		if t.sessions {
+			kind.WriteByte('s')
+		}
+		if t.ref.Sub.IsDeadLetter() {
+			kind.WriteByte('d')
+		}
+		args = append(args, kind.String())
+	}
+	for _, record := range b.records {
+		args = append(args, record)
+	}
+	return append(args, b.groups...)
+}

@@ -1,0 +1,291 @@
+package redisstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Session ids stand in front of a zero byte in scripts, so they must not hold
+// one. The order of ids by their bytes stays.
+var (
+	sessionEscapes   = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
+	sessionUnescapes = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")
+)
+
+func escapeSession(id string) string   { return sessionEscapes.Replace(id) }
+func unescapeSession(id string) string { return sessionUnescapes.Replace(id) }
+
+// AcceptSession locks a session, whether or not it has messages. It ignores the
+// end of ctx once it has begun, so that no lock is forgotten.
+func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session string) (core.SessionLock, error) {
+	l, _, _, err := s.accept(ctx, p, "one", session)
+	return l, err
+}
+
+// AcceptNextSession locks the session whose first available message has the
+// lowest number, of those that nobody holds. Like AcceptSession it ignores the
+// end of ctx.
+func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition) (l core.SessionLock, ok bool, next time.Time, err error) {
+	return s.accept(ctx, p, "next", "")
+}
+
+func (s *Store) accept(ctx context.Context, p core.Partition, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
+	err = s.operate(context.WithoutCancel(ctx), p, "accept session", func(ctx context.Context, sh *shard) error {
+		now := s.millis()
+		nonce, until := rand.Uint64(), now+sh.LockDuration.Milliseconds()
+		reply, code, err := s.transitionInSessions(ctx, sh, now, acceptScript, nil, until, secret(nonce), which, escapeSession(session))
+		switch {
+		case err != nil:
+			return err
+		case code != "":
+			return code
+		case len(reply) != 2:
+			return errReply
+		}
+		if found, _ := reply[0].(int64); found == 0 {
+			at, _ := reply[1].(int64)
+			next = instant(at)
+			return nil
+		}
+		id, _ := reply[1].(string)
+		l, ok = core.SessionLock{ID: unescapeSession(id), Index: sh.Index, Nonce: nonce, Until: instant(until)}, true
+		return nil
+	})
+	return l, ok, next, err
+}
+
+// transitionInSessions is transition for the scripts that need lua/sessions.lua.
+func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+	if !sh.Sessions {
+		return nil, "", core.Refuse(core.NotAllowed, "The entity does not require sessions: it has none.")
+	}
+	return s.transition(ctx, sh, now, sc, keys, args...)
+}
+
+// inSession runs a script for the holder of a session.
+func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script, keys []any, args ...any) ([]any, error) {
+	if l.Index != sh.Index {
+		return nil, core.SessionLockLost
+	}
+	reply, code, err := s.transitionInSessions(ctx, sh, now, sc, keys, args...)
+	if err == nil && code != "" {
+		err = code
+	}
+	return reply, err
+}
+
+// RenewSession extends the lock to now + Policy.LockDuration.
+func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (until time.Time, err error) {
+	err = s.operate(ctx, p, "renew session", func(ctx context.Context, sh *shard) error {
+		now := s.millis()
+		end := now + sh.LockDuration.Milliseconds()
+		_, err := s.inSession(ctx, sh, now, l, extendScript, nil, end, secret(l.Nonce), escapeSession(l.ID))
+		if err == nil {
+			until = instant(end)
+		}
+		return err
+	})
+	return until, err
+}
+
+// ReleaseSession ends the lock, and those of the session's messages.
+func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
+	return s.operate(ctx, p, "release session", func(ctx context.Context, sh *shard) error {
+		_, err := s.inSession(ctx, sh, s.millis(), l, releaseScript, nil, secret(l.Nonce), escapeSession(l.ID))
+		return err
+	})
+}
+
+// LockInSession claims up to limit available messages of a session. Like Lock it
+// goes on when ctx ends.
+func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, limit int) (ds []core.Delivery, next time.Time, err error) {
+	bytes := int64(0)
+	err = s.operate(context.WithoutCancel(ctx), p, "lock in session", func(ctx context.Context, sh *shard) error {
+		for {
+			reply, err := s.take(ctx, sh, l, min(max(limit-len(ds), 0), sh.affordable(maxLockBytes-bytes)))
+			if err != nil && len(ds) > 0 { // what was claimed before must not be forgotten
+				next = s.Now()
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for i := range reply.deliveries {
+				bytes += int64(len(reply.deliveries[i].Body.Bytes))
+			}
+			ds = append(ds, reply.deliveries...)
+			next = reply.next
+			switch {
+			case len(ds) >= limit || !reply.rest:
+				return nil
+			case bytes >= maxLockBytes:
+				next = s.Now()
+				return nil
+			}
+		}
+	})
+	return ds, next, err
+}
+
+// take is claim in a session.
+func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
+	reply, err := s.inSession(ctx, sh, s.millis(), l, takeScript, nil, secret(l.Nonce), escapeSession(l.ID), limit, sh.inline())
+	if err != nil {
+		return locked{}, explain("claim", err)
+	}
+	if len(reply) == 0 {
+		return locked{}, errReply
+	}
+	until, ok := scoreMillis(reply[0])
+	claims, entries, out, err := parseLock(reply[1:])
+	if err != nil || !ok {
+		return locked{}, errReply
+	}
+	out.rest = limit > 0 && len(claims) == limit
+	out.deliveries, err = s.deliver(ctx, sh, lease{nonce: l.Nonce, until: until}, claims, entries, core.Active)
+	return out, err
+}
+
+// flushHeld answers until when messages are locked in their sessions.
+func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*renewing]) {
+	var args []any
+	var all []*core.Renewal
+	for _, t := range tickets {
+		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
+		for i, token := range t.work.tokens {
+			t.work.renewals[i].Err = core.SessionLockLost
+			if token.Partition() == sh.Index {
+				args = append(args, member(token.Number(), secret(token.Nonce())), token.Number())
+				all = append(all, &t.work.renewals[i])
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	reply, _, err := s.transition(ctx, sh, s.millis(), heldScript, nil, args...)
+	if err == nil && len(reply) != len(all) {
+		err = errReply
+	}
+	for i, r := range all {
+		if err != nil {
+			r.Err = explain("renew in "+sh.keys.prefix, err)
+		} else if until, ok := scoreMillis(reply[i]); ok {
+			*r = core.Renewal{Until: instant(until)}
+		}
+	}
+}
+
+// SessionState returns what was set last, nil if nothing is.
+func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) (state []byte, err error) {
+	err = s.operate(ctx, p, "read session state", func(ctx context.Context, sh *shard) error {
+		reply, err := s.inSession(ctx, sh, s.millis(), l, recallScript, []any{sh.stateKey(0)}, secret(l.Nonce), escapeSession(l.ID))
+		if err != nil {
+			return err
+		}
+		if len(reply) == 1 {
+			if text, ok := reply[0].(string); ok {
+				state = []byte(text)
+			}
+		}
+		return nil
+	})
+	return state, err
+}
+
+// SetSessionState keeps state until it is set to nil.
+func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
+	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
+		given := 0
+		if state != nil {
+			given = 1
+		}
+		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
+		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, secret(l.Nonce), escapeSession(l.ID), given, state)
+		return err
+	})
+}
+
+// stateKey is one of the keys of what sessions keep: states, changed and
+// stateful of lua/remember.lua.
+func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateLetters[i:i+1] }
+
+// listPage is how many sessions one exchange looks at.
+const listPage = 1000
+
+// ListSessions lists sessions by id: those with messages or state, or with a
+// since those whose state was set later.
+func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.Time, after string, top int) (ids []string, err error) {
+	err = s.operate(ctx, p, "list sessions", func(ctx context.Context, sh *shard) error {
+		if !sh.Sessions {
+			return nil
+		}
+		behind := escapeSession(after)
+		for len(ids) < top {
+			var page []string
+			var last string
+			if since.IsZero() {
+				page, last, err = s.activePage(ctx, sh, behind, min(top-len(ids), listPage))
+			} else {
+				page, last, err = s.statefulPage(ctx, sh, behind, since)
+			}
+			if err != nil || last == "" {
+				return err
+			}
+			for _, id := range page[:min(len(page), top-len(ids))] {
+				ids = append(ids, unescapeSession(id))
+			}
+			behind = last
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// activePage lists sessions with messages or state, at most so many; last is
+// "" if there are none.
+func (s *Store) activePage(ctx context.Context, sh *shard, after string, limit int) (page []string, last string, err error) {
+	reply, _, err := s.transition(ctx, sh, s.millis(), listScript, []any{sh.stateKey(2)}, after, limit)
+	if err != nil || len(reply) == 0 {
+		return nil, "", err
+	}
+	for _, raw := range reply {
+		id, _ := raw.(string)
+		page = append(page, id)
+	}
+	return page, page[len(page)-1], nil
+}
+
+// statefulPage looks at the next sessions with state and returns those whose
+// state was set later than since. It is not one step: whose state is set
+// meanwhile may be there or not.
+func (s *Store) statefulPage(ctx context.Context, sh *shard, after string, since time.Time) (page []string, last string, err error) {
+	from := "-"
+	if after != "" {
+		from = "(" + after
+	}
+	reply, err := s.do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
+	found, _ := reply.([]any)
+	if err != nil || len(found) == 0 {
+		return nil, "", err
+	}
+	times, err := s.do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	changed, _ := times.([]any)
+	if len(changed) != len(found) {
+		return nil, "", errReply
+	}
+	for i, raw := range found {
+		last, _ = raw.(string)
+		if at, ok := scoreMillis(changed[i]); ok && at > since.UnixMilli() {
+			page = append(page, last)
+		}
+	}
+	return page, last, nil
+}
