@@ -54,14 +54,14 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
 	defer s.calls.Done()
+	sh, done := s.shard(p)
+	defer done()
 	if p.Sessions {
-		return nil, time.Time{}, core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
+		return nil, time.Time{}, s.refuseLock(ctx, sh)
 	}
 	if limit <= 0 {
 		return nil, time.Time{}, nil
 	}
-	sh, done := s.shard(p)
-	defer done()
 	for bytes := int64(0); ; {
 		reply, err := s.claim(sh, min(limit-len(ds), sh.affordable(maxLockBytes-bytes)))
 		if err != nil {
@@ -81,6 +81,21 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 			return ds, s.Now(), nil
 		}
 	}
+}
+
+// refuseLock says that messages in sessions are not locked alone, unless the
+// entity is no more.
+func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	there, err := s.number(bounded, "EXISTS", sh.keys.stream)
+	switch {
+	case err != nil:
+		return explain("lock "+sh.keys.prefix, err)
+	case there == 0:
+		return nil
+	}
+	return core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
 }
 
 // weigh takes the size of a record into the average, which is 0 only before the first.

@@ -100,6 +100,9 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
+// elsewhere stands for a lock in another partition: no member of locks is like it.
+const elsewhere = "elsewhere"
+
 // encoder makes a group of publications ready to be stored.
 type encoder struct {
 	sh        *shard
@@ -133,9 +136,9 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 		p.stored = e.sh.timed(x.Message, e.now)
 	} else {
 		p.stored = stored{due: "", ttl: ""}
-		p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
-		if x.Source.Partition() != e.sh.Index {
-			return core.LockLost
+		p.source = elsewhere
+		if x.Source.Partition() == e.sh.Index {
+			p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
 		}
 	}
 	if p.due != "" {
