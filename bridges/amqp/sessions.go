@@ -41,16 +41,28 @@ func (r *receiverLink) accept(wanted any, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
 		s, err := c.bridge.broker.AcceptSession(ctx, id, r.address, o)
-		return func() {
-			if err != nil {
-				r.link.Refuse(c.refusal(err, r.addr))
-				return
-			}
-			if r.session = s; !r.attach(s) {
-				s.Close()
-			}
-		}
+		return func() { r.accepted(s, err) }
 	})
+}
+
+// accepted answers the attach. What the client may have no longer, or not now, is given back.
+func (r *receiverLink) accepted(s core.Session, err error) {
+	c := r.conn
+	if err == nil {
+		r.session = s
+		err = c.identity.Check(core.Listen, r.address, time.Now()) // the grant may have ended meanwhile
+	}
+	switch {
+	case err != nil:
+		r.link.Refuse(c.refusal(err, r.addr))
+	case c.drains:
+		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
+	case r.attach(s):
+		return
+	}
+	if s != nil {
+		s.Close()
+	}
 }
 
 // sessionWait is for how long the client waits for a session.
@@ -102,19 +114,14 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
-// drain takes no further deliveries because the bridge is stopping. A session stays until the end, so that what is
-// under way can be settled; whoever waits for one is sent away.
+// drain takes no further deliveries because the bridge is stopping. A session stays until the connection ends, so that
+// what is under way can be settled.
 func (r *receiverLink) drain() {
 	switch {
-	case r.session != nil && r.receiver != nil:
-		if r.asked > 0 {
-			r.takeBack()
-		}
-	case r.cancel != nil:
-		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
-		r.detached()
-	default:
+	case r.session == nil:
 		r.stop()
+	case r.asked > 0 && r.receiver != nil:
+		r.takeBack()
 	}
 }
 
