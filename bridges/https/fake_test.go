@@ -330,6 +330,11 @@ func (f *fakeBus) create(id core.Identity, e core.Entity, badName error) (core.E
 	if err := e.Settings.Validate(); err != nil {
 		return core.Entity{}, err
 	}
+	for _, to := range []string{e.Settings.ForwardTo, e.Settings.ForwardDeadLetteredMessagesTo} {
+		if err := id.Check(core.Send, to, f.clock); to != "" && err != nil {
+			return core.Entity{}, err
+		}
+	}
 	if topic, _, ok := core.SplitSubscription(e.Name); ok && f.queues[core.FoldName(topic)] == nil {
 		return core.Entity{}, core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", topic)
 	}

@@ -16,7 +16,7 @@ const (
 
 // checkForwarding checks for Send on each entity that newly gets messages:
 // whoever sets a destination sends to it. The right comes from the token that
-// the request has for it, else from that of the request itself.
+// the request has for it, which joins its identity, else from its own.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for _, f := range [...]struct{ name, header, before, after string }{
 		{"ForwardTo", forwardHeader, before.ForwardTo, after.ForwardTo},
@@ -34,7 +34,9 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			if err != nil {
 				return err
 			}
+			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
 			id = core.Identity{grant}
+			p.id = append(p.id, grant)
 		}
 		if id.Check(core.Send, f.after, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, f.after, f.header)
