@@ -86,6 +86,100 @@ func TestTheClientsRoundTrip(t *testing.T) {
 	}
 }
 
+func TestTheClientsManageTopics(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	do := func(args ...string) string {
+		t.Helper()
+		return g.command(t, "", args...)
+	}
+	equal := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+	equal(do("topic", "create", "events", "--default-message-time-to-live=1h"), "created topic events\n")
+	equal(do("topic", "update", "events", "--user-metadata", "m"), "updated topic events\n")
+	equal(do("queue", "create", "copies"), "created queue copies\n")
+	equal(do("subscription", "create", "events", "all"), "created subscription events/Subscriptions/all\n")
+	equal(do("subscription", "create", "events", "eu", "--sql", "region = @r", "--parameter", "r=eu", "--rule", "first", "--lock-duration=30s", "--max-delivery-count=3"),
+		"created subscription events/Subscriptions/eu\n")
+	equal(do("subscription", "create", "events", "forwarded", "--forward-to", "copies", "--match-none"), "created subscription events/Subscriptions/forwarded\n")
+	equal(do("subscription", "update", "events", "eu", "--dead-lettering-on-filter-evaluation-exceptions=false"), "updated subscription events/Subscriptions/eu\n")
+	equal(do("rule", "create", "events", "eu", "parcels", "--correlation", "label=parcel", "--property", "weight=5", "--property", `code="7"`, "--action", "SET a = 'b'"),
+		"created rule events/Subscriptions/eu/Rules/parcels\n")
+	equal(do("rule", "update", "events", "eu", "first", "--sql", "region = 'eu'"), "updated rule events/Subscriptions/eu/Rules/first\n")
+	equal(do("rule", "list", "events", "eu"), "RULE     FILTER                            ACTION\n"+
+		"first    region = 'eu'                     \n"+
+		"parcels  label=\"parcel\" code=\"7\" weight=5  SET a = 'b'\n")
+	equal(do("rule", "list", "events", "all", "--json"), `{"name":"$Default","filter":"true"}`+"\n")
+	equal(do("rule", "show", "events", "forwarded", "$Default", "--json"), `{"name":"$Default","filter":"false"}`+"\n")
+	equal(do("rule", "show", "events", "eu", "parcels", "--json"), `{"name":"parcels","filter":"correlation","correlation":{"label":"parcel"},"properties":{"code":"7","weight":5},"action":"SET a = 'b'"}`+"\n")
+	equal(do("rule", "show", "events", "eu", "first"), "first   \nfilter  region = 'eu'\naction  \n")
+	equal(do("rule", "delete", "events", "forwarded", "$Default"), "deleted rule events/Subscriptions/forwarded/Rules/$Default\n")
+	equal(do("topic", "list", "--json"), `{"name":"events","subscriptions":3,"sqlFilters":2,"correlationFilters":1,"scheduled":0,"bytes":0}`+"\n")
+	for _, want := range []string{"TOPIC ", "SUBSCRIPTIONS", "events ", "3 "} {
+		if got := do("topic", "list"); !strings.Contains(got, want) {
+			t.Errorf("topic list lacks %q:\n%s", want, got)
+		}
+	}
+	var shown struct {
+		Name     string
+		Active   int
+		Settings map[string]any
+	}
+	if err := json.Unmarshal([]byte(do("subscription", "show", "events", "eu", "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.Name != "events/Subscriptions/eu" || shown.Settings["LockDuration"] != "PT30S" || shown.Settings["MaxDeliveryCount"] != 3.0 || shown.Settings["DeadLetteringOnFilterEvaluationExceptions"] != false {
+		t.Errorf("shown: got %+v", shown)
+	}
+	if got := do("topic", "show", "events"); !strings.Contains(got, "DefaultMessageTimeToLive") || !strings.Contains(got, "PT1H") {
+		t.Errorf("topic show: %s", got)
+	}
+
+	equal(do("send", "events", "hello", "--property", "region=eu"), "sent 1 message to events\n")
+	equal(bodies(do("peek", "events/Subscriptions/eu")), "hello")
+	equal(bodies(do("receive", "events/subscriptions/EU")), "hello")
+	equal(bodies(do("receive", "events/Subscriptions/all", "--dead-letter")), "hello")
+	equal(bodies(do("receive", "events/Subscriptions/all", "--dlq")), "hello")
+	if got := do("subscription", "list", "events"); strings.Count(got, "\n") != 4 || !strings.Contains(got, "DEAD-LETTERED") {
+		t.Errorf("subscription list: %s", got)
+	}
+	equal(do("subscription", "delete", "events", "all", "--json"), `{"deleted":"events/Subscriptions/all"}`+"\n")
+	equal(do("topic", "delete", "events"), "deleted topic events\n")
+	equal(do("topic", "list", "--json"), "")
+}
+
+func TestTheClientsReceiveSessions(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "replies", "--session-aware")
+	g.command(t, "", "send", "replies", "one", "two", "--session", "a", "--reply-to", "back", "--reply-to-session", "c", "--to", "you")
+	g.command(t, "", "send", "replies", "three", "--session", "b")
+	if got := g.command(t, "", "peek", "replies", "--session", "a", "--json"); strings.Count(got, "\n") != 2 ||
+		!strings.Contains(got, `"sessionId":"a"`) || !strings.Contains(got, `"replyTo":"back"`) || !strings.Contains(got, `"replyToSessionId":"c"`) || !strings.Contains(got, `"to":"you"`) {
+		t.Errorf("peek: %s", got)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--session=b", "three"},
+		{"--next-session --count=0 --wait=300ms", "one two"},
+	} {
+		if got := bodies(g.command(t, "", append([]string{"receive", "replies"}, strings.Fields(c.args)...)...)); got != c.want {
+			t.Errorf("receive %s: got %s, want %s", c.args, got, c.want)
+		}
+	}
+	code, _, stderr := g.try(t, g.connection, "", "receive", "replies", "--next-session", "--wait=300ms")
+	if code != exitFailure || !strings.Contains(stderr, "crosstown: replies: no session has messages that nobody holds, within 300ms\n") {
+		t.Errorf("no session: got %d %s", code, stderr)
+	}
+	code, _, stderr = g.try(t, g.connection, "", "send", "replies", "x")
+	if code != exitFailure || !strings.Contains(strings.ToLower(stderr), "session") {
+		t.Errorf("a message without a session: got %d %s", code, stderr)
+	}
+}
+
 // bodies are the lines of a listing that are neither a header nor a property.
 func bodies(listing string) string {
 	var all []string
@@ -131,6 +225,8 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory")
 	g.command(t, "", "queue", "create", "twice")
+	g.command(t, "", "topic", "create", "t")
+	g.command(t, "", "subscription", "create", "t", "s")
 	wrong := strings.Replace(g.connection, "SAS_KEY_VALUE", "wrong", 1)
 	nowhere := "Endpoint=sb://localhost:" + freePort(t) + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true"
 	cases := []struct {
@@ -144,13 +240,13 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no gateway to manage", nowhere, []string{"queue", "list"}, exitFailure, []string{"cannot reach localhost:"}},
 		{"no such queue", g.connection, []string{"receive", "nope"}, exitFailure, []string{"nope", "crosstown queue list"}},
 		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`there is no queue "nope"`}},
-		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: see what there is with: crosstown queue list\n"}},
+		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: see what there is with: crosstown queue list, or topic list, subscription list TOPIC\n"}},
 		{"a queue twice", g.connection, []string{"queue", "create", "twice"}, exitFailure, []string{"The messaging entity 'twice' already exists\n"}},
 		{"a name that cannot be", g.connection, []string{"queue", "create", "a b"}, exitFailure, []string{"crosstown: The entity name 'a b' is not allowed because of ' ' at position 1"}},
 		{"wrong key", wrong, []string{"peek", "q"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
 		{"wrong key to manage", wrong, []string{"queue", "list"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},
 		{"too large", g.connection, []string{"send", "twice", strings.Repeat("x", 300_000)}, exitFailure, []string{"too large", "300000 bytes", "--max-message-size-in-kilobytes"}},
-		{"no queue named", g.connection, []string{"peek"}, exitUsage, []string{"no queue is named", "EntityPath"}},
+		{"no entity named", g.connection, []string{"peek"}, exitUsage, []string{"no entity is named", "EntityPath"}},
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},
 		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=7m", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
@@ -160,6 +256,19 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "crosstown --help"}},
 		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},
 		{"no load", g.connection, []string{"bench", "--size=-1"}, exitUsage, []string{"--url", "--size", "crosstown bench --help"}},
+		{"no such topic to show", g.connection, []string{"topic", "show", "nope"}, exitFailure, []string{`there is no topic "nope"`}},
+		{"no such subscription to show", g.connection, []string{"subscription", "show", "t", "nope"}, exitFailure, []string{`there is no subscription "t/Subscriptions/nope"`}},
+		{"no such rule to show", g.connection, []string{"rule", "show", "t", "s", "nope"}, exitFailure, []string{`there is no rule "t/Subscriptions/s/Rules/nope"`}},
+		{"a subscription of no topic", g.connection, []string{"subscription", "create", "nope", "s"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found"}},
+		{"a rule that cannot be parsed", g.connection, []string{"rule", "create", "t", "s", "r", "--sql", "a = = b"}, exitFailure, []string{"crosstown: Rule 'r': SQL filter, position 5: "}},
+		{"an action that cannot be parsed", g.connection, []string{"subscription", "create", "t", "x", "--action", "DROP a"}, exitFailure, []string{"SQL action, position 1: "}},
+		{"contradicting filters", g.connection, []string{"rule", "create", "t", "s", "r", "--sql=a=1", "--correlation=size=1", "--property=p", "--action-parameter=b=1"}, exitUsage, []string{"--sql, --match-none, and --correlation", "--action-parameter: there is no --action"}},
+		{"bad conditions", g.connection, []string{"rule", "create", "t", "s", "r", "--correlation=size=1", "--property=p"}, exitUsage, []string{`--correlation: "size=1": write NAME=VALUE with one of the names correlation-id`, `--property: "p": write NAME=VALUE`}},
+		{"a forwarding that cannot be", g.connection, []string{"queue", "create", "q", "--forward-to=nope"}, exitFailure, []string{"ForwardTo is 'nope': this namespace has no queue or topic of that name"}},
+		{"two sessions", g.connection, []string{"receive", "q", "--session=a", "--next-session", "--dlq"}, exitUsage, []string{"--session and --next-session exclude each other"}},
+		{"sessions of dead letters", g.connection, []string{"peek", "q", "--session=a", "--dlq"}, exitUsage, []string{"a dead-letter queue has no sessions"}},
+		{"unknown command for topics", g.connection, []string{"topic", "get"}, exitUsage, []string{`"get"`, "crosstown topic --help"}},
+		{"a missing subscription", g.connection, []string{"subscription", "create", "t"}, exitUsage, []string{"crosstown subscription create --help"}},
 		{"a missing name", g.connection, []string{"queue", "create"}, exitUsage, []string{"crosstown queue create --help"}},
 	}
 	for _, c := range cases {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -128,26 +127,6 @@ func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, host
 		Hosts:   append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),
 		Issuers: issuers,
 	})
-}
-
-// declare creates the configured queues that do not exist. Those that do keep
-// their settings: whoever changed them meant it.
-func declare(ctx context.Context, admin core.Admin, c *config.Config, log *slog.Logger) error {
-	id := core.Identity{{Policy: "configuration", Rights: core.AllRights}}
-	var errs []error
-	for _, q := range c.Queues {
-		settings := core.DefaultSettings(core.Queue)
-		q.Apply(&settings)
-		switch _, err := admin.CreateQueue(ctx, id, q.Name, settings); {
-		case err == nil:
-			log.Info("queue created", "entity", q.Name)
-		case errors.Is(err, core.AlreadyExists):
-			log.Debug("queue exists and keeps its settings", "entity", q.Name)
-		default:
-			errs = append(errs, fmt.Errorf("create the configured queue %s: %w", q.Name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func newLogger(w io.Writer, o config.Log) *slog.Logger {

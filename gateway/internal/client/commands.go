@@ -9,7 +9,10 @@ import (
 // Commands returns the client's commands, whose defaults come from an
 // environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
-	return []*cobra.Command{sendCommand(environ), receiveCommand(environ), peekCommand(environ), queueCommand(environ)}
+	return []*cobra.Command{
+		sendCommand(environ), receiveCommand(environ), peekCommand(environ),
+		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ),
+	}
 }
 
 // common are the flags of every client command.

@@ -117,14 +117,14 @@ func (t *transport) Do(req *http.Request) (*http.Response, error) {
 	return t.client.Do(req)
 }
 
-// queue picks the queue of a command: its argument, else the connection string's EntityPath.
-func (t *target) queue(args []string) (string, error) {
+// entity picks the entity of a command: its argument, else the connection string's EntityPath.
+func (t *target) entity(args []string) (string, error) {
 	switch {
 	case len(args) > 0 && args[0] != "":
 		return args[0], nil
 	case t.EntityPath != "":
 		return t.EntityPath, nil
 	default:
-		return "", usagef("no queue is named: give its name, or a connection string with EntityPath")
+		return "", usagef("no entity is named: give its name, or a connection string with EntityPath")
 	}
 }

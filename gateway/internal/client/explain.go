@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	listHint   = "see what there is with: crosstown queue list"
+	listHint   = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
 	policyHint = "check the policy of the connection string: its name, its key and its rights"
 )
 

@@ -26,9 +26,11 @@ type shown struct {
 	Subject          *string        `json:"subject,omitempty"`
 	ContentType      *string        `json:"contentType,omitempty"`
 	CorrelationID    *string        `json:"correlationId,omitempty"`
+	SessionID        *string        `json:"sessionId,omitempty"`
 	PartitionKey     *string        `json:"partitionKey,omitempty"`
 	To               *string        `json:"to,omitempty"`
 	ReplyTo          *string        `json:"replyTo,omitempty"`
+	ReplyToSessionID *string        `json:"replyToSessionId,omitempty"`
 	DeadLetterReason *string        `json:"deadLetterReason,omitempty"`
 	DeadLetterText   *string        `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource *string        `json:"deadLetterSource,omitempty"`
@@ -47,9 +49,11 @@ func show(m *azservicebus.ReceivedMessage) shown {
 		Subject:          m.Subject,
 		ContentType:      m.ContentType,
 		CorrelationID:    m.CorrelationID,
+		SessionID:        m.SessionID,
 		PartitionKey:     m.PartitionKey,
 		To:               m.To,
 		ReplyTo:          m.ReplyTo,
+		ReplyToSessionID: m.ReplyToSessionID,
 		DeadLetterReason: m.DeadLetterReason,
 		DeadLetterText:   m.DeadLetterErrorDescription,
 		DeadLetterSource: m.DeadLetterSource,
@@ -103,11 +107,14 @@ func (s *shown) text() string {
 		{"subject", s.Subject},
 		{"content type", s.ContentType},
 		{"correlation id", s.CorrelationID},
+		{"session", s.SessionID},
 		{"partition key", s.PartitionKey},
 		{"to", s.To},
 		{"reply to", s.ReplyTo},
+		{"reply to session", s.ReplyToSessionID},
 		{"dead-letter reason", s.DeadLetterReason},
 		{"dead-letter description", s.DeadLetterText},
+		{"dead-letter source", s.DeadLetterSource},
 	} {
 		if f.v != nil && *f.v != "" {
 			fmt.Fprintf(&b, "  %s: %s\n", f.name, *f.v)

@@ -2,24 +2,36 @@ package client
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 )
+
+// peekWait is how long a next session is waited for.
+const peekWait = 5 * time.Second
 
 type peekOptions struct {
 	common
 	count int
 	from  int64
 	dlq   bool
+
+	session sessionChoice
 }
 
 func peekCommand(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
-		Use:   "peek [QUEUE]",
+		Use:   "peek [ENTITY]",
 		Short: "Look at messages and leave them where they are",
+		Long: `Look at messages and leave them where they are.
+
+ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. In an
+entity with sessions look into one session, which is locked meanwhile.`,
 		Example: `  crosstown peek orders --count 3
+  crosstown peek events/Subscriptions/eu
+  crosstown peek replies --session client-7
   crosstown peek orders --dlq --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
@@ -29,12 +41,16 @@ func peekCommand(environ []string) *cobra.Command {
 	f.IntVar(&o.count, "count", 10, "messages to show; 0 is all there are")
 	f.Int64Var(&o.from, "from", 0, "sequence `number` to begin at")
 	f.BoolVar(&o.dlq, "dlq", false, "look into the dead-letter queue")
+	o.session.bind(f)
 	return c
 }
 
 func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if o.count < 0 || o.from < 0 {
 		return usagef("--count and --from cannot be negative")
+	}
+	if err := usage(o.session.validate(o.dlq)); err != nil {
+		return err
 	}
 	t, err := o.target()
 	if err != nil {
@@ -44,7 +60,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if o.dlq {
 		options.SubQueue = azservicebus.SubQueueDeadLetter
 	}
-	receiver, done, err := t.receiver(c.Context(), args, options)
+	receiver, done, err := t.receiver(c.Context(), args, options, o.session, peekWait)
 	if err != nil {
 		return t.explain(err)
 	}

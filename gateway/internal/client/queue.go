@@ -3,8 +3,6 @@ package client
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -17,22 +15,19 @@ import (
 // purgeWait is how long a queue must stay empty to count as purged.
 const purgeWait = time.Second
 
-// queueRun is a command of `crosstown queue` that is connected. name is "" for list.
-type queueRun func(c *cobra.Command, o *common, client *admin.Client, name string) error
-
 func queueCommand(environ []string) *cobra.Command {
-	queue := &cobra.Command{
+	queue := group(&cobra.Command{
 		Use:   "queue",
 		Short: "Create, list, show, update, delete and purge queues",
 		Example: `  crosstown queue create orders --lock-duration 30s --max-delivery-count 5
+  crosstown queue create replies --session-aware
+  crosstown queue create intake --forward-to orders
   crosstown queue list`,
-		Args: cobra.NoArgs, // only a command that runs is told of a word that names no command below it
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	})
 	create := managing(environ, "create NAME", "Create a queue", createQueue)
 	update := managing(environ, "update NAME", "Change settings of a queue, leaving the others", updateQueue)
-	config.BindQueue(create.Flags())
-	config.BindQueue(update.Flags())
+	config.BindSettings[config.QueueSettings](create.Flags())
+	config.BindSettings[config.QueueSettings](update.Flags())
 	queue.AddCommand(
 		create, update,
 		managing(environ, "list", "List the queues and what they hold", listQueues),
@@ -43,148 +38,82 @@ func queueCommand(environ []string) *cobra.Command {
 	return queue
 }
 
-// managing makes a command that uses the management API.
-func managing(environ []string, use, short string, run queueRun) *cobra.Command {
-	var o common
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
-	if use == "list" {
-		c.Args = cobra.NoArgs
-	}
-	o.bind(c, environ)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		t, err := o.target()
-		if err != nil {
-			return err
-		}
-		client, err := t.admin()
-		if err != nil {
-			return err
-		}
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		return t.explain(run(c, &o, client, name))
-	}
-	return c
-}
-
-func createQueue(c *cobra.Command, o *common, client *admin.Client, name string) error {
-	var s config.QueueSettings
-	if err := s.Decode(c.Flags()); err != nil {
-		return err
-	}
-	p := &admin.QueueProperties{}
-	apply(&s, p)
-	made, err := client.CreateQueue(c.Context(), name, &admin.CreateQueueOptions{Properties: p})
+func createQueue(m *manager) error {
+	s, err := given[config.QueueSettings](m)
 	if err != nil {
 		return err
 	}
-	return o.say(c.OutOrStdout(), "created", made.QueueName)
-}
-
-func updateQueue(c *cobra.Command, o *common, client *admin.Client, name string) error {
-	var s config.QueueSettings
-	if err := s.Decode(c.Flags()); err != nil {
+	p := &admin.QueueProperties{}
+	apply(s, p)
+	made, err := m.CreateQueue(m.command.Context(), m.name(), &admin.CreateQueueOptions{Properties: p})
+	if err != nil {
 		return err
 	}
-	held, err := client.GetQueue(c.Context(), name, nil)
+	return m.say("created", "queue", made.QueueName)
+}
+
+func updateQueue(m *manager) error {
+	s, err := given[config.QueueSettings](m)
+	if err != nil {
+		return err
+	}
+	held, err := m.GetQueue(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
 	}
 	if held == nil {
-		return notFound(name)
+		return missing("queue", m.name())
 	}
-	apply(&s, &held.QueueProperties)
-	if _, err := client.UpdateQueue(c.Context(), name, held.QueueProperties, nil); err != nil {
+	apply(s, &held.QueueProperties)
+	if _, err := m.UpdateQueue(m.command.Context(), m.name(), held.QueueProperties, nil); err != nil {
 		return err
 	}
-	return o.say(c.OutOrStdout(), "updated", name)
+	return m.say("updated", "queue", m.name())
 }
 
-func deleteQueue(c *cobra.Command, o *common, client *admin.Client, name string) error {
-	if _, err := client.DeleteQueue(c.Context(), name, nil); err != nil {
+func deleteQueue(m *manager) error {
+	if _, err := m.DeleteQueue(m.command.Context(), m.name(), nil); err != nil {
 		return err
 	}
-	return o.say(c.OutOrStdout(), "deleted", name)
+	return m.say("deleted", "queue", m.name())
 }
 
-func showQueue(c *cobra.Command, o *common, client *admin.Client, name string) error {
-	settings, err := client.GetQueue(c.Context(), name, nil)
+func showQueue(m *manager) error {
+	settings, err := m.GetQueue(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
 	}
-	counts, err := client.GetQueueRuntimeProperties(c.Context(), name, nil)
+	held, err := m.GetQueueRuntimeProperties(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
 	}
-	if settings == nil || counts == nil {
-		return notFound(name)
+	if settings == nil || held == nil {
+		return missing("queue", m.name())
 	}
-	return o.printQueue(c.OutOrStdout(), settings, counts)
+	return m.show(queueCounts(settings.QueueName, &held.QueueRuntimeProperties), &settings.QueueProperties)
 }
 
-func listQueues(c *cobra.Command, o *common, client *admin.Client, _ string) error {
-	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	lines := json.NewEncoder(c.OutOrStdout())
-	if !o.json {
-		_, _ = fmt.Fprintln(table, "QUEUE\tACTIVE\tSCHEDULED\tDEAD-LETTERED\tBYTES")
-	}
-	for pages := client.NewListQueuesRuntimePropertiesPager(nil); pages.More(); {
-		page, err := pages.NextPage(c.Context())
+func listQueues(m *manager) error {
+	l := m.list("queue", queueCounts("", &admin.QueueRuntimeProperties{}))
+	for pages := m.NewListQueuesRuntimePropertiesPager(nil); pages.More(); {
+		page, err := pages.NextPage(m.command.Context())
 		if err != nil {
 			return err
 		}
 		for _, q := range page.QueueRuntimeProperties {
-			if !o.json {
-				_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", q.QueueName, q.ActiveMessageCount, q.ScheduledMessageCount, q.DeadLetterMessageCount, q.SizeInBytes)
-			} else if err := lines.Encode(countsOf(q.QueueName, &q.QueueRuntimeProperties)); err != nil {
+			if err := l.add(queueCounts(q.QueueName, &q.QueueRuntimeProperties)); err != nil {
 				return err
 			}
 		}
 	}
-	return table.Flush()
+	return l.table.Flush()
 }
 
-// counts is what a queue holds, as --json prints it.
-type counts struct {
-	Name       string `json:"name"`
-	Active     int32  `json:"active"`
-	Scheduled  int32  `json:"scheduled"`
-	DeadLetter int32  `json:"deadLettered"`
-	Bytes      int64  `json:"bytes"`
-}
-
-func countsOf(name string, q *admin.QueueRuntimeProperties) counts {
-	return counts{name, q.ActiveMessageCount, q.ScheduledMessageCount, q.DeadLetterMessageCount, q.SizeInBytes}
-}
-
-func (o *common) printQueue(w io.Writer, q *admin.GetQueueResponse, held *admin.GetQueueRuntimePropertiesResponse) error {
-	n := countsOf(q.QueueName, &held.QueueRuntimeProperties)
-	if o.json {
-		return json.NewEncoder(w).Encode(struct {
-			counts
-			Settings map[string]any `json:"settings"`
-		}{n, settingsOf(&q.QueueProperties)})
+func queueCounts(name string, q *admin.QueueRuntimeProperties) counts {
+	return counts{
+		Name: name, Active: &q.ActiveMessageCount, Scheduled: &q.ScheduledMessageCount, DeadLetter: &q.DeadLetterMessageCount,
+		Transfer: &q.TransferMessageCount, TransferDeadLetter: &q.TransferDeadLetterMessageCount, Bytes: &q.SizeInBytes,
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(table, "%s\t\nactive\t%d\nscheduled\t%d\ndead-lettered\t%d\nbytes\t%d\n", n.Name, n.Active, n.Scheduled, n.DeadLetter, n.Bytes)
-	for name, v := range eachSetting(&q.QueueProperties) {
-		_, _ = fmt.Fprintf(table, "%s\t%v\n", name, v)
-	}
-	return table.Flush()
-}
-
-func (o *common) say(w io.Writer, did, name string) error {
-	if o.json {
-		return json.NewEncoder(w).Encode(map[string]string{did: name})
-	}
-	_, err := fmt.Fprintf(w, "%s queue %s\n", did, name)
-	return err
-}
-
-func notFound(name string) error {
-	return fmt.Errorf("there is no queue %q: %s", name, listHint)
 }
 
 func purgeCommand(environ []string) *cobra.Command {
@@ -203,7 +132,7 @@ func purgeCommand(environ []string) *cobra.Command {
 			if dlq {
 				options.SubQueue = azservicebus.SubQueueDeadLetter
 			}
-			receiver, done, err := t.receiver(c.Context(), args, options)
+			receiver, done, err := t.receiver(c.Context(), args, options, sessionChoice{}, 0)
 			if err != nil {
 				return t.explain(err)
 			}

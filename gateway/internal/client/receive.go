@@ -26,14 +26,21 @@ type receiveOptions struct {
 	reason      string
 	description string
 	dlq         bool
+	session     sessionChoice
 }
 
 func receiveCommand(environ []string) *cobra.Command {
 	var o receiveOptions
 	c := &cobra.Command{
-		Use:   "receive [QUEUE]",
+		Use:   "receive [ENTITY]",
 		Short: "Receive messages, print them and complete them",
+		Long: `Receive messages, print them and complete them.
+
+ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
+entity with sessions receive one session: --session ID, or --next-session.`,
 		Example: `  crosstown receive orders
+  crosstown receive events/Subscriptions/eu
+  crosstown receive replies --next-session --count 0
   crosstown receive orders --count 0 --wait 1s --json > all.jsonl
   crosstown receive orders --dlq --abandon`,
 		Args: cobra.MaximumNArgs(1),
@@ -50,6 +57,7 @@ func receiveCommand(environ []string) *cobra.Command {
 	f.StringVar(&o.reason, "reason", "", "why, with --dead-letter")
 	f.StringVar(&o.description, "description", "", "details, with --dead-letter")
 	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
+	o.session.bind(f)
 	c.MarkFlagsMutuallyExclusive("complete", "abandon", "dead-letter")
 	return c
 }
@@ -61,6 +69,9 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	}
 	if o.count < 0 {
 		errs = append(errs, fmt.Errorf("--count: %d: receive some, or 0 for all", o.count))
+	}
+	if err := o.session.validate(o.dlq); err != nil {
+		errs = append(errs, err)
 	}
 	switch {
 	case o.mode != "peeklock" && o.mode != "delete":
@@ -87,7 +98,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	if o.dlq {
 		options.SubQueue = azservicebus.SubQueueDeadLetter
 	}
-	receiver, done, err := t.receiver(c.Context(), args, options)
+	receiver, done, err := t.receiver(c.Context(), args, options, o.session, wait)
 	if err != nil {
 		return t.explain(err)
 	}
@@ -109,7 +120,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 }
 
 // settle ends the locks, to the last one even if some are lost.
-func (o *receiveOptions) settle(ctx context.Context, r *azservicebus.Receiver, ms []*azservicebus.ReceivedMessage) error {
+func (o *receiveOptions) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
 	var errs []error
 	for _, m := range ms {
 		var err error
@@ -130,27 +141,9 @@ func (o *receiveOptions) settle(ctx context.Context, r *azservicebus.Receiver, m
 	return errors.Join(errs...)
 }
 
-// receiver connects a receiver to a command's queue. done closes both.
-func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.ReceiverOptions) (r *azservicebus.Receiver, done func(), err error) {
-	queue, err := t.queue(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := t.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	done = func() { _ = client.Close(context.WithoutCancel(ctx)) }
-	if r, err = client.NewReceiverForQueue(queue, o); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return r, done, nil
-}
-
 // drain receives up to count messages (0: all), until none comes within wait,
 // hands them to use, and returns how many there were.
-func drain(ctx context.Context, r *azservicebus.Receiver, count int, wait time.Duration, use func([]*azservicebus.ReceivedMessage) error, p *progress) (int, error) {
+func drain(ctx context.Context, r source, count int, wait time.Duration, use func([]*azservicebus.ReceivedMessage) error, p *progress) (int, error) {
 	received := 0
 	for count == 0 || received < count {
 		most := maxReceived

@@ -31,6 +31,10 @@ type sendOptions struct {
 	messageID     string
 	correlationID string
 	subject       string
+	session       string
+	to            string
+	replyTo       string
+	replySession  string
 	partitionKey  string
 	schedule      string
 	ttl           string
@@ -39,12 +43,13 @@ type sendOptions struct {
 func sendCommand(environ []string) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
-		Use:   "send QUEUE [BODY…]",
-		Short: "Send messages: each BODY, a file, or each line of standard input",
+		Use:   "send ENTITY [BODY…]",
+		Short: "Send messages to a queue or topic: each BODY, a file, or each line of standard input",
 		Example: `  crosstown send orders '{"id":1}' --content-type application/json --property region=eu
   crosstown send orders hello --count 1000
   journalctl -f | crosstown send log
-  crosstown send orders later --schedule 10m`,
+  crosstown send orders later --schedule 10m
+  crosstown send replies pong --session client-7`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	o.bind(c, environ)
@@ -56,6 +61,10 @@ func sendCommand(environ []string) *cobra.Command {
 	f.StringVar(&o.messageID, "message-id", "", "message id (default: the gateway makes one)")
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
 	f.StringVar(&o.subject, "subject", "", "subject, also called label")
+	f.StringVar(&o.session, "session", "", "`id` of the session that the messages belong to")
+	f.StringVar(&o.to, "to", "", "logical destination")
+	f.StringVar(&o.replyTo, "reply-to", "", "`entity` that a reply goes to")
+	f.StringVar(&o.replySession, "reply-to-session", "", "`id` of the session that a reply belongs to")
 	f.StringVar(&o.partitionKey, "partition-key", "", "messages of the same key stay in order")
 	f.StringVar(&o.schedule, "schedule", "", "deliver not before this `time`: 10m from now, or 2031-01-02T15:04:05Z")
 	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
@@ -71,7 +80,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	queue, err := t.queue(args)
+	entity, err := t.entity(args)
 	if err != nil {
 		return err
 	}
@@ -80,7 +89,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	defer func() { _ = client.Close(context.WithoutCancel(c.Context())) }()
-	sender, err := client.NewSender(queue, nil)
+	sender, err := client.NewSender(entity, nil)
 	if err != nil {
 		return t.explain(err)
 	}
@@ -89,7 +98,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if err != nil && s.sent == 0 {
 		return t.explain(err)
 	}
-	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), queue, o.json))
+	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), entity, o.json))
 }
 
 // template makes the message that all are copies of, but for the body.
@@ -97,7 +106,8 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 	var errs []error
 	m := &azservicebus.Message{
 		ContentType: optional(o.contentType), MessageID: optional(o.messageID), CorrelationID: optional(o.correlationID),
-		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey),
+		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey), SessionID: optional(o.session),
+		To: optional(o.to), ReplyTo: optional(o.replyTo), ReplyToSessionID: optional(o.replySession),
 	}
 	for _, p := range o.properties {
 		name, value, ok := strings.Cut(p, "=")
@@ -238,7 +248,7 @@ func (s *sending) add(m *azservicebus.Message) error {
 		switch {
 		case full:
 		case errors.Is(err, azservicebus.ErrMessageTooLarge):
-			return fmt.Errorf("message %d: %w for the queue, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update", s.sent+1, err, len(m.Body))
+			return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sent+1, err, len(m.Body))
 		default:
 			return fmt.Errorf("message %d: %w", s.sent+1, err)
 		}
@@ -270,14 +280,14 @@ func (s *sending) flush() error {
 	return nil
 }
 
-func (s *sending) report(w io.Writer, queue string, asJSON bool) error {
+func (s *sending) report(w io.Writer, entity string, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(struct {
 			Sent            int     `json:"sent"`
 			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
 		}{s.sent, s.numbers})
 	}
-	_, err := fmt.Fprintf(w, "sent %s to %s\n", messages(s.sent), queue)
+	_, err := fmt.Fprintf(w, "sent %s to %s\n", messages(s.sent), entity)
 	if len(s.numbers) > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", s.numbers)
 	}

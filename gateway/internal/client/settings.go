@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
@@ -14,16 +15,21 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// apply lays the settings that were given over p, whose fields have the same
-// names and the types that the SDK chose.
-func apply(given *config.QueueSettings, p *admin.QueueProperties) {
+// apply lays the settings that were given over p, a pointer to the SDK's
+// properties, whose fields have the same names, but for one, and the types that
+// the SDK chose.
+func apply[T config.EntitySettings](given *T, p any) {
 	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(p).Elem()
 	for i := range from.NumField() {
 		v := from.Field(i)
 		if v.Kind() != reflect.Pointer || v.IsNil() {
 			continue
 		}
-		field := to.FieldByName(from.Type().Field(i).Name)
+		name := from.Type().Field(i).Name
+		if name == "DeadLetteringOnFilterEvaluationExceptions" {
+			name = "Enable" + name
+		}
+		field := to.FieldByName(name)
 		v = v.Elem()
 		if d, ok := v.Interface().(time.Duration); ok {
 			v = reflect.ValueOf(isoDuration(d))
@@ -41,23 +47,28 @@ func isoDuration(d time.Duration) string {
 	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
 }
 
-// eachSetting yields the settings that p holds, by the names of the management API.
-func eachSetting(p *admin.QueueProperties) iter.Seq2[string, any] {
+// eachSetting yields the settings that p, a pointer to the SDK's properties,
+// holds, by the names of the management API.
+func eachSetting(p any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(p).Elem()
 		for i := range v.NumField() {
 			f := v.Field(i)
+			name := strings.TrimPrefix(v.Type().Field(i).Name, "EnableDead")
+			if name != v.Type().Field(i).Name {
+				name = "Dead" + name
+			}
 			switch {
-			case f.IsNil():
+			case f.IsNil(), f.Type() == reflect.TypeFor[*admin.RuleProperties]():
 			case f.Kind() == reflect.Slice: // authorization rules: their keys are nobody's business
-				if !yield(v.Type().Field(i).Name, fmt.Sprintf("%d", f.Len())) {
+				if !yield(name, fmt.Sprintf("%d", f.Len())) {
 					return
 				}
-			case !yield(v.Type().Field(i).Name, f.Elem().Interface()):
+			case !yield(name, f.Elem().Interface()):
 				return
 			}
 		}
 	}
 }
 
-func settingsOf(p *admin.QueueProperties) map[string]any { return maps.Collect(eachSetting(p)) }
+func settingsOf(p any) map[string]any { return maps.Collect(eachSetting(p)) }

@@ -24,11 +24,12 @@ type Config struct {
 	Log            Log           `koanf:"log"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
-	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue gets that enables partitioning"`
-	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues are created"`
+	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
+	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
 	AMQP           AMQP          `koanf:"amqp"`
 	Policies       []Policy      `koanf:"policies"`
 	Queues         []Queue       `koanf:"queues"`
+	Topics         []Topic       `koanf:"topics"`
 	Identity       `koanf:",squash"`
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.

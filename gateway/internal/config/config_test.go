@@ -163,7 +163,7 @@ namespace: twice
 		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2000.`,
 		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
 		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
-		`c.yaml:28: queues[2].name: queue "ORDERS" is there twice`,
+		`c.yaml:28: queues[2].name: "ORDERS" is there twice (queues and topics share their names`,
 		`c.yaml:29: queues[2].status: Closed is no status: write Active`,
 		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
 		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
@@ -324,15 +324,17 @@ queues:
 	}
 }
 
-func TestEverySettingOfAQueueHasItsCounterpart(t *testing.T) {
+func TestEverySettingHasItsCounterpart(t *testing.T) {
 	t.Parallel()
 	target := reflect.TypeFor[core.Settings]()
-	for f := range reflect.TypeFor[config.QueueSettings]().Fields() {
-		if f.Name == "Policies" {
-			continue
-		}
-		if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
-			t.Errorf("%s: core.Settings has no such field of type %v", f.Name, f.Type.Elem())
+	for _, given := range []reflect.Type{reflect.TypeFor[config.QueueSettings](), reflect.TypeFor[config.TopicSettings](), reflect.TypeFor[config.SubscriptionSettings]()} {
+		for f := range given.Fields() {
+			if f.Name == "Policies" {
+				continue
+			}
+			if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
+				t.Errorf("%v: %s: core.Settings has no such field of type %v", given, f.Name, f.Type.Elem())
+			}
 		}
 	}
 }
@@ -362,7 +364,33 @@ const emulatorSample = "\xef\xbb\xbf" + `{
           { "name": "session-queue", "Properties": { "RequiresSession": true } },
           { "Name": "bare" },
         ],
-        "Topics": [ { "Name": "topic//1", "Subscriptions": [] } ],
+        "Topics": [
+          {
+            "Name": "topic.1",
+            "Properties": { "DefaultMessageTimeToLive": "PT2H", "RequiresDuplicateDetection": true },
+            "Subscriptions": [
+              {
+                "Name": "sub.1",
+                "Properties": { "LockDuration": "PT30S", "MaxDeliveryCount": 3, "ForwardTo": "", "RequiresSession": false, "Colour": "red" },
+                "Rules": [
+                  {
+                    "Name": "all-fields",
+                    "Properties": {
+                      "FilterType": "Correlation",
+                      "CorrelationFilter": {
+                        "ContentType": "application/text", "CorrelationId": "id1", "Label": "subject1", "MessageId": "msgid1",
+                        "ReplyTo": "someQueue", "ReplyToSessionId": "sessionId", "SessionId": "session1", "To": "xyz",
+                        "Properties": { "prop1": "value1", "n": 3, "x": 2.5, "yes": true }
+                      }
+                    }
+                  },
+                  { "Name": "expression", "Properties": { "FilterType": "Sql", "SqlFilter": { "SqlExpression": "a = 'b'" }, "Action": { "SqlExpression": "SET c = 'd'" } } }
+                ]
+              },
+              { "Name": "sub.2" }
+            ]
+          }
+        ],
       },
       { "Name": "second" }
     ],
@@ -376,7 +404,7 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 	if c.Namespace != "emulated" {
 		t.Errorf("namespace: got %q", c.Namespace)
 	}
-	if len(c.Queues) != 2 || c.Queues[0].Name != "queue.1" || c.Queues[1].Name != "bare" {
+	if len(c.Queues) != 3 || c.Queues[0].Name != "queue.1" || c.Queues[1].Name != "session-queue" || c.Queues[2].Name != "bare" {
 		t.Fatalf("queues: got %+v", c.Queues)
 	}
 	got, want := core.DefaultSettings(core.Queue), core.DefaultSettings(core.Queue)
@@ -386,25 +414,218 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("queue.1:\n got %+v\nwant %+v", got, want)
 	}
-	for i, part := range []string{"MaxDeliveryKount", "session-queue", "topic//1", "second"} {
+	if s := c.Queues[1].RequiresSession; s == nil || !*s {
+		t.Errorf("session-queue: got %+v", c.Queues[1])
+	}
+	if len(c.Topics) != 1 || c.Topics[0].Name != "topic.1" || len(c.Topics[0].Subscriptions) != 2 || c.Topics[0].Subscriptions[1].Name != "sub.2" {
+		t.Fatalf("topics: got %+v", c.Topics)
+	}
+	got, want = core.DefaultSettings(core.Topic), core.DefaultSettings(core.Topic)
+	want.DefaultMessageTimeToLive, want.RequiresDuplicateDetection = 2*time.Hour, true
+	c.Topics[0].Apply(&got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("topic.1:\n got %+v\nwant %+v", got, want)
+	}
+	sub := c.Topics[0].Subscriptions[0]
+	got, want = core.DefaultSettings(core.Subscription), core.DefaultSettings(core.Subscription)
+	want.LockDuration, want.MaxDeliveryCount = 30*time.Second, 3
+	sub.Apply(&got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("sub.1:\n got %+v\nwant %+v", got, want)
+	}
+	wantRules := []core.Rule{
+		{Name: "all-fields", Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
+			ContentType: new("application/text"), CorrelationID: new("id1"), Label: new("subject1"), MessageID: new("msgid1"),
+			ReplyTo: new("someQueue"), ReplyToSessionID: new("sessionId"), SessionID: new("session1"), To: new("xyz"),
+			Properties: mustProperties(t, core.Property{Key: "n", Value: int32(3)}, core.Property{Key: "prop1", Value: "value1"},
+				core.Property{Key: "x", Value: 2.5}, core.Property{Key: "yes", Value: true}),
+		}}},
+		{Name: "expression", Filter: core.Filter{SQL: "a = 'b'"}, Action: "SET c = 'd'"},
+	}
+	if got := rulesOf(t, sub); !reflect.DeepEqual(got, wantRules) {
+		t.Errorf("rules of sub.1:\n got %+v\nwant %+v", got, wantRules)
+	}
+	for i, part := range []string{"MaxDeliveryKount", "Colour", "second"} {
 		if i >= len(c.Skipped) || !strings.Contains(c.Skipped[i], part) {
 			t.Errorf("skipped: got %q, want %q among them in order", c.Skipped, part)
 		}
 	}
-	if len(c.Skipped) != 4 {
+	if len(c.Skipped) != 3 {
 		t.Errorf("skipped: got %d lines, want one for each thing: %q", len(c.Skipped), c.Skipped)
+	}
+}
+
+func mustProperties(t *testing.T, pairs ...core.Property) core.Properties {
+	t.Helper()
+	p, err := core.NewProperties(pairs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func rulesOf(t *testing.T, s config.Subscription) (all []core.Rule) {
+	t.Helper()
+	for _, r := range s.Rules {
+		rule, err := r.Rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rule)
+	}
+	return all
+}
+
+func TestDeclaredTopicsBecomeSettingsAndRules(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, map[string]string{"c.yaml": `
+topics:
+  - name: events
+    default-message-time-to-live: P1D
+    policies: [{name: app, key: k, rights: Send}]
+    subscriptions:
+      - name: plain
+      - name: eu
+        requires-session: true
+        status: receivedisabled
+        dead-lettering-on-filter-evaluation-exceptions: false
+        rules:
+          - name: everything
+          - name: large
+            sql: amount > @limit
+            parameters: {"@limit": 100, far: 5000000000}
+            action: SET size = @s
+            action-parameters: {"@s": big}
+          - name: parcels
+            correlation:
+              label: parcel
+              to: ""
+              properties: {express: true, weight: 1.5}
+`}, nil, "--config=$DIR/c.yaml")
+	if len(c.Topics) != 1 || len(c.Topics[0].Subscriptions) != 2 || len(c.Topics[0].Subscriptions[0].Rules) != 0 {
+		t.Fatalf("topics: got %+v", c.Topics)
+	}
+	got, want := core.DefaultSettings(core.Topic), core.DefaultSettings(core.Topic)
+	want.DefaultMessageTimeToLive = 24 * time.Hour
+	want.AuthorizationRules = []core.AccessRule{{Name: "app", PrimaryKey: "k", Rights: core.Send}}
+	if c.Topics[0].Apply(&got); !reflect.DeepEqual(got, want) {
+		t.Errorf("events:\n got %+v\nwant %+v", got, want)
+	}
+	eu := c.Topics[0].Subscriptions[1]
+	got, want = core.DefaultSettings(core.Subscription), core.DefaultSettings(core.Subscription)
+	want.RequiresSession, want.Status, want.DeadLetteringOnFilterEvaluationExceptions = true, core.StatusReceiveDisabled, false
+	if eu.Apply(&got); !reflect.DeepEqual(got, want) {
+		t.Errorf("eu:\n got %+v\nwant %+v", got, want)
+	}
+	wantRules := []core.Rule{
+		{Name: "everything", Filter: core.Filter{Kind: core.TrueFilter}},
+		{
+			Name: "large", Action: "SET size = @s", ActionParameters: mustProperties(t, core.Property{Key: "@s", Value: "big"}),
+			Filter: core.Filter{SQL: "amount > @limit", Parameters: mustProperties(t, core.Property{Key: "@limit", Value: int32(100)}, core.Property{Key: "far", Value: int64(5e9)})},
+		},
+		{Name: "parcels", Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
+			Label: new("parcel"), To: new(""), Properties: mustProperties(t, core.Property{Key: "express", Value: true}, core.Property{Key: "weight", Value: 1.5}),
+		}}},
+	}
+	if got := rulesOf(t, eu); !reflect.DeepEqual(got, wantRules) {
+		t.Errorf("rules of eu:\n got %+v\nwant %+v", got, wantRules)
+	}
+}
+
+func TestWhatIsWrongWithTopicsIsReportedAtItsPlace(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, map[string]string{"c.yaml": `queues:
+  - name: a
+    forward-to: A
+    requires-session: true
+topics:
+  - name: A
+    lock-duration: 1m
+    subscriptions:
+      - name: s/1
+      - name: ok
+        forward-to: sb://host/x
+        forward-dead-lettered-messages-to: A/Subscriptions/ok
+        lock-duration: 1s
+        rules:
+          - name: r
+            sql: a = = b
+          - name: R
+            sql: a = 1
+            correlation: {label: x}
+          - name: q/
+          - name: empty
+            correlation: {}
+          - name: nested
+            correlation: {properties: {a: [1]}, colour: red}
+          - name: unused
+            parameters: {a: 1}
+          - name: action
+            action: DROP x
+      - name: OK
+  - name: x
+    subscriptions: {name: y}
+`}, nil, "--config=$DIR/c.yaml")
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	want := []string{
+		`c.yaml:3: queues[0].forward-to: an entity with sessions cannot forward its messages: drop forward-to or requires-session`,
+		`c.yaml:3: queues[0].forward-to: "A" is the entity itself: name another queue or topic`,
+		`c.yaml:6: topics[0].name: "A" is there twice (queues and topics share their names`,
+		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,
+		`c.yaml:9: topics[0].subscriptions[0].name: The subscription name 's/1' is not allowed because of '/'`,
+		`c.yaml:12: topics[0].subscriptions[1].forward-dead-lettered-messages-to: "A/Subscriptions/ok" is the entity itself`,
+		`c.yaml:13: topics[0].subscriptions[1].lock-duration: LockDuration is 1s: it must be at least 5s.`,
+		`c.yaml:15: topics[0].subscriptions[1].rules[0]: Rule 'r': SQL filter, position 5: `,
+		`c.yaml:17: topics[0].subscriptions[1].rules[1].name: rule "R" is there twice`,
+		`c.yaml:17: topics[0].subscriptions[1].rules[1]: it has both sql and correlation: keep one`,
+		`c.yaml:20: topics[0].subscriptions[1].rules[2].name: The rule name 'q/' contains '/'`,
+		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
+		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a text, a number, true or false`,
+		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: there is no such setting: `,
+		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but no sql that could use them`,
+		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,
+		`c.yaml:29: topics[0].subscriptions[2].name: subscription "OK" is there twice`,
+		`c.yaml:31: topics[1].subscriptions: map[name:y] is not a list`,
+	}
+	got := strings.Split(err.Error(), "\n")
+	for i := range max(len(got), len(want)) {
+		g, w := "(nothing)", "(nothing)"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if !strings.HasPrefix(g, w) {
+			t.Errorf("line %d:\n got %s\nwant %s", i, g, w)
+		}
 	}
 }
 
 func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 	t.Parallel()
-	bad := strings.NewReplacer(`"PT1M"`, `"PT7M"`, `"PT1H"`, `"soon"`).Replace(emulatorSample)
+	bad := strings.NewReplacer(`"PT1M"`, `"PT7M"`, `"PT1H"`, `"soon"`, `"PT30S"`, `"PT7M"`, `"a = 'b'"`, `"a ="`, `"prop1"`, `"p": {}, "prop1"`,
+		`"CorrelationId": "id1"`, `"Size": 5`, `{ "Name": "sub.2" }`, `{ "Name": "sub.2", "Rules": [ { "Name": "x", "Properties": { "FilterType": "Date" } } ] }`).Replace(emulatorSample)
 	_, err := load(t, map[string]string{"c.json": bad}, nil, "--emulator-config=$DIR/c.json", "--namespace=mine")
 	const at = "c.json: UserConfig.Namespaces[0].Queues[0].Properties."
 	want := at + `DefaultMessageTimeToLive: "soon": it is not a duration: write it like 90s, 5m, 1h30m, PT5M, P14D or forever` + "\n" +
 		at + `LockDuration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`
-	if err == nil || err.Error() != want {
-		t.Fatalf("got  %v\nwant %s", err, want)
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	const sub = "c.json: UserConfig.Namespaces[0].Topics[0].Subscriptions"
+	for _, want := range append(strings.Split(want, "\n"),
+		sub+`[0].Properties.LockDuration: LockDuration is 7m0s`,
+		sub+`[0].Rules[0]: correlation.properties.p is map[]: write a text, a number, true or false`,
+		sub+`[0].Rules[0].Properties.CorrelationFilter.Size: a correlation filter has no such condition: remove it`,
+		sub+`[0].Rules[1]: Rule 'expression': SQL filter, position `,
+		sub+`[1].Rules[0].Properties.FilterType: Date is no type of filters: write Sql or Correlation`,
+	) {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got\n%v\nlacks\n%s", err, want)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func convert(_, to reflect.Type, v any) (any, error) {
 		if _, ok := v.([]any); !ok {
 			return nil, misfit(fmt.Sprintf("%v is not a list: write one entry a line, each after a dash", v))
 		}
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		if _, ok := v.(map[string]any); !ok {
 			return nil, misfit(fmt.Sprintf("%v is not a mapping: write settings as name: value, indented below", v))
 		}

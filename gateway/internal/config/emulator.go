@@ -19,8 +19,8 @@ type emulator struct {
 	skipped []string
 }
 
-// addEmulator adds to values the queues of the emulator's file, if values name
-// one, and its namespace unless they name another. It returns a line for each
+// addEmulator adds to values the queues and topics of the emulator's file, if
+// values name one, and its namespace unless they name another. It returns a line for each
 // thing it skipped.
 func addEmulator(values map[string]any, r *report) []string {
 	path, ok := values["emulator-config"].(string)
@@ -60,42 +60,120 @@ func (e *emulator) namespace(ns any, i int) {
 		e.values["namespace"] = name
 		e.r.places["namespace"] = e.place(at + ".Name")
 	}
-	for j, q := range e.list(ns, "Queues", at) {
-		e.queue(q, elementPath(at+".Queues", j))
+	e.add("queues", e.list(ns, "Queues", at), at+".Queues", func(q any, at, path string) map[string]any {
+		return e.entity(q, at, path, "queue", reflect.TypeFor[QueueSettings]())
+	})
+	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
+}
+
+// add appends to a list of values what convert makes of a list of the file.
+func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
+	list, ok := e.values[name].([]any)
+	if !ok && e.values[name] != nil {
+		return // of the wrong type: decoding says so
 	}
-	for _, t := range e.list(ns, "Topics", at) {
-		e.skip("topic %v: this version has queues, and no topics", member(t, "Name"))
+	if list = append(list, e.convert(given, at, name, len(list), convert)...); list != nil {
+		e.values[name] = list
 	}
 }
 
-func (e *emulator) queue(q any, at string) {
-	name, properties := member(q, "Name"), member(q, "Properties")
-	if session, err := convertBool(member(properties, "RequiresSession")); err == nil && session == true {
-		e.skip("queue %v: this version has queues without sessions only", name)
-		return
+// convert converts the elements of a list and notes their places, from the n-th on.
+func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
+	var list []any
+	for i, v := range given {
+		at, path := elementPath(at, i), elementPath(path, n+i)
+		e.r.places[path] = e.place(at)
+		list = append(list, convert(v, at, path))
 	}
-	list, ok := e.values["queues"].([]any)
-	if !ok && e.values["queues"] != nil {
-		return // of the wrong type: decoding says so
-	}
-	path := elementPath("queues", len(list))
-	e.r.places[path] = e.place(at)
+	return list
+}
+
+// entity converts what has a Name and Properties, which are those of the settings.
+func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
+	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
 	e.r.places[path+".name"] = e.place(at + ".Name")
-	known := settings(reflect.TypeFor[QueueSettings](), "")
+	known := settings(settingsType, "")
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
 		i := slices.IndexFunc(known, func(s setting) bool { return plain(s.path) == plain(property) })
 		switch {
 		case i < 0:
-			e.skip("property %s of queue %v: there is no such setting", property, name)
+			e.skip("property %s of %s %v: there is no such setting", property, what, name)
 		case v == nil || v == "": // as the emulator's own sample leaves forwarding
 		default:
 			entry[known[i].path] = v
 			e.r.places[path+"."+known[i].path] = e.place(at + ".Properties." + property)
 		}
 	}
-	e.values["queues"] = append(list, entry)
+	return entry
+}
+
+func (e *emulator) topic(t any, at, path string) map[string]any {
+	entry := e.entity(t, at, path, "topic", reflect.TypeFor[TopicSettings]())
+	entry["subscriptions"] = e.convert(e.list(t, "Subscriptions", at), at+".Subscriptions", path+".subscriptions", 0, func(s any, at, path string) map[string]any {
+		entry := e.entity(s, at, path, "subscription", reflect.TypeFor[SubscriptionSettings]())
+		entry["rules"] = e.convert(e.list(s, "Rules", at), at+".Rules", path+".rules", 0, e.rule)
+		return entry
+	})
+	return entry
+}
+
+// rule converts a rule, whose Properties say by FilterType which filter counts.
+func (e *emulator) rule(v any, at, path string) map[string]any {
+	name, properties := member(v, "Name"), member(v, "Properties")
+	entry := map[string]any{"name": name}
+	e.r.places[path+".name"] = e.place(at + ".Name")
+	at += ".Properties"
+	set := func(setting, property string, v any) {
+		if v != nil {
+			entry[setting] = v
+			e.r.places[path+"."+setting] = e.place(at + "." + property)
+		}
+	}
+	switch kind := member(properties, "FilterType"); {
+	case kind == nil, sameWord(kind, "true"), sameWord(kind, "TrueFilter"):
+	case sameWord(kind, "sql"), sameWord(kind, "SqlFilter"):
+		set("sql", "SqlFilter.SqlExpression", member(member(properties, "SqlFilter"), "SqlExpression"))
+		if entry["sql"] == nil {
+			e.r.addAt(e.place(at+".SqlFilter"), "it has no SqlExpression: write one, such as 1=1")
+		}
+	case sameWord(kind, "correlation"), sameWord(kind, "CorrelationFilter"):
+		set("correlation", "CorrelationFilter", e.correlation(member(properties, "CorrelationFilter"), at+".CorrelationFilter", path+".correlation"))
+	default:
+		e.r.addAt(e.place(at+".FilterType"), "%v is no type of filters: write Sql or Correlation", kind)
+	}
+	set("action", "Action.SqlExpression", member(member(properties, "Action"), "SqlExpression"))
+	return entry
+}
+
+// correlation converts the conditions of a correlation filter.
+func (e *emulator) correlation(v any, at, path string) any {
+	given, ok := v.(map[string]any)
+	if !ok {
+		e.r.addAt(e.place(at), "it is missing: write the conditions of the filter in braces")
+		return nil
+	}
+	known := map[string]any{}
+	for property, v := range given {
+		found := v == nil
+		for f := range fields(reflect.TypeFor[Correlation]()) {
+			if name := f.Tag.Get("koanf"); v != nil && (plain(name) == plain(property) || name == "label" && plain(property) == "subject") {
+				known[name], found = v, true
+				e.r.places[path+"."+name] = e.place(at + "." + property)
+			}
+		}
+		if !found {
+			e.r.addAt(e.place(at+"."+property), "a correlation filter has no such condition: remove it")
+		}
+	}
+	return known
+}
+
+// sameWord compares a text with a word without regard to case.
+func sameWord(v any, word string) bool {
+	text, ok := v.(string)
+	return ok && strings.EqualFold(text, word)
 }
 
 // list returns the list that is v's member; none is empty, anything else a problem.

@@ -58,14 +58,14 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Decode reads a queue's settings from the flags that BindQueue made. The
+// Decode reads an entity's settings from the flags that BindSettings made. The
 // error, if any, is of type Problems.
-func (q *QueueSettings) Decode(flags *pflag.FlagSet) error {
-	l := flagLayer(flags, settings(reflect.TypeFor[QueueSettings](), ""))
-	r := &report{places: l.places}
-	decode(r, l.values, q)
-	q.validate("", r)
-	return r.err()
+func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
+	l := flagLayer(flags, settings(reflect.TypeFor[T](), ""))
+	r, given := &report{places: l.places}, new(T)
+	decode(r, l.values, given)
+	validateSettings("", given, r)
+	return given, r.err()
 }
 
 // provider gives koanf a map that is read already.

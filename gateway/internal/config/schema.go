@@ -18,7 +18,8 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings lists the leaves of a configuration structure, lists of structures left out.
+// settings lists the leaves of a configuration structure; lists of structures and
+// optional ones are left out.
 func settings(t reflect.Type, prefix string) []setting {
 	var all []setting
 	for f := range fields(t) {

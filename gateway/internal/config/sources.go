@@ -63,10 +63,18 @@ func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen; repeatable")
 }
 
-// BindQueue adds a queue's settings to a command.
-func BindQueue(flags *pflag.FlagSet) {
-	for _, s := range settings(reflect.TypeFor[QueueSettings](), "") {
-		bind(flags, s, "")
+// BindSettings adds an entity's settings to a command.
+func BindSettings[T EntitySettings](flags *pflag.FlagSet) {
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "session-aware" {
+			name = "requires-session"
+		}
+		return pflag.NormalizedName(name)
+	})
+	for _, s := range settings(reflect.TypeFor[T](), "") {
+		if s.usage != "" {
+			bind(flags, s, "")
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
@@ -38,7 +39,7 @@ func (c *Config) validate(r *report) {
 	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
 	c.AMQP.validate(r)
 	c.validatePolicies(r)
-	c.validateQueues(r)
+	c.validateEntities(r)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }
 
@@ -139,35 +140,99 @@ func (p *Policy) validate(path string, r *report) {
 	}
 }
 
-func (c *Config) validateQueues(r *report) {
-	seen := map[string]bool{}
-	for i := range c.Queues {
-		q := &c.Queues[i]
-		path := elementPath("queues", i)
-		if err := core.ValidateName(q.Name); err != nil {
+// validateEntities checks queues and topics, which share their names.
+func (c *Config) validateEntities(r *report) {
+	var taken names
+	named := func(path, name string) {
+		if err := core.ValidateName(name); err != nil {
 			r.add(path+".name", "%v", err)
-		} else if folded := core.FoldName(q.Name); seen[folded] {
-			r.add(path+".name", "queue %q is there twice (upper and lower case are the same): remove one", q.Name)
-		} else {
-			seen[folded] = true
+		} else if !taken.add(name) {
+			r.add(path+".name", "%q is there twice (queues and topics share their names, upper and lower case are the same): remove one", name)
 		}
-		q.QueueSettings.validate(path, r)
+	}
+	for i := range c.Queues {
+		q, path := &c.Queues[i], elementPath("queues", i)
+		named(path, q.Name)
+		validateSettings(path, &q.QueueSettings, r)
+		validateForwarding(path, q.Name, q.ForwardTo, q.ForwardDeadLetteredMessagesTo, q.RequiresSession, r)
+		validateEntityPolicies(path, q.Policies, r)
+	}
+	for i := range c.Topics {
+		t, path := &c.Topics[i], elementPath("topics", i)
+		named(path, t.Name)
+		validateSettings(path, &t.TopicSettings, r)
+		validateEntityPolicies(path, t.Policies, r)
+		t.validateSubscriptions(path, r)
 	}
 }
 
-func (q *QueueSettings) validate(path string, r *report) {
-	q.each(func(name string, alone *QueueSettings) {
+func (t *Topic) validateSubscriptions(path string, r *report) {
+	var taken names
+	for i := range t.Subscriptions {
+		s, path := &t.Subscriptions[i], elementPath(path+".subscriptions", i)
+		if err := core.ValidateSubscriptionName(s.Name); err != nil {
+			r.add(path+".name", "%v", err)
+		} else if !taken.add(s.Name) {
+			r.add(path+".name", "subscription %q is there twice (upper and lower case are the same): remove one", s.Name)
+		}
+		validateSettings(path, &s.SubscriptionSettings, r)
+		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, s.RequiresSession, r)
+		s.validateRules(path, r)
+	}
+}
+
+func (s *Subscription) validateRules(path string, r *report) {
+	var taken names
+	for i := range s.Rules {
+		rule, path := &s.Rules[i], elementPath(path+".rules", i)
+		if err := core.ValidateRuleName(rule.Name); err != nil {
+			r.add(path+".name", "%v", err)
+			continue
+		}
+		if !taken.add(rule.Name) {
+			r.add(path+".name", "rule %q is there twice (upper and lower case are the same): remove one", rule.Name)
+		}
+		compiled, err := rule.Rule()
+		if err == nil {
+			_, err = rules.Compile(compiled)
+		}
+		if err != nil {
+			r.add(path, "%v", err)
+		}
+	}
+}
+
+// validateSettings checks each setting by itself.
+func validateSettings[T EntitySettings](path string, given *T, r *report) {
+	each(given, func(name string, alone *T) {
 		s := core.DefaultSettings(core.Queue)
-		alone.Apply(&s)
+		overlay(alone, &s)
 		if err := s.Validate(); err != nil {
 			r.add(strings.TrimPrefix(path+"."+name, "."), "%v", err)
 		}
 	})
-	if len(q.Policies) > core.MaxAccessRules {
-		r.add(path+".policies", "%d are too many: a queue has at most %d", len(q.Policies), core.MaxAccessRules)
+}
+
+func validateForwarding(path, name string, to, deadTo *string, sessions *bool, r *report) {
+	if to != nil && *to != "" && sessions != nil && *sessions {
+		r.add(path+".forward-to", "an entity with sessions cannot forward its messages: drop forward-to or requires-session")
 	}
-	for i := range q.Policies {
-		q.Policies[i].validate(elementPath(path+".policies", i), r)
+	for _, f := range [...]struct {
+		setting string
+		to      *string
+	}{{"forward-to", to}, {"forward-dead-lettered-messages-to", deadTo}} {
+		if f.to != nil && core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(name) {
+			r.add(path+"."+f.setting, "%q is the entity itself: name another queue or topic", *f.to)
+		}
+	}
+}
+
+func validateEntityPolicies(path string, policies []Policy, r *report) {
+	if len(policies) > core.MaxAccessRules {
+		r.add(path+".policies", "%d are too many: an entity has at most %d", len(policies), core.MaxAccessRules)
+	}
+	for i := range policies {
+		policies[i].validate(elementPath(path+".policies", i), r)
 	}
 }
 

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// source is what messages are received from: a queue or subscription, or one of its sessions.
+type source interface {
+	ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	PeekMessages(ctx context.Context, most int, o *azservicebus.PeekMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
+	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error
+	DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error
+}
+
+// sessionChoice says which session to receive from, if any.
+type sessionChoice struct {
+	id   string
+	next bool
+}
+
+func (s *sessionChoice) bind(f *pflag.FlagSet) {
+	f.StringVar(&s.id, "session", "", "receive from the session with this `id`")
+	f.BoolVar(&s.next, "next-session", false, "receive from the next session that has messages and that nobody holds")
+}
+
+func (s *sessionChoice) validate(dlq bool) error {
+	switch {
+	case s.id != "" && s.next:
+		return errors.New("--session and --next-session exclude each other")
+	case dlq && (s.id != "" || s.next):
+		return errors.New("--dlq: a dead-letter queue has no sessions: drop --session and --next-session")
+	}
+	return nil
+}
+
+// errNoSession says that no session came within the time given.
+var errNoSession = errors.New("no session has messages")
+
+// receiver connects to a command's queue or subscription, or to a session of it.
+// wait bounds how long a next session is waited for. done closes everything.
+func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
+	entity, err := t.entity(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := t.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = client.Close(context.WithoutCancel(ctx)) }
+	topic, subscription, isSubscription := core.SplitSubscription(entity)
+	so := &azservicebus.SessionReceiverOptions{ReceiveMode: o.ReceiveMode}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	switch {
+	case session.id != "" && isSubscription:
+		r, err = orNil(client.AcceptSessionForSubscription(ctx, topic, subscription, session.id, so))
+	case session.id != "":
+		r, err = orNil(client.AcceptSessionForQueue(ctx, entity, session.id, so))
+	case session.next && isSubscription:
+		r, err = orNil(client.AcceptNextSessionForSubscription(waiting, topic, subscription, so))
+	case session.next:
+		r, err = orNil(client.AcceptNextSessionForQueue(waiting, entity, so))
+	case isSubscription:
+		r, err = orNil(client.NewReceiverForSubscription(topic, subscription, o))
+	default:
+		r, err = orNil(client.NewReceiverForQueue(entity, o))
+	}
+	if err == nil {
+		return r, done, nil
+	}
+	done()
+	coded, ok := errors.AsType[*azservicebus.Error](err)
+	if session.next && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || ok && coded.Code == azservicebus.CodeTimeout) {
+		return nil, nil, fmt.Errorf("%s: %w that nobody holds, within %v", entity, errNoSession, wait)
+	}
+	return nil, nil, err
+}
+
+// orNil keeps a nil receiver from becoming a source that is not nil.
+func orNil[R interface {
+	*azservicebus.Receiver | *azservicebus.SessionReceiver
+	source
+}](r R, err error) (source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}

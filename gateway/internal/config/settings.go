@@ -1,0 +1,65 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// EntitySettings are the settings of a queue, topic or subscription that
+// somebody gave. The fields, but for Policies, are pointers to what the field of
+// the same name in core.Settings holds; nil was not given.
+type EntitySettings interface {
+	QueueSettings | TopicSettings | SubscriptionSettings
+}
+
+// overlay lays what was given over s.
+func overlay[T EntitySettings](given *T, s *core.Settings) {
+	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
+	for i := range from.NumField() {
+		if v := from.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
+			to.FieldByName(from.Type().Field(i).Name).Set(v.Elem())
+		}
+	}
+}
+
+// each calls visit with every setting that was given, alone, policies left out.
+func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
+	all := reflect.ValueOf(given).Elem()
+	for i := range all.NumField() {
+		if v := all.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
+			alone := new(T)
+			reflect.ValueOf(alone).Elem().Field(i).Set(v)
+			visit(all.Type().Field(i).Tag.Get("koanf"), alone)
+		}
+	}
+}
+
+// addAccessRules replaces the access rules by policies, if there are any.
+func addAccessRules(s *core.Settings, policies []Policy) {
+	if len(policies) > 0 {
+		s.AuthorizationRules = nil
+	}
+	for _, p := range policies {
+		s.AuthorizationRules = append(s.AuthorizationRules, p.Rule())
+	}
+}
+
+// Rule is the policy as the authority takes it.
+func (p Policy) Rule() core.AccessRule {
+	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Rights: p.Rights}
+}
+
+// names counts names without regard to case.
+type names []string
+
+// add reports whether the name is new.
+func (n *names) add(name string) bool {
+	folded := core.FoldName(name)
+	if slices.Contains(*n, folded) {
+		return false
+	}
+	*n = append(*n, folded)
+	return true
+}
