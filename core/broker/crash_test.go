@@ -247,12 +247,13 @@ func TestGatewaysThatDieAtRandomMoveEveryMessageOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		inBubbleNamed(t, fmt.Sprint("seed ", seed), func(t *testing.T, b *started) {
 			b.stop()
-			atRandom(t, rand.New(rand.NewPCG(seed, 0)))
+			atRandom(t, seed)
 		})
 	}
 }
 
-func atRandom(t *testing.T, r *rand.Rand) {
+func atRandom(t *testing.T, seed uint64) {
+	r, faults := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 	store := memstore.New(memstore.Options{})
 	admin := New(store, Options{Namespace: "ns"})
 	defer admin.stop()
@@ -261,7 +262,7 @@ func atRandom(t *testing.T, r *rand.Rand) {
 	fault := func(string) (before, after bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		n := r.IntN(10)
+		n := faults.IntN(10)
 		return n == 0, n == 1
 	}
 	gateways := []*gateway{startGateway(store), startGateway(store)}
