@@ -12,13 +12,15 @@ import (
 )
 
 // Differential plays random operations, chosen by the seed, on one partition of
-// both stores and compares every answer. a is the model. Both stores go by the
+// both stores and compares every answer: a queue's, or a topic's with its
+// subscriptions, with or without sessions. a is the model. Both stores go by the
 // clock. restart, if not nil, is called now and then: it replaces what b holds
 // in this process, without touching what b keeps.
 //
-// Answers must be equal but for the nonces of tokens and Stats.Bytes; errors
-// are compared by their Code. The time of what is due next may be earlier than
-// the model's, which only wakes somebody in vain, but neither later nor past.
+// Answers must be equal but for nonces, versions of subscriptions and
+// Stats.Bytes; errors are compared by their Code. The time of what is due next
+// may be earlier than the model's, which only wakes somebody in vain, but neither
+// later nor past.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
@@ -40,17 +42,16 @@ type player struct {
 	clock   *Clock
 	restart func()
 
-	queue     core.Partition // its Sub is Main
-	sent      int
-	tokens    [2][]tokenPair // ever given, by sub-queue
-	top       [2]int64       // the highest position seen, by sub-queue
-	deferred  [2][]int64     // sequence numbers that were deferred once
-	scheduled []int64        // sequence numbers that were scheduled once
-	story     []string       // what happened
+	entity   core.Entity
+	places   []*place // the first is the queue's or topic's own
+	versions []pair[int64]
+	created  int // subscriptions
+	sent     int
+	story    []string // what happened
 }
 
-// tokenPair is the same lock as each store names it.
-type tokenPair struct{ a, b core.LockToken }
+// pair is the same thing as each store names it.
+type pair[T any] struct{ a, b T }
 
 // plays counts entities, so that each play has its own.
 var plays atomic.Int64
@@ -58,26 +59,30 @@ var plays atomic.Int64
 func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	p := &player{TB: t, chooser: c, title: title, a: a, b: b, clock: clock, restart: restart}
-	e := newEntity(fmt.Sprintf("play-%d", plays.Add(1)), "")
-	e.ID = strings.ReplaceAll(e.Name, "-", "")
-	p.queue = core.Partition{
-		Ref: core.Ref{Entity: e.ID, Index: oneOf[uint16](p, 0, stageIndex)},
-		Policy: core.Policy{
-			Partitioned:       p.pick(2) == 1,
-			LockDuration:      oneOf(p, time.Second, 2*time.Second, 5*time.Second),
-			MaxDeliveryCount:  1 + p.pick(3),
-			DeadLetterExpired: p.pick(2) == 1,
-			DuplicateWindow:   oneOf(p, 0, 2*time.Second, 10*time.Second),
-		},
+	p.entity = newEntity(fmt.Sprintf("play-%d", plays.Add(1)), "")
+	p.entity.ID = strings.ReplaceAll(p.entity.Name, "-", "")
+	if p.pick(3) == 0 {
+		p.entity.Kind = core.Topic
 	}
-	p.tell("policy %+v", p.queue.Policy)
-	_, errA := a.CreateEntity(t.Context(), e)
-	_, errB := b.CreateEntity(t.Context(), e)
+	own := p.newPlace(core.Ref{Entity: p.entity.ID, Index: oneOf[uint16](p, 0, stageIndex)})
+	own.DuplicateWindow = oneOf(p, 0, 2*time.Second, 10*time.Second)
+	if p.entity.Kind == core.Topic {
+		own.Sessions, own.MaxDeliveryCount = false, 0
+	}
+	p.tell("%v, policy %+v", p.entity.Kind, own.Policy)
+	_, errA := a.CreateEntity(t.Context(), p.entity)
+	_, errB := b.CreateEntity(t.Context(), p.entity)
 	p.sameCode("create entity", errA, errB)
+	if p.entity.Kind == core.Topic {
+		p.look()
+		for range 1 + p.pick(3) {
+			p.subscribe()
+		}
+	}
 	for p.more() {
 		p.step()
 	}
-	p.finish(e)
+	p.finish()
 }
 
 // tell records what is done and answered.
@@ -98,25 +103,52 @@ func (p *player) fail(format string, args ...any) {
 }
 
 // finish lets all that is left become due, compares it, and deletes the entity.
-func (p *player) finish(e core.Entity) {
+func (p *player) finish() {
 	p.Helper()
 	for range 3 {
-		p.peek(p.queue, 0, 1000)
-		p.peek(p.dead(), 0, 1000)
+		p.everywhere(func(at core.Partition) { p.peek(at, 0, 1000) })
 		p.advance(time.Hour)
-		p.stats(p.queue)
-		p.stats(p.dead())
+		p.everywhere(p.stats)
 	}
+	for _, pl := range p.places {
+		p.empty(pl)
+	}
+	e := p.entity
 	p.sameCode("delete entity", p.a.DeleteEntity(p.Context(), e.Namespace, e.Name), p.b.DeleteEntity(p.Context(), e.Namespace, e.Name))
-	p.peek(p.queue, 0, 1000)
-	p.lock(p.queue, 5)
-	p.append([][]*core.Message{{text("late")}})
+	p.tell("delete")
+	p.everywhere(func(at core.Partition) {
+		p.peek(at, 0, 1000)
+		p.lock(at, 5)
+	})
+	for _, pl := range p.places {
+		if pl.Sessions {
+			p.accept(pl, "x")
+			p.acceptNext(pl)
+		}
+	}
+	p.feed(p.places[0])
 }
 
-func (p *player) dead() core.Partition {
-	dead := p.queue
-	dead.Sub = core.DeadLetter
-	return dead
+// everywhere does something at every sub-queue of every place.
+func (p *player) everywhere(act func(at core.Partition)) {
+	for _, pl := range p.places {
+		for q := range core.SubQueues {
+			act(pl.at(q))
+		}
+	}
+}
+
+// empty takes what can be had from a place.
+func (p *player) empty(pl *place) {
+	p.Helper()
+	if pl.Sessions {
+		for p.acceptNext(pl) {
+			p.lockIn(pl, pl.locks[len(pl.locks)-1], 1000)
+		}
+	}
+	for q := range core.SubQueues {
+		p.lock(pl.at(q), 1000)
+	}
 }
 
 func (p *player) sameCode(what string, a, b error) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -10,23 +11,23 @@ import (
 // step takes one step, chosen with weights.
 func (p *player) step() {
 	p.Helper()
-	at := p.queue
-	if p.pick(4) == 0 {
-		at = p.dead()
-	}
-	switch n := p.pick(64); {
+	pl := p.places[p.pick(len(p.places))]
+	at := p.somewhere(pl)
+	switch n := p.pick(80); {
 	case n < 12:
-		p.append(p.groups())
-	case n < 24:
+		p.feed(pl)
+	case n < 26 && pl.Sessions && at.Sub == core.Main && p.pick(16) > 0:
+		p.sessionStep(pl)
+	case n < 24, n < 38 && len(p.of(at.Ref).tokens) == 0 && p.pick(8) > 0:
 		p.lock(at, 1+p.pick(5))
 	case n < 38:
 		p.settle(at, p.settlements(at))
 	case n < 41:
 		p.renew(at, p.someTokens(at))
 	case n < 46:
-		p.lockDeferred(at, p.someNumbers(at, p.deferred[at.Sub]))
+		p.lockDeferred(at, p.someNumbers(at, p.of(at.Ref).deferred), p.underLock(pl, at))
 	case n < 48:
-		p.cancel(at, p.someNumbers(at, p.scheduled))
+		p.cancel(at, p.someNumbers(at, p.of(at.Ref).scheduled))
 	case n < 51:
 		p.peek(at, int64(p.pick(20)-1), p.pick(10))
 	case n < 54:
@@ -34,25 +35,59 @@ func (p *player) step() {
 	case n < 56:
 		p.sweep(at)
 	case n < 61:
-		p.advance(oneOf(p, time.Millisecond, 499*time.Millisecond, 500*time.Millisecond, time.Second, p.queue.LockDuration))
+		p.advance(oneOf(p, time.Millisecond, 499*time.Millisecond, 500*time.Millisecond, time.Second, pl.LockDuration))
 	case n < 62:
-		p.advance(oneOf(p, 10*time.Second, time.Hour))
+		p.advance(oneOf(p, 10*time.Second, 10*time.Second, time.Hour, 23*time.Hour))
 	case n < 63:
-		p.queue.MaxDeliveryCount, p.queue.DeadLetterExpired = 1+p.pick(3), p.pick(2) == 1
-		p.tell("policy: at most %d deliveries, dead-letter expired %t", p.queue.MaxDeliveryCount, p.queue.DeadLetterExpired)
+		pl.MaxDeliveryCount, pl.DeadLetterExpired = p.pick(4), p.pick(2) == 1
+		p.tell("policy%s: at most %d deliveries, dead-letter expired %t", pl.Subscription, pl.MaxDeliveryCount, pl.DeadLetterExpired)
+	case n < 65:
+		p.forget(p.places[0].Partition, oneOf(p, nil, []string{"k1"}, []string{"k2", "k0", "k2"}))
+	case n < 67:
+		if p.entity.Kind == core.Topic {
+			p.change()
+		}
+	case n < 79:
+		if pl.Sessions {
+			p.sessionStep(pl)
+		}
 	case p.restart != nil && p.pick(4) == 0:
 		p.tell("restart")
 		p.restart()
 	}
 }
 
+// feed puts messages into a place: the subscriptions of a topic through it.
+func (p *player) feed(pl *place) {
+	p.Helper()
+	switch {
+	case p.pick(12) == 0:
+		transfer := pl.at(core.Transfer)
+		transfer.DuplicateWindow = 0
+		groups := p.groups(pl)
+		for _, group := range groups {
+			for _, m := range group {
+				m.Transit = &core.Transit{Destination: "there"}
+			}
+		}
+		p.append(transfer, groups)
+	case p.entity.Kind == core.Topic:
+		p.publish(p.issue())
+	default:
+		p.append(pl.Partition, p.groups(pl))
+	}
+}
+
 // groups makes one to three groups of messages to append.
-func (p *player) groups() [][]*core.Message {
+func (p *player) groups(pl *place) [][]*core.Message {
 	groups := make([][]*core.Message, 1+p.pick(6)/3)
 	for i := range groups {
 		groups[i] = make([]*core.Message, oneOf(p, 1, 1, 1, 2, 3, 5))
 		for j := range groups[i] {
 			groups[i][j] = p.message()
+			if pl.Sessions || p.pick(4) == 0 {
+				groups[i][j].SessionID = p.session()
+			}
 		}
 	}
 	return groups
@@ -76,6 +111,14 @@ func (p *player) message() *core.Message {
 	if p.pick(4) == 0 {
 		m.Properties = properties(p, "a", "sent", "b", "sent")
 	}
+	if p.pick(6) == 0 {
+		m.Transit = &core.Transit{
+			EnqueuedSequenceNumber: oneOf(p, 0, core.SequenceNumber(9, 99)),
+			DeadLetterSource:       oneOf(p, "", "source"),
+			Hops:                   uint8(p.pick(3)),
+			Key:                    oneOf(p, "", "k0", "k1", "k2", "k3"),
+		}
+	}
 	return m
 }
 
@@ -97,13 +140,13 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 
 // settlementPair is the same settlement as each store is told it.
 type settlementPair struct {
-	token   tokenPair
+	token   pair[core.LockToken]
 	outcome core.Outcome
 	over    core.Properties
 }
 
-func (p *player) someTokens(at core.Partition) []tokenPair {
-	tokens := make([]tokenPair, 1+p.pick(3))
+func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
+	tokens := make([]pair[core.LockToken], 1+p.pick(3))
 	for i := range tokens {
 		tokens[i] = p.token(at)
 	}
@@ -111,19 +154,17 @@ func (p *player) someTokens(at core.Partition) []tokenPair {
 }
 
 // token picks a token given earlier, or forges one.
-func (p *player) token(at core.Partition) tokenPair {
-	given := p.tokens[at.Sub]
-	if len(given) == 0 || p.pick(12) == 0 {
+func (p *player) token(at core.Partition) pair[core.LockToken] {
+	given := p.of(at.Ref).tokens
+	if len(given) == 0 || p.pick(24) == 0 {
 		forged := core.NewLockToken(at.Index, p.position(at), 12345)
-		return tokenPair{forged, forged}
+		return pair[core.LockToken]{forged, forged}
 	}
-	pair := recent(p, given)
-	switch p.pick(16) {
-	case 0: // of another partition
-		return tokenPair{elsewhere(pair.a), elsewhere(pair.b)}
-	default:
-		return pair
+	token := recent(p, given)
+	if p.pick(32) == 0 { // of another partition
+		return pair[core.LockToken]{elsewhere(token.a), elsewhere(token.b)}
 	}
+	return token
 }
 
 func elsewhere(t core.LockToken) core.LockToken {
@@ -132,7 +173,7 @@ func elsewhere(t core.LockToken) core.LockToken {
 
 // position picks a position, now and then one never given.
 func (p *player) position(at core.Partition) int64 {
-	return max(0, p.top[at.Sub]+1-int64(p.pick(20)))
+	return max(0, p.of(at.Ref).top+1-int64(p.pick(20)))
 }
 
 // someNumbers picks sequence numbers, most of them from a list.
@@ -152,40 +193,33 @@ func (p *player) someNumbers(at core.Partition, likely []int64) []int64 {
 }
 
 // saw remembers how far numbers go.
-func (p *player) saw(sub core.SubQueue, sequenceNumber int64) {
+func (p *player) saw(at core.Partition, sequenceNumber int64) {
 	_, n := core.SplitSequenceNumber(sequenceNumber)
-	p.top[sub] = max(p.top[sub], n)
+	notes := p.of(at.Ref)
+	notes.top = max(notes.top, n)
 }
 
-func (p *player) append(groups [][]*core.Message) {
+func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.Helper()
 	copies := make([][]*core.Message, len(groups))
 	for i, group := range groups {
 		for _, m := range group {
-			own := *m
-			copies[i] = append(copies[i], &own)
+			copies[i] = append(copies[i], cloneMessage(m))
 		}
 	}
-	a := p.a.Append(p.Context(), p.queue, groups)
-	b := p.b.Append(p.Context(), p.queue, copies)
+	a := p.a.Append(p.Context(), at, groups)
+	b := p.b.Append(p.Context(), at, copies)
 	for i, group := range groups {
-		p.tell("append %s: %v %v", describe(group, p.clock.Now()), positions(a[i].Numbers), a[i].Err)
+		p.tell("append%s %s: %v %v", name(at), describe(group, p.clock.Now()), positions(a[i].Numbers), a[i].Err)
 	}
-	if len(a) != len(b) {
-		p.fail("append: model gives %d answers, engine %d", len(a), len(b))
-	}
-	for i := range a {
-		p.sameCode("append", a[i].Err, b[i].Err)
-		if got, want := fmt.Sprint(b[i].Numbers), fmt.Sprint(a[i].Numbers); got != want {
-			p.fail("append: model numbers %s, engine %s", want, got)
-		}
-		for j, n := range a[i].Numbers {
-			p.saw(core.Main, n)
-			if n != 0 && groups[i][j].ScheduledEnqueueTime.After(p.clock.Now()) {
-				p.scheduled = append(p.scheduled, n)
-			}
-		}
-	}
+	p.sameAppended("append", at, groups, a, b)
+}
+
+func (p *player) forget(at core.Partition, keys []string) {
+	p.Helper()
+	a, b := p.a.Forget(p.Context(), at, keys), p.b.Forget(p.Context(), at, keys)
+	p.tell("forget %v: %v", keys, a)
+	p.sameCode("forget", a, b)
 }
 
 // describe lists what matters about messages.
@@ -199,11 +233,17 @@ func describe(group []*core.Message, now time.Time) []string {
 		if m.PartitionKey != "" {
 			lines[i] += " key=" + m.PartitionKey
 		}
+		if m.SessionID != "" {
+			lines[i] += " in=" + m.SessionID
+		}
+		if m.Transit != nil {
+			lines[i] += fmt.Sprintf(" transit=%+v", *m.Transit)
+		}
 		if m.TimeToLive > 0 {
 			lines[i] += " ttl=" + m.TimeToLive.String()
 		}
 		if !m.ScheduledEnqueueTime.IsZero() {
-			lines[i] += " in=" + m.ScheduledEnqueueTime.Sub(now).String()
+			lines[i] += " due=" + m.ScheduledEnqueueTime.Sub(now).String()
 		}
 	}
 	return lines
@@ -221,7 +261,7 @@ func (p *player) lock(at core.Partition, limit int) {
 	p.Helper()
 	a, nextA, errA := p.a.Lock(p.Context(), at, limit)
 	b, nextB, errB := p.b.Lock(p.Context(), at, limit)
-	p.tell("lock%s %d: %s %v", at.Sub.Suffix(), limit, brief(a), errA)
+	p.tell("lock%s %d: %s %v", name(at), limit, brief(a), errA)
 	p.sameCode("lock", errA, errB)
 	p.took(at, a, b)
 	if len(a) < limit {
@@ -234,8 +274,9 @@ func (p *player) took(at core.Partition, a, b []core.Delivery) {
 	p.Helper()
 	p.sameDeliveries(a, b)
 	for i := range a {
-		p.saw(at.Sub, a[i].SequenceNumber)
-		p.tokens[at.Sub] = append(p.tokens[at.Sub], tokenPair{a[i].LockToken, b[i].LockToken})
+		p.saw(at, a[i].SequenceNumber)
+		notes := p.of(at.Ref)
+		notes.tokens = append(notes.tokens, pair[core.LockToken]{a[i].LockToken, b[i].LockToken})
 	}
 }
 
@@ -249,7 +290,7 @@ func (p *player) settle(at core.Partition, pairs []settlementPair) {
 	a := p.a.Settle(p.Context(), at, forA)
 	b := p.b.Settle(p.Context(), at, forB)
 	for i, pair := range pairs {
-		p.tell("settle%s %d %v %s: %v", at.Sub.Suffix(), pair.token.a.Number(), pair.outcome, render(pair.over), a[i])
+		p.tell("settle%s %d %v %s: %v", name(at), pair.token.a.Number(), pair.outcome, render(pair.over), a[i])
 	}
 	if len(a) != len(b) {
 		p.fail("settle: model gives %d answers, engine %d", len(a), len(b))
@@ -257,12 +298,16 @@ func (p *player) settle(at core.Partition, pairs []settlementPair) {
 	for i, pair := range pairs {
 		p.sameCode(fmt.Sprintf("settle, answer %d", i), a[i], b[i])
 		if pair.outcome == core.Defer && a[i] == nil {
-			p.deferred[at.Sub] = append(p.deferred[at.Sub], pair.token.a.SequenceNumber())
+			notes := p.of(at.Ref)
+			notes.deferred = append(notes.deferred, pair.token.a.SequenceNumber())
+		}
+		if core.CodeOf(a[i]) != core.NotAllowed {
+			p.spent(at, pair.token)
 		}
 	}
 }
 
-func (p *player) renew(at core.Partition, pairs []tokenPair) {
+func (p *player) renew(at core.Partition, pairs []pair[core.LockToken]) {
 	p.Helper()
 	forA, forB := make([]core.LockToken, len(pairs)), make([]core.LockToken, len(pairs))
 	for i, pair := range pairs {
@@ -271,7 +316,7 @@ func (p *player) renew(at core.Partition, pairs []tokenPair) {
 	a := p.a.Renew(p.Context(), at, forA)
 	b := p.b.Renew(p.Context(), at, forB)
 	for i := range pairs {
-		p.tell("renew%s %d: %v", at.Sub.Suffix(), pairs[i].a.Number(), a[i].Err)
+		p.tell("renew%s %d: %v", name(at), pairs[i].a.Number(), a[i].Err)
 	}
 	if len(a) != len(b) {
 		p.fail("renew: model gives %d answers, engine %d", len(a), len(b))
@@ -284,19 +329,44 @@ func (p *player) renew(at core.Partition, pairs []tokenPair) {
 	}
 }
 
-func (p *player) lockDeferred(at core.Partition, numbers []int64) {
+// spent forgets a token that is good for nothing any more, but not always.
+func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
+	notes := p.of(at.Ref)
+	if i := slices.Index(notes.tokens, token); i >= 0 && p.pick(4) > 0 {
+		notes.tokens = slices.Delete(notes.tokens, i, i+1)
+	}
+}
+
+// underLock picks the lock of a session where one is needed.
+func (p *player) underLock(pl *place, at core.Partition) *pair[core.SessionLock] {
+	if !at.Sessions || p.pick(16) == 0 {
+		return nil
+	}
+	l := p.sessionLock(pl)
+	return &l
+}
+
+func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
-	a, errA := p.a.LockDeferred(p.Context(), at, numbers, nil)
-	b, errB := p.b.LockDeferred(p.Context(), at, numbers, nil)
-	p.tell("lock deferred%s %v: %s %v", at.Sub.Suffix(), positions(numbers), brief(a), errA)
+	var lockA, lockB *core.SessionLock
+	session := ""
+	if l != nil {
+		lockA, lockB, session = &l.a, &l.b, " in "+l.a.ID
+	}
+	a, errA := p.a.LockDeferred(p.Context(), at, numbers, lockA)
+	b, errB := p.b.LockDeferred(p.Context(), at, numbers, lockB)
+	p.tell("lock deferred%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock deferred", errA, errB)
 	p.took(at, a, b)
+	if l != nil {
+		p.carry(*l, a, b)
+	}
 }
 
 func (p *player) cancel(at core.Partition, numbers []int64) {
 	p.Helper()
 	a, b := p.a.Cancel(p.Context(), at, numbers), p.b.Cancel(p.Context(), at, numbers)
-	p.tell("cancel%s %v: %v", at.Sub.Suffix(), positions(numbers), a)
+	p.tell("cancel%s %v: %v", name(at), positions(numbers), a)
 	p.sameCode("cancel", a, b)
 }
 
@@ -304,11 +374,11 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.Helper()
 	a, errA := p.a.Peek(p.Context(), at, from, limit)
 	b, errB := p.b.Peek(p.Context(), at, from, limit)
-	p.tell("peek%s %d from %d: %s %v", at.Sub.Suffix(), limit, from, brief(a), errA)
+	p.tell("peek%s %d from %d: %s %v", name(at), limit, from, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
 	for _, d := range a {
-		p.saw(at.Sub, d.SequenceNumber)
+		p.saw(at, d.SequenceNumber)
 	}
 }
 
@@ -318,7 +388,7 @@ func (p *player) stats(at core.Partition) {
 	a, errA := p.a.Stats(p.Context(), at)
 	b, errB := p.b.Stats(p.Context(), at)
 	a.Bytes, b.Bytes = 0, 0
-	p.tell("stats%s: %+v %v", at.Sub.Suffix(), a, errA)
+	p.tell("stats%s: %+v %v", name(at), a, errA)
 	p.sameCode("stats", errA, errB)
 	if a != b {
 		p.fail("stats: model %+v, engine %+v", a, b)
@@ -334,7 +404,7 @@ func (p *player) sweep(at core.Partition) {
 	p.Helper()
 	a, errA := p.a.Sweep(p.Context(), at)
 	b, errB := p.b.Sweep(p.Context(), at)
-	p.tell("sweep%s: next %v %v", at.Sub.Suffix(), a, errA)
+	p.tell("sweep%s: next %v %v", name(at), a, errA)
 	p.sameCode("sweep", errA, errB)
 	p.sameNext(a, b)
 }
@@ -342,4 +412,12 @@ func (p *player) sweep(at core.Partition) {
 func (p *player) advance(d time.Duration) {
 	p.clock.Advance(d)
 	p.tell("%v pass", d)
+}
+
+// name tells a sub-queue from the others of the play.
+func name(at core.Partition) string {
+	if at.Subscription == "" {
+		return at.Sub.Suffix()
+	}
+	return " " + at.Subscription + at.Sub.Suffix()
 }

@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sessionStep takes a step at a place with sessions.
+func (p *player) sessionStep(pl *place) {
+	p.Helper()
+	switch n := p.pick(16); {
+	case n < 2:
+		p.accept(pl, p.session())
+	case n < 5:
+		p.acceptNext(pl)
+	case n < 10:
+		p.lockIn(pl, p.sessionLock(pl), 1+p.pick(4))
+	case n < 11:
+		p.renewSession(pl, p.sessionLock(pl))
+	case n < 12:
+		p.releaseSession(pl, p.sessionLock(pl))
+	case n < 14:
+		p.setState(pl, p.sessionLock(pl), oneOf(p, nil, nil, []byte{}, []byte("s"), fmt.Appendf(nil, "s%d", len(p.story))))
+	case n < 15:
+		p.state(pl, p.sessionLock(pl))
+	default:
+		since := time.Time{}
+		if p.pick(2) == 0 {
+			since = p.clock.Now().Add(-oneOf(p, 0, time.Millisecond, time.Second, 10*time.Second))
+		}
+		p.listSessions(pl, since, oneOf(p, "", "", "x", "xx", "z"), oneOf(p, 100, 100, 1, 2, 0))
+	}
+}
+
+func (p *player) session() string { return oneOf(p, "x", "y", "z") }
+
+// sessionLock picks a lock given earlier, or forges one.
+func (p *player) sessionLock(pl *place) pair[core.SessionLock] {
+	if len(pl.locks) == 0 || p.pick(16) == 0 {
+		forged := core.SessionLock{ID: p.session(), Index: pl.Index, Nonce: 12345}
+		return pair[core.SessionLock]{forged, forged}
+	}
+	return pl.locks[len(pl.locks)-1-p.pick(min(len(pl.locks), 4))]
+}
+
+// lost forgets a lock that is good for nothing any more, but not always.
+func (p *player) lost(pl *place, l pair[core.SessionLock], err error) {
+	if i := slices.Index(pl.locks, l); i >= 0 && err != nil && p.pick(4) > 0 {
+		pl.locks = slices.Delete(pl.locks, i, i+1)
+	}
+}
+
+// accepted compares session locks and remembers them.
+func (p *player) accepted(pl *place, a, b core.SessionLock) {
+	p.Helper()
+	if a.ID != b.ID || a.Index != b.Index || !a.Until.Equal(b.Until) {
+		p.fail("model accepts %+v, engine %+v", a, b)
+	}
+	pl.locks = append(pl.locks, pair[core.SessionLock]{a, b})
+}
+
+func (p *player) accept(pl *place, session string) {
+	p.Helper()
+	a, errA := p.a.AcceptSession(p.Context(), pl.Partition, session)
+	b, errB := p.b.AcceptSession(p.Context(), pl.Partition, session)
+	p.tell("%saccept %s: %v", pl.Subscription, session, errA)
+	p.sameCode("accept session", errA, errB)
+	if errA == nil {
+		p.accepted(pl, a, b)
+	}
+}
+
+func (p *player) acceptNext(pl *place) bool {
+	p.Helper()
+	a, okA, nextA, errA := p.a.AcceptNextSession(p.Context(), pl.Partition)
+	b, okB, nextB, errB := p.b.AcceptNextSession(p.Context(), pl.Partition)
+	p.tell("%saccept next: %s %v", pl.Subscription, a.ID, errA)
+	p.sameCode("accept the next session", errA, errB)
+	switch {
+	case okA != okB:
+		p.fail("model accepts %q, %t, engine %q, %t", a.ID, okA, b.ID, okB)
+	case okA:
+		p.accepted(pl, a, b)
+	default:
+		p.sameNext(nextA, nextB)
+	}
+	return okA
+}
+
+func (p *player) renewSession(pl *place, l pair[core.SessionLock]) {
+	p.Helper()
+	a, errA := p.a.RenewSession(p.Context(), pl.Partition, l.a)
+	b, errB := p.b.RenewSession(p.Context(), pl.Partition, l.b)
+	p.tell("%srenew session %s: %v", pl.Subscription, l.a.ID, errA)
+	p.sameCode("renew session", errA, errB)
+	if !a.Equal(b) {
+		p.fail("renew session: model until %v, engine until %v", a, b)
+	}
+}
+
+func (p *player) releaseSession(pl *place, l pair[core.SessionLock]) {
+	p.Helper()
+	a := p.a.ReleaseSession(p.Context(), pl.Partition, l.a)
+	b := p.b.ReleaseSession(p.Context(), pl.Partition, l.b)
+	p.tell("%srelease session %s: %v", pl.Subscription, l.a.ID, a)
+	p.sameCode("release session", a, b)
+	p.lost(pl, l, core.SessionLockLost)
+}
+
+func (p *player) lockIn(pl *place, l pair[core.SessionLock], limit int) {
+	p.Helper()
+	a, nextA, errA := p.a.LockInSession(p.Context(), pl.Partition, l.a, limit)
+	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, limit)
+	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, limit, brief(a), errA)
+	p.sameCode("lock in session", errA, errB)
+	p.lost(pl, l, errA)
+	p.took(pl.Partition, a, b)
+	p.carry(l, a, b)
+	if errA == nil && len(a) < limit {
+		p.sameNext(nextA, nextB)
+	}
+}
+
+// carry checks that tokens carry the nonce of their session's lock.
+func (p *player) carry(l pair[core.SessionLock], a, b []core.Delivery) {
+	p.Helper()
+	for i := range a {
+		if a[i].LockToken.Nonce() != l.a.Nonce || b[i].LockToken.Nonce() != l.b.Nonce {
+			p.fail("token %d does not carry the nonce of the session's lock", i)
+		}
+	}
+}
+
+func (p *player) state(pl *place, l pair[core.SessionLock]) {
+	p.Helper()
+	a, errA := p.a.SessionState(p.Context(), pl.Partition, l.a)
+	b, errB := p.b.SessionState(p.Context(), pl.Partition, l.b)
+	p.tell("%sstate of %s: %#v %v", pl.Subscription, l.a.ID, a, errA)
+	p.sameCode("session state", errA, errB)
+	if string(a) != string(b) || (a == nil) != (b == nil) {
+		p.fail("session state: model %#v, engine %#v", a, b)
+	}
+}
+
+func (p *player) setState(pl *place, l pair[core.SessionLock], state []byte) {
+	p.Helper()
+	a := p.a.SetSessionState(p.Context(), pl.Partition, l.a, state)
+	b := p.b.SetSessionState(p.Context(), pl.Partition, l.b, state)
+	p.tell("%sset state of %s to %#v: %v", pl.Subscription, l.a.ID, state, a)
+	p.sameCode("set session state", a, b)
+	p.lost(pl, l, a)
+}
+
+func (p *player) listSessions(pl *place, since time.Time, after string, top int) {
+	p.Helper()
+	a, errA := p.a.ListSessions(p.Context(), pl.Partition, since, after, top)
+	b, errB := p.b.ListSessions(p.Context(), pl.Partition, since, after, top)
+	p.tell("%slist sessions since %v after %q top %d: %q %v", pl.Subscription, since, after, top, a, errA)
+	p.sameCode("list sessions", errA, errB)
+	if fmt.Sprintf("%q", a) != fmt.Sprintf("%q", b) {
+		p.fail("list sessions: model %q, engine %q", a, b)
+	}
+}
