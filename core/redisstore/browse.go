@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 		sid := ""
 		if sh.Sessions {
 			if session == nil || session.Index != sh.Index {
-				return core.SessionLockLost
+				return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 			}
 			l.nonce, sid = session.Nonce, escapeSession(session.ID)
 		}
@@ -165,7 +166,7 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 // state. What stands beside the entries is read a moment later than they are.
 func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) (ds []core.Delivery, err error) {
 	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
-		if _, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 0); err != nil {
+		if err := s.sweep(ctx, sh); err != nil {
 			return err
 		}
 		for from = max(from, 0); len(ds) < limit; {

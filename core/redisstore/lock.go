@@ -88,7 +88,11 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	there, err := s.number(bounded, "EXISTS", sh.keys.stream)
+	err := s.sweep(bounded, sh)
+	var there int64
+	if err == nil {
+		there, err = s.number(bounded, "EXISTS", sh.keys.stream)
+	}
 	switch {
 	case err != nil:
 		return explain("lock "+sh.keys.prefix, err)

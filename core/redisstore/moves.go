@@ -10,6 +10,9 @@ import (
 // Forget drops the keys of moves that have ended at their source.
 func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) error {
 	return s.operate(ctx, p, "forget moves", func(ctx context.Context, sh *shard) error {
+		if err := s.sweep(ctx, sh); err != nil {
+			return err
+		}
 		for part := range slices.Chunk(keys, maxLock) {
 			args := []any{"ZREM", sh.keys.moved}
 			for _, key := range part {

@@ -187,6 +187,12 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.settleDown(ctx, sh, now, sc, keys, args...)
 }
 
+// sweep does what is due, as every operation does first.
+func (s *Store) sweep(ctx context.Context, sh *shard) error {
+	_, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 0)
+	return err
+}
+
 func (s *Store) settleDown(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
 	if sc.variants[sh.flavour] != nil {
 		sc = sc.variants[sh.flavour]

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -69,7 +70,7 @@ func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, 
 // inSession runs a script for the holder of a session.
 func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script, keys []any, args ...any) ([]any, error) {
 	if l.Index != sh.Index {
-		return nil, core.SessionLockLost
+		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 	}
 	reply, code, err := s.transitionInSessions(ctx, sh, now, sc, keys, args...)
 	if err == nil && code != "" {
@@ -223,6 +224,9 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 	err = s.operate(ctx, p, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
 			return nil
+		}
+		if err := s.sweep(ctx, sh); err != nil {
+			return err
 		}
 		behind := escapeSession(after)
 		for len(ids) < top {
