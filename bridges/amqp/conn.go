@@ -75,6 +75,9 @@ type conn struct {
 	nodes    []*replyLink     // links on which responses go out
 	replies  int              // bytes of responses that wait for credit
 	scratch  []byte           // for encoding deliveries
+
+	transactions map[string]*transaction // that are open, by id
+	enlisted     int64                   // bytes that they hold
 }
 
 // waiter is a link that has something to send when the connection has room for it.

@@ -79,9 +79,9 @@ func TestHostileInput(t *testing.T) {
 			}
 		}, wire.CondMessageSizeExceeded},
 		{"attach without an address", func(p *peer) { p.send(0, &wire.Attach{Name: "x"}) }, wire.CondNotFound},
-		{"attach to a coordinator", func(p *peer) {
-			p.send(0, &wire.Attach{Name: "x", Coordinator: &wire.Coordinator{}})
-		}, wire.CondNotImplemented},
+		{"receive from a coordinator", func(p *peer) {
+			p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Coordinator: &wire.Coordinator{}})
+		}, wire.CondInvalidField},
 		{"attach with a session filter", func(p *peer) {
 			p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Source: &wire.Source{
 				Address: value.Some("q1"), Filter: value.Map{{Key: value.Symbol(sessionFilter), Value: nil}},

@@ -12,7 +12,7 @@ import (
 )
 
 // The conn is the engine's Handler. What the engine says of a link goes to its Data, which is one of senderLink,
-// receiverLink, requestLink and replyLink.
+// receiverLink, requestLink, replyLink and coordinatorLink.
 
 // endpoint is what all links have in common.
 type endpoint interface {
@@ -52,7 +52,7 @@ func (c *conn) Attached(l *engine.Link) {
 		return
 	}
 	if a.Coordinator != nil {
-		l.Refuse(&wire.Error{Condition: wire.CondNotImplemented, Description: c.tail("Transactions are not offered.", core.Address{})})
+		c.attachCoordinator(l)
 		return
 	}
 	var spelled string
@@ -86,6 +86,8 @@ func (c *conn) Received(l *engine.Link, m engine.Message) {
 		d.received(m)
 	case *requestLink:
 		d.received(m)
+	case *coordinatorLink:
+		d.received(m)
 	}
 }
 
@@ -98,6 +100,8 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 		addr, limit = d.addr, d.sender.MaxMessageSize()
 	case *requestLink:
 		addr, limit = d.addr, d.size
+	case *coordinatorLink:
+		limit = maxRequestBytes
 	}
 	return c.refusal(core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
 }

@@ -51,8 +51,9 @@ type operation struct {
 	id      core.Identity
 	address string
 	args    value.Map
-	session core.Session // that the request is about; nil: none that the client holds
-	named   bool         // the request names a session
+	session core.Session     // that the request is about; nil: none that the client holds
+	named   bool             // the request names a session
+	work    core.Transaction // that the operation is part of; nil: of none
 }
 
 // operations are those that are offered, by name without the prefix "com.microsoft:".
@@ -75,27 +76,31 @@ var operations = map[string]func(*operation) (response, error){
 
 // manage carries out a request to the $management node of addr.
 func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, session core.Session, req *request) response {
-	do, ok := operations[req.operation]
-	if !ok {
-		return c.refused(core.Refuse(core.NotImplemented, "The operation '%.80s' is not offered.", req.operation), addr)
-	}
-	args, ok := req.body.(value.Map)
-	if !ok {
-		return c.refused(core.Refuse(core.InvalidArgument, "The body of the request is not a map."), addr)
-	}
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
-	defer cancel()
-	resp, err := do(&operation{
-		broker: c.bridge.broker, admin: c.bridge.admin, ctx: ctx, id: id, address: addr.String(), args: args,
-		session: session, named: req.session() != "",
-	})
+	resp, err := c.carryOut(ctx, &operation{id: id, address: addr.String(), session: session}, req)
 	if err != nil {
 		return c.refused(err, addr)
 	}
+	return resp
+}
+
+// carryOut carries out what a request asks for. o says for whom, and at what.
+func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
+	do, ok := operations[req.operation]
+	if !ok {
+		return response{}, core.Refuse(core.NotImplemented, "The operation '%.80s' is not offered.", req.operation)
+	}
+	args, ok := req.body.(value.Map)
+	if !ok {
+		return response{}, core.Refuse(core.InvalidArgument, "The body of the request is not a map.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
+	defer cancel()
+	o.broker, o.admin, o.ctx, o.args, o.named = c.bridge.broker, c.bridge.admin, ctx, args, req.session() != ""
+	resp, err := do(o)
 	if resp.text == "" {
 		resp.text = "OK"
 	}
-	return resp
+	return resp, err
 }
 
 // refused is the response that tells err.
@@ -206,6 +211,9 @@ func cancelScheduled(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	if o.work != nil {
+		return response{status: 200}, o.work.Cancel(o.ctx, o.id, o.address, numbers)
+	}
 	return response{status: 200}, o.broker.Cancel(o.ctx, o.id, o.address, numbers)
 }
 
@@ -265,6 +273,9 @@ func updateDisposition(o *operation) (response, error) {
 	settlements := make([]core.Settlement, len(tokens))
 	for i, t := range tokens {
 		settlements[i] = core.Settlement{Token: t, Outcome: outcome, Properties: properties}
+	}
+	if o.work != nil {
+		return response{status: 200}, o.work.Settle(o.ctx, o.id, o.address, settlements)
 	}
 	for _, err := range o.broker.Settle(o.ctx, o.id, o.address, settlements) {
 		if err != nil {

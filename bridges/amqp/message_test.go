@@ -213,7 +213,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: got %v, %v, answer %T; want %v, %v, %T", c.name, s.Outcome, got, item.state, c.want, c.props, c.answer)
 		}
 	}
-	if err := outcome(wire.TransactionalState{TxnID: []byte{1}}, &core.Settlement{}, &pileItem{}); core.CodeOf(err) != core.NotImplemented {
-		t.Errorf("transactional: got %v, want %v", err, core.NotImplemented)
+	if err := outcome(wire.TransactionalState{TxnID: []byte{1}}, &core.Settlement{}, &pileItem{}); core.CodeOf(err) != core.InvalidArgument {
+		t.Errorf("transactional: got %v, want %v", err, core.InvalidArgument)
 	}
 }

@@ -34,6 +34,7 @@ type receiverLink struct {
 	pending  []core.Delivery // delivered by the broker, not sent yet
 	queued   bool            // in conn.waiting
 	taking   bool            // credit is being taken back
+	combed   bool            // the broker was asked for what is there since the client drains
 	released bool            // the client has let go
 	stopped  bool            // the broker delivers no more
 	closed   error
@@ -180,6 +181,11 @@ func (r *receiverLink) flowed() {
 		r.link.Drained() // if that is awaited; we are stopping
 		return
 	}
+	r.combed = r.combed && r.link.Draining()
+	if r.link.Draining() && !r.combed && !r.taking {
+		r.combed = true // credit that came with the drain is for what is there now
+		r.request()
+	}
 	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
 		r.takeBack()
 		return
@@ -206,14 +212,24 @@ func (r *receiverLink) tookBack() {
 	if r.receiver == nil {
 		return
 	}
+	if r.link.Draining() && !r.combed {
+		r.flowed()
+		return
+	}
 	r.send()
 	r.giveBack(int(r.link.Credit()))
 	r.ask()
 }
 
-// ask gives the broker as much credit as the client has given and the limits allow.
+// ask gives the broker as much credit as the client has given and the limits allow, unless the client drains.
 func (r *receiverLink) ask() {
-	if r.taking || r.receiver == nil || r.link.Draining() || r.conn.drains {
+	if !r.link.Draining() {
+		r.request()
+	}
+}
+
+func (r *receiverLink) request() {
+	if r.taking || r.receiver == nil || r.conn.drains {
 		return
 	}
 	o := &r.conn.bridge.opts
@@ -286,6 +302,7 @@ func (r *receiverLink) pump() (left bool) {
 	}
 	r.queued = false
 	if (len(r.pending) == 0 || r.link.Credit() == 0) && r.link.Draining() && !r.taking && r.asked == 0 {
+		r.combed = false
 		r.link.Drained()
 	}
 	return false

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -108,9 +109,6 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address) {
 // received decodes and carries out a request. Its disposition goes out before its response: some clients crash otherwise.
 func (r *requestLink) received(m engine.Message) {
 	req, err := decodeRequest(m.Payload)
-	if err == nil && m.State != nil {
-		err = core.Refuse(core.NotImplemented, "Transactions are not offered.")
-	}
 	if err != nil {
 		if !m.Settled {
 			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
@@ -118,7 +116,12 @@ func (r *requestLink) received(m engine.Message) {
 		r.link.Replenish(1)
 		return
 	}
-	if !m.Settled {
+	txn, enlists := m.State.(wire.TransactionalState)
+	switch {
+	case m.Settled:
+	case enlists:
+		r.link.Settle(m.ID, wire.TransactionalState{TxnID: bytes.Clone(txn.TxnID), Outcome: wire.Accepted{}})
+	default:
 		r.link.Settle(m.ID, wire.Accepted{})
 	}
 	size := int64(len(m.Payload))
@@ -133,6 +136,10 @@ func (r *requestLink) received(m engine.Message) {
 	}
 	if r.node == cbsNode {
 		r.conn.serveToken(&req, func(resp response) { answered(tokenDialect, resp) })
+		return
+	}
+	if enlists {
+		r.enlist(&req, txn, size, func(resp response) { answered(managementDialect, resp) })
 		return
 	}
 	id, session := r.conn.identity, r.conn.sessionOf(r.addr, &req)

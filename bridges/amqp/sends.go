@@ -6,6 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // senderLink is a link on which the client sends to an entity. One call of its Sender is under way at most, which keeps
@@ -16,6 +17,9 @@ type senderLink struct {
 	addr   core.Address
 	sender core.Sender
 
+	destination string // where messages go
+	via         string // the entity through whose transfer queue they go; "" is none
+
 	queue    []engine.Message
 	spare    []engine.Message // room for queue
 	sending  bool
@@ -24,11 +28,22 @@ type senderLink struct {
 }
 
 func (c *conn) attachSender(l *engine.Link, addr core.Address) {
-	s := &senderLink{conn: c, link: l, addr: addr}
+	s := &senderLink{conn: c, link: l, addr: addr, destination: addr.String()}
 	l.Data = s
 	closed := func(err error) { c.mail.post(func() { s.close(err) }) }
+	final, isVia, err := finalDestination(l.Attach())
+	if err != nil {
+		l.Refuse(c.refusal(err, core.Address{Entity: final}))
+		return
+	}
+	if isVia {
+		s.destination, s.via = final, addr.String()
+	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Sender, error) {
-		return c.bridge.broker.OpenSender(ctx, id, addr.String(), closed)
+		if s.via != "" {
+			return c.openVia(ctx, id, s.destination, s.via, closed)
+		}
+		return c.bridge.broker.OpenSender(ctx, id, s.destination, closed)
 	}, s.attach, core.Sender.Close)
 }
 
@@ -45,9 +60,19 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	size := sender.MaxMessageSize()
 	return s.link.Accept(engine.Terms{
 		MaxMessageSize: uint64(max(size, 0)),
-		Properties:     linkProperties(size),
+		Properties:     s.properties(size),
 		Credit:         uint32(s.conn.bridge.opts.SenderCredit),
 	})
+}
+
+// properties are those of the attach that answers; clients look for the destination they have named.
+func (s *senderLink) properties(size int64) value.Map {
+	p := linkProperties(size)
+	if s.via != "" {
+		named, _ := s.link.Attach().Properties.Get(string(transferDestination))
+		p = append(p, value.Entry{Key: transferDestination, Value: named})
+	}
+	return p
 }
 
 // close detaches because the entity no longer takes messages.
@@ -83,6 +108,10 @@ func (s *senderLink) received(m engine.Message) {
 		// Clients try again, over a new connection. Not released: go-amqp, and the Go SDK on it, take any outcome
 		// but a rejection for a success.
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText}})
+		return
+	}
+	if state, ok := m.State.(wire.TransactionalState); ok {
+		s.enlist(m, state)
 		return
 	}
 	s.queue = append(s.queue, m)
@@ -158,9 +187,6 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 
 // decodeGroup decodes what one transfer carries: a message, or a batch that is stored all or nothing.
 func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, error) {
-	if m.State != nil {
-		return nil, core.Refuse(core.NotImplemented, "Transactions are not offered.")
-	}
 	switch m.Format {
 	case wire.FormatMessage:
 		msg, err := decodeMessage(m.Payload)

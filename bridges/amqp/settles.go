@@ -95,6 +95,10 @@ func (p *pile) parsed() core.Address {
 
 // disposed carries out the outcome that the client gives to a delivery.
 func (r *receiverLink) disposed(d engine.Disposal) {
+	if state, ok := d.State.(wire.TransactionalState); ok {
+		r.enlist(d, state)
+		return
+	}
 	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
 	item := pileItem{link: r, id: d.ID, state: d.State}
 	if d.Settled {
@@ -132,8 +136,6 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *pileItem) error
 	case wire.Released, wire.Received, nil: // settled without an outcome is as good as released
 		s.Outcome = core.Release
 		item.state = wire.Released{}
-	case wire.TransactionalState:
-		return core.Refuse(core.NotImplemented, "Transactions are not offered.")
 	default:
 		return core.Refuse(core.InvalidArgument, "The delivery state is no outcome.")
 	}

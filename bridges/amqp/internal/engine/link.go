@@ -122,7 +122,7 @@ func (l *Link) Accept(t Terms) bool {
 	l.maxSize = t.MaxMessageSize
 	l.allowance = t.Credit
 	reply := l.reply()
-	reply.Source, reply.Target = l.attach.Source, l.attach.Target
+	reply.Source, reply.Target, reply.Coordinator = l.attach.Source, l.attach.Target, l.attach.Coordinator
 	if t.Source != nil {
 		reply.Source = t.Source
 	}

@@ -1,0 +1,315 @@
+package amqp
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	// maxTransactions is how many transactions a connection may have open.
+	maxTransactions = 100
+	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may hold, but for a single
+	// message that is larger.
+	maxEnlistedBytes  = 32 << 20
+	coordinatorCredit = 100     // requests under way on one coordinator link
+	maxRequestBytes   = 4 << 10 // of a declare or discharge
+)
+
+// coordinatorLink is a link on which the client declares and discharges transactions, AMQP 1.0 §4.3.
+type coordinatorLink struct {
+	conn *conn
+	link *engine.Link
+}
+
+// transaction is one that the client has declared.
+type transaction struct {
+	conn        *conn
+	coordinator *coordinatorLink
+	id          []byte
+	work        core.Transaction
+	jobs        []func(ctx context.Context) (then func()) // calls of work, which must not overlap
+	running     bool
+	bytes       int64     // of messages, and of properties that settlements set
+	ends        time.Time // zero: nothing is in it yet
+	failed      error     // why it cannot be committed any more
+}
+
+func (c *conn) attachCoordinator(l *engine.Link) {
+	a := l.Attach()
+	if a.Role != wire.RoleSender {
+		l.Refuse(&wire.Error{Condition: wire.CondInvalidField, Description: c.tail("A coordinator is the target of a link, not its source.", core.Address{})})
+		return
+	}
+	l.Data = &coordinatorLink{conn: c, link: l}
+	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit})
+}
+
+// detached rolls back what was declared on the link, AMQP 1.0 §4.3.
+func (k *coordinatorLink) detached() {
+	for id, t := range k.conn.transactions {
+		if t.coordinator == k {
+			k.conn.forgetTransaction(id)
+		}
+	}
+}
+
+// received carries out a declare or a discharge.
+func (k *coordinatorLink) received(m engine.Message) {
+	answer := func(state wire.DeliveryState) {
+		if !m.Settled {
+			k.link.Settle(m.ID, state)
+		}
+		k.link.Replenish(1)
+	}
+	req, err := decodeTransactionRequest(m.Payload)
+	if err != nil {
+		answer(k.conn.rejected(err, core.Address{}))
+		return
+	}
+	switch req := req.(type) {
+	case *wire.Declare:
+		answer(k.declare(req))
+	case *wire.Discharge:
+		k.discharge(req, answer)
+	}
+}
+
+func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
+	s, err := wire.SplitMessage(payload, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := s.Value()
+	if !ok {
+		return nil, core.Refuse(core.InvalidArgument, "A coordinator takes declare and discharge, as the value of a message.")
+	}
+	return wire.DecodeTransactionRequest(raw, value.Limits{})
+}
+
+// declare begins a transaction.
+func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
+	c := k.conn
+	if req.GlobalID != nil && !value.IsNull(req.GlobalID) {
+		return c.rejected(core.Refuse(core.NotImplemented, "Distributed transactions are not offered: leave out the global-id."), core.Address{})
+	}
+	if len(c.transactions) >= maxTransactions {
+		c.dropExpired(time.Now())
+	}
+	if len(c.transactions) >= maxTransactions {
+		return c.rejected(core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, as many as it may have: discharge some.", maxTransactions), core.Address{})
+	}
+	id := newUUID()
+	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin()}
+	if c.transactions == nil {
+		c.transactions = make(map[string]*transaction)
+	}
+	c.transactions[string(t.id)] = t
+	return wire.Declared{TxnID: t.id}
+}
+
+// dropExpired forgets transactions that were left to themselves.
+func (c *conn) dropExpired(now time.Time) {
+	for id, t := range c.transactions {
+		if t.expired(now) {
+			c.forgetTransaction(id)
+		}
+	}
+}
+
+func (c *conn) forgetTransaction(id string) {
+	if t := c.transactions[id]; t != nil {
+		c.enlisted -= t.bytes
+		delete(c.transactions, id)
+	}
+}
+
+func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && now.After(t.ends) }
+
+// discharge ends a transaction. What was added to it before is checked first.
+func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.DeliveryState)) {
+	t, err := k.conn.transaction(req.TxnID)
+	if req.Fail && t != nil { // it may be rolled back whatever became of it
+		k.conn.forgetTransaction(string(t.id))
+		answer(wire.Accepted{})
+		return
+	}
+	if err != nil {
+		answer(k.conn.rejected(err, core.Address{}))
+		if t != nil {
+			k.conn.forgetTransaction(string(t.id))
+		}
+		return
+	}
+	k.conn.forgetTransaction(string(t.id))
+	t.do(func(ctx context.Context) func() {
+		err := t.failed
+		if err == nil {
+			err = t.work.Commit(ctx)
+		}
+		return func() {
+			if err != nil {
+				answer(k.conn.rejected(err, core.Address{}))
+				return
+			}
+			answer(wire.Accepted{})
+		}
+	})
+}
+
+var (
+	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
+
+	errUnknownTransaction = &wire.Error{Condition: wire.CondTransactionUnknownID, Description: "The transaction is not known: it was not declared on this connection, or has ended."}
+	errTransactionTimeout = &wire.Error{Condition: wire.CondTransactionTimeout, Description: "The transaction was rolled back because it took longer than 2 minutes."}
+)
+
+// transaction finds an open transaction. It is returned along with an error if its time is over.
+func (c *conn) transaction(id []byte) (*transaction, error) {
+	t := c.transactions[string(id)]
+	switch {
+	case t == nil:
+		return nil, errUnknownTransaction
+	case t.expired(time.Now()):
+		return t, errTransactionTimeout
+	}
+	return t, nil
+}
+
+// rejected is the outcome that tells err.
+func (c *conn) rejected(err error, addr core.Address) wire.DeliveryState {
+	return wire.Rejected{Error: c.refusal(err, addr)}
+}
+
+// do runs a call of t.work after those before it, and then in the owner what it returns.
+func (t *transaction) do(job func(ctx context.Context) (then func())) {
+	t.jobs = append(t.jobs, job)
+	if !t.running {
+		t.next()
+	}
+}
+
+func (t *transaction) next() {
+	t.running = len(t.jobs) > 0
+	if !t.running {
+		return
+	}
+	job := t.jobs[0]
+	t.jobs = t.jobs[1:]
+	t.conn.async(func(ctx context.Context) func() {
+		then := job(ctx)
+		return func() {
+			then()
+			t.next()
+		}
+	})
+}
+
+// enlist adds an operation of so many bytes to the transaction of an id. added is run in the owner with why it was
+// refused, or nil. A transaction with an operation that was refused cannot be committed, AMQP 1.0 §4.4.
+func (c *conn) enlist(id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(error)) {
+	t, err := c.transaction(id)
+	if err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
+		err = core.Refuse(core.QuotaExceeded, "The open transactions of the connection hold more than %d bytes: commit some.", maxEnlistedBytes)
+		t.failed = err
+	}
+	if err != nil {
+		added(err)
+		return
+	}
+	if t.ends.IsZero() {
+		t.ends = time.Now().Add(core.TransactionLifetime)
+	}
+	t.bytes += size
+	c.enlisted += size
+	t.do(func(ctx context.Context) func() {
+		err := operation(ctx, t.work)
+		return func() {
+			if err != nil && t.failed == nil {
+				t.failed = err
+			}
+			added(err)
+		}
+	})
+}
+
+// enlist adds a message that the client sends to a transaction.
+func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
+	id, size, txn := s.conn.identity, int64(len(m.Payload)), bytes.Clone(state.TxnID)
+	s.conn.enlist(txn, size, func(ctx context.Context, work core.Transaction) error {
+		var singles []*core.Message
+		group, err := decodeGroup(&m, &singles)
+		if err != nil {
+			return err
+		}
+		return work.Send(ctx, id, s.destination, s.via, group)
+	}, func(err error) {
+		if !m.Settled {
+			s.link.Settle(m.ID, s.conn.enlisting(txn, wire.Accepted{}, err, s.addr))
+		}
+		s.link.Replenish(1)
+	})
+}
+
+// enlist adds a settlement to a transaction. settled is the outcome that it is answered.
+func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) {
+	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
+	item := pileItem{state: state.Outcome}
+	err := error(errNoOutcome)
+	if state.Outcome != nil {
+		err = outcome(state.Outcome, &s, &item)
+	}
+	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
+	added := func(err error) {
+		if !d.Settled {
+			r.link.Session().Settle(d.ID, r.conn.enlisting(txn, item.state, err, r.addr))
+		}
+		r.ask() // there is room for another
+	}
+	if err != nil {
+		added(err)
+		return
+	}
+	r.conn.enlist(txn, int64(len(s.Properties.Encoded())), func(ctx context.Context, work core.Transaction) error {
+		return work.Settle(ctx, id, r.address, []core.Settlement{s})
+	}, added)
+}
+
+// enlistable are the operations of a $management node that can be part of a transaction. Scheduling is not: it is
+// answered with sequence numbers, which only the commit gives.
+var enlistable = map[string]bool{
+	"com.microsoft:update-disposition":       true,
+	"com.microsoft:cancel-scheduled-message": true,
+}
+
+// enlist carries out a request to a $management node as part of a transaction.
+func (r *requestLink) enlist(req *request, state wire.TransactionalState, size int64, answered func(response)) {
+	id, session := r.conn.identity, r.conn.sessionOf(r.addr, req)
+	var resp response
+	r.conn.enlist(bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) error {
+		if !enlistable[req.operation] {
+			return core.Refuse(core.NotImplemented, "The operation '%.80s' cannot be part of a transaction; to schedule a message in one, send it with the annotation %s.", req.operation, annScheduled)
+		}
+		var err error
+		resp, err = r.conn.carryOut(ctx, &operation{id: id, address: r.addr.String(), session: session, work: work}, req)
+		return err
+	}, func(err error) {
+		if err != nil {
+			resp = r.conn.refused(err, r.addr)
+		}
+		answered(resp)
+	})
+}
+
+// enlisting is the answer to an operation in a transaction.
+func (c *conn) enlisting(txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
+	if err != nil {
+		return c.rejected(err, addr)
+	}
+	return wire.TransactionalState{TxnID: txn, Outcome: outcome}
+}
