@@ -6,10 +6,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 FUZZTIME ?= 20s
 BENCH ?= .
 COUNT ?= 1
+STORES ?= memory,spawn
+RUN ?=
+LOGS ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 build: ## Build bin/crosstown
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
@@ -30,10 +33,13 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/...
 	@.ci/bench bin/crosstown
 
+scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp)
+	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)'
+
 demo: ## Send over HTTPS, receive over AMQP, and the other way round
 	$(GO) run ./examples/https-to-amqp
 
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test check fuzz bench demo tools
+.PHONY: help build run test check fuzz bench scorecard demo tools

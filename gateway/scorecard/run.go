@@ -26,7 +26,7 @@ func (r *runner) run(ctx context.Context, s *suite, results map[string]result) {
 	var mu sync.Mutex
 	var again []string
 	var running sync.WaitGroup
-	slots := make(chan struct{}, r.options.parallel)
+	slots := make(chan struct{}, max(1, min(r.options.parallel, s.parallel)))
 	for _, test := range s.tests {
 		if !r.only.MatchString(s.name + "/" + test) {
 			continue
@@ -56,22 +56,22 @@ func (r *runner) one(ctx context.Context, s *suite, test string) result {
 	if ctx.Err() != nil {
 		return result{outcome: failed}
 	}
-	began := time.Now()
+	start := time.Now()
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", s.binary, "-test.v=test2json", "-test.run", "^"+test+"$", "-test.timeout", r.options.timeout.String())
 	cmd.Dir, cmd.Env = s.dir, r.gateway.environment()
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	_ = cmd.Run() // what it printed tells
 	raw := printed.String()
-	got, ok := parse(&printed)[test]
-	if !ok {
-		got.outcome = failed
+	got, began := parse(&printed)[test]
+	if !began {
+		got = result{outcome: failed, printed: raw}
 	}
-	fmt.Fprintf(os.Stderr, "%-4s %s/%s (%v, %s)\n", got.outcome, s.name, test, time.Since(began).Round(100*time.Millisecond), r.gateway.about)
+	fmt.Fprintf(os.Stderr, "%-4s %s/%s (%v, %s)\n", got.outcome, s.name, test, time.Since(start).Round(100*time.Millisecond), r.gateway.about)
 	if got.outcome == failed && r.options.logs != "" {
 		name := strings.ReplaceAll(s.name+"/"+test, "/", "_") + ".log"
 		if err := os.MkdirAll(r.options.logs, 0o755); err == nil {
-			_ = os.WriteFile(filepath.Join(r.options.logs, name), []byte(got.printed+"\n"+raw), 0o644)
+			_ = os.WriteFile(filepath.Join(r.options.logs, name), []byte(got.printed), 0o644)
 		}
 	}
 	return got
