@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -128,12 +130,21 @@ func (b *Broker) newMember(ent core.Entity) member {
 	return m
 }
 
+// matches are what rules say of a message, while copies are made of it.
+var matches = sync.Pool{New: func() any { return new([]rules.Copy) }}
+
 // copies appends what the audience gets of a message in a partition of its topic.
-func (a *audience) copies(dst []core.Copy, scratch []rules.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) ([]core.Copy, []rules.Copy) {
+func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) []core.Copy {
+	found := matches.Get().(*[]rules.Copy)
+	*found = a.set.Match((*found)[:0], m, f)
+	defer func() {
+		clear(*found)
+		matches.Put(found)
+	}()
 	first := len(dst)
-	scratch = a.set.Match(scratch[:0], m, f)
-	for i := range scratch {
-		c := &scratch[i]
+	dst = slices.Grow(dst, len(*found))
+	for i := range *found {
+		c := &(*found)[i]
 		own := &a.members[c.Sub]
 		if c.Err == nil && c.Message != m {
 			c.Err = own.checkChanged(m, c, index)
@@ -148,7 +159,7 @@ func (a *audience) copies(dst []core.Copy, scratch []rules.Copy, topic *view, in
 		own := &a.members[i]
 		dst = own.appendFault(dst, first, index, m, own.err)
 	}
-	return dst, scratch
+	return dst
 }
 
 // copy is what the subscription gets of a message that matched: in its own

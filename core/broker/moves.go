@@ -338,14 +338,12 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 	v := e.current.Load()
 	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) [][]core.Publication {
 		groups := make([][]core.Publication, 0, len(ds)-first)
-		var scratch []rules.Copy
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
-			pub := core.Publication{Message: d.Message, Source: d.LockToken}
-			pub.Copies, scratch = a.copies(nil, scratch, v, p.Index, d.Message, rules.Facts{
+			copies := a.copies(nil, v, p.Index, d.Message, rules.Facts{
 				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
 			})
-			groups = append(groups, []core.Publication{pub})
+			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}
 		return groups
 	})

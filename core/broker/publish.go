@@ -59,12 +59,11 @@ func (e *entry) publications(a *audience, v *view, partition uint16, groups [][]
 	all := make([]core.Publication, 0, total)
 	made := make([][]core.Publication, len(groups))
 	var copies []core.Copy
-	var scratch []rules.Copy
 	for i, g := range groups {
 		start := len(all)
 		for _, m := range g {
 			from := len(copies)
-			copies, scratch = a.copies(copies, scratch, v, partition, keyless(m), facts)
+			copies = a.copies(copies, v, partition, keyless(m), facts)
 			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
 		}
 		made[i] = all[start:len(all):len(all)]
