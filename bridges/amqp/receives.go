@@ -28,6 +28,7 @@ type receiverLink struct {
 	receiver core.Receiver
 	session  core.Session       // the receiver, where the client receives from a session; nil elsewhere
 	cancel   context.CancelFunc // of the wait for a session; nil elsewhere
+	doubts   []pileItem         // settlements that failed, maybe because the session is lost
 
 	asked    int             // credit that the broker has
 	size     int             // of deliveries, a moving average in bytes

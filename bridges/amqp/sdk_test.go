@@ -20,7 +20,19 @@ import (
 // its address.
 func serveWhole(tb testing.TB, o Options, queues ...string) string {
 	tb.Helper()
-	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	addr, b := serveBroker(tb, o)
+	for _, q := range queues {
+		if _, err := b.CreateQueue(tb.Context(), rootIdentity, q, core.DefaultSettings(core.Queue)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return addr
+}
+
+// serveBroker is serveWhole for a broker that the test fills itself.
+func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
+	tb.Helper()
+	b = broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -30,17 +42,11 @@ func serveWhole(tb testing.TB, o Options, queues ...string) string {
 			tb.Errorf("run broker: %v", err)
 		}
 	})
-	root := core.Identity{{Policy: "root", Rights: core.AllRights}}
-	for _, q := range queues {
-		if _, err := b.CreateQueue(ctx, root, q, core.DefaultSettings(core.Queue)); err != nil {
-			tb.Fatal(err)
-		}
-	}
 	a := auth.New(auth.Options{Policies: []core.AccessRule{
 		{Name: "RootManageSharedAccessKey", PrimaryKey: "SAS_KEY_VALUE", Rights: core.AllRights},
 		{Name: "root", PrimaryKey: "secret", Rights: core.AllRights},
 	}})
-	return serve(tb, b, a, o)
+	return serve(tb, b, a, o), b
 }
 
 // sdk connects the official client, which puts tokens.

@@ -22,6 +22,7 @@ const (
 
 	defaultSessionWait = time.Minute
 	maxSessionWait     = 24 * time.Hour
+	sessionWaitMargin  = 250 * time.Millisecond
 )
 
 // accept has the broker accept the session that the client wants, or the next one if it names none. The answer to the
@@ -65,11 +66,12 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait is for how long the client waits for a session.
+// sessionWait is for how long to wait for a session: a little less than the client does, so that it hears of it.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := integer(v); ok && ms > 0 {
-		return time.Duration(min(ms, maxSessionWait.Milliseconds())) * time.Millisecond
+		wait := time.Duration(min(ms, maxSessionWait.Milliseconds())) * time.Millisecond
+		return wait - min(wait/20, sessionWaitMargin)
 	}
 	return defaultSessionWait
 }
@@ -114,6 +116,31 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
+// doubt finds out whether a settlement failed because the session is lost, or only the lock of that message. In the
+// first case the link is detached: the Go SDK gives up its connection, with all other links, when it reads of a lost
+// session in an outcome.
+func (r *receiverLink) doubt(item pileItem, err error) {
+	r.doubts = append(r.doubts, item)
+	if len(r.doubts) > 1 {
+		return
+	}
+	r.conn.async(func(ctx context.Context) func() {
+		_, lost := r.session.State(ctx)
+		return func() {
+			doubts := r.doubts
+			r.doubts = nil
+			if core.CodeOf(lost) == core.SessionLockLost {
+				r.close(lost)
+				return
+			}
+			for _, item := range doubts {
+				r.link.Session().Settle(item.id, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+			}
+			r.ask()
+		}
+	})
+}
+
 // drain takes no further deliveries because the bridge is stopping. A session stays until the connection ends, so that
 // what is under way can be settled.
 func (r *receiverLink) drain() {
@@ -126,7 +153,7 @@ func (r *receiverLink) drain() {
 }
 
 // sessionOf finds the session of addr that a request is about, among those that this connection holds: by the name of
-// its link, else by its id. It is nil where there is none.
+// its link, or where none is named by its id. It is nil where there is none.
 func (c *conn) sessionOf(addr core.Address, req *request) core.Session {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -144,7 +171,7 @@ func (c *conn) sessionOf(addr core.Address, req *request) core.Session {
 		case id != "" && r.session.ID() != id:
 		case l.Attach().Name == name:
 			return r.session
-		case id != "":
+		case name == "":
 			byID = r.session
 		}
 	}

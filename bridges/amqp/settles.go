@@ -74,6 +74,10 @@ func (p *pile) settled(items []pileItem, errs []error) {
 			item.link.interrupt(err)
 			continue
 		}
+		if core.CodeOf(err) == core.SessionLockLost && item.link.session != nil {
+			item.link.doubt(item, err)
+			continue
+		}
 		state := item.state
 		if err != nil {
 			state = wire.Rejected{Error: p.conn.refusal(err, p.parsed())}
