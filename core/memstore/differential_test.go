@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core/memstore"
@@ -23,7 +24,14 @@ func TestStoreIsDeterministic(t *testing.T) {
 }
 
 func FuzzStoreIsDeterministic(f *testing.F) {
-	f.Add([]byte("\x01\x01\x00\x01\x01\x01\x00\x00\x03\x00\x00\x00\x00\x20\x20\x20"))
+	for seed := range uint64(12) { // some are queues, some topics, some with sessions
+		data := make([]byte, 600)
+		dice := rand.New(rand.NewPCG(seed, 0))
+		for i := range data {
+			data[i] = byte(dice.Uint32())
+		}
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		clock := storetest.NewClock()
 		options := memstore.Options{Clock: clock.Now}

@@ -16,25 +16,16 @@ var subscriptionStories = []story{
 		e := newSubscription(p.entity, "Big-Orders")
 		e.Settings.RequiresSession, e.Settings.DeadLetteringOnFilterEvaluationExceptions = true, false
 		e.Settings.ForwardTo = "elsewhere"
-		empty := ""
-		e.Rules = []core.Rule{
-			{Name: "$Default", Filter: core.Filter{Kind: core.TrueFilter}, CreatedAt: e.CreatedAt},
-			{
-				Name: "sql", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a > @b", Parameters: properties(p, "@b", "1")},
-				Action: "SET x = @y", ActionParameters: properties(p, "@y", "2"), CreatedAt: e.CreatedAt,
-			},
-			{Name: "correlation", Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
-				Label: &empty, Properties: properties(p, "k", "v"),
-			}}, CreatedAt: e.CreatedAt},
-		}
+		e.Rules = everyRule(p.stage)
 		created := p.create(e)
-		e.Revision = created.Revision
+		e.Rules[2].Filter.Correlation.Label = nil // what was given is the caller's to change
+		e.Rules, e.Revision = everyRule(p.stage), created.Revision
 		p.wantSubscription("created", created, e)
 		got, err := p.store.Entity(p.Context(), "ns", "NEWS/subscriptions/big-orders")
 		p.wantCode("entity", err, "")
 		p.wantSubscription("entity", got, e)
-		got.Rules[2].Filter.Correlation.Label = nil
-		got.Rules[1].Name = "changed by the caller"
+		got.Rules[2].Filter.Correlation.Label = nil // and so is what was returned
+		got.Rules[1].Name = "changed"
 		for _, s := range p.look().Subscriptions {
 			if s.ID == e.ID {
 				p.wantSubscription("of the topic", s, e)
@@ -176,6 +167,24 @@ var subscriptionStories = []story{
 			}
 		}
 	})},
+}
+
+// everyRule makes a rule of each kind.
+func everyRule(s *stage) []core.Rule {
+	at := time.Date(2026, time.February, 3, 0, 0, 0, 0, time.UTC)
+	empty := ""
+	return []core.Rule{
+		{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}, CreatedAt: at},
+		{
+			Name: "sql", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a > @b", Parameters: properties(s, "@b", "1")},
+			Action: "SET x = @y", ActionParameters: properties(s, "@y", "2"), CreatedAt: at,
+		},
+		{
+			Name: "correlation", Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
+				Label: &empty, Properties: properties(s, "k", "v"),
+			}}, CreatedAt: at,
+		},
+	}
 }
 
 // publishAll publishes n messages to all subscriptions, one by one.

@@ -1,0 +1,124 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// BenchmarkPublish publishes to all subscriptions of a topic.
+func BenchmarkPublish(b *testing.B) {
+	for _, subscriptions := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("subscriptions=%d", subscriptions), func(b *testing.B) { benchmarkPublish(b, subscriptions) })
+	}
+}
+
+func benchmarkPublish(b *testing.B, subscriptions int) {
+	s := memstore.New(memstore.Options{})
+	topic := core.Entity{Namespace: "ns", Name: "bench", Kind: core.Topic, ID: "bench", Partitions: 1}
+	create(b, s, topic)
+	m := &core.Message{MessageID: core.StringID("0123456789abcdef"), Body: core.Body{Bytes: make([]byte, 1024)}}
+	x := core.Publication{Message: m}
+	for i := range subscriptions {
+		e := core.Entity{
+			Namespace: "ns", Name: core.SubscriptionPath("bench", fmt.Sprint(i)), Kind: core.Subscription,
+			ID: fmt.Sprintf("bench%d", i), TopicID: topic.ID, Settings: core.DefaultSettings(core.Subscription),
+		}
+		create(b, s, e)
+		x.Copies = append(x.Copies, core.Copy{To: e.Partition(0, core.Main), Message: m})
+	}
+	const most = 1 << 17 // empties the subscriptions now and then, to bound the memory
+	queued := 0
+	group, at := [][]core.Publication{{x}}, topic.Partition(0, core.Main)
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := s.Publish(b.Context(), at, int64(subscriptions), group); a[0].Err != nil {
+			b.Fatal(a[0].Err)
+		}
+		if queued += subscriptions; queued >= most {
+			b.StopTimer()
+			for _, c := range x.Copies {
+				ds, _, err := s.Lock(b.Context(), c.To, most)
+				if err != nil {
+					b.Fatal(err)
+				}
+				settlements := make([]core.Settlement, len(ds))
+				for i := range ds {
+					settlements[i].Token = ds[i].LockToken
+				}
+				s.Settle(b.Context(), c.To, settlements)
+			}
+			queued = 0
+			b.StartTimer()
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*subscriptions), "ns/copy")
+}
+
+func create(b *testing.B, s *memstore.Store, e core.Entity) {
+	b.Helper()
+	if _, err := s.CreateEntity(b.Context(), e); err != nil {
+		b.Fatal(err)
+	}
+}
+
+const benchSessions = 1000
+
+// newSessionBench makes a store with one partition, in which each of a thousand
+// sessions has a message.
+func newSessionBench(b *testing.B) (s *memstore.Store, p core.Partition, groups [][][]*core.Message) {
+	s = memstore.New(memstore.Options{})
+	create(b, s, core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1})
+	p = core.Partition{Ref: core.Ref{Entity: "bench"}, Policy: core.Policy{LockDuration: time.Hour, MaxDeliveryCount: 10, Sessions: true}}
+	for i := range benchSessions {
+		m := &core.Message{SessionID: fmt.Sprintf("session-%d", i), Body: core.Body{Bytes: make([]byte, 1024)}}
+		groups = append(groups, [][]*core.Message{{m}})
+		s.Append(b.Context(), p, groups[i])
+	}
+	b.ReportAllocs()
+	return s, p, groups
+}
+
+// completeOne takes the first message of a session.
+func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.SessionLock) {
+	ds, _, err := s.LockInSession(b.Context(), p, l, 1)
+	if err != nil || len(ds) != 1 {
+		b.Fatalf("lock in session: got %d messages, %v", len(ds), err)
+	}
+	if err := s.Settle(b.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSessionRoundTrip accepts the next of a thousand sessions for every
+// message.
+func BenchmarkSessionRoundTrip(b *testing.B) {
+	s, p, groups := newSessionBench(b)
+	for i := 0; b.Loop(); i++ {
+		l, ok, _, err := s.AcceptNextSession(b.Context(), p)
+		if err != nil || !ok {
+			b.Fatalf("accept the next session: %t, %v", ok, err)
+		}
+		completeOne(b, s, p, l)
+		if err := s.ReleaseSession(b.Context(), p, l); err != nil {
+			b.Fatal(err)
+		}
+		s.Append(b.Context(), p, groups[i%benchSessions])
+	}
+}
+
+// BenchmarkHeldSessionRoundTrip holds all of a thousand sessions.
+func BenchmarkHeldSessionRoundTrip(b *testing.B) {
+	s, p, groups := newSessionBench(b)
+	locks := make([]core.SessionLock, benchSessions)
+	for i := range locks {
+		locks[i], _, _, _ = s.AcceptNextSession(b.Context(), p)
+	}
+	for i := 0; b.Loop(); i++ {
+		completeOne(b, s, p, locks[i%benchSessions])
+		s.Append(b.Context(), p, groups[i%benchSessions])
+	}
+}
