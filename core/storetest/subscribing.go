@@ -18,9 +18,10 @@ var subscriptionStories = []story{
 		e.Settings.ForwardTo = "elsewhere"
 		e.Rules = everyRule(p.stage)
 		created := p.create(e)
-		e.Rules[2].Filter.Correlation.Label = nil // what was given is the caller's to change
-		e.Rules, e.Revision = everyRule(p.stage), created.Revision
+		e.Revision = created.Revision
 		p.wantSubscription("created", created, e)
+		e.Rules[2].Filter.Correlation.Label = nil // what was given is the caller's to change
+		e.Rules = everyRule(p.stage)
 		got, err := p.store.Entity(p.Context(), "ns", "NEWS/subscriptions/big-orders")
 		p.wantCode("entity", err, "")
 		p.wantSubscription("entity", got, e)
