@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -20,16 +19,18 @@ const (
 // result is what is known of a top-level test.
 type result struct {
 	outcome outcome
-	parts   []string // its subtests that failed or were skipped, without its own name
+	parts   []string // its subtests with the outcome, unless it passed, without its own name
 	why     string   // what it said when it skipped itself
 	printed string
 	again   bool // it did not pass at first
 }
 
 // parse reads what test2json prints. A test that began and never ended, in a
-// panic or by a time-out, has failed.
+// panic or by a time-out, has failed. One of which a part was skipped, and none
+// failed, counts as skipped.
 func parse(r io.Reader) map[string]result {
 	results := map[string]result{}
+	parts := map[string]map[outcome][]string{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -52,9 +53,22 @@ func parse(r io.Reader) map[string]result {
 		case "pass", "fail", "skip":
 			if !isPart {
 				got.outcome = outcome(event.Action)
-			} else if event.Action != "pass" && !slices.Contains(got.parts, part) {
-				got.parts = append(got.parts, part)
+				break
 			}
+			if parts[top] == nil {
+				parts[top] = map[outcome][]string{}
+			}
+			parts[top][outcome(event.Action)] = append(parts[top][outcome(event.Action)], part)
+		}
+		results[top] = got
+	}
+	for top, by := range parts {
+		got := results[top]
+		if got.outcome == passed && len(by[skipped]) > 0 {
+			got.outcome = skipped
+		}
+		if got.outcome != passed {
+			got.parts = by[got.outcome]
 		}
 		results[top] = got
 	}

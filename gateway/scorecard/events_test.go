@@ -21,6 +21,10 @@ const transcript = `{"Action":"start"}
 {"Action":"run","Test":"TestSkips"}
 {"Action":"output","Test":"TestSkips","Output":"    skip_test.go:12: no injector\n"}
 {"Action":"skip","Test":"TestSkips"}
+{"Action":"run","Test":"TestSkipsAPart"}
+{"Action":"pass","Test":"TestSkipsAPart/one"}
+{"Action":"skip","Test":"TestSkipsAPart/two"}
+{"Action":"pass","Test":"TestSkipsAPart"}
 {"Action":"run","Test":"TestPanics"}
 {"Action":"output","Test":"TestPanics","Output":"panic: nil\n"}
 this is not JSON
@@ -31,17 +35,18 @@ func TestEventsBecomeResults(t *testing.T) {
 	t.Parallel()
 	results := parse(strings.NewReader(transcript))
 	for name, want := range map[string]result{
-		"TestGood":   {outcome: passed},
-		"TestBad":    {outcome: failed, parts: []string{"one"}},
-		"TestSkips":  {outcome: skipped, why: "no injector"},
-		"TestPanics": {outcome: failed},
+		"TestGood":       {outcome: passed},
+		"TestBad":        {outcome: failed, parts: []string{"one"}},
+		"TestSkips":      {outcome: skipped, why: "no injector"},
+		"TestPanics":     {outcome: failed},
+		"TestSkipsAPart": {outcome: skipped, parts: []string{"two"}},
 	} {
 		got := results[name]
 		if got.outcome != want.outcome || !slices.Equal(got.parts, want.parts) || want.why != "" && got.why != want.why {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
-	if len(results) != 4 {
-		t.Errorf("got %d results, want 4", len(results))
+	if len(results) != 5 {
+		t.Errorf("got %d results, want 5", len(results))
 	}
 }
