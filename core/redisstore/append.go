@@ -259,14 +259,20 @@ func (s *Store) ring(ctx context.Context, sh *shard) {
 	}
 }
 
-// appendScripted stores messages of any sort in one script.
-func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
+// appendArgs are the arguments of append.lua behind those of the state.
+func (sh *shard) appendArgs(messages []stored) []any {
 	args := make([]any, 0, 2+6*len(messages))
 	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())
 	for i := range messages {
 		m := &messages[i]
 		args = append(args, m.id, m.key, m.due, m.ttl, m.sid, m.record)
 	}
+	return args
+}
+
+// appendScripted stores messages of any sort in one script.
+func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
+	args := sh.appendArgs(messages)
 	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen, sh.keys.moved}, args...)
 	switch {
 	case err != nil:

@@ -75,13 +75,9 @@ func (s *Store) readBodies(ctx context.Context, sh *shard, lacks []lack) ([]any,
 // unshare lets go of the bodies that the queues of a deleted subscription share.
 func (s *Store) unshare(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
-		dead := 0
-		if r.Sub.IsDeadLetter() {
-			dead = 1
-		}
 		keys := []any{s.names.prefix(r) + sharedLetter, s.names.bodies(r), s.names.refs(r)}
 		for left := int64(1); left > 0; {
-			reply, err := s.eval(ctx, unshareScript, keys, dead)
+			reply, err := s.eval(ctx, unshareScript, keys, flag(r.Sub.IsDeadLetter()))
 			if err != nil {
 				return err
 			}

@@ -2,11 +2,109 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit implements core.Committing.
-func (s *Store) Commit(context.Context, core.Partition, core.Work) ([]int64, error) {
-	return nil, core.NotImplemented
+// Commit does all of a transaction's work in one script, or nothing. When the
+// answer is lost it is Busy, and whether the work was done is unknown.
+func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numbers []int64, err error) {
+	err = s.operate(ctx, p, "commit", func(ctx context.Context, sh *shard) error {
+		numbers, err = s.commit(ctx, sh, &w)
+		return err
+	})
+	return numbers, err
+}
+
+func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) ([]int64, error) {
+	now := s.Now()
+	e := encoder{sh: sh, now: now}
+	publications, err := e.group(w.Publications)
+	if err != nil {
+		return nil, err
+	}
+	messages, size, err := sh.prepare(w.Messages, now)
+	if err != nil {
+		return nil, err
+	}
+	var full error // the refusal for want of room, if it comes to that
+	if e.needsRoom || len(messages) > 0 {
+		size += e.size
+		full = sh.quota.open(ctx, s, sh).take(size)
+		defer sh.quota.landed(size)
+	}
+	switch {
+	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
+		return nil, full
+	case full != nil && s.knowsAll(ctx, sh, slices.Concat(messages, fromSenders(publications))):
+		full = nil
+	}
+
+	b := newBundle(s.names, sh)
+	if len(publications) > 0 {
+		b.group(w.Version, publications)
+	}
+	args := sh.workArgs(w, full != nil, messages, b)
+	for _, m := range w.Transfers {
+		record, err := encodeRecord(m, now.UnixMilli())
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, record)
+	}
+	transfer := sh.Ref
+	transfer.Sub = core.Transfer
+	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.bell(transfer))
+	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
+	switch {
+	case err != nil:
+		return nil, err
+	case code == core.LockLost && len(w.Publications) == 0:
+		return nil, sh.lost()
+	case code == core.QuotaExceeded:
+		return nil, full
+	case code != "":
+		return nil, code
+	case len(reply) == 0:
+		return nil, nil
+	case len(reply) != len(messages)+len(publications):
+		return nil, errReply
+	}
+	return sh.sequenceNumbers(reply), nil
+}
+
+// workArgs are the arguments of commit.lua but for its transfers.
+func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle) []any {
+	settles := make([]any, 0, settleItem*len(w.Settlements))
+	for i := range w.Settlements {
+		st := &w.Settlements[i]
+		m := elsewhere
+		if st.Token.Partition() == sh.Index {
+			m = member(st.Token.Number(), secret(st.Token.Nonce()))
+		}
+		settles = append(settles, outcomeWord(st.Outcome), entryID(st.Token.Number()), m, overrideFor(st))
+	}
+	own, void := sh.positions(w.Cancels)
+	cancels := make([]any, len(own))
+	for i, n := range own {
+		cancels[i] = n
+	}
+	var appends, publishes []any
+	if len(messages) > 0 {
+		appends = sh.appendArgs(messages)
+	}
+	if len(b.groups) > 0 {
+		publishes = b.allArgs()
+	}
+	args := []any{flag(full), void, len(settles), len(cancels), len(appends), len(publishes)}
+	return slices.Concat(args, settles, cancels, appends, publishes)
+}
+
+// flag is how scripts take a condition.
+func flag(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
 }

@@ -250,14 +250,21 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 		if len(numbers) != len(groups[i]) {
 			return nil, errReply
 		}
-		answers[i].Numbers = make([]int64, len(numbers))
-		for j, number := range numbers {
-			if n, _ := number.(int64); n != 0 {
-				answers[i].Numbers[j] = sh.sequenceNumber(n)
-			}
-		}
+		answers[i].Numbers = sh.sequenceNumbers(numbers)
 	}
 	return answers, nil
+}
+
+// sequenceNumbers are those of the positions that a script answers, 0 where it
+// answers 0.
+func (sh *shard) sequenceNumbers(positions []any) []int64 {
+	numbers := make([]int64, len(positions))
+	for i, position := range positions {
+		if n, _ := position.(int64); n != 0 {
+			numbers[i] = sh.sequenceNumber(n)
+		}
+	}
+	return numbers
 }
 
 // bundle makes the keys and arguments of publish.lua.

@@ -28,6 +28,7 @@ type script struct {
 	repeat      int
 
 	preludes []string                  // files of lua/ that go in front
+	parts    []string                  // scripts that go in front as functions of their ARGV
 	variants [everyFlavour + 1]*script // with more preludes, by flavour; nil but for scripts on a partition's state
 }
 
@@ -68,6 +69,10 @@ var (
 	publishScript  = (&script{
 		name: "publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"state", "arrivals"},
 	}).load()
+	commitScript = (&script{
+		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 6, repeat: 1,
+		preludes: []string{"arrivals"}, parts: []string{"settle", "cancel", "append", "publish"},
+	}).onState()
 	ringScript    = newScript("ring", 2, 0)
 	raiseScript   = newScript("raise", 2, 1)
 	unshareScript = newScript("unshare", 3, 1)
@@ -85,10 +90,16 @@ const stateArgs = 4
 // fixed arguments and arguments per item beyond those of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *script {
 	base := script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
+	return base.onState()
+}
+
+// onState makes the variants of a script that works on a partition's state.
+func (s *script) onState() *script {
+	base := *s
 	var variants [everyFlavour + 1]*script
 	for f := range variants {
 		v := base
-		v.preludes = []string{"state"}
+		v.preludes = append([]string{"state"}, base.preludes...)
 		if flavour(f)&sharing != 0 {
 			v.preludes = append(v.preludes, "shared")
 			v.keys += sharedKeys
@@ -114,6 +125,10 @@ func (s *script) load() *script {
 	text := shebang + "\n"
 	for _, prelude := range s.preludes {
 		text += luaFile(prelude)
+	}
+	for _, part := range s.parts {
+		_, body, _ := strings.Cut(luaFile(part), "\n")
+		text += "local function " + part + "(ARGV)\n" + body + "end\n"
 	}
 	s.source = text + rest
 	sum := sha1.Sum([]byte(s.source))

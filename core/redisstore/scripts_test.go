@@ -71,7 +71,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
-		publishScript, raiseScript, unshareScript, fencedScript, topicScript,
+		publishScript, commitScript, raiseScript, unshareScript, fencedScript, topicScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

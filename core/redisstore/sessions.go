@@ -201,12 +201,8 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 // SetSessionState keeps state until it is set to nil.
 func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
 	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
-		given := 0
-		if state != nil {
-			given = 1
-		}
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, secret(l.Nonce), escapeSession(l.ID), given, state)
+		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, secret(l.Nonce), escapeSession(l.ID), flag(state != nil), state)
 		return err
 	})
 }
