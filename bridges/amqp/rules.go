@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -33,7 +34,11 @@ func removeRule(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return response{status: 200}, o.admin.DeleteRule(o.ctx, o.id, o.address, name)
+	err = o.admin.DeleteRule(o.ctx, o.id, o.address, name)
+	if own := core.TextOf(err); core.CodeOf(err) == core.NotFound && own != "" {
+		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // it names the rule
+	}
+	return response{status: 200}, err
 }
 
 func enumerateRules(o *operation) (response, error) {
