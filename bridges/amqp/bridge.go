@@ -21,6 +21,7 @@ type Bridge struct {
 	opts      Options
 	container string
 	open      atomic.Int64 // connections
+	warned    atomic.Int64 // when last of too many connections, Unix nanoseconds
 }
 
 // New returns a bridge in front of b, with admin for the rules of subscriptions and a for those who want in.
@@ -52,7 +53,10 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-const acceptBackoff = 50 * time.Millisecond
+const (
+	acceptBackoff = 50 * time.Millisecond
+	warningPause  = 10 * time.Second // strangers must not be able to fill the log
+)
 
 func pause(ctx context.Context, d time.Duration) {
 	select {
@@ -68,7 +72,10 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	log := b.opts.Logger.With("conn", nc.RemoteAddr().String())
 	if n := b.open.Add(1); n > int64(b.opts.MaxConnections) {
 		b.open.Add(-1)
-		log.Warn("too many connections", "limit", b.opts.MaxConnections)
+		now, last := time.Now().UnixNano(), b.warned.Load()
+		if now-last >= int64(warningPause) && b.warned.CompareAndSwap(last, now) {
+			log.Warn("too many connections: closing further ones", "limit", b.opts.MaxConnections)
+		}
 		return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be", b.opts.MaxConnections)
 	}
 	defer b.open.Add(-1)

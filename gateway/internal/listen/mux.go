@@ -38,6 +38,7 @@ type Mux struct {
 	amqp      *virtual
 	http      *virtual
 	pending   chan struct{} // a slot for each undecided connection
+	crowded   seldom        // warns of connections turned away
 }
 
 // New returns a Mux over listeners, which it owns from now on. Nothing is
@@ -123,7 +124,9 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 				<-m.pending
 			})
 		default:
-			m.opts.Logger.Warn("too many connections that say nothing: closed one", "peer", conn.RemoteAddr().String())
+			if m.crowded.now() {
+				m.opts.Logger.Warn("too many connections that say nothing: closing further ones", "limit", m.opts.MaxPending, "peer", conn.RemoteAddr().String())
+			}
 			_ = conn.Close()
 		}
 	}
