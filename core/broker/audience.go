@@ -33,6 +33,7 @@ type house struct {
 	current atomic.Pointer[audience]
 	stale   atomic.Bool
 	door    chan struct{} // holds one while the audience is read
+	census  census
 }
 
 func newHouse() *house { return &house{door: make(chan struct{}, 1)} }

@@ -61,22 +61,41 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 	if err := checkRule(&rule); err != nil {
 		return core.Entity{}, err
 	}
-	topic, err := b.topic(ctx, topicName)
+	topic, err := b.stored(ctx, topicName)
 	if err != nil {
 		return core.Entity{}, err
 	}
-	if len(topic.Subscriptions) >= maxSubscriptions {
-		return core.Entity{}, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name, maxSubscriptions)
+	if topic.Kind != core.Topic {
+		return core.Entity{}, b.notFound(topicName)
 	}
-	if err := roomForRule(&topic, rule.Filter.Kind); err != nil {
+	if err := b.roomForSubscription(ctx, topic.Name); err != nil {
+		return core.Entity{}, err
+	}
+	room, err := b.roomForRule(ctx, topic.Name, rule.Filter.Kind)
+	if err != nil {
 		return core.Entity{}, err
 	}
 	rule.CreatedAt = b.store.Now()
-	s.DefaultMessageTimeToLive = min(s.DefaultMessageTimeToLive, topic.Settings.DefaultMessageTimeToLive)
-	return b.create(ctx, id, core.Entity{
+	made, err := b.create(ctx, id, core.Entity{
 		Kind: core.Subscription, Name: core.SubscriptionPath(topic.Name, own), TopicID: topic.ID,
 		Partitions: topic.Partitions, Settings: s, Rules: []core.Rule{rule},
 	})
+	if err == nil {
+		room.add(rule.Filter.Kind)
+	}
+	return made, err
+}
+
+// roomForSubscription refuses one more subscription of a topic that is full.
+func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
+	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Subscription, Topic: topic}, maxSubscriptions-1, 1)
+	if err != nil {
+		return b.refusal(err, &core.Entity{Name: topic})
+	}
+	if len(last) > 0 {
+		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic, maxSubscriptions)
+	}
+	return nil
 }
 
 // topic reads a topic with its subscriptions past the cache.
@@ -101,7 +120,6 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	now := b.store.Now()
 	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, newEntityID(), now, now
 	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)
-	stampRules(ent.Settings.AuthorizationRules, nil, now)
 	read := time.Now()
 	made, err := b.store.CreateEntity(ctx, ent)
 	switch code := core.CodeOf(err); {
@@ -125,24 +143,4 @@ func newEntityID() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
-}
-
-// stampRules dates the access rules whose client did not; those of a known name
-// keep when they were made.
-func stampRules(rules, old []core.AccessRule, now time.Time) {
-	for i := range rules {
-		r := &rules[i]
-		if r.ModifiedAt.IsZero() {
-			r.ModifiedAt = now
-		}
-		if !r.CreatedAt.IsZero() {
-			continue
-		}
-		r.CreatedAt = now
-		for _, o := range old {
-			if o.Name == r.Name {
-				r.CreatedAt = o.CreatedAt
-			}
-		}
-	}
 }

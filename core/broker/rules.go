@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -28,24 +29,64 @@ func checkRule(r *core.Rule) error {
 	return err
 }
 
+// census is an estimate of how many filters a topic has: those counted last and
+// those made here since. Only when it is old, or reaches a limit, they are
+// counted, because reading all subscriptions of a large topic takes a while.
+type census struct {
+	mu      sync.Mutex
+	filters [2]int // SQL filters, others
+	at      time.Time
+}
+
+const censusAge = time.Minute
+
 // roomForRule refuses one more rule with a filter of the kind where the topic is full.
-func roomForRule(t *core.TopicView, k core.FilterKind) error {
-	limit, what := maxOtherFilters, "correlation"
-	if k == core.SQLFilter {
-		limit, what = maxSQLFilters, "SQL"
+func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*census, error) {
+	e, err := b.entity(ctx, topic)
+	if err != nil {
+		return nil, err
 	}
-	n := 0
-	for i := range t.Subscriptions {
-		for _, r := range t.Subscriptions[i].Rules {
-			if (r.Filter.Kind == core.SQLFilter) == (k == core.SQLFilter) {
-				n++
+	if e.house == nil {
+		return nil, b.notFound(topic)
+	}
+	c, sort := &e.house.census, sortOf(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit, what := maxSQLFilters, "SQL"
+	if sort > 0 {
+		limit, what = maxOtherFilters, "correlation"
+	}
+	if c.filters[sort] >= limit || time.Since(c.at) > censusAge {
+		t, err := b.topic(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		c.filters, c.at = [2]int{}, time.Now()
+		for i := range t.Subscriptions {
+			for _, r := range t.Subscriptions[i].Rules {
+				c.filters[sortOf(r.Filter.Kind)]++
 			}
 		}
 	}
-	if n >= limit {
-		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, which is the limit: delete rules first.", t.Name, n, what)
+	if c.filters[sort] >= limit {
+		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d %s filters, which is the limit: delete rules first.", topic, c.filters[sort], what)
 	}
-	return nil
+	return c, nil
+}
+
+// sortOf is the place of a filter of the kind in a census.
+func sortOf(k core.FilterKind) int {
+	if k == core.SQLFilter {
+		return 0
+	}
+	return 1
+}
+
+// add notes one more filter of the kind.
+func (c *census) add(k core.FilterKind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.filters[sortOf(k)]++
 }
 
 // CreateRule implements core.Admin.
@@ -56,17 +97,17 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	if err := checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	if name, _, ok := core.SplitSubscription(core.ResourcePath(subscription)); ok {
-		topic, err := b.topic(ctx, name)
-		if err != nil {
-			return core.Rule{}, err
-		}
-		if err := roomForRule(&topic, r.Filter.Kind); err != nil {
-			return core.Rule{}, err
-		}
+	ent, err := b.subscription(ctx, subscription)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	topic, _, _ := core.SplitSubscription(ent.Name)
+	room, err := b.roomForRule(ctx, topic, r.Filter.Kind)
+	if err != nil {
+		return core.Rule{}, err
 	}
 	r.CreatedAt = b.store.Now()
-	err := b.changeRules(ctx, subscription, func(ent *core.Entity) error {
+	err = b.changeRules(ctx, subscription, func(ent *core.Entity) error {
 		at, known := findRule(ent.Rules, r.Name)
 		if known {
 			topic, own, _ := core.SplitSubscription(ent.Name)
@@ -75,6 +116,9 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		ent.Rules = slices.Insert(ent.Rules, at, r)
 		return nil
 	})
+	if err == nil {
+		room.add(r.Filter.Kind)
+	}
 	return r, err
 }
 
