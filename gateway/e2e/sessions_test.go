@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+)
+
+// wantText checks what an error says.
+func (e *env) wantText(err error, want string) {
+	e.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		e.Fatalf("got error %v, want one that says %q", err, want)
+	}
+}
+
+func TestASessionIsHeldByOneAndComesInOrder(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(withSessions())
+		sender := e.sender(queue)
+		var want []string
+		for i := range 10 {
+			want = append(want, fmt.Sprint(i))
+			for _, id := range []string{"a", "b"} {
+				e.post(sender, &azservicebus.Message{Body: fmt.Append(nil, i), SessionID: &id})
+			}
+		}
+		a := e.accept(queue, "a")
+		if until := time.Until(a.LockedUntil()); until < 30*time.Second || until > 2*time.Minute {
+			e.Errorf("the session is locked for %v", until)
+		}
+		ms := a.take(10)
+		if got := bodies(ms); !slices.Equal(got, want) {
+			e.Errorf("session a: got %v, want %v", got, want)
+		}
+		for _, m := range ms {
+			if *m.SessionID != "a" {
+				e.Errorf("got a message of session %s", *m.SessionID)
+			}
+		}
+		_, err := e.client().AcceptSessionForQueue(e.ctx(), queue, "a", nil)
+		e.wantCondition(err, "com.microsoft:session-cannot-be-locked")
+		b := e.next(queue)
+		if b.SessionID() != "b" {
+			e.Errorf("the next session: got %s, want b", b.SessionID())
+		}
+		a.complete(ms...)
+		b.complete(b.take(10)...)
+		if n := e.runtime(queue).TotalMessageCount; n != 0 {
+			e.Errorf("%d messages are left", n)
+		}
+	})
+}
+
+func TestTheNextSessionIsWaitedFor(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(withSessions())
+		ctx, cancel := context.WithTimeout(e.Context(), silence)
+		defer cancel()
+		_, err := e.client().AcceptNextSessionForQueue(ctx, queue, nil)
+		if coded, ok := errors.AsType[*azservicebus.Error](err); !errors.Is(err, context.DeadlineExceeded) && (!ok || coded.Code != azservicebus.CodeTimeout) {
+			e.Fatalf("no session is there: got %v, want a time-out", err)
+		}
+		got := make(chan string, 1)
+		go func() {
+			defer close(got)
+			r, err := e.client().AcceptNextSessionForQueue(e.ctx(), queue, nil)
+			if err != nil {
+				e.Errorf("wait: %v", err)
+				return
+			}
+			got <- r.SessionID()
+		}()
+		time.Sleep(silence) // let it wait
+		e.sendTo(queue, "late", "x")
+		if id := <-got; id != "late" {
+			e.Errorf("got session %q, want late", id)
+		}
+	})
+}
+
+func TestASessionGivenBackGoesOnElsewhere(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(withSessions())
+		e.sendTo(queue, "s", "1", "2", "3")
+		first := e.accept(queue, "s")
+		ms := first.take(2)
+		first.complete(ms[0])
+		first.end()
+		second := e.accept(queue, "s")
+		ms = second.take(2)
+		if got := bodies(ms); !slices.Equal(got, []string{"2", "3"}) || ms[0].DeliveryCount != 1 {
+			e.Errorf("got %v, first delivery %d; want 2 and 3, and that the end of a session counts as no delivery", got, ms[0].DeliveryCount)
+		}
+		second.complete(ms...)
+	})
+}
+
+func TestASessionsStateOutlivesItsMessages(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(withSessions())
+		s := e.accept(queue, "s") // a session need not have messages
+		if state, err := s.GetSessionState(e.ctx(), nil); err != nil || state != nil {
+			e.Errorf("at first: got %q %v, want none", state, err)
+		}
+		if err := s.SetSessionState(e.ctx(), []byte("half way"), nil); err != nil {
+			e.Fatal(err)
+		}
+		s.end()
+		s = e.accept(queue, "s")
+		if state, err := s.GetSessionState(e.ctx(), nil); err != nil || string(state) != "half way" {
+			e.Errorf("afterwards: got %q %v, want half way", state, err)
+		}
+		if err := s.SetSessionState(e.ctx(), nil, nil); err != nil {
+			e.Fatal(err)
+		}
+		if state, err := s.GetSessionState(e.ctx(), nil); err != nil || len(state) != 0 {
+			e.Errorf("cleared: got %q %v, want none", state, err)
+		}
+	})
+}
+
+func TestASessionLockIsRenewedOrEnds(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(&admin.QueueProperties{RequiresSession: new(true), LockDuration: new("PT5S")})
+		e.sendTo(queue, "s", "x", "y")
+		s := e.accept(queue, "s")
+		ms := s.take(2)
+		for range 3 { // to beyond the first lock, of s and of its messages
+			time.Sleep(2 * time.Second)
+			before := s.LockedUntil()
+			if err := s.RenewSessionLock(e.ctx(), nil); err != nil || !s.LockedUntil().After(before) {
+				e.Fatalf("renew: locked until %v, then %v, %v", before, s.LockedUntil(), err)
+			}
+		}
+		s.complete(ms[0])
+		// Nobody renews it any more: another takes over, and the message counts as delivered.
+		var next session
+		e.eventually("another accepts the session", func() bool {
+			r, err := e.client().AcceptSessionForQueue(e.ctx(), queue, "s", nil)
+			next = session{r, e}
+			return err == nil
+		})
+		if err := s.CompleteMessage(e.ctx(), ms[1], nil); err == nil {
+			e.Error("a message was completed after the lock of its session had ended")
+		}
+		again := next.take(1)
+		if string(again[0].Body) != "y" || again[0].DeliveryCount != 2 {
+			e.Errorf("taken over: got %q, delivery %d; want y, 2", again[0].Body, again[0].DeliveryCount)
+		}
+		next.complete(again...)
+	})
+}
+
+func TestWhatDoesNotFitSessionsIsRefused(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue, plain := e.queue(withSessions()), e.queue(nil)
+		err := e.sender(queue).SendMessage(e.ctx(), &azservicebus.Message{Body: []byte("x")}, nil)
+		e.wantText(err, "SessionId")
+		_, err = e.receiver(queue).ReceiveMessages(e.ctx(), 1, nil)
+		e.wantCondition(err, amqp.ErrCondNotAllowed)
+		if _, err = e.client().AcceptSessionForQueue(e.ctx(), plain, "s", nil); err == nil {
+			e.Error("a session of a queue without sessions was accepted")
+		}
+	})
+}
+
+func TestDeferredMessagesBelongToTheirSession(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(withSessions())
+		e.sendTo(queue, "s", "x")
+		s := e.accept(queue, "s")
+		m := s.take(1)[0]
+		if err := s.DeferMessage(e.ctx(), m, nil); err != nil {
+			e.Fatal(err)
+		}
+		other := e.accept(queue, "other")
+		if _, err := other.ReceiveDeferredMessages(e.ctx(), []int64{*m.SequenceNumber}, nil); err == nil {
+			e.Error("another session received it")
+		}
+		ms, err := s.ReceiveDeferredMessages(e.ctx(), []int64{*m.SequenceNumber}, nil)
+		if err != nil || len(ms) != 1 || string(ms[0].Body) != "x" {
+			e.Fatalf("got %v %v", ms, err)
+		}
+		s.complete(ms...)
+	})
+}
+
+func TestSessionsAreListed(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(withSessions())
+		for _, id := range []string{"b", "a", "c"} {
+			e.sendTo(queue, id, "x")
+		}
+		s := e.accept(queue, "state-only")
+		if err := s.SetSessionState(e.ctx(), []byte("x"), nil); err != nil {
+			e.Fatal(err)
+		}
+		var ids []string
+		for pages := e.client().NewListSessionsForQueuePager(queue, nil); pages.More(); {
+			page, err := pages.NextPage(e.ctx())
+			if err != nil {
+				e.Fatal(err)
+			}
+			ids = append(ids, page.Sessions...)
+		}
+		slices.Sort(ids)
+		if !slices.Equal(ids, []string{"a", "b", "c", "state-only"}) {
+			e.Errorf("got %v", ids)
+		}
+	})
+}
+
+func TestASessionGoesOnAtAnotherGateway(t *testing.T) {
+	t.Parallel()
+	a, b := fleet(t)
+	queue := a.queue(&admin.QueueProperties{RequiresSession: new(true), LockDuration: new("PT5S")})
+	a.sendTo(queue, "s", "1", "2")
+	held := a.accept(queue, "s")
+	held.complete(held.take(1)...)
+	_, err := b.client().AcceptSessionForQueue(b.ctx(), queue, "s", nil)
+	b.wantCondition(err, "com.microsoft:session-cannot-be-locked")
+	a.gw.kill()
+	var next session
+	b.eventually("the session comes free", func() bool {
+		r, err := b.client().AcceptSessionForQueue(b.ctx(), queue, "s", nil)
+		next = session{r, b}
+		return err == nil
+	})
+	if got := bodies(next.take(1)); got[0] != "2" {
+		t.Errorf("got %v, want 2", got)
+	}
+}
