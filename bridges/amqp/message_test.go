@@ -110,7 +110,6 @@ func TestMessageKeepsEverySection(t *testing.T) {
 			{Key: value.Symbol("x-opt-enqueue-sequence-number"), Value: int64(4)},
 			{Key: value.Symbol("x-opt-locked-until"), Value: value.Timestamp(6000)},
 			{Key: value.Symbol("x-opt-partition-id"), Value: int16(3)},
-			{Key: value.Symbol("x-opt-message-state"), Value: int32(0)},
 			{Key: value.Symbol("x-opt-deadletter-source"), Value: "source"},
 		})
 	}

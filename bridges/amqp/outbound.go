@@ -75,16 +75,20 @@ func appendAnnotations(dst []byte, d *core.Delivery) []byte {
 	a.dst = value.AppendTimestamp(a.dst, value.TimestampOf(d.EnqueuedTime))
 	a.key(annSequenceNumber)
 	a.dst = value.AppendInt64(a.dst, d.SequenceNumber)
-	a.key(annEnqueuedSequence)
-	a.dst = value.AppendInt64(a.dst, d.EnqueuedSequenceNumber)
+	if d.EnqueuedSequenceNumber != d.SequenceNumber || d.Transit != nil { // it came from another entity
+		a.key(annEnqueuedSequence)
+		a.dst = value.AppendInt64(a.dst, d.EnqueuedSequenceNumber)
+	}
 	a.instant(annLockedUntil, d.LockedUntil)
 	if d.Partitioned {
 		index, _ := core.SplitSequenceNumber(d.SequenceNumber)
 		a.key(annPartitionID)
 		a.dst = value.AppendInt16(a.dst, int16(index))
 	}
-	a.key(annMessageState)
-	a.dst = value.AppendInt32(a.dst, int32(d.State))
+	if d.State != core.Active {
+		a.key(annMessageState)
+		a.dst = value.AppendInt32(a.dst, int32(d.State))
+	}
 	a.text(annDeadLetterSource, d.DeadLetterSource)
 	return value.CloseMap(a.dst, a.mark, a.n)
 }

@@ -85,6 +85,9 @@ func setSessionState(o *operation) (response, error) {
 	if !ok && v != nil {
 		return response{}, core.Refuse(core.InvalidArgument, "session-state is neither binary nor null.")
 	}
+	if len(state) == 0 {
+		state = nil // an empty state is none to the SDKs
+	}
 	return response{status: 200}, s.SetState(o.ctx, state)
 }
 

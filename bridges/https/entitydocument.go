@@ -148,8 +148,12 @@ func appendAccessRules(dst []byte, rules []core.AccessRule) []byte {
 			}
 		}
 		dst = append(dst, `</Rights>`...)
-		dst = appendTime(dst, "CreatedTime", r.CreatedAt)
-		dst = appendTime(dst, "ModifiedTime", r.ModifiedAt)
+		if !r.CreatedAt.IsZero() { // else its creator gave none
+			dst = appendTime(dst, "CreatedTime", r.CreatedAt)
+		}
+		if !r.ModifiedAt.IsZero() {
+			dst = appendTime(dst, "ModifiedTime", r.ModifiedAt)
+		}
 		dst = appendElement(dst, "KeyName", r.Name)
 		dst = appendElement(dst, "PrimaryKey", r.PrimaryKey)
 		dst = appendElement(dst, "SecondaryKey", r.SecondaryKey)

@@ -25,7 +25,7 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
-	return reported(ent), b.runtime(ctx, &ent), nil
+	return reported(b.noticed(ent)), b.runtime(ctx, &ent), nil
 }
 
 // stored reads an entity past the cache.
@@ -63,7 +63,7 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 	runtimes := make([]core.Runtime, len(page))
 	inParallel(len(page), func(i int) { runtimes[i] = b.runtime(ctx, &page[i]) })
 	for i := range page {
-		page[i] = reported(page[i])
+		page[i] = reported(b.noticed(page[i]))
 	}
 	return page, runtimes, nil
 }
@@ -85,7 +85,6 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 			return core.Entity{}, err
 		}
 		ent.UpdatedAt = b.store.Now()
-		stampRules(ent.Settings.AuthorizationRules, old.Settings.AuthorizationRules, ent.UpdatedAt)
 		read := time.Now()
 		ent, err = b.store.UpdateEntity(ctx, ent)
 		switch core.CodeOf(err) {
@@ -116,13 +115,6 @@ func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core
 		return core.Refuse(core.InvalidArgument, "Partitioning cannot be changed for %s. ", ent.Kind)
 	}
 	fitPartitioned(s, old.Settings.MaxSizeInMegabytes)
-	if name, _, ok := core.SplitSubscription(ent.Name); ok {
-		topic, err := b.stored(ctx, name)
-		if err != nil {
-			return err
-		}
-		s.DefaultMessageTimeToLive = min(s.DefaultMessageTimeToLive, topic.Settings.DefaultMessageTimeToLive)
-	}
 	if err := s.Validate(); err != nil {
 		return err
 	}

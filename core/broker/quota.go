@@ -1,6 +1,10 @@
 package broker
 
-import "github.com/crosstown-mq/crosstown/core"
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 // A partitioned entity of Service Bus Standard has 16 partitions of the size
 // that its creator asks for, reports the sum, and takes messages of at most
@@ -25,6 +29,20 @@ func reported(e core.Entity) core.Entity {
 	return e
 }
 
+// noticed is the entity with a use of it that was not recorded yet. A
+// subscription counts as used since it was created.
+func (b *Broker) noticed(e core.Entity) core.Entity {
+	if known := b.cached(e.Name); known != nil && known.current.Load().ID == e.ID {
+		if used := time.Unix(known.used.Load(), 0).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
+			e.AccessedAt = used
+		}
+	}
+	if e.Kind == core.Subscription && e.AccessedAt.IsZero() {
+		e.AccessedAt = e.CreatedAt
+	}
+	return e
+}
+
 // fitPartitioned turns the settings of a partitioned entity, as a client gives
 // them, into those that are stored. MaxSizeInMegabytes is that of a partition;
 // but clients that read an entity send back the sum, so what is the reported sum
@@ -38,5 +56,4 @@ func fitPartitioned(s *core.Settings, stored int64) {
 		s.MaxSizeInMegabytes = m / sizeFactor
 	}
 	s.MaxMessageSizeInKilobytes = min(s.MaxMessageSizeInKilobytes, maxPartitionedKB)
-	s.SupportOrdering = false
 }

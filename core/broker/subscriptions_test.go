@@ -132,8 +132,8 @@ func TestSettingsThatAKindDoesNotHaveKeepTheirDefaults(t *testing.T) {
 			}
 		}
 		all.DefaultMessageTimeToLive = 2 * time.Hour
-		if sub, err = b.UpdateEntity(t.Context(), root, sub.Name, all); err != nil || sub.Settings.DefaultMessageTimeToLive != time.Hour || len(sub.Rules) != 1 {
-			t.Errorf("updated subscription: %+v, %v, want the topic's time to live, and its rules kept", sub, err)
+		if sub, err = b.UpdateEntity(t.Context(), root, sub.Name, all); err != nil || sub.Settings.DefaultMessageTimeToLive != 2*time.Hour || len(sub.Rules) != 1 {
+			t.Errorf("updated subscription: %+v, %v, want the time to live it was given, and its rules kept", sub, err)
 		}
 	})
 }
