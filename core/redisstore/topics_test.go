@@ -1,0 +1,355 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// stand is a topic of one partition with its subscriptions.
+type stand struct {
+	testing.TB
+	store core.Store
+	topic core.Entity
+	own   core.Partition
+}
+
+func newStand(tb testing.TB, s core.Store, subscriptions ...string) *stand {
+	tb.Helper()
+	name := fmt.Sprintf("e%d", entities.Add(1))
+	topic, err := s.CreateEntity(tb.Context(), core.Entity{
+		Namespace: "ns", Kind: core.Topic, Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Topic),
+	})
+	if err != nil {
+		tb.Fatalf("create topic: %v", err)
+	}
+	st := &stand{TB: tb, store: s, topic: topic, own: topic.Partition(0, core.Main)}
+	for _, subscription := range subscriptions {
+		st.subscribe(s, subscription, false)
+	}
+	return st
+}
+
+// subscribe makes a subscription through any store, and returns its queue.
+func (st *stand) subscribe(s core.Store, name string, sessions bool) core.Partition {
+	st.Helper()
+	settings := core.DefaultSettings(core.Subscription)
+	settings.RequiresSession = sessions
+	e, err := s.CreateEntity(st.Context(), core.Entity{
+		Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath(st.topic.Name, name), ID: st.topic.ID + name,
+		TopicID: st.topic.ID, Partitions: 1, Settings: settings,
+	})
+	if err != nil {
+		st.Fatalf("create subscription: %v", err)
+	}
+	return e.Partition(0, core.Main)
+}
+
+// at is the queue of a subscription.
+func (st *stand) at(name string) core.Partition {
+	p := st.own
+	p.Subscription, p.MaxDeliveryCount, p.MaxBytes = st.topic.ID+name, 10, 0
+	return p
+}
+
+func (st *stand) version(s core.Store) int64 {
+	st.Helper()
+	view, err := s.Topic(st.Context(), "ns", st.topic.Name)
+	if err != nil {
+		st.Fatalf("topic: %v", err)
+	}
+	return view.Version
+}
+
+// to is a publication with a copy for each queue.
+func to(m *core.Message, queues ...core.Partition) core.Publication {
+	x := core.Publication{Message: m}
+	for _, q := range queues {
+		x.Copies = append(x.Copies, core.Copy{To: q, Message: m})
+	}
+	return x
+}
+
+func (st *stand) publish(s core.Store, version int64, group ...core.Publication) error {
+	st.Helper()
+	return s.Publish(st.Context(), st.own, version, [][]core.Publication{group})[0].Err
+}
+
+func (st *stand) mustPublish(group ...core.Publication) {
+	st.Helper()
+	if err := st.publish(st.store, st.version(st.store), group...); err != nil {
+		st.Fatalf("publish: %v", err)
+	}
+}
+
+var large = strings.Repeat("large ", 1000)
+
+func TestABodyIsKeptOnceForAllSubscriptions(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: names})
+	st := newStand(t, s, "a", "b", "c")
+	rdb, tag := server(t).Client(), names+"{"+st.topic.ID+":0}"
+	bodies := func(what string, want ...string) {
+		t.Helper()
+		got, err := rdb.HVals(t.Context(), tag+"B").Result()
+		if err != nil || !slices.Equal(got, want) && len(got)+len(want) > 0 {
+			t.Fatalf("%s: %d bodies are kept, %v, want %d", what, len(got), err, len(want))
+		}
+	}
+	dead := st.at("b")
+	dead.Sub = core.DeadLetter
+	st.mustPublish(to(message(large), st.at("a"), st.at("b"), st.at("c")))
+	bodies("published", large)
+	for _, q := range []string{"a", "b", "c"} {
+		if stats, err := s.Stats(t.Context(), st.at(q)); err != nil || stats.Bytes > int64(len(large)) {
+			t.Errorf("bytes at %s: got %d, %v, want less than the body's", q, stats.Bytes, err)
+		}
+	}
+	ds := lock(t, s, st.at("a"), 1)
+	if len(ds) != 1 || string(ds[0].Body.Bytes) != large {
+		t.Fatalf("lock: got %d messages", len(ds))
+	}
+	if err := settle(s, st.at("a"), core.Complete, ds...); err != nil {
+		t.Fatal(err)
+	}
+	bodies("completed in one", large)
+	if err := settle(s, st.at("b"), core.DeadLetterOutcome, lock(t, s, st.at("b"), 1)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteEntity(t.Context(), "ns", core.SubscriptionPath(st.topic.Name, "c")); err != nil {
+		t.Fatal(err)
+	}
+	bodies("only a dead letter is left", large)
+	if ds, err := s.Peek(t.Context(), dead, 0, 9); err != nil || len(ds) != 1 || string(ds[0].Body.Bytes) != large {
+		t.Fatalf("peek at dead letters: %d messages, %v", len(ds), err)
+	}
+	if err := settle(s, dead, core.Complete, lock(t, s, dead, 1)...); err != nil {
+		t.Fatal(err)
+	}
+	bodies("nothing is left")
+
+	st.mustPublish(to(message(large), st.at("a")), to(message("small"), st.at("a"), st.at("b")))
+	bodies("one copy, and a small body")
+	st.mustPublish(to(message(large), st.at("a"), dead))
+	if err := settle(s, st.at("a"), core.Complete, lock(t, s, st.at("a"), 9)...); err != nil {
+		t.Fatal(err)
+	}
+	bodies("copied to the dead letters", large)
+	if err := s.DeleteEntity(t.Context(), "ns", st.topic.Name); err != nil {
+		t.Fatal(err)
+	}
+	if left := keysOf(t, rdb, names, st.topic.ID); len(left) > 0 {
+		t.Errorf("keys of a deleted topic: %v", left)
+	}
+}
+
+// Whatever befell publications, nothing is kept about them once they are gone.
+func TestADrainedTopicKeepsNothing(t *testing.T) {
+	t.Parallel()
+	clock, names := storetest.NewClock(), prefix()
+	s := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now, Prefix: names})
+	st := newStand(t, s, "a", "b")
+	orders := st.subscribe(s, "s", true)
+	orders.LockDuration, orders.MaxDeliveryCount = 10*time.Second, 3
+	st.own.LockDuration, st.own.DuplicateWindow = 10*time.Second, 5*time.Second
+	queues := []core.Partition{st.at("a"), st.at("b")}
+	for _, q := range queues {
+		q.Sub = core.DeadLetter
+		queues = append(queues, q)
+	}
+	version := st.version(s)
+	var deferred []int64
+	for i := range 300 {
+		m := &core.Message{
+			MessageID: core.StringID(fmt.Sprint(i / 2)), SessionID: fmt.Sprint(rand.IntN(3)),
+			Body: core.Body{Bytes: []byte(large[:rand.IntN(2)*2000])}, Transit: &core.Transit{Key: fmt.Sprint("k", i/2)},
+		}
+		if rand.IntN(2) == 0 {
+			m.TimeToLive = time.Duration(1+rand.IntN(60)) * time.Second
+		}
+		targets := append([]core.Partition{orders}, queues...)
+		rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+		x := to(m, targets[:rand.IntN(len(targets)+1)]...)
+		if rand.IntN(4) == 0 {
+			m.ScheduledEnqueueTime = clock.Now().Add(time.Duration(rand.IntN(20)) * time.Second)
+		}
+		if err := st.publish(s, version, x); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range lock(t, s, st.own, 2) { // what was scheduled
+			x := to(d.Message, targets...)
+			if x.Source = d.LockToken; rand.IntN(4) > 0 {
+				if err := st.publish(s, version, x); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, q := range queues {
+			befallAt(t, s, clock, q, &deferred)
+		}
+		befallSessions(t, s, clock, orders)
+		if i%50 == 49 {
+			if err := s.Forget(t.Context(), st.own, []string{fmt.Sprint("k", i/2)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	clock.Advance(48 * time.Hour) // all locks end, all schedules are due, keys of moves are old
+	for _, d := range lock(t, s, st.own, 1000) {
+		x := to(d.Message, queues...)
+		x.Source = d.LockToken
+		if err := st.publish(s, version, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := to(&core.Message{MessageID: core.StringID("last"), Transit: &core.Transit{Key: "last"}})
+	if err := st.publish(s, version, last); err != nil { // clears what is too old to matter
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		drainAll(t, s, q)
+	}
+	drainSessions(t, s, orders)
+	orders.Sub, orders.Sessions = core.DeadLetter, false
+	drainAll(t, s, orders)
+	if got, err := server(t).Client().ZRange(t.Context(), names+"{"+st.topic.ID+":0}k", 0, -1).Result(); err != nil || !slices.Equal(got, []string{"last"}) {
+		t.Errorf("keys of moves: got %v, %v, want the last only", got, err)
+	}
+	for _, key := range keysOf(t, server(t).Client(), names, st.topic.ID) {
+		if kind := key[len(key)-1:]; !strings.Contains("mhS", kind) && key != "k" && key != "u" {
+			t.Errorf("key %q is left", key)
+		}
+	}
+}
+
+// befallAt does one thing of many to what is in a queue.
+func befallAt(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition, deferred *[]int64) {
+	t.Helper()
+	ds := lock(t, s, p, rand.IntN(4))
+	clock.Advance(time.Duration(rand.IntN(1000)) * time.Millisecond)
+	for _, d := range ds {
+		o := core.Outcome(rand.IntN(int(core.Release) + 2))
+		if o <= core.Release { // else its lock ends by itself
+			_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: o}}) // the lock may have ended
+		}
+		if o == core.Defer {
+			*deferred = append(*deferred, d.SequenceNumber)
+		}
+	}
+}
+
+// A publication is judged by the subscriptions there are, whichever gateway
+// changed them.
+func TestTheOtherGatewayIsFencedOff(t *testing.T) {
+	t.Parallel()
+	deployments(t, func(t *testing.T, url string) {
+		a, b := gateways(t, url)
+		st := newStand(t, a, "a")
+		heard := make(chan string, 100)
+		defer b.WatchEntities(func(_, name string) { heard <- name })()
+		conflict := func(what string, version int64) {
+			t.Helper()
+			if err := st.publish(b, version, to(message(what), st.at("a"))); core.CodeOf(err) != core.Conflict {
+				t.Errorf("%s: got %v, want a conflict", what, err)
+			}
+			if err := st.publish(b, st.version(b), to(message(what), st.at("a"))); err != nil {
+				t.Errorf("%s, with the new version: %v", what, err)
+			}
+		}
+		old := st.version(b)
+		st.subscribe(a, "new", false)
+		conflict("created", old)
+		old = st.version(b)
+		path := core.SubscriptionPath(st.topic.Name, "new")
+		e, err := a.Entity(t.Context(), "ns", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Rules = []core.Rule{{Name: "r"}}
+		if _, err := a.UpdateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		conflict("updated", old)
+		old = st.version(b)
+		if err := a.DeleteEntity(t.Context(), "ns", path); err != nil {
+			t.Fatal(err)
+		}
+		conflict("deleted", old)
+		for _, want := range []string{core.FoldName(path), st.topic.Name, core.FoldName(path), st.topic.Name, core.FoldName(path), st.topic.Name} {
+			select {
+			case got := <-heard:
+				if got != want {
+					t.Errorf("heard %q, want %q", got, want)
+				}
+			case <-time.After(patience):
+				t.Fatalf("did not hear of %q", want)
+			}
+		}
+	})
+}
+
+// A gateway that dies between changing the catalogue and telling the partitions
+// leaves the telling to whoever reads the topic next.
+func TestAFenceThatWasNotSetIsSetByTheNextReader(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: names})
+	st := newStand(t, s, "a")
+	old := st.version(s)
+	rdb := server(t).Client()
+	for _, key := range []string{"v", "f"} {
+		if err := rdb.HSet(t.Context(), names+"{ct:ns}"+key, st.topic.ID, old+1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.publish(s, old, to(message("x"), st.at("a"))); err != nil {
+		t.Fatalf("before anybody looked: %v", err)
+	}
+	if got := st.version(s); got != old+1 {
+		t.Fatalf("version: got %d, want %d", got, old+1)
+	}
+	if err := st.publish(s, old, to(message("x"), st.at("a"))); core.CodeOf(err) != core.Conflict {
+		t.Errorf("after somebody looked: got %v, want a conflict", err)
+	}
+	if n, err := rdb.Exists(t.Context(), names+"{ct:ns}f").Result(); err != nil || n != 0 {
+		t.Errorf("fences to set: got %d, %v, want none", n, err)
+	}
+}
+
+func TestManySubscriptionsAndLongGroups(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{})
+	st := newStand(t, s)
+	var queues []core.Partition
+	for i := range 150 {
+		queues = append(queues, st.subscribe(s, fmt.Sprint("s", i), false))
+	}
+	var group []core.Publication
+	for i := range 30 {
+		group = append(group, to(message(fmt.Sprint(i, large)), queues...))
+	}
+	st.mustPublish(group...)
+	for _, q := range []core.Partition{queues[0], queues[77], queues[149]} {
+		ds := lock(t, s, q, 100)
+		if len(ds) != len(group) {
+			t.Fatalf("got %d messages, want %d", len(ds), len(group))
+		}
+		for i, d := range ds {
+			if string(d.Body.Bytes) != fmt.Sprint(i, large) || d.EnqueuedSequenceNumber != int64(i+1) {
+				t.Errorf("message %d came as %d: %.10s", i, d.EnqueuedSequenceNumber, d.Body.Bytes)
+			}
+		}
+	}
+	view, err := s.Topic(t.Context(), "ns", st.topic.Name)
+	if err != nil || len(view.Subscriptions) != len(queues) {
+		t.Errorf("topic: %d subscriptions, %v", len(view.Subscriptions), err)
+	}
+}
