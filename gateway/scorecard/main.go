@@ -18,10 +18,9 @@ import (
 )
 
 type options struct {
-	stores   string
-	only     string
-	parallel int
-	timeout  time.Duration
+	stores  string
+	only    string
+	timeout time.Duration
 	crosstown,
 	out, logs string
 	dir string
@@ -31,7 +30,6 @@ func main() {
 	var o options
 	flag.StringVar(&o.stores, "stores", "memory,spawn", "the gateway's stores to run on, separated by commas")
 	flag.StringVar(&o.only, "run", "", "run only the tests whose suite/name match this regular `expression`; what was said about the others is not kept")
-	flag.IntVar(&o.parallel, "parallel", 2, "how many tests run at once")
 	flag.DurationVar(&o.timeout, "timeout", 4*time.Minute, "how long one test may take")
 	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
 	flag.StringVar(&o.out, "out", "SCORECARD.md", "the `file` to write")
@@ -76,7 +74,7 @@ func score(ctx context.Context, o options) error {
 		}
 		report.suites = append(report.suites, s)
 	}
-	for _, store := range strings.Split(o.stores, ",") {
+	for store := range strings.SplitSeq(o.stores, ",") {
 		g, err := startGateway(ctx, o.crosstown, store, filepath.Join(o.dir, "gateway-"+store))
 		if err != nil {
 			return err

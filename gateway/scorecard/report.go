@@ -23,7 +23,7 @@ const preface = `# Scorecard
 
 Other people's live tests, run against Crosstown by ` + "`make scorecard`" + `, which writes this file: those that the Go SDK for Azure Service Bus runs against Azure, and those that the AMQP library go-amqp runs against Microsoft's test broker.
 
-The tests are copied out of the module cache and run as they are, each in a process of its own, against a gateway with a development certificate on one port of localhost. The SDK's identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. One namespace stands for the two that the SDK's tests want, Standard and Premium. In go-amqp's tests one thing is fitted: nodes are created as queues before links are attached to them, because Service Bus has no node that nobody created. A test that fails is run once more alone, and listed if it passes then.
+The tests are copied out of the module cache and run as they are, each in a process of its own, against a gateway with a development certificate on one port of localhost. The SDK's identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. One namespace stands for the two that the SDK's tests want, Standard and Premium. In go-amqp's tests one thing is fitted: nodes are created as queues before links are attached to them, because Service Bus has no node that nobody created. A test that fails is run once more, and listed if it passes then.
 
 Counted are the tests that need a server: those that skip themselves without one. A test passes when all of its subtests do; one of which a subtest skips itself is listed as skipped.
 

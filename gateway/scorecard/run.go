@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -21,33 +20,21 @@ type runner struct {
 }
 
 // run runs a suite's live tests, each in a process of its own: one that hangs or
-// panics takes no other with it. What did not pass is tried once more, alone.
+// panics takes no other with it. They run one after the other, as they do for
+// their authors: some name their queues after the second. What did not pass is
+// tried once more.
 func (r *runner) run(ctx context.Context, s *suite, results map[string]result) {
-	var mu sync.Mutex
-	var again []string
-	var running sync.WaitGroup
-	slots := make(chan struct{}, max(1, min(r.options.parallel, s.parallel)))
 	for _, test := range s.tests {
-		if !r.only.MatchString(s.name + "/" + test) {
+		name := s.name + "/" + test
+		if !r.only.MatchString(name) {
 			continue
 		}
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			got := r.one(ctx, s, test)
-			mu.Lock()
-			defer mu.Unlock()
-			results[s.name+"/"+test] = got
-			if got.outcome == failed {
-				again = append(again, test)
-			}
-		})
-	}
-	running.Wait()
-	for _, test := range again {
 		got := r.one(ctx, s, test)
-		got.again = true
-		results[s.name+"/"+test] = got
+		if got.outcome == failed {
+			got = r.one(ctx, s, test)
+			got.again = true
+		}
+		results[name] = got
 	}
 }
 

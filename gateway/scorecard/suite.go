@@ -19,10 +19,8 @@ type suite struct {
 	version string // of the module
 	dir     string // of the package, where its tests want to run
 	binary  string
-	// parallel is how many of its tests may run at once.
-	parallel int
-	tests    []string        // those that need a server, in the order of the source
-	offline  map[string]bool // those that need none, and whether they pass
+	tests   []string        // those that need a server, in the order of the source
+	offline map[string]bool // those that need none, and whether they pass
 }
 
 const (
@@ -33,13 +31,12 @@ const (
 // sources are the packages that have live tests.
 var sources = []struct {
 	name, module, pkg string
-	parallel          int
 	prepare           func(dir string) error // may be nil
 }{
-	{"azservicebus", azservicebus, ".", 8, nil},
-	{"azservicebus/admin", azservicebus, "./admin", 8, nil},
-	{"azservicebus/internal", azservicebus, "./internal", 1, nil}, // queues are named after the second
-	{"go-amqp", goAMQP, ".", 1, makeNodes},                        // operations have a second
+	{"azservicebus", azservicebus, ".", nil},
+	{"azservicebus/admin", azservicebus, "./admin", nil},
+	{"azservicebus/internal", azservicebus, "./internal", nil},
+	{"go-amqp", goAMQP, ".", makeNodes},
 }
 
 // build copies the modules, in the versions that this one requires, to dir and
@@ -69,11 +66,10 @@ func build(ctx context.Context, dir string) ([]*suite, error) {
 			}
 		}
 		s := &suite{
-			name:     source.name,
-			version:  copied[source.module],
-			dir:      filepath.Join(root, source.pkg),
-			parallel: source.parallel,
-			binary:   filepath.Join(dir, fmt.Sprintf("suite%d.test", i)),
+			name:    source.name,
+			version: copied[source.module],
+			dir:     filepath.Join(root, source.pkg),
+			binary:  filepath.Join(dir, fmt.Sprintf("suite%d.test", i)),
 		}
 		if _, err := output(ctx, root, "go", "test", "-c", "-o", s.binary, source.pkg); err != nil {
 			return nil, err
