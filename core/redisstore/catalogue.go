@@ -418,6 +418,9 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
 	}
+	if e.Kind == core.Topic { // what its subscriptions shared may have been touched until they were gone
+		s.unlinkPartitions(ctx, &e, false)
+	}
 	return nil
 }
 

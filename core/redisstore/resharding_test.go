@@ -195,3 +195,115 @@ func (b *moveBooks) receive(ctx context.Context, t *testing.T, s core.Store, p c
 		}
 	}
 }
+
+// A publication is never half there, and a session never in two hands, while
+// their slot moves.
+func TestATopicThatMovesLosesNothing(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 0)
+	names := prefix()
+	s := open(t, cluster.URL(), redisstore.Options{Prefix: names})
+	st := newStand(t, s, "plain")
+	plain, orders := st.at("plain"), st.subscribe(s, "orders", true)
+	plain.MaxDeliveryCount, plain.LockDuration = 1000, 2*time.Second
+	orders.MaxDeliveryCount, orders.LockDuration = 1000, 2*time.Second
+	version := st.version(s)
+
+	var inPlain, inOrders moveBooks
+	for _, b := range []*moveBooks{&inPlain, &inOrders} {
+		b.acked, b.completed = make(map[int64]string), make(map[string]int)
+	}
+	sending, stop := context.WithCancel(t.Context())
+	receiving, finish := context.WithCancel(t.Context())
+	var senders, receivers sync.WaitGroup
+	for w := range 2 {
+		senders.Go(func() {
+			for i := 0; sending.Err() == nil; i++ {
+				m := message(fmt.Sprint(w, "-", i, " ", large))
+				m.SessionID = fmt.Sprint(i % 5)
+				a := s.Publish(context.WithoutCancel(sending), st.own, version, [][]core.Publication{{to(m, plain, orders)}})
+				if a[0].Err != nil {
+					inPlain.refused(t, "publish", a[0].Err)
+					continue
+				}
+				for _, b := range []*moveBooks{&inPlain, &inOrders} {
+					b.mu.Lock()
+					b.acked[a[0].Numbers[0]] = string(m.Body.Bytes)
+					b.mu.Unlock()
+				}
+			}
+		})
+		receivers.Go(func() { inPlain.receive(receiving, t, s, plain) })
+		receivers.Go(func() { inOrders.receiveInSessions(receiving, t, s, orders) })
+	}
+	time.Sleep(200 * time.Millisecond) // load, in real time: this is about real processes
+	move := cluster.BeginMove(t, names+"{"+st.topic.ID+":0}")
+	for from, _ := move.Keys(t); len(from) > 0; from, _ = move.Keys(t) {
+		move.MoveKey(t, from[0])
+		time.Sleep(50 * time.Millisecond)
+	}
+	move.Finish(t)
+	moved := inPlain.count()
+	for deadline := time.Now().Add(patience); inPlain.count() < moved+50 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	senders.Wait()
+	for deadline := time.Now().Add(patience); inPlain.left()+inOrders.left() > 0 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	finish()
+	receivers.Wait()
+	if inPlain.count() < moved+50 {
+		t.Errorf("only %d publications were acknowledged after the move", inPlain.count()-moved)
+	}
+	for name, b := range map[string]*moveBooks{"plain": &inPlain, "orders": &inOrders} {
+		if n := b.left(); n > 0 {
+			t.Errorf("%s: %d of %d publications were not completed", name, n, b.count())
+		}
+		if len(b.completed) != b.count() {
+			t.Errorf("%s: %d completed, %d acknowledged: some were stored in part", name, len(b.completed), b.count())
+		}
+		for body, n := range b.completed {
+			if n > 1 {
+				t.Errorf("%s: %.10s was completed %d times", name, body, n)
+			}
+		}
+	}
+	t.Logf("%d acknowledged, %d of them before the end of the move; %d busy answers", inPlain.count(), moved, inPlain.busy+inOrders.busy)
+	if bodies := move.At(t, "HLEN", names+"{"+st.topic.ID+":0}B"); bodies != "0" {
+		t.Errorf("bodies that are left: got %s, want 0", bodies)
+	}
+}
+
+// receiveInSessions completes messages of one session after the other.
+func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
+	for ctx.Err() == nil {
+		l, ok, _, err := s.AcceptNextSession(ctx, p)
+		if err != nil && ctx.Err() == nil {
+			b.refused(t, "accept", err)
+		}
+		if err != nil || !ok {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		ds, _, err := s.LockInSession(context.WithoutCancel(ctx), p, l, 20)
+		if err != nil && core.CodeOf(err) != core.SessionLockLost { // it stayed busy for longer than the lock
+			b.refused(t, "lock in session", err)
+		}
+		for i, err := range s.Settle(context.WithoutCancel(ctx), p, settlementsOf(ds)) {
+			switch core.CodeOf(err) {
+			case "":
+				b.mu.Lock()
+				b.completed[string(ds[i].Body.Bytes)]++
+				b.mu.Unlock()
+			case core.SessionLockLost:
+			default:
+				b.refused(t, "settle", err)
+			}
+		}
+		if err := s.ReleaseSession(context.WithoutCancel(ctx), p, l); err != nil && core.CodeOf(err) != core.SessionLockLost {
+			b.refused(t, "release", err)
+		}
+	}
+}

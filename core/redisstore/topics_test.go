@@ -1,10 +1,12 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -351,5 +353,109 @@ func TestManySubscriptionsAndLongGroups(t *testing.T) {
 	view, err := s.Topic(t.Context(), "ns", st.topic.Name)
 	if err != nil || len(view.Subscriptions) != len(queues) {
 		t.Errorf("topic: %d subscriptions, %v", len(view.Subscriptions), err)
+	}
+}
+
+// Whoever still uses a topic while it is deleted, one of its subscriptions
+// before it, brings none of their keys back.
+func TestADeletedTopicLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	o := redisstore.Options{Prefix: names}
+	stores := []core.Store{open(t, server(t).URL(), o), open(t, server(t).URL(), o)}
+	for range 5 {
+		st := newStand(t, stores[0], "a", "b")
+		orders := st.subscribe(stores[0], "s", true)
+		orders.LockDuration, orders.MaxDeliveryCount = 20*time.Millisecond, 2
+		a, b := st.at("a"), st.at("b")
+		a.LockDuration, a.MaxDeliveryCount, a.DeadLetterExpired = 20*time.Millisecond, 2, true
+		deadLetters := a
+		deadLetters.Sub = core.DeadLetter
+		version := st.version(stores[0])
+		running, stop := context.WithCancel(t.Context())
+		var users sync.WaitGroup
+		for i := range 8 {
+			s := stores[i%2]
+			users.Go(func() {
+				for running.Err() == nil {
+					switch rand.IntN(4) {
+					case 0:
+						useTopic(t, s, st, version, a, b, orders)
+					case 1:
+						useSession(t, s, orders)
+					default:
+						p := []core.Partition{a, b, deadLetters}[rand.IntN(3)]
+						ds, _, err := s.Lock(t.Context(), p, 5)
+						if err != nil {
+							t.Errorf("lock: %v", err)
+						}
+						for _, d := range ds {
+							_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
+						}
+					}
+				}
+			})
+		}
+		time.Sleep(20 * time.Millisecond) // under load
+		gone := names + "{" + st.topic.ID + ":0}" + st.topic.ID + "b:"
+		for _, name := range []string{core.SubscriptionPath(st.topic.Name, "b"), st.topic.Name} {
+			if err := stores[1].DeleteEntity(t.Context(), "ns", name); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+			if left, err := server(t).Client().Keys(t.Context(), gone+"*").Result(); err != nil || len(left) > 0 {
+				t.Errorf("after %s is deleted: %v, %v", name, left, err)
+			}
+		}
+		stop()
+		users.Wait()
+		if err := st.publish(stores[0], version+1, to(message("late"), a)); core.CodeOf(err) != core.NotFound {
+			t.Errorf("publish to a deleted topic: got %v", err)
+		}
+		if left := keysOf(t, server(t).Client(), names, st.topic.ID); len(left) > 0 {
+			t.Errorf("keys of a deleted topic: %v", left)
+		}
+	}
+}
+
+// useTopic publishes to a topic that may be gone.
+func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...core.Partition) {
+	m := message(large)
+	m.SessionID = fmt.Sprint(rand.IntN(3))
+	m.TimeToLive = time.Duration(rand.IntN(40)) * time.Millisecond
+	x := to(m, queues...)
+	if rand.IntN(3) == 0 {
+		m.ScheduledEnqueueTime = s.Now().Add(time.Duration(rand.IntN(50)) * time.Millisecond)
+	}
+	err := st.publish(s, version+int64(rand.IntN(2)), x)
+	if code := core.CodeOf(err); err != nil && code != core.NotFound && code != core.Conflict {
+		t.Errorf("publish: %v", err)
+	}
+	if ds, _, err := s.Lock(t.Context(), st.own, 3); err != nil {
+		t.Errorf("lock what is due: %v", err)
+	} else if len(ds) > 0 {
+		x := to(ds[0].Message, queues...)
+		x.Source = ds[0].LockToken
+		_ = st.publish(s, version, x) // it may have gone
+	}
+}
+
+// useSession does one thing of many in a session of an entity that may be gone.
+func useSession(t *testing.T, s core.Store, p core.Partition) {
+	ctx := t.Context()
+	l, ok, _, err := s.AcceptNextSession(ctx, p)
+	if err != nil || !ok {
+		if l, err = s.AcceptSession(ctx, p, fmt.Sprint(rand.IntN(3))); err != nil {
+			return
+		}
+	}
+	ds, _, _ := s.LockInSession(ctx, p, l, 3)
+	_ = s.SetSessionState(ctx, p, l, []byte("x"))
+	_, _ = s.RenewSession(ctx, p, l)
+	for _, d := range ds {
+		_ = s.Settle(ctx, p, []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
+	}
+	if rand.IntN(2) == 0 {
+		_ = s.ReleaseSession(ctx, p, l)
 	}
 }

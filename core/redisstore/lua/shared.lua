@@ -17,7 +17,7 @@ local function release(publications)
     if not counting then own, other = other, own end
     if call('HINCRBY', refs, own, -1) <= 0 then
       call('HDEL', refs, own)
-      if counting and call('HINCRBY', refs, 'bytes', -call('HSTRLEN', bodies, p)) <= 0 then call('HDEL', refs, 'bytes') end
+      if counting and call('HINCRBY', refs, 'bytes', 0 - call('HSTRLEN', bodies, p)) <= 0 then call('HDEL', refs, 'bytes') end
       if call('HEXISTS', refs, other) == 0 then call('HDEL', bodies, p) end
     end
   end
