@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type benchmark struct {
 	store  *redisstore.Store
 	queue  core.Partition
 	before float64
+	spent  float64 // seconds, once it has ended
 }
 
 func newBenchmark(b *testing.B) *benchmark {
@@ -62,7 +64,8 @@ func (b *benchmark) begin() {
 func (b *benchmark) end(messages int) {
 	b.Helper()
 	b.StopTimer()
-	b.ReportMetric((b.cpu()-b.before)*1e6/float64(messages), "server-µs/msg")
+	b.spent = b.cpu() - b.before
+	b.ReportMetric(b.spent*1e6/float64(messages), "server-µs/msg")
 	b.ReportMetric(float64(messages)/b.Elapsed().Seconds(), "msg/s")
 }
 
@@ -166,6 +169,135 @@ func BenchmarkRoundTrip(b *testing.B) {
 			for b.Loop() {
 				m.append(size)
 				m.complete(m.lock(size))
+				n += size
+			}
+			m.end(n)
+		})
+	}
+}
+
+// BenchmarkPublish publishes one kilobyte at a time to so many subscriptions, one
+// caller, or ten kilobytes in a group.
+func BenchmarkPublish(b *testing.B) {
+	for _, subscriptions := range []int{1, 10, 100, 1000} {
+		for _, size := range []int{1, 10} {
+			b.Run(fmt.Sprintf("subscriptions=%d/group=%d", subscriptions, size), func(b *testing.B) {
+				m := newBenchmark(b)
+				st := newStand(b, m.store)
+				var queues []core.Partition
+				for i := range subscriptions {
+					queues = append(queues, st.subscribe(m.store, fmt.Sprint("s", i), false))
+				}
+				version := st.version(m.store)
+				m.begin()
+				n := 0
+				for b.Loop() {
+					group := make([]core.Publication, size)
+					for i := range group {
+						group[i] = to(kilobyte(), queues...)
+					}
+					if err := st.publish(m.store, version, group...); err != nil {
+						b.Fatal(err)
+					}
+					n += size
+				}
+				m.end(n)
+				b.ReportMetric(m.spent*1e6/float64(n*subscriptions), "server-µs/copy")
+			})
+		}
+	}
+}
+
+// BenchmarkSubscriber receives what was published to ten subscriptions, in
+// batches, from each of them in turn.
+func BenchmarkSubscriber(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run("batch="+strconv.Itoa(size), func(b *testing.B) {
+			m := newBenchmark(b)
+			st := newStand(b, m.store)
+			var queues []core.Partition
+			for i := range 10 {
+				queues = append(queues, st.subscribe(m.store, fmt.Sprint("s", i), false))
+			}
+			version := st.version(m.store)
+			group := make([]core.Publication, size)
+			for i := range group {
+				group[i] = to(kilobyte(), queues...)
+			}
+			for range b.N {
+				if err := st.publish(m.store, version, group...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			m.begin()
+			for range b.N {
+				for _, m.queue = range queues {
+					m.complete(m.lock(size))
+				}
+			}
+			m.end(size * len(queues) * b.N)
+		})
+	}
+}
+
+// BenchmarkSessions sends a message to each of a thousand sessions; then each is
+// accepted, its message locked and completed, and the session released.
+func BenchmarkSessions(b *testing.B) {
+	const count = 1000
+	m := newBenchmark(b)
+	m.queue.Sessions = true
+	groups := make([][]*core.Message, count)
+	for i := range groups {
+		groups[i] = []*core.Message{kilobyte()}
+		groups[i][0].SessionID = fmt.Sprint("session-", i)
+	}
+	ctx := context.Background()
+	m.begin()
+	n := 0
+	for b.Loop() {
+		for _, a := range m.store.Append(ctx, m.queue, groups) {
+			if a.Err != nil {
+				b.Fatal(a.Err)
+			}
+		}
+		for range count {
+			l, ok, _, err := m.store.AcceptNextSession(ctx, m.queue)
+			if err != nil || !ok {
+				b.Fatalf("accept: %v, %v", ok, err)
+			}
+			ds, _, err := m.store.LockInSession(ctx, m.queue, l, 10)
+			if err != nil || len(ds) != 1 {
+				b.Fatalf("lock: %d messages, %v", len(ds), err)
+			}
+			m.complete(ds)
+			if err := m.store.ReleaseSession(ctx, m.queue, l); err != nil {
+				b.Fatal(err)
+			}
+		}
+		n += count
+	}
+	m.end(n)
+}
+
+// BenchmarkInSession is BenchmarkRoundTrip in one session that is held.
+func BenchmarkInSession(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run("batch="+strconv.Itoa(size), func(b *testing.B) {
+			m := newBenchmark(b)
+			m.queue.Sessions = true
+			l := accept(b, m.store, m.queue, "s")
+			group := make([]*core.Message, size)
+			for i := range group {
+				group[i] = kilobyte()
+				group[i].SessionID = "s"
+			}
+			m.begin()
+			n := 0
+			for b.Loop() {
+				if a := m.store.Append(b.Context(), m.queue, [][]*core.Message{group}); a[0].Err != nil {
+					b.Fatal(a[0].Err)
+				}
+				m.complete(lockIn(b, m.store, m.queue, l, size))
 				n += size
 			}
 			m.end(n)

@@ -13,8 +13,9 @@ import (
 type entry struct {
 	n         int64
 	record    string
-	enqueued  int64 // 0: the record's
-	origin    int64 // number under which it came first; 0: its own
+	body      string // one that is shared, where the script has attached it
+	enqueued  int64  // 0: the record's
+	origin    int64  // number under which it came first; 0: its own
 	count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or nothing
@@ -49,6 +50,8 @@ func (e *entry) set(name, text string) (err error) {
 	switch name {
 	case "d":
 		e.record = text
+	case "b":
+		e.body = text
 	case "e":
 		e.enqueued, err = strconv.ParseInt(text, 10, 64)
 	case "o":
@@ -100,6 +103,9 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery,
 	if err != nil {
 		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
 	}
+	if bodiless && e.body != "" {
+		m.Body.Bytes, bodiless = view(e.body), false
+	}
 	if e.enqueued != 0 {
 		enqueued = e.enqueued
 	}
@@ -128,7 +134,7 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery,
 		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
 	}
 	if !bodiless {
-		sh.weigh(int64(len(e.record)))
+		sh.weigh(int64(len(e.record) + len(e.body)))
 	}
 	return d, bodiless, nil
 }

@@ -31,6 +31,7 @@ const letters = "mhlrdpfqgxyw"
 // Letters of other keys. Those of the bodies that subscriptions share, and of
 // the ids that a topic has seen, stand behind the tag alone.
 const (
+	targetLetters  = "mhw" + sharedLetter // what publications need of every queue they fill: stream, head, bell, shares
 	expiryLetter   = "x"
 	sessionLetters = "nobtjiav" // the keys of lua/sessions.lua in order
 	arrivalLetters = "nobjv"    // those of them that arrivals need: of, waits, open, holders, waiting

@@ -331,17 +331,32 @@ func (b *bundle) recipient(r core.Ref) *recipient {
 // allKeys are the keys behind those of the topic's state.
 func (b *bundle) allKeys() []any {
 	k := &b.sh.keys
-	keys := []any{k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref)}
+	keys := make([]any, 0, 7+targetKeys*len(b.order))
+	keys = append(keys, k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref))
 	for _, t := range b.order {
-		prefix := b.names.prefix(t.ref)
-		keys = append(keys, prefix+"m", prefix+"h", prefix+"w", prefix+sharedLetter)
+		theirs := b.sh.keysOf(b.names, t.ref)
+		keys = append(keys, theirs[:targetKeys]...)
 		if t.expires {
-			keys = append(keys, prefix+expiryLetter)
+			keys = append(keys, theirs[targetKeys])
 		}
 		if t.sessions {
-			keys = append(keys, lettered(prefix, arrivalLetters)...)
+			keys = append(keys, theirs[targetKeys+1:]...)
 		}
 	}
+	return keys
+}
+
+// targetKeys is how many keys publish.lua takes of every target.
+const targetKeys = len(targetLetters)
+
+// keysOf are all keys that publish.lua may take of a target: those of every
+// target, expiry, and those of sessions. They are made once.
+func (sh *shard) keysOf(names naming, r core.Ref) []any {
+	if keys, ok := sh.targets.Load(r); ok {
+		return keys.([]any)
+	}
+	keys := lettered(names.prefix(r), targetLetters+expiryLetter+arrivalLetters)
+	sh.targets.Store(r, keys)
 	return keys
 }
 

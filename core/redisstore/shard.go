@@ -21,6 +21,7 @@ type shard struct {
 	settles   batcher[*settling]
 	renews    batcher[*renewing]
 	quota     quota
+	targets   sync.Map // core.Ref of what it publishes to → its keys
 	// average is the recent size of a record in bytes.
 	average atomic.Int64
 

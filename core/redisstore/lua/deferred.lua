@@ -57,4 +57,5 @@ if #numbers <= tonumber(ARGV[7]) then
     entries[#entries + 1] = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
   end
 end
+if shared then shared.attach(entries) end
 return {'ok', session and call('ZSCORE', slocks, sid) or deadline, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}

@@ -81,4 +81,5 @@ if found <= inline then
     end
   end
 end
+if shared then shared.attach(entries) end
 return {'ok', rest, next, numbers, tries, texts, runs, entries}

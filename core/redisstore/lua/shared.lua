@@ -42,6 +42,26 @@ shared = {
     release({p})
   end,
 
+  -- attach gives entries that are returned their shared bodies, as field b.
+  attach = function(entries)
+    if #entries == 0 or call('EXISTS', shares) == 0 then return end
+    local numbers, sharing, publications = {}, {}, {}
+    for i, entry in ipairs(entries) do numbers[i] = sub(entry[1], 3) end
+    for i, p in ipairs(ask('HMGET', shares, numbers)) do
+      if p then
+        sharing[#sharing + 1] = entries[i][2]
+        publications[#publications + 1] = p
+      end
+    end
+    for i, body in ipairs(ask('HMGET', bodies, publications)) do
+      if body then
+        local fields = sharing[i]
+        fields[#fields + 1] = 'b'
+        fields[#fields + 1] = body
+      end
+    end
+  end,
+
   -- complete is drop for many.
   complete = function(numbers)
     if call('EXISTS', shares) == 0 then return end

@@ -45,5 +45,6 @@ if #numbers <= tonumber(ARGV[8]) then
     entries[#entries + 1] = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
   end
 end
+if shared then shared.attach(entries) end
 return {'ok', call('ZSCORE', slocks, sid), 0, next, numbers, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers),
   {}, entries}
