@@ -32,7 +32,7 @@ var arrows = []struct {
 	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "bridges"}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
-	{"examples/...", []string{"github.com/Azure/..."}},
+	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},
 }
 
@@ -101,6 +101,7 @@ func TestArrowsThatMustNotExist(t *testing.T) {
 		{"core/memstore", "core/redisstore"},
 		{"core/broker", "core/redisstore"},
 		{"core/broker", "bridges/amqp"},
+		{"core/auth", "github.com/go-jose/go-jose/v4"},
 		{"core/rules", "core/broker"},
 		{"bridges/amqp", "core/rules"},
 		{"bridges/amqp", "core/broker"},

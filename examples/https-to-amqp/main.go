@@ -8,21 +8,17 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
 const queue = "demo"
@@ -42,42 +38,24 @@ func main() {
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "crosstown-demo-")
+	g, err := local.Start(ctx, binary)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if binary == "" {
-		binary = filepath.Join(dir, "crosstown")
-		if built, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
-			return fmt.Errorf("build the gateway: %w\n%s", err, built)
-		}
-	}
-	g, err := start(binary, filepath.Join(dir, "data"))
+	defer func() { err = errors.Join(err, g.Stop()) }()
+	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.Store, g.Connection)
+	rest, err := newREST(g.Connection, g.TLS)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.stop()) }()
-	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.store, g.connection)
-
-	pem, err := os.ReadFile(g.ca)
-	if err != nil {
-		return err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	rest, err := newREST(g.connection, &tls.Config{RootCAs: roots})
-	if err != nil {
-		return err
-	}
-	manager, err := admin.NewClientFromConnectionString(g.connection, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: rest.client}})
+	manager, err := g.Admin()
 	if err != nil {
 		return err
 	}
 	if _, err := manager.CreateQueue(ctx, queue, nil); err != nil {
 		return err
 	}
-	client, err := azservicebus.NewClientFromConnectionString(g.connection, &azservicebus.ClientOptions{TLSConfig: &tls.Config{RootCAs: roots}})
+	client, err := g.Client()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// One queue's life, told with the official JavaScript SDK. The connection
-// string and the queue's name come from the environment; any surprise is an
-// uncaught exception.
+// The lives of queues and a topic, told with the official JavaScript SDK. The
+// connection string and the first queue's name come from the environment; any
+// surprise is an uncaught exception.
 import assert from "node:assert/strict";
 import { webcrypto } from "node:crypto";
 import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service-bus";
@@ -119,6 +119,114 @@ await receiver.close();
 const counts = await admin.getQueueRuntimeProperties(queue);
 assert.equal(counts.deadLetterMessageCount, 0);
 assert.equal(counts.scheduledMessageCount, 0);
+
+// Sessions.
+const sessions = queue + "-sessions";
+await admin.createQueue(sessions, { requiresSession: true });
+const toSessions = client.createSender(sessions);
+await toSessions.sendMessages([["a", 1], ["b", 2], ["a", 3]].map(([sessionId, body]) => ({ body, sessionId })));
+let session = await client.acceptSession(sessions, "a");
+assert.equal(session.sessionId, "a");
+assert.ok(session.sessionLockedUntilUtc > new Date());
+const ofA = [await one(session), await one(session)];
+assert.deepEqual(ofA.map((x) => [x.sessionId, x.body]), [["a", 1], ["a", 3]]);
+assert.equal(await session.getSessionState(), null);
+await session.setSessionState({ step: 1 });
+assert.deepEqual(await session.getSessionState(), { step: 1 });
+assert.ok((await session.renewSessionLock()) > new Date());
+await assert.rejects(client.acceptSession(sessions, "a"), { code: "SessionCannotBeLocked" });
+for (const x of ofA) {
+  await session.completeMessage(x);
+}
+await session.close();
+session = await client.acceptNextSession(sessions);
+assert.equal(session.sessionId, "b");
+await session.deferMessage(await one(session));
+const [put] = await session.peekMessages(1);
+assert.equal(put.state, "deferred");
+const [back] = await session.receiveDeferredMessages(put.sequenceNumber);
+await session.completeMessage(back);
+await session.close();
+const impatient = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0, timeoutInMs: 1000 } });
+await assert.rejects(impatient.acceptNextSession(sessions), { code: "ServiceTimeout" });
+await impatient.close();
+await assert.rejects(toSessions.sendMessages({ body: "no session" }), /SessionId/);
+await admin.deleteQueue(sessions);
+
+// Topics, subscriptions and rules, managed by both of the SDK's clients.
+const topic = queue + "-topic";
+await admin.createTopic(topic, { defaultMessageTimeToLive: "PT1H", userMetadata: "js" });
+assert.equal((await admin.getTopic(topic)).defaultMessageTimeToLive, "PT1H");
+assert.equal(await admin.topicExists(topic), true);
+assert.equal(await admin.subscriptionExists(topic, "all"), false);
+await admin.createSubscription(topic, "all", { maxDeliveryCount: 3 });
+const large = await admin.createSubscription(topic, "large", {
+  defaultRuleOptions: { name: "first", filter: { sqlExpression: "size > @limit", sqlParameters: { "@limit": 100 } } },
+});
+assert.equal(large.subscriptionName, "large");
+await admin.createRule(topic, "large", "red", { applicationProperties: { colour: "red" }, subject: "s" }, { sqlExpression: "SET seen = 'yes'" });
+const rule = await admin.getRule(topic, "large", "red");
+assert.deepEqual(rule.filter.applicationProperties, { colour: "red" });
+assert.equal(rule.filter.subject, "s");
+assert.equal(rule.action.sqlExpression, "SET seen = 'yes'");
+assert.deepEqual((await admin.getRule(topic, "large", "first")).filter, { sqlExpression: "size > @limit", sqlParameters: { "@limit": 100 } });
+const named = async (list) => { const all = []; for await (const x of list) { all.push(x.name ?? x.subscriptionName); } return all; };
+assert.deepEqual(await named(admin.listRules(topic, "large")), ["first", "red"]);
+assert.deepEqual(await named(admin.listSubscriptions(topic)), ["all", "large"]);
+await assert.rejects(admin.createRule(topic, "large", "red", { sqlExpression: "1=1" }), { code: "MessageEntityAlreadyExistsError" });
+
+const rules = client.createRuleManager(topic, "all");
+assert.deepEqual((await named(rules.listRules())), ["$Default"]);
+await rules.createRule("even", { sqlExpression: "n % 2 = 0" }, { sqlExpression: "SET half = n / 2" });
+await rules.createRule("labelled", { subject: "s", applicationProperties: { colour: "red" } });
+await rules.deleteRule("$Default");
+const kept2 = [];
+for await (const r of rules.listRules()) {
+  kept2.push([r.name, r.filter, r.action]);
+}
+kept2.sort();
+assert.equal(kept2[0][0], "even");
+assert.equal(kept2[0][1].sqlExpression, "n % 2 = 0");
+assert.equal(kept2[0][2].sqlExpression, "SET half = n / 2");
+assert.equal(kept2[1][0], "labelled");
+assert.equal(kept2[1][1].subject, "s");
+assert.deepEqual(kept2[1][1].applicationProperties, { colour: "red" });
+await assert.rejects(rules.createRule("bad", { sqlExpression: "n = = 1" }), /position 5/);
+
+const toTopic = client.createSender(topic);
+await toTopic.sendMessages([
+  { body: "odd", applicationProperties: { n: 1, size: 500 } },
+  { body: "even", applicationProperties: { n: 4, size: 5 } },
+  { body: "red", subject: "s", applicationProperties: { n: 7, colour: "red", size: 5 } },
+]);
+const all = client.createReceiver(topic, "all", { receiveMode: "receiveAndDelete" });
+m = await one(all);
+assert.deepEqual([m.body, m.applicationProperties.half, m.applicationProperties.RuleName], ["even", 2, "even"]);
+m = await one(all);
+assert.deepEqual([m.body, m.applicationProperties.RuleName], ["red", undefined]);
+await none(all);
+const others = client.createReceiver(topic, "large", { receiveMode: "receiveAndDelete" });
+m = await one(others);
+assert.equal(m.body, "odd");
+m = await one(others);
+assert.deepEqual([m.body, m.applicationProperties.seen], ["red", "yes"]);
+const held = await admin.getTopicRuntimeProperties(topic);
+assert.equal(held.subscriptionCount, 2);
+assert.equal((await admin.getSubscriptionRuntimeProperties(topic, "all")).activeMessageCount, 0);
+
+// Forwarding.
+const settingsOfAll = await admin.getSubscription(topic, "all");
+settingsOfAll.forwardTo = queue;
+assert.ok((await admin.updateSubscription(settingsOfAll)).forwardTo.endsWith("/" + queue));
+await toTopic.sendMessages({ body: "on its way", applicationProperties: { n: 2 } });
+const end = client.createReceiver(queue);
+m = await one(end);
+assert.equal(m.body, "on its way");
+await end.completeMessage(m);
+await end.close();
+await admin.deleteSubscription(topic, "large");
+await admin.deleteTopic(topic);
+assert.equal(await admin.topicExists(topic), false);
 
 // Refusals in the SDK's own words.
 await assert.rejects(client.createSender(queue + "-not").sendMessages({ body: "x" }), { code: "MessagingEntityNotFound" });
