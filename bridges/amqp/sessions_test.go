@@ -221,9 +221,8 @@ func TestWaitForASession(t *testing.T) {
 				p, _ := s.connect(t)
 				start := time.Now()
 				p.ask(0, "q", nil, c.ms)
-				p.refused()
-				if got := time.Since(start); got != c.want {
-					t.Errorf("refused after %v, want %v", got, c.want)
+				if why, got := p.refused(), time.Since(start); got != c.want || why.Condition != wire.CondTimeout {
+					t.Errorf("refused after %v with %v, want after %v", got, why, c.want)
 				}
 				p.ask(1, "q", nil, 0)
 				time.AfterFunc(17*time.Second, func() { s.put(t, "late", "1") })

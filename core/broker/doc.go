@@ -7,7 +7,19 @@
 // that is open on it, up to date. For each queue or sub-queue with receivers
 // there is one dispatcher, and in it one worker per partition: all receivers'
 // credit together becomes one Lock call at a time per partition. Nothing polls
-// while idle, but for the sweep described at sweeper.
+// while idle, but for the sweep described at sweeper, and that of queues whose
+// dead letters are forwarded.
+//
+// Sessions have a hub per entity instead: each held session has a goroutine that
+// locks its messages in order, and those that wait for a next one stand in one
+// queue, for which one scout per partition asks the store. Both go by the
+// store's doorbells and due times, and look by themselves every few seconds.
+//
+// What is sent to a topic is evaluated here against the rules of its audience,
+// the subscriptions as this gateway knows them, and published with their version:
+// the store refuses what was evaluated against older rules, and it is evaluated
+// again. Pumps move what nobody asks for: to where entities forward, out of
+// transfer queues, and what was scheduled on topics when it is due.
 //
 // Rights are checked on the address as it is spelled: a grant for a queue covers
 // its sub-queues and management nodes, while one for the management node alone

@@ -69,9 +69,6 @@ func (b *started) mustAccept(t *testing.T, address, id string) *holder {
 
 func (h *holder) AddCredit(n int) { h.Session.AddCredit(n) }
 func (h *holder) Close()          { h.Session.Close() }
-func (h *holder) Drain(drained func(int)) {
-	h.Session.Drain(drained)
-}
 
 func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
