@@ -127,7 +127,7 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
 	for i := range pairs {
 		pairs[i] = settlementPair{
-			token: p.token(at),
+			token: p.tokenAt(at, i),
 			outcome: oneOf(p, core.Complete, core.Complete, core.Abandon, core.Abandon, core.Abandon, core.Defer, core.Defer,
 				core.Release, core.DeadLetterOutcome),
 		}
@@ -148,9 +148,20 @@ type settlementPair struct {
 func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	tokens := make([]pair[core.LockToken], 1+p.pick(3))
 	for i := range tokens {
-		tokens[i] = p.token(at)
+		tokens[i] = p.tokenAt(at, i)
 	}
 	return tokens
+}
+
+// tokenAt picks the token that stands i-th in a list. Now and then it is one of
+// another partition, but not the first: an engine need not ask, and sweep, to
+// answer a list of such tokens.
+func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
+	token := p.token(at)
+	if i > 0 && p.pick(16) == 0 {
+		return pair[core.LockToken]{elsewhere(token.a), elsewhere(token.b)}
+	}
+	return token
 }
 
 // token picks a token given earlier, or forges one.
@@ -160,11 +171,7 @@ func (p *player) token(at core.Partition) pair[core.LockToken] {
 		forged := core.NewLockToken(at.Index, p.position(at), 12345)
 		return pair[core.LockToken]{forged, forged}
 	}
-	token := recent(p, given)
-	if p.pick(32) == 0 { // of another partition
-		return pair[core.LockToken]{elsewhere(token.a), elsewhere(token.b)}
-	}
-	return token
+	return recent(p, given)
 }
 
 func elsewhere(t core.LockToken) core.LockToken {
