@@ -23,12 +23,7 @@ const protonVariable = "E2E_PROTON"
 // letter of AMQP 1.0.
 func TestTransactionsOfQpidProton(t *testing.T) {
 	tell(t, func(e *env) {
-		if err := exec.CommandContext(e.ctx(), python, "-c", "import proton").Run(); err != nil {
-			if os.Getenv(protonVariable) == "" {
-				e.Skipf("set %s to fail instead: install python3-qpid-proton", protonVariable)
-			}
-			e.Fatal(err)
-		}
+		needProton(e.T)
 		work, out := e.queue(nil), e.queue(nil)
 		ctx, cancel := context.WithTimeout(e.Context(), patience)
 		defer cancel()
@@ -42,6 +37,19 @@ func TestTransactionsOfQpidProton(t *testing.T) {
 		e.wantPeeked(work, "two three")
 		e.wantPeeked(out, "answer") // a moment after the commit
 	}, "memory/tcp", "redis/tcp", "cluster/tcp")
+}
+
+// needProton skips the test, or fails it, where Qpid Proton is missing.
+func needProton(t *testing.T) {
+	t.Helper()
+	err := exec.CommandContext(t.Context(), python, "-c", "import proton").Run()
+	switch {
+	case err == nil:
+	case os.Getenv(protonVariable) == "":
+		t.Skipf("set %s to fail instead: install python3-qpid-proton", protonVariable)
+	default:
+		t.Fatal(err)
+	}
 }
 
 // wantPeeked peeks until a queue holds the messages of these ids.

@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// Messages are moved from one queue to another, each in a transaction, while
+// gateways and Redis are killed: in the end each must have arrived once.
+func TestTransactionsAreAllOrNothingInChaos(t *testing.T) {
+	t.Parallel()
+	needProton(t)
+	kills, seed := numberFrom(t, killsVariable, 6), numberFrom(t, seedVariable, rand.Int64())
+	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
+
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	gateways := []*gateway{own(t, r.URL()), own(t, r.URL())}
+	e := &env{T: t, gw: gateways[0], plain: true}
+	settings := &admin.QueueProperties{LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(2000))}
+	from, to := e.queue(settings), e.queue(settings)
+	const messages = 500
+	sender, err := e.client().NewSender(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := 0; first < messages; first += 250 {
+		batch, err := sender.NewMessageBatch(e.ctx(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 250 {
+			if err := batch.AddMessage(&azservicebus.Message{MessageID: new(fmt.Sprint(first + i))}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := sender.SendMessageBatch(e.ctx(), batch, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	moving, stop := context.WithCancel(t.Context())
+	var movers sync.WaitGroup
+	for range 3 {
+		movers.Go(func() {
+			_ = exec.CommandContext(moving, python, filepath.Join("testdata", "proton", "mover.py"),
+				devPolicy, devKey, from, to, "amqp://"+gateways[0].host, "amqp://"+gateways[1].host).Run() // it is killed
+		})
+	}
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	for range kills {
+		time.Sleep(200*time.Millisecond + time.Duration(random.Int64N(int64(1500*time.Millisecond)))) // random moments are what this is about
+		switch victim := random.IntN(len(gateways) + 2); {
+		case victim < len(gateways):
+			gateways[victim].kill()
+			if err := gateways[victim].start(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			r.Kill()
+			r.Restart(t)
+		}
+	}
+	for _, g := range gateways {
+		e.eventually("the gateway is healthy after the last kill", func() bool { return g.health() == nil })
+	}
+	// What a killed gateway was forwarding is locked for a while.
+	e.eventually("everything is taken", func() bool { return e.runtime(from).ActiveMessageCount == 0 })
+	e.eventually("everything has arrived", func() bool { return e.runtime(from).TotalMessageCount == 0 })
+	stop()
+	movers.Wait()
+	arrived := map[string]int{}
+	receiver, err := e.client().NewReceiverForQueue(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for next := int64(0); ; {
+		ms, err := receiver.PeekMessages(e.ctx(), 1000, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ms) == 0 {
+			break
+		}
+		for _, m := range ms {
+			arrived[m.MessageID]++
+			next = *m.SequenceNumber + 1
+		}
+	}
+	for i := range messages {
+		if n := arrived[fmt.Sprint(i)]; n != 1 {
+			t.Errorf("message %d arrived %d times", i, n)
+		}
+	}
+	if len(arrived) != messages {
+		t.Errorf("got %d different messages, want %d", len(arrived), messages)
+	}
+}
