@@ -14,8 +14,8 @@ const (
 	// pumpLock is how long a step's messages are locked, and pumpCall how long one
 	// of its calls may take: a move that is stored so late that its source is
 	// unlocked, moved again and its key forgotten would be a second one.
-	pumpLock = time.Minute
-	pumpCall = 10 * time.Second
+	pumpLock = 20 * time.Second
+	pumpCall = 3 * time.Second
 	// firstHold and lastHold bound how long messages are held that their
 	// destination does not take, and maxHeld how many.
 	firstHold = 100 * time.Millisecond
@@ -37,6 +37,7 @@ type lane struct {
 	spread  bool               // others may go elsewhere
 	hold    time.Duration      // how long they are held; 0 when all goes well
 	until   time.Time          // when they are tried again
+	turns   turns
 
 	mu      sync.Mutex
 	unwatch func()
@@ -196,6 +197,9 @@ func (l *lane) step(ctx context.Context) plan {
 	if len(l.held) >= maxHeld {
 		return plan{pause: max(time.Until(l.until), time.Millisecond)}
 	}
+	if pause := time.Until(l.turns.until); pause > 0 {
+		return plan{pause: pause}
+	}
 	e, err := b.entity(ctx, l.p.name)
 	if core.CodeOf(err) == core.NotFound {
 		b.pumps.changed(l.p.name)
@@ -227,6 +231,10 @@ func (l *lane) step(ctx context.Context) plan {
 	}
 	moved := 0
 	if len(ds) > 0 {
+		if !l.mayMove(ctx, p, ds) {
+			l.giveBack(ctx, p, ds)
+			return plan{pause: max(time.Until(l.turns.until), time.Millisecond)}
+		}
 		if l.p.key.sub == core.Main && v.Kind == core.Topic {
 			moved = l.publish(ctx, e, p, ds)
 		} else {
@@ -314,6 +322,17 @@ func (l *lane) keep(d *core.Delivery, to berth) {
 
 // lengthen doubles the pause that follows a failure.
 func (l *lane) lengthen() { l.hold = min(max(2*l.hold, firstHold), lastHold) }
+
+// giveBack releases messages that were not tried.
+func (l *lane) giveBack(ctx context.Context, p core.Partition, ds []core.Delivery) {
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
+	}
+	call, cancel := context.WithTimeout(ctx, pumpCall)
+	defer cancel()
+	l.p.set.b.store.Settle(call, p, settlements) // else the locks expire
+}
 
 // release gives back what is held.
 func (l *lane) release(ctx context.Context) {

@@ -23,9 +23,8 @@ const (
 // topic to its subscriptions. Only entities that need one have a pump, and an
 // idle pump is a doorbell and a timer.
 //
-// Every gateway pumps: the locks of messages share the work. One gateway keeps
-// the order of a partition's messages; where several forward from it at once,
-// their batches may overtake each other.
+// Every gateway pumps: the locks of messages share the work, and turns keep
+// their order.
 type pumps struct {
 	b *Broker
 
