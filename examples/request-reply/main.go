@@ -77,6 +77,7 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 		return err
 	}
 	senders := map[string]*azservicebus.Sender{} // by where replies go
+	finish := context.WithoutCancel(ctx)         // what was received is answered
 	for {
 		ms, err := receiver.ReceiveMessages(ctx, 10, nil)
 		if ctx.Err() != nil {
@@ -93,10 +94,10 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 				}
 				senders[*m.ReplyTo] = sender
 			}
-			if err := sender.SendMessage(ctx, replyTo(m), nil); err != nil {
+			if err := sender.SendMessage(finish, replyTo(m), nil); err != nil {
 				return err
 			}
-			if err := receiver.CompleteMessage(ctx, m, nil); err != nil {
+			if err := receiver.CompleteMessage(finish, m, nil); err != nil {
 				return err
 			}
 		}
