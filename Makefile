@@ -33,7 +33,7 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/...
 	@.ci/bench bin/crosstown
 
-scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp)
+scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp LOGS=dir)
 	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)'
 
 demo: ## Send over HTTPS, receive over AMQP, and the other way round

@@ -39,9 +39,6 @@ func (r *report) markdown(reasons map[string]string) []byte {
 	}
 	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(r.columns)) + "\n")
 	for _, s := range r.suites {
-		if len(s.tests) == 0 {
-			continue
-		}
 		fmt.Fprintf(&b, "| %s | %s |", s.name, s.version)
 		for _, c := range r.columns {
 			fmt.Fprintf(&b, " **%d** of %d |", len(s.that(c, passed)), len(s.tests))
