@@ -5,7 +5,14 @@
 // change of its state is one atomic step: a script of lua/, or for plain sends a
 // MULTI of native commands. Scripts handle numbers and tokens. Bodies stay out
 // of Lua, except where a message is scheduled, expires, is checked for
-// duplicates, or moves to the dead letters. lua/state.lua names the keys.
+// duplicates, belongs to a session, is published, or moves to another queue.
+// lua/state.lua names the keys.
+//
+// A topic's partition and those of its subscriptions share a hash tag, so a
+// publication with all its copies is one script; a body that several copies
+// share is kept once (lua/shared.lua). Where messages belong to sessions,
+// lua/sessions.lua says what is kept about those. Scripts are put together from
+// these files as a partition needs them (scripts.go): plain queues run neither.
 //
 // Calls of the same kind on one partition share round trips (batcher.go), and
 // an armed doorbell wakes those who wait (bells.go).
