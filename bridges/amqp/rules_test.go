@@ -271,3 +271,34 @@ func TestTransferQueuesAreAddresses(t *testing.T) {
 		}
 	})
 }
+
+// Whatever a client sends as a rule is refused, or can be told to clients again.
+func FuzzRule(f *testing.F) {
+	for _, body := range []value.Map{
+		add("x", filterOf("1=1")), add(value.Symbol("x"), value.Map{}),
+		add("x", value.Map{{Key: "correlation-filter", Value: value.Map{{Key: "to", Value: "y"}, {Key: "properties", Value: value.Map{{Key: "n", Value: 1.5}}}}}}),
+	} {
+		raw, err := value.Append(nil, body)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		v, _, err := value.Decode(raw, value.Limits{})
+		args, ok := v.(value.Map)
+		if err != nil || !ok {
+			return
+		}
+		rule, err := (&operation{args: args}).rule()
+		if err != nil {
+			if core.TextOf(err) == "" {
+				t.Errorf("refused without a word: %v", err)
+			}
+			return
+		}
+		if _, err := value.Append(nil, describeRule(&rule)); err != nil {
+			t.Errorf("%+v cannot be told: %v", rule, err)
+		}
+	})
+}

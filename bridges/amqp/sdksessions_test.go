@@ -236,3 +236,41 @@ func TestSDKMultiplexedReplies(t *testing.T) {
 		}
 	}
 }
+
+func TestSDKSessionsOfASubscription(t *testing.T) {
+	t.Parallel()
+	addr, b := serveBroker(t, Options{})
+	if _, err := b.CreateTopic(t.Context(), rootIdentity, "t", core.DefaultSettings(core.Topic)); err != nil {
+		t.Fatal(err)
+	}
+	settings := core.DefaultSettings(core.Subscription)
+	settings.RequiresSession = true
+	if _, err := b.CreateSubscription(t.Context(), rootIdentity, core.SubscriptionPath("t", "s"), settings, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := sdk(t, addr)
+	waiting := make(chan *azservicebus.SessionReceiver)
+	go func() {
+		defer close(waiting)
+		if r, err := c.AcceptNextSessionForSubscription(sdkContext(t), "t", "s", nil); err != nil {
+			t.Errorf("accept: %v", err)
+		} else {
+			waiting <- r
+		}
+	}()
+	s, err := c.NewSender("t", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := "a"
+	if err := s.SendMessage(sdkContext(t), &azservicebus.Message{SessionID: &id, Body: []byte("1")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := <-waiting
+	if r == nil {
+		return
+	}
+	if got := bodies(sdkTake(t, r, 1)); r.SessionID() != "a" || got[0] != "1" {
+		t.Errorf("got %v of %q, want 1 of a", got, r.SessionID())
+	}
+}
