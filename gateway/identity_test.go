@@ -2,16 +2,23 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +26,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 var identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
@@ -130,6 +139,75 @@ func TestWithoutDevIdentityNoTokenOfOneIsBelieved(t *testing.T) {
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("got %d, want %d", resp.StatusCode, want)
+		}
+	}
+}
+
+func TestAConfiguredIssuersTokensHaveTheRightsOfTheirClaims(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	for path, text := range map[string]string{filepath.Join(dir, "keys.json"): string(keys), file: `
+queues: [{name: orders}]
+issuers:
+  - issuer: partner
+    jwks: ` + dir + `/keys.json
+    audiences: [crosstown]
+    owner: [groups=staff]
+    sender: [sub=till]
+`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := startGateway(t, "--store=memory", "--config="+file)
+	const send, list = "POST /orders/messages", "GET /$Resources/Queues?api-version=2021-05"
+	for _, c := range []struct {
+		claims map[string]any
+		call   string
+		status int
+		text   string
+	}{
+		{map[string]any{"sub": "till"}, send, http.StatusCreated, ""},
+		{map[string]any{"sub": "other"}, send, http.StatusUnauthorized, "Unauthorized access. 'Send' claim(s) are required"},
+		{map[string]any{"sub": "other", "groups": []string{"staff"}}, send, http.StatusCreated, ""},
+		{map[string]any{"groups": []string{"staff"}}, list, http.StatusOK, "orders"},
+		{map[string]any{"sub": "till", "aud": "elsewhere"}, send, http.StatusUnauthorized, "InvalidAudience: The token is for 'elsewhere', not for 'crosstown'."},
+		{map[string]any{"sub": "till", "exp": 1}, send, http.StatusUnauthorized, "ExpiredToken: The token is expired."},
+		{map[string]any{"sub": "till", "iss": "stranger"}, send, http.StatusUnauthorized, "InvalidIssuer: "},
+	} {
+		claims := map[string]any{"iss": "partner", "aud": "crosstown", "exp": time.Now().Add(time.Hour).Unix()}
+		maps.Copy(claims, c.claims)
+		token, err := jwt.Signed(signer).Claims(claims).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		method, path, _ := strings.Cut(c.call, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.address+path, strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || !strings.Contains(html.UnescapeString(string(body)), c.text) {
+			t.Errorf("%s with %v: got %d %s, %v, want %d %s", c.call, c.claims, resp.StatusCode, body, err, c.status, c.text)
 		}
 	}
 }
