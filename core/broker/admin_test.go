@@ -129,7 +129,7 @@ func TestAnUpdateThatMeetsAnotherIsTriedOnceMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		for conflicts, want := range map[int]core.Code{1: "", 2: core.Conflict} {
-			b.store.Store = &contended{Store: b.store.Store, left: conflicts}
+			b.wrap(&contended{Store: b.store.Store, left: conflicts})
 			_, err := b.UpdateEntity(t.Context(), root, "q", core.DefaultSettings(core.Queue))
 			if core.CodeOf(err) != want || err != nil && !strings.HasPrefix(core.TextOf(err), "Another conflicting operation") {
 				t.Errorf("%d conflicts: got %v, want %q", conflicts, err, want)

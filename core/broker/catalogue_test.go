@@ -182,7 +182,7 @@ func TestKnownEntitiesSurviveACatalogueThatDoesNotAnswer(t *testing.T) {
 func TestConcurrentHealthChecksShareAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		slow := &slowProbe{Store: b.store.Store}
-		b.store.Store = slow
+		b.wrap(slow)
 		results := make(chan error, 5)
 		for range 5 {
 			go func() { results <- errorOf(b.Health(context.Background())) }()
@@ -200,7 +200,7 @@ func TestConcurrentHealthChecksShareAProbe(t *testing.T) {
 		if slow.probes != 1 {
 			t.Errorf("%d probes, want 1", slow.probes)
 		}
-		b.store.Store = slow.Store
+		b.wrap(slow.Store)
 		if about, err := b.Health(t.Context()); err != nil || about.Engine != "memory" {
 			t.Errorf("healthy: got %+v, %v", about, err)
 		}

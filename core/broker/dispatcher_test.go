@@ -160,7 +160,7 @@ func TestReceiveAndDeleteRemovesBeforeDelivery(t *testing.T) {
 func TestReceiveAndDeleteDropsMessagesWhoseLockWasLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
-		b.store.Store = losing{b.store.Store}
+		b.wrap(losing{b.store.Store})
 		b.send(t, "q", text("lost"), text("kept"))
 		in := b.receive(t, "q", core.ReceiveAndDelete, 2)
 		if got := bodies(in.take()); got != "kept" {
@@ -507,7 +507,7 @@ func TestReceiversAreLimited(t *testing.T) {
 func TestARemovedMessageGoesToAnotherReceiverIfItsOwnHasClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
-		b.store.Store = slowSettle{b.store.Store}
+		b.wrap(slowSettle{b.store.Store})
 		b.send(t, "q", text("m"))
 		leaver := b.receive(t, "q", core.ReceiveAndDelete, 1)
 		synctest.Wait()

@@ -63,6 +63,12 @@ func (b *started) create(t *testing.T, name string, change ...func(*core.Setting
 	return ent
 }
 
+// wrap has the broker go on with another store. It waits until all is quiet.
+func (b *started) wrap(store core.Store) {
+	synctest.Wait()
+	b.store.Store = store
+}
+
 func partitioned(s *core.Settings) { s.EnablePartitioning = true }
 
 func text(body string) *core.Message {

@@ -219,7 +219,7 @@ func (l *lane) step(ctx context.Context) plan {
 	p := v.partitions[l.p.key.sub][l.index]
 	p.LockDuration = pumpLock
 	asked := pumpBatch
-	if l.hold > 0 && len(l.held) == 0 {
+	if l.hold > 0 && len(l.held) == 0 || !l.turns.since.IsZero() {
 		asked = 1 // is it worth the effort?
 	}
 	locked := time.Now()

@@ -218,7 +218,7 @@ func TestRulesThatManyChangeAtOnceAllStand(t *testing.T) {
 		if rules, err := b.Rules(t.Context(), root, sub); err != nil || ruleNames(rules) != "$Default r0 r1 r2 r3 r4 r5" {
 			t.Errorf("got %v, %v", rules, err)
 		}
-		b.store.Store = &contended{Store: b.store.Store, left: ruleTries}
+		b.wrap(&contended{Store: b.store.Store, left: ruleTries})
 		if err := b.DeleteRule(t.Context(), root, sub, "r0"); !errors.Is(err, core.Conflict) {
 			t.Errorf("after %d conflicts: got %v", ruleTries, err)
 		}

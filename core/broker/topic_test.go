@@ -366,7 +366,7 @@ func TestASenderGivesUpOnSubscriptionsThatKeepChanging(t *testing.T) {
 		b.createTopic(t, "t")
 		b.subscribe(t, "t", "s", nil)
 		restless := &restlessStore{Store: b.store.Store, after: 1}
-		b.store.Store = restless
+		b.wrap(restless)
 		got := b.sender(t, "t").Send(t.Context(), each(numbered(3)...))
 		if got[0].Err != nil || !errors.Is(got[1].Err, core.Busy) || !errors.Is(got[2].Err, core.Busy) {
 			t.Errorf("got %v, want one sent and two to try again", got)

@@ -9,17 +9,19 @@ import (
 )
 
 const (
-	// shortYield and longYield are how long a lane leaves a partition to others
+	// shortYield and longYield bound how long a lane leaves a partition to others
 	// who have older messages of it under lock: one that moved messages within
-	// the incumbency tries again soon, so that one gateway goes on and the others
-	// stay out of its way.
+	// the incumbency begins with the shorter, so that one gateway goes on and the
+	// others stay out of its way.
 	shortYield = 2 * time.Millisecond
 	longYield  = 300 * time.Millisecond
 	incumbency = time.Second
 	// longestYield is how long a lane yields in all: who has them may be dead.
 	longestYield = 5 * time.Second
-	// lookBack is how many messages a lane looks at to find out whose turn it is.
-	lookBack = 256
+	// lookBack is how many messages a lane looks at in each of maxGaps gaps to find
+	// out whose turn it is.
+	lookBack = 8
+	maxGaps  = 4
 )
 
 // turns keep the order of a partition's messages where several gateways move
@@ -29,7 +31,8 @@ type turns struct {
 	last  int64     // the highest number that was moved, or tried
 	at    time.Time // when that was
 	since time.Time // since when the lane yields; zero: it does not
-	until time.Time // when it looks again
+	until time.Time // when it looks again, at one message
+	pause time.Duration
 }
 
 // mayMove reports whether it is this lane's turn to move the messages it has
@@ -46,15 +49,16 @@ func (l *lane) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery
 		high = max(high, n)
 	}
 	if high-low > int64(fresh) && l.overtaken(ctx, p, low, high, ds) {
-		now, yield := time.Now(), longYield
-		if now.Sub(t.at) < incumbency {
-			yield = shortYield
-		}
+		now := time.Now()
 		if t.since.IsZero() {
-			t.since = now
+			t.since, t.pause = now, longYield
+			if now.Sub(t.at) < incumbency {
+				t.pause = shortYield
+			}
 		}
 		if now.Sub(t.since) < longestYield {
-			t.until = now.Add(yield/2 + rand.N(yield))
+			t.until = now.Add(t.pause/2 + rand.N(t.pause))
+			t.pause = min(2*t.pause, longYield)
 			return false
 		}
 	}
@@ -67,18 +71,35 @@ func (l *lane) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery
 func (l *lane) overtaken(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, pumpCall)
 	defer cancel()
-	there, err := l.p.set.b.store.Peek(call, p, low+1, int(min(high-low, lookBack)))
-	if err != nil {
-		return false
-	}
-	mine := make(map[int64]struct{}, len(ds))
+	mine := make(map[int64]bool, len(ds))
 	for i := range ds {
-		mine[ds[i].SequenceNumber] = struct{}{}
+		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
+		mine[n] = true
 	}
-	for i := range there {
-		_, n := core.SplitSequenceNumber(there[i].SequenceNumber)
-		if _, ok := mine[there[i].SequenceNumber]; !ok && n < high && there[i].State == core.Active {
-			return true
+	next := low + 1
+	for range maxGaps {
+		for mine[next] {
+			next++
+		}
+		if next >= high {
+			return false
+		}
+		there, err := l.p.set.b.store.Peek(call, p, next, lookBack)
+		if err != nil || len(there) == 0 {
+			return false
+		}
+		for i := range there {
+			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)
+			if next >= high {
+				return false
+			}
+			if mine[next] {
+				break
+			}
+			if there[i].State == core.Active {
+				return true
+			}
+			next++
 		}
 	}
 	return false
