@@ -47,6 +47,7 @@ const (
 	fieldFooter
 	fieldTransit // number, dead-letter source, hops, destination; the key is not kept
 	fieldNoBody  // nothing follows: the body's bytes are kept elsewhere
+	fieldDeliveryAnnotations
 	fieldsEnd
 )
 
@@ -135,6 +136,9 @@ func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 		r.uint(uint64(t.Hops))
 		r.string(t.Destination)
 	}
+	if fields&fieldDeliveryAnnotations != 0 {
+		r.bytes(m.DeliveryAnnotations.Encoded())
+	}
 	r.uint(uint64(m.Body.Kind))
 	if fields&fieldNoBody == 0 {
 		r.bytes(m.Body.Bytes)
@@ -170,6 +174,7 @@ func fieldsOf(m *core.Message) uint64 {
 		{fieldProperties, !m.Properties.IsEmpty()},
 		{fieldFooter, m.Footer != nil},
 		{fieldTransit, m.Transit != nil},
+		{fieldDeliveryAnnotations, !m.DeliveryAnnotations.IsEmpty()},
 	} {
 		if f.set {
 			fields |= f.bit
@@ -307,6 +312,8 @@ func (r *reader) field(m *core.Message, bit uint64) {
 		m.Properties = core.RawProperties(r.bytes())
 	case fieldFooter:
 		m.Footer = r.bytes()
+	case fieldDeliveryAnnotations:
+		m.DeliveryAnnotations = core.RawProperties(r.bytes())
 	case fieldTransit:
 		m.Transit = &core.Transit{
 			EnqueuedSequenceNumber: r.int(), DeadLetterSource: r.string(), Hops: uint8(r.uint()), Destination: r.string(),

@@ -28,11 +28,12 @@ func fullMessage(tb testing.TB) *core.Message {
 		SessionID: "session", ReplyToSessionID: "reply session", PartitionKey: "key", ViaPartitionKey: "via",
 		GroupSequence: value.Some(uint32(1<<32 - 1)), CreationTime: at, AbsoluteExpiryTime: at.Add(time.Hour),
 		TimeToLive: 90*time.Second + 1, ScheduledEnqueueTime: at.Add(2 * time.Hour), Durable: true, Priority: value.Some(uint8(0)),
-		Annotations: props(tb, core.Property{Key: "x-opt-mine", Value: int64(-5)}),
-		Properties:  props(tb, core.Property{Key: "ü", Value: "v"}, core.Property{Key: "n", Value: nil}),
-		Body:        core.Body{Kind: core.BodyValue, Bytes: []byte{0xa1, 1, 'x'}},
-		Footer:      []byte{},
-		Transit:     &core.Transit{EnqueuedSequenceNumber: 1<<48 + 5, DeadLetterSource: "source", Hops: 3, Destination: "destination"},
+		Annotations:         props(tb, core.Property{Key: "x-opt-mine", Value: int64(-5)}),
+		Properties:          props(tb, core.Property{Key: "ü", Value: "v"}, core.Property{Key: "n", Value: nil}),
+		Body:                core.Body{Kind: core.BodyValue, Bytes: []byte{0xa1, 1, 'x'}},
+		Footer:              []byte{},
+		DeliveryAnnotations: props(tb, core.Property{Key: "next", Value: "hop"}),
+		Transit:             &core.Transit{EnqueuedSequenceNumber: 1<<48 + 5, DeadLetterSource: "source", Hops: 3, Destination: "destination"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -266,4 +267,20 @@ func TestSessionsAndTopicsNeedNoLoadedScripts(t *testing.T) {
 	must("settle", settle(s, p, core.Complete, ds[1]))
 	must("release", s.ReleaseSession(t.Context(), p, l))
 	must("delete", s.DeleteEntity(t.Context(), "ns", st.topic.Name))
+}
+
+// Holders who wait cost nothing: nobody looks for them as long as nothing comes.
+func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{})
+	p := sessions(t, s)
+	sendIn(t, s, p, "x", "1")
+	l := accept(t, s, p, "x")
+	lockIn(t, s, p, l, 9) // comes back short
+	var rings atomic.Int64
+	defer s.Watch(p.Ref, func(string) { rings.Add(1) })()
+	time.Sleep(2500 * time.Millisecond) // two looks around, by the wall clock
+	if n := rings.Load(); n > 1 {       // once when it has begun to listen
+		t.Errorf("rung %d times", n)
+	}
 }

@@ -458,3 +458,88 @@ func useSession(t *testing.T, s core.Store, p core.Partition) {
 		_ = s.ReleaseSession(ctx, p, l)
 	}
 }
+
+// Lua prints numbers with 14 digits unless told otherwise; what is published and
+// what is in sessions has numbers of its own.
+func TestNumbersOfTopicsAndSessionsBeyondWhatLuaPrints(t *testing.T) {
+	t.Parallel()
+	clock, names := storetest.NewClock(), prefix()
+	s := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now, Prefix: names})
+	st := newStand(t, s, "a")
+	orders := st.subscribe(s, "s", true)
+	const high = 1<<47 + 1<<46 + 12345 // 211106232545337
+	rdb, tag := server(t).Client(), names+"{"+st.topic.ID+":0}"
+	for _, q := range []string{tag, tag + st.topic.ID + "a:", tag + st.topic.ID + "s:"} {
+		if err := rdb.Do(t.Context(), "XSETID", q+"m", "0-211106232545337").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.HSet(t.Context(), q+"h", "s", high, "c", high).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, got, wanted int64) {
+		t.Helper()
+		if got != wanted {
+			t.Errorf("%s: got %d, want %d", what, got, wanted)
+		}
+	}
+	publish := func(x core.Publication) int64 {
+		t.Helper()
+		a := s.Publish(t.Context(), st.own, st.version(s), [][]core.Publication{{x}})
+		if a[0].Err != nil {
+			t.Fatal(a[0].Err)
+		}
+		return a[0].Numbers[0]
+	}
+	m := message(large)
+	m.SessionID, m.TimeToLive = "x", time.Hour
+	want("published", publish(to(m, st.at("a"), orders)), high+1)
+	later := message("later")
+	later.SessionID, later.ScheduledEnqueueTime = "x", clock.Now().Add(time.Second)
+	want("scheduled", publish(to(later)), high+2)
+	clock.Advance(time.Second)
+	due := lock(t, s, st.own, 9)
+	if len(due) != 1 {
+		t.Fatalf("due: got %d messages, want 1", len(due))
+	}
+	want("due", due[0].SequenceNumber, high+3)
+	x := to(due[0].Message, st.at("a"), orders)
+	x.Source = due[0].LockToken
+	want("published when due", publish(x), high+3)
+
+	l := accept(t, s, orders, "x")
+	for what, ds := range map[string][]core.Delivery{"in a": lock(t, s, st.at("a"), 9), "in a session": lockIn(t, s, orders, l, 9)} {
+		if len(ds) != 2 || string(ds[0].Body.Bytes) != large {
+			t.Fatalf("%s: got %d messages, want 2", what, len(ds))
+		}
+		want(what, ds[0].SequenceNumber, high+1)
+		want(what+", of the topic", ds[0].EnqueuedSequenceNumber, high+1)
+		want(what, ds[1].SequenceNumber, high+2)
+		want(what+", of the topic", ds[1].EnqueuedSequenceNumber, high+3)
+		if what == "in a" {
+			continue
+		}
+		if err := settle(s, orders, core.Abandon, ds[1]); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ReleaseSession(t.Context(), orders, l); err != nil {
+			t.Fatal(err)
+		}
+		l, ok, _, err := s.AcceptNextSession(t.Context(), orders)
+		if err != nil || !ok {
+			t.Fatalf("accept next: %v, %v", ok, err)
+		}
+		again := lockIn(t, s, orders, l, 9)
+		if len(again) != 2 {
+			t.Fatalf("again: got %d messages, want 2", len(again))
+		}
+		want("again", again[0].SequenceNumber, high+1)
+		want("again", again[1].SequenceNumber, high+2)
+		if err := settle(s, orders, core.Complete, again...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := rdb.HLen(t.Context(), tag+"B").Result(); err != nil || n != 1 {
+		t.Errorf("bodies: got %d, %v, want that of the copy in a", n, err)
+	}
+}

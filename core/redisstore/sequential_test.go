@@ -1,0 +1,340 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sequential is a partition as it were if its calls came one after the other.
+// It knows no time: no lock ends by itself.
+type sequential struct {
+	last     int64     // the number given last
+	messages []item    // by number
+	sessions []chamber // by id: those that were accepted once
+}
+
+// item is a message of a sequential partition.
+type item struct {
+	n       int64
+	body    string
+	session string
+	count   uint32
+	nonce   uint64 // of its lock; 0: available
+}
+
+// chamber is what is kept of a session besides its messages.
+type chamber struct {
+	id    string
+	nonce uint64 // of its lock; 0: nobody holds it
+	state string // "" is none
+}
+
+// answer is what a caller knows of a call.
+type answer uint8
+
+const (
+	done    answer = iota // it was carried out
+	refused               // it was not, for lack of what it needs
+	unsure                // it was carried out or refused
+	unknown               // as unsure, but perhaps later than the answer
+)
+
+func (a answer) String() string { return [...]string{"done", "refused", "unsure", "unknown"}[a] }
+
+// fits reports whether the answer can be when the call could be carried out or not.
+func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
+
+// step is a call with its answer. apply does to the partition what the call
+// does, and reports false if the answer cannot be.
+type step interface {
+	apply(s *sequential) bool
+}
+
+// sequentially is the model that histories of a partition are compared with.
+var sequentially = porcupine.Model{
+	Init: func() any { return sequential{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s := state.(sequential)
+		s.messages, s.sessions = slices.Clone(s.messages), slices.Clone(s.sessions)
+		ok := input.(step).apply(&s)
+		return ok, s
+	},
+	Equal: func(a, b any) bool {
+		x, y := a.(sequential), b.(sequential)
+		return x.last == y.last && slices.Equal(x.messages, y.messages) && slices.Equal(x.sessions, y.sessions)
+	},
+	Hash: func(state any) uint64 {
+		s := state.(sequential)
+		h := maphash.Comparable(seedOfHashes, s.last)
+		for _, m := range s.messages {
+			h = h*31 + maphash.Comparable(seedOfHashes, m)
+		}
+		for _, c := range s.sessions {
+			h = h*31 + maphash.Comparable(seedOfHashes, c)
+		}
+		return h
+	},
+	DescribeOperation: func(input, _ any) string {
+		return strings.TrimPrefix(fmt.Sprintf("%T%+v", input, input), "redisstore_test.")
+	},
+}
+
+var seedOfHashes = maphash.MakeSeed()
+
+// locked is where a message stands whose lock that is, or -1.
+func (s *sequential) locked(n int64, nonce uint64) int {
+	i, ok := slices.BinarySearchFunc(s.messages, n, func(m item, n int64) int { return int(m.n - n) })
+	if !ok || s.messages[i].nonce != nonce {
+		return -1
+	}
+	return i
+}
+
+// take locks available messages.
+func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []delivered {
+	var got []delivered
+	for i := range s.messages {
+		m := &s.messages[i]
+		if len(got) < limit && m.nonce == 0 && from(m) {
+			m.nonce = nonce
+			got = append(got, delivered{m.n, m.body, m.count})
+		}
+	}
+	return got
+}
+
+// session finds what is kept of a session, or makes it.
+func (s *sequential) session(id string) *chamber {
+	i, ok := slices.BinarySearchFunc(s.sessions, id, func(c chamber, id string) int { return strings.Compare(c.id, id) })
+	if !ok {
+		s.sessions = slices.Insert(s.sessions, i, chamber{id: id})
+	}
+	return &s.sessions[i]
+}
+
+// delivered is what a caller gets of a message.
+type delivered struct {
+	n     int64
+	body  string
+	count uint32
+}
+
+// appending stores messages of one group. Those of unknown outcome that did happen are
+// told by their messages, so first is known.
+type appending struct {
+	bodies   []string
+	sessions []string // in step; nil: none have one
+	first    int64
+}
+
+func (a appending) apply(s *sequential) bool {
+	if a.first != s.last+1 {
+		return false
+	}
+	for i, body := range a.bodies {
+		s.last++
+		m := item{n: s.last, body: body}
+		if a.sessions != nil {
+			m.session = a.sessions[i]
+		}
+		s.messages = append(s.messages, m)
+	}
+	return true
+}
+
+// locking claims messages.
+type locking struct {
+	limit  int
+	nonce  uint64
+	got    []delivered
+	answer answer
+}
+
+func (l locking) apply(s *sequential) bool {
+	got := s.take(l.limit, l.nonce, func(*item) bool { return true })
+	return l.answer == unknown || slices.Equal(got, l.got)
+}
+
+// settling ends a lock.
+type settling struct {
+	n       int64
+	nonce   uint64
+	outcome core.Outcome
+	answer  answer
+}
+
+func (t settling) apply(s *sequential) bool {
+	i := s.locked(t.n, t.nonce)
+	switch {
+	case !t.answer.fits(i >= 0):
+		return false
+	case i < 0:
+	case t.outcome == core.Complete:
+		s.messages = slices.Delete(s.messages, i, i+1)
+	default:
+		s.messages[i].nonce = 0
+		if t.outcome == core.Abandon {
+			s.messages[i].count++
+		}
+	}
+	return true
+}
+
+// renewing asks whether a lock still holds.
+type renewing struct {
+	n      int64
+	nonce  uint64
+	answer answer
+}
+
+func (r renewing) apply(s *sequential) bool { return r.answer.fits(s.locked(r.n, r.nonce) >= 0) }
+
+// counting counts messages.
+type counting struct{ ready, locked int64 }
+
+func (c counting) apply(s *sequential) bool {
+	for _, m := range s.messages {
+		if m.nonce == 0 {
+			c.ready--
+		} else {
+			c.locked--
+		}
+	}
+	return c == counting{}
+}
+
+// peeking sees all messages: their numbers and bodies.
+type peeking struct{ got []delivered }
+
+func (p peeking) apply(s *sequential) bool {
+	return slices.EqualFunc(s.messages, p.got, func(m item, d delivered) bool { return m.n == d.n && m.body == d.body })
+}
+
+// accepting locks the session got: the one that was asked for, or the next.
+type accepting struct {
+	next   bool
+	got    string // unless it was the next, and refused or unknown
+	nonce  uint64
+	answer answer
+}
+
+func (a accepting) apply(s *sequential) bool {
+	id, could := a.got, true
+	if a.next {
+		i := slices.IndexFunc(s.messages, func(m item) bool { return m.nonce == 0 && s.session(m.session).nonce == 0 })
+		if could = i >= 0; could {
+			id = s.messages[i].session
+		}
+	} else {
+		could = s.session(id).nonce == 0
+	}
+	if !a.answer.fits(could) || a.answer == done && id != a.got {
+		return false
+	}
+	if could {
+		s.session(id).nonce = a.nonce
+	}
+	return true
+}
+
+// inSession is what a call under a session's lock has in common with others.
+type inSession struct {
+	id     string
+	nonce  uint64
+	answer answer
+}
+
+// holds reports whether the lock does, and whether the answer can be.
+func (c inSession) holds(s *sequential) (holds, fits bool) {
+	holds = s.session(c.id).nonce == c.nonce
+	return holds, c.answer.fits(holds)
+}
+
+// taking claims messages of a session.
+type taking struct {
+	inSession
+	limit int
+	got   []delivered
+}
+
+func (t taking) apply(s *sequential) bool {
+	holds, fits := t.holds(s)
+	if !fits || !holds {
+		return fits
+	}
+	got := s.take(t.limit, t.nonce, func(m *item) bool { return m.session == t.id })
+	return t.answer == unknown || slices.Equal(got, t.got)
+}
+
+// releasing ends a session's lock, and those of its messages.
+type releasing struct{ inSession }
+
+func (r releasing) apply(s *sequential) bool {
+	holds, fits := r.holds(s)
+	if !fits || !holds {
+		return fits
+	}
+	s.session(r.id).nonce = 0
+	for i := range s.messages {
+		if m := &s.messages[i]; m.session == r.id {
+			m.nonce = 0
+		}
+	}
+	return true
+}
+
+// extending asks whether a session's lock still holds.
+type extending struct{ inSession }
+
+func (e extending) apply(s *sequential) bool {
+	_, fits := e.holds(s)
+	return fits
+}
+
+// remembering sets a session's state, "" to none.
+type remembering struct {
+	inSession
+	state string
+}
+
+func (r remembering) apply(s *sequential) bool {
+	holds, fits := r.holds(s)
+	if fits && holds {
+		s.session(r.id).state = r.state
+	}
+	return fits
+}
+
+// recalling reads a session's state.
+type recalling struct {
+	inSession
+	state string
+}
+
+func (r recalling) apply(s *sequential) bool {
+	holds, fits := r.holds(s)
+	return fits && (!holds || s.session(r.id).state == r.state)
+}
+
+// listing lists the sessions that have messages or state.
+type listing struct{ got string } // the ids, each behind a space
+
+func (l listing) apply(s *sequential) bool {
+	var ids []string
+	for _, m := range s.messages {
+		ids = append(ids, m.session)
+	}
+	for _, c := range s.sessions {
+		if c.state != "" {
+			ids = append(ids, c.id)
+		}
+	}
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), " ") == l.got
+}
