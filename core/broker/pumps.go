@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +29,10 @@ const (
 type pumps struct {
 	b *Broker
 
-	mu    sync.Mutex
-	open  bool // between start and end of run
-	byKey map[pumpKey]*pump
+	mu     sync.Mutex
+	open   bool // between start and end of run
+	byKey  map[pumpKey]*pump
+	byName map[string][]*pump
 
 	news struct { // what changed is called with
 		mu    sync.Mutex
@@ -69,7 +71,7 @@ type pump struct {
 }
 
 func newPumps(b *Broker) *pumps {
-	s := &pumps{b: b, byKey: map[pumpKey]*pump{}, wake: make(chan struct{}, 1)}
+	s := &pumps{b: b, byKey: map[pumpKey]*pump{}, byName: map[string][]*pump{}, wake: make(chan struct{}, 1)}
 	s.news.names = map[string]struct{}{}
 	s.ctx, s.cancel = context.WithCancel(b.base)
 	return s
@@ -205,8 +207,8 @@ func (s *pumps) fit(ent *core.Entity) {
 			s.start(ent, sub)
 		}
 	}
-	for _, p := range s.byKey {
-		if p.name == name && p.key.id != ent.ID {
+	for _, p := range slices.Clone(s.byName[name]) {
+		if p.key.id != ent.ID {
 			s.end(p)
 		}
 	}
@@ -216,10 +218,8 @@ func (s *pumps) fit(ent *core.Entity) {
 func (s *pumps) gone(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.byKey {
-		if p.name == name {
-			s.end(p)
-		}
+	for _, p := range slices.Clone(s.byName[name]) {
+		s.end(p)
 	}
 }
 
@@ -294,6 +294,7 @@ func (s *pumps) start(ent *core.Entity, sub core.SubQueue) *pump {
 		p.lanes = append(p.lanes, &lane{p: p, index: i})
 	}
 	s.byKey[key] = p
+	s.byName[p.name] = append(s.byName[p.name], p)
 	s.b.log.Debug("pump started", "entity", ent.Name, "sub", sub.Suffix(), "to", p.to)
 	for i, l := range p.lanes {
 		l.open(s.b.store.Watch(ent.Ref(uint16(i), sub), l.ring))
@@ -304,6 +305,10 @@ func (s *pumps) start(ent *core.Entity, sub core.SubQueue) *pump {
 // end stops a pump. s.mu is held.
 func (s *pumps) end(p *pump) {
 	delete(s.byKey, p.key)
+	s.byName[p.name] = slices.DeleteFunc(s.byName[p.name], func(other *pump) bool { return other == p })
+	if len(s.byName[p.name]) == 0 {
+		delete(s.byName, p.name)
+	}
 	if p.retire != nil {
 		p.retire.Stop()
 	}
