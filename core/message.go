@@ -39,6 +39,8 @@ type Message struct {
 	// Annotations are the sender's own message annotations, those the broker
 	// does not own. Keys are symbols.
 	Annotations Properties
+	// DeliveryAnnotations are those that the sender gave for the next hop; receivers get them too.
+	DeliveryAnnotations Properties
 	// Properties are the application's typed key-value pairs.
 	Properties Properties
 
@@ -83,7 +85,7 @@ func (m *Message) HeaderSize() int {
 	return len(m.MessageID.raw) + len(m.CorrelationID.raw) + len(m.UserID) +
 		len(m.To) + len(m.Subject) + len(m.ReplyTo) + len(m.ContentType) + len(m.ContentEncoding) +
 		len(m.SessionID) + len(m.ReplyToSessionID) + len(m.PartitionKey) + len(m.ViaPartitionKey) +
-		len(m.Annotations.encoded) + len(m.Properties.encoded) + len(m.Footer)
+		len(m.Annotations.encoded) + len(m.DeliveryAnnotations.encoded) + len(m.Properties.encoded) + len(m.Footer)
 }
 
 // BodyKind says what Body.Bytes holds.

@@ -61,6 +61,8 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 		Properties:       textProperties(s.ApplicationProperties),
 		Body:             bodyFromWire(&s),
 		Footer:           s.Footer,
+
+		DeliveryAnnotations: deliveryAnnotations(s.DeliveryAnnotations),
 	}
 	if p.CreationTime.Set {
 		m.CreationTime = instant(p.CreationTime.V)
@@ -192,6 +194,20 @@ func annotate(m *core.Message, encoded []byte) error {
 		}
 	}, true))
 	return nil
+}
+
+// deliveryAnnotations adopts a sender's delivery annotations, but for the lock token of a message that is sent on.
+func deliveryAnnotations(encoded []byte) core.Properties {
+	if encoded == nil {
+		return core.Properties{}
+	}
+	return core.RawProperties(value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
+		for k, v := range value.MapEntries(encoded) {
+			if string(k) != annLockToken && !yield(k, v) {
+				return
+			}
+		}
+	}, true))
 }
 
 func annotatedText(key string, raw []byte) (string, error) {

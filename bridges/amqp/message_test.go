@@ -25,7 +25,7 @@ func encode(t *testing.T, v any) []byte {
 func everything(t *testing.T, body []byte) []byte {
 	t.Helper()
 	b := wire.AppendHeader(nil, &wire.Header{Durable: true, Priority: value.Some(uint8(7)), TTL: value.Some(uint32(60_000)), DeliveryCount: 9})
-	b = wire.AppendSection(b, wire.DescDeliveryAnnotations, encode(t, value.Map{{Key: value.Symbol("gone"), Value: true}}))
+	b = wire.AppendSection(b, wire.DescDeliveryAnnotations, encode(t, value.Map{{Key: value.Symbol("next-hop"), Value: true}}))
 	b = wire.AppendSection(b, wire.DescMessageAnnotations, encode(t, value.Map{
 		{Key: value.Symbol("x-opt-sequence-number"), Value: int64(99)},
 		{Key: value.Symbol("x-opt-lock-token"), Value: value.UUID{1}},
@@ -101,7 +101,7 @@ func TestMessageKeepsEverySection(t *testing.T) {
 		if err != nil || !equalProperties(p, want) {
 			t.Errorf("%s: properties: got %+v, %v, want %+v", name, p, err, want)
 		}
-		compareAnnotations(t, s.DeliveryAnnotations, value.Map{{Key: value.Symbol(annLockToken), Value: value.UUID(token)}})
+		compareAnnotations(t, s.DeliveryAnnotations, value.Map{{Key: value.Symbol("next-hop"), Value: true}, {Key: value.Symbol(annLockToken), Value: value.UUID(token)}})
 		compareAnnotations(t, s.MessageAnnotations, value.Map{
 			{Key: value.Symbol("own"), Value: value.List{int32(1), nil}},
 			{Key: value.Symbol("x-opt-partition-key"), Value: "key"},

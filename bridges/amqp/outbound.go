@@ -21,14 +21,7 @@ const (
 // other sections only beside them.
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
-	if !d.LockToken.IsZero() {
-		dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
-		var mark int
-		dst, mark = value.OpenMap(dst)
-		dst = value.AppendSymbol(dst, annLockToken)
-		dst = value.AppendUUID(dst, value.UUID(d.LockToken))
-		dst = value.CloseMap(dst, mark, 1)
-	}
+	dst = appendDeliveryAnnotations(dst, d)
 	dst = appendAnnotations(dst, d)
 	dst = appendProperties(dst, d)
 	if !d.Properties.IsEmpty() {
@@ -48,6 +41,22 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return dst
 }
 
+// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token, if there are any.
+func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
+	if d.LockToken.IsZero() && d.DeliveryAnnotations.IsEmpty() {
+		return dst
+	}
+	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
+	a := annotations{}
+	a.dst, a.mark = value.OpenMap(dst)
+	a.all(d.DeliveryAnnotations)
+	if !d.LockToken.IsZero() {
+		a.key(annLockToken)
+		a.dst = value.AppendUUID(a.dst, value.UUID(d.LockToken))
+	}
+	return value.CloseMap(a.dst, a.mark, a.n)
+}
+
 func appendHeader(dst []byte, d *core.Delivery) []byte {
 	h := wire.Header{Durable: d.Durable, Priority: d.Priority, DeliveryCount: d.DeliveryCount}
 	if d.TimeToLive > 0 && d.TimeToLive != core.Forever {
@@ -62,12 +71,7 @@ func appendAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
 	a.dst, a.mark = value.OpenMap(dst)
-	if !d.Annotations.IsEmpty() {
-		for k, raw := range value.MapEntries(d.Annotations.Encoded()) {
-			a.dst = append(value.AppendSymbol(a.dst, k), raw...)
-			a.n++
-		}
-	}
+	a.all(d.Annotations)
 	a.text(annPartitionKey, d.PartitionKey)
 	a.text(annViaPartitionKey, d.ViaPartitionKey)
 	a.instant(annScheduled, d.ScheduledEnqueueTime)
@@ -98,6 +102,17 @@ type annotations struct {
 	dst  []byte
 	mark int
 	n    int
+}
+
+// all appends annotations of the sender.
+func (a *annotations) all(p core.Properties) {
+	if p.IsEmpty() {
+		return
+	}
+	for k, raw := range value.MapEntries(p.Encoded()) {
+		a.dst = append(value.AppendSymbol(a.dst, k), raw...)
+		a.n++
+	}
 }
 
 func (a *annotations) key(k string) {

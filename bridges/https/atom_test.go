@@ -114,7 +114,7 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 	want.LockDuration, want.MaxSizeInMegabytes, want.RequiresDuplicateDetection, want.RequiresSession = 45*time.Second, 2048, true, true
 	want.DefaultMessageTimeToLive, want.DeadLetteringOnMessageExpiration = 14*day, true
 	want.DuplicateDetectionHistoryTimeWindow, want.MaxDeliveryCount, want.EnableBatchedOperations = time.Hour, 7, false
-	want.Status, want.ForwardTo, want.UserMetadata, want.EnablePartitioning = core.StatusSendDisabled, "other/queue", "a & b", true
+	want.Status, want.ForwardTo, want.UserMetadata, want.EnablePartitioning = core.StatusSendDisabled, "sb://bus.example.com:5671/other/queue", "a & b", true
 	want.ForwardDeadLetteredMessagesTo, want.EnableExpress, want.SupportOrdering = "dead", true, false
 	want.AuthorizationRules = []core.AccessRule{{
 		Name: "k", PrimaryKey: "p", SecondaryKey: "s", Rights: core.Send | core.Listen, CreatedAt: time.Date(2023, 1, 2, 3, 4, 5, 678e6, time.UTC),

@@ -120,8 +120,8 @@ func boolean(name string, of kinds, field func(*core.Settings) *bool) setting {
 // path reads an entity path, given as such or as an absolute URI.
 func path(name string, of kinds, field func(*core.Settings) *string) setting {
 	return setting{name, of, "an entity path or URI", func(q *core.Settings, text string) bool {
-		*field(q) = core.ResourcePath(text)
-		return *field(q) != ""
+		*field(q) = text // clients want it back as they gave it
+		return core.ResourcePath(text) != ""
 	}}
 }
 

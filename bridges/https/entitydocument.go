@@ -1,6 +1,10 @@
 package https
 
-import "github.com/crosstown-mq/crosstown/core"
+import (
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 // filterCountsVersion is the first api-version in which topics tell how many filters they have.
 const filterCountsVersion = "2024-05"
@@ -167,5 +171,8 @@ func appendForward(dst []byte, name string, at reference, destination string) []
 	if destination == "" {
 		return dst
 	}
-	return appendElement(dst, name, "sb://"+at.host()+"/"+destination)
+	if !strings.Contains(destination, "://") {
+		destination = "sb://" + at.host() + "/" + destination
+	}
+	return appendElement(dst, name, destination)
 }

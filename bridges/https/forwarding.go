@@ -22,7 +22,8 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 		{"ForwardTo", forwardHeader, before.ForwardTo, after.ForwardTo},
 		{"ForwardDeadLetteredMessagesTo", forwardDeadLetterHeader, before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
 	} {
-		if f.after == "" || core.FoldName(f.after) == core.FoldName(f.before) {
+		to := core.ResourcePath(f.after)
+		if to == "" || core.FoldName(to) == core.FoldName(core.ResourcePath(f.before)) {
 			continue
 		}
 		id := p.id
@@ -38,8 +39,8 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			id = core.Identity{grant}
 			p.id = append(p.id, grant)
 		}
-		if id.Check(core.Send, f.after, time.Now()) != nil {
-			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, f.after, f.header)
+		if id.Check(core.Send, to, time.Now()) != nil {
+			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, to, f.header)
 		}
 	}
 	return nil

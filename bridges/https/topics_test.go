@@ -165,7 +165,7 @@ func TestSubscriptionIsCreatedWithItsFirstRule(t *testing.T) {
 		}
 		want := core.DefaultSettings(core.Subscription)
 		want.LockDuration, want.RequiresSession, want.DefaultMessageTimeToLive, want.DeadLetteringOnMessageExpiration = 30*time.Second, true, time.Hour, true
-		want.DeadLetteringOnFilterEvaluationExceptions, want.MaxDeliveryCount, want.ForwardTo, want.UserMetadata, want.AutoDeleteOnIdle = false, 3, "dest", "m", time.Hour
+		want.DeadLetteringOnFilterEvaluationExceptions, want.MaxDeliveryCount, want.ForwardTo, want.UserMetadata, want.AutoDeleteOnIdle = false, 3, "sb://other.name/dest/", "m", time.Hour
 		e := f.queues["t/subscriptions/s"].entity
 		if got, want := fmt.Sprintf("%s %s %+v %+v", e.Kind, e.Name, e.Settings, e.Rules), fmt.Sprintf("Subscription t/Subscriptions/s %+v %+v", want, []core.Rule{c.want}); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)

@@ -70,6 +70,7 @@ func diffMessage(d *differences, g, w *core.Message) {
 	d.octets("UserID", g.UserID, w.UserID)
 	d.octets("Body", g.Body.Bytes, w.Body.Bytes)
 	d.octets("Footer", g.Footer, w.Footer)
+	d.octets("DeliveryAnnotations", g.DeliveryAnnotations.Encoded(), w.DeliveryAnnotations.Encoded())
 	d.properties("Annotations", g.Annotations, w.Annotations)
 	d.properties("Properties", g.Properties, w.Properties)
 	d.add("Transit", transitOf(g) == transitOf(w), transitOf(g), transitOf(w))
