@@ -291,3 +291,46 @@ func TestPostedOverHTTPSToATopicReceivedOverAMQP(t *testing.T) {
 		}
 	})
 }
+
+func TestAPartitionedTopicReachesEverySubscription(t *testing.T) {
+	everywhere(t, func(e *env) {
+		last := e.queue(&admin.QueueProperties{EnablePartitioning: new(true)})
+		topic := e.topic(&admin.TopicProperties{EnablePartitioning: new(true)})
+		e.subscribe(topic, "sessions", &admin.SubscriptionProperties{RequiresSession: new(true)})
+		e.subscribe(topic, "forwarded", &admin.SubscriptionProperties{ForwardTo: &last})
+		const sessions, each = 8, 5
+		s := e.sender(topic)
+		for i := range each {
+			for n := range sessions {
+				e.post(s, &azservicebus.Message{Body: fmt.Append(nil, i), SessionID: new(fmt.Sprint("s", n))})
+			}
+		}
+		seen := map[string]bool{}
+		c := e.client()
+		for range sessions {
+			r, err := c.AcceptNextSessionForSubscription(e.ctx(), topic, "sessions", nil)
+			if err != nil {
+				e.Fatal(err)
+			}
+			held := session{r, e}
+			ms := held.take(each)
+			if got := bodies(ms); seen[r.SessionID()] || !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+				e.Errorf("session %s: got %v, seen before: %v", r.SessionID(), got, seen[r.SessionID()])
+			}
+			seen[r.SessionID()] = true
+			held.complete(ms...)
+			held.end()
+		}
+		r := e.receiver(last)
+		next := map[string]int{} // in a session the order holds to the end of the chain
+		for _, m := range e.take(r, sessions*each) {
+			if want := fmt.Sprint(next[*m.SessionID]); string(m.Body) != want {
+				e.Errorf("forwarded, session %s: got %s, want %s", *m.SessionID, m.Body, want)
+			}
+			next[*m.SessionID]++
+		}
+		if got, err := e.admin().GetTopic(e.ctx(), topic, nil); err != nil || *got.MaxSizeInMegabytes != 16*1024 || !*got.EnablePartitioning {
+			e.Errorf("topic: got %+v %v", got, err)
+		}
+	})
+}
