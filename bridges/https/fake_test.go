@@ -331,7 +331,7 @@ func (f *fakeBus) create(id core.Identity, e core.Entity, badName error) (core.E
 		return core.Entity{}, err
 	}
 	for _, to := range []string{e.Settings.ForwardTo, e.Settings.ForwardDeadLetteredMessagesTo} {
-		if err := id.Check(core.Send, to, f.clock); to != "" && err != nil {
+		if err := id.Check(core.Send, core.ResourcePath(to), f.clock); to != "" && err != nil {
 			return core.Entity{}, err
 		}
 	}

@@ -77,7 +77,7 @@ func TestTopicDocuments(t *testing.T) {
 	eu.AccessedAt = fakeNow.Add(1500 * time.Millisecond)
 	eu.Settings = core.Settings{
 		LockDuration: 45 * time.Second, RequiresSession: true, DefaultMessageTimeToLive: time.Hour, DeadLetteringOnMessageExpiration: true, MaxDeliveryCount: 3,
-		Status: core.StatusReceiveDisabled, ForwardTo: "dest", ForwardDeadLetteredMessagesTo: "Orders/all", UserMetadata: "<m>", AutoDeleteOnIdle: time.Hour,
+		Status: core.StatusReceiveDisabled, ForwardTo: "dest", ForwardDeadLetteredMessagesTo: "https://other.name/Orders/all", UserMetadata: "<m>", AutoDeleteOnIdle: time.Hour,
 	}
 	eu.Rules = []core.Rule{
 		{Name: "$Default", Filter: core.Filter{Kind: core.TrueFilter}, CreatedAt: fakeNow},
