@@ -106,6 +106,11 @@ func TestTheClientsManageTopics(t *testing.T) {
 	equal(do("subscription", "create", "events", "eu", "--sql", "region = @r", "--parameter", "r=eu", "--rule", "first", "--lock-duration=30s", "--max-delivery-count=3"),
 		"created subscription events/Subscriptions/eu\n")
 	equal(do("subscription", "create", "events", "forwarded", "--forward-to", "copies", "--match-none"), "created subscription events/Subscriptions/forwarded\n")
+	equal(do("subscription", "create", "events", "named", "--rule", "own"), "created subscription events/Subscriptions/named\n")
+	equal(do("rule", "list", "events", "named", "--json"), `{"name":"own","filter":"true"}`+"\n")
+	equal(do("rule", "update", "events", "named", "own", "--property", "a=inf", "--property", "b=1.5", "--property", "c=true"), "updated rule events/Subscriptions/named/Rules/own\n")
+	equal(do("rule", "list", "events", "named", "--json"), `{"name":"own","filter":"correlation","properties":{"a":"inf","b":1.5,"c":true}}`+"\n")
+	equal(do("subscription", "delete", "events", "named"), "deleted subscription events/Subscriptions/named\n")
 	equal(do("subscription", "update", "events", "eu", "--dead-lettering-on-filter-evaluation-exceptions=false"), "updated subscription events/Subscriptions/eu\n")
 	equal(do("rule", "create", "events", "eu", "parcels", "--correlation", "label=parcel", "--property", "weight=5", "--property", `code="7"`, "--action", "SET a = 'b'"),
 		"created rule events/Subscriptions/eu/Rules/parcels\n")

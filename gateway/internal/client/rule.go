@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 func ruleCommand(environ []string) *cobra.Command {
@@ -23,7 +26,10 @@ func ruleCommand(environ []string) *cobra.Command {
 
 A subscription gets the messages that one of its rules matches: by a SQL
 expression, by correlation, or all with neither. A rule with an action makes a
-copy of its own, which the action changes.`,
+copy of its own, which the action changes.
+
+A VALUE is a whole number, a number, true or false where it reads like one, and
+else a text; "5" in double quotes is a text, too.`,
 		Example: `  crosstown rule create events eu large --sql "amount > @limit" --parameter limit=100 --action "SET priority = 'high'"
   crosstown rule create events eu parcels --correlation label=parcel --property express=true
   crosstown rule delete events eu '$Default'
@@ -102,7 +108,7 @@ func (o *ruleOptions) rule() (*admin.RuleProperties, error) {
 		note(err)
 		r.Action = &admin.SQLAction{Expression: o.action, Parameters: parameters}
 	}
-	if r.Filter == nil && r.Action == nil && len(errs) == 0 {
+	if r.Filter == nil && r.Action == nil && (o.name == "" || o.name == core.DefaultRuleName) && len(errs) == 0 {
 		return nil, nil
 	}
 	return r, usage(errors.Join(errs...))
@@ -149,7 +155,7 @@ func typed(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
 	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil {
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
 		return f
 	}
 	switch {
