@@ -2,13 +2,17 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 // forwarding are the settings of a queue that forwards.
@@ -186,4 +190,42 @@ func TestForwardingSurvivesAGateway(t *testing.T) {
 		t.Errorf("got %d different messages, want %d", len(seen), n)
 	}
 	b.nothing(r)
+}
+
+// A policy of one queue may manage that queue. To forward from it to another it
+// must bring a token that allows to send there.
+func TestForwardingNeedsARightAtItsDestination(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		policy := func(name string, rights ...admin.AccessRight) []admin.AuthorizationRule {
+			return []admin.AuthorizationRule{{KeyName: &name, PrimaryKey: new(name + "-key"), AccessRights: rights}}
+		}
+		dest := e.queue(&admin.QueueProperties{AuthorizationRules: policy("sender", admin.AccessRightSend)})
+		queue := e.queue(&admin.QueueProperties{
+			AuthorizationRules: policy("owner", admin.AccessRightManage, admin.AccessRightSend, admin.AccessRightListen),
+		})
+		got, err := e.admin().GetQueue(e.ctx(), queue, nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		got.ForwardTo = &dest
+		_, err = e.adminAs("owner", "owner-key").UpdateQueue(e.ctx(), queue, got.QueueProperties, nil)
+		e.wantStatus(err, http.StatusUnauthorized)
+		e.wantText(err, "ServiceBusSupplementaryAuthorization")
+
+		sign := func(entity, policy string) string {
+			return auth.SignSAS("http://"+e.gw.host+"/"+entity, policy, policy+"-key", time.Now().Add(time.Hour))
+		}
+		const entry = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">` +
+			`<ForwardTo>%s</ForwardTo></QueueDescription></content></entry>`
+		update := func(header http.Header) answer {
+			header.Set("If-Match", "*")
+			return e.httpAs(sign(queue, "owner"), http.MethodPut, queue, fmt.Sprintf(entry, dest), header)
+		}
+		e.wantHTTP(update(http.Header{}), http.StatusUnauthorized)
+		e.wantHTTP(update(http.Header{"Servicebussupplementaryauthorization": {sign(dest, "sender")}}), http.StatusOK)
+		e.send(queue, "x")
+		if m := e.one(e.receiver(dest)); string(m.Body) != "x" {
+			e.Errorf("got %q", m.Body)
+		}
+	})
 }

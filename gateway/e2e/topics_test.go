@@ -286,9 +286,19 @@ func TestPostedOverHTTPSToATopicReceivedOverAMQP(t *testing.T) {
 		e.wantHTTP(e.http(http.MethodPost, topic+"/messages", "later", http.Header{
 			"BrokerProperties": {`{"ScheduledEnqueueTimeUtc":"` + due.Format(http.TimeFormat) + `"}`},
 		}), http.StatusCreated)
-		if m := e.one(e.subscriber(topic, "all")); string(m.Body) != "later" || m.EnqueuedTime.Before(due) {
+		all := e.subscriber(topic, "all")
+		m := e.one(all)
+		if string(m.Body) != "later" || m.EnqueuedTime.Before(due) {
 			e.Errorf("scheduled: got %q at %v, want later not before %v", m.Body, m.EnqueuedTime, due)
 		}
+		if err := all.DeadLetterMessage(e.ctx(), m, &azservicebus.DeadLetterOptions{Reason: new("why")}); err != nil {
+			e.Fatal(err)
+		}
+		dead := e.wantHTTP(e.http(http.MethodPost, topic+"/Subscriptions/all/$DeadLetterQueue/messages/head?timeout=10", "", nil), http.StatusCreated)
+		if dead.body != "later" || dead.header.Get("DeadLetterReason") != `"why"` {
+			e.Errorf("dead letter: got %q, %s", dead.body, dead.header.Get("DeadLetterReason"))
+		}
+		e.wantHTTP(e.http(http.MethodDelete, dead.settleAt(e), "", nil), http.StatusOK)
 	})
 }
 
