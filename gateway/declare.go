@@ -103,7 +103,7 @@ func (d *declaration) create(ctx context.Context, w *wanted) error {
 	switch {
 	case errors.Is(err, core.AlreadyExists):
 		d.log.Debug("entity exists and keeps its settings", "entity", w.name)
-		return nil
+		return d.finish(ctx, w)
 	case err != nil:
 		return err
 	}
@@ -135,24 +135,57 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 		_, err := d.admin.CreateTopic(ctx, d.id, w.name, settings)
 		return err
 	}
+	rules, err := w.compiled()
+	if err != nil {
+		return err
+	}
+	var first *core.Rule
+	if len(rules) > 0 {
+		first = &rules[0]
+	}
+	if _, err := d.admin.CreateSubscription(ctx, d.id, w.name, settings, first); err != nil {
+		return err
+	}
+	return d.add(ctx, w, rules[min(1, len(rules)):])
+}
+
+// compiled are the rules as the broker takes them.
+func (w *wanted) compiled() ([]core.Rule, error) {
 	rules := make([]core.Rule, len(w.rules))
 	for i := range w.rules {
 		var err error
 		if rules[i], err = w.rules[i].Rule(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if len(rules) == 0 {
-		_, err := d.admin.CreateSubscription(ctx, d.id, w.name, settings, nil)
-		return err
-	}
-	if _, err := d.admin.CreateSubscription(ctx, d.id, w.name, settings, &rules[0]); err != nil {
-		return err
-	}
-	for _, r := range rules[1:] {
+	return rules, nil
+}
+
+func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) error {
+	for _, r := range rules {
 		if _, err := d.admin.CreateRule(ctx, d.id, w.name, r); err != nil {
 			return fmt.Errorf("rule %s: %w", r.Name, err)
 		}
 	}
 	return nil
+}
+
+// finish adds the rules that a gateway, interrupted while it created the
+// subscription, did not come to. As long as nobody else has changed it, it has
+// one rule more with each revision.
+func (d *declaration) finish(ctx context.Context, w *wanted) error {
+	rules, err := w.compiled()
+	if err != nil || len(rules) < 2 {
+		return err
+	}
+	e, _, err := d.admin.Entity(ctx, d.id, w.name)
+	if err != nil || e.Revision >= int64(len(rules)) || len(e.Rules) != int(e.Revision) {
+		return err
+	}
+	for _, r := range rules[:len(e.Rules)] {
+		if !slices.ContainsFunc(e.Rules, func(o core.Rule) bool { return core.FoldName(o.Name) == core.FoldName(r.Name) }) {
+			return nil
+		}
+	}
+	return d.add(ctx, w, rules[len(e.Rules):])
 }
