@@ -122,15 +122,16 @@ func newScript(name string, keys, fixed int) *script {
 func (s *script) load() *script {
 	// Scripts cannot import: what they share is put between the #!lua line and the rest.
 	shebang, rest, _ := strings.Cut(luaFile(s.name), "\n")
-	text := shebang + "\n"
+	var text strings.Builder
+	text.WriteString(shebang + "\n")
 	for _, prelude := range s.preludes {
-		text += luaFile(prelude)
+		text.WriteString(luaFile(prelude))
 	}
 	for _, part := range s.parts {
 		_, body, _ := strings.Cut(luaFile(part), "\n")
-		text += "local function " + part + "(ARGV)\n" + body + "end\n"
+		text.WriteString("local function " + part + "(ARGV)\n" + body + "end\n")
 	}
-	s.source = text + rest
+	s.source = text.String() + rest
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
 	return s

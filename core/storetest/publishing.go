@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -98,11 +99,11 @@ func (p *press) publish(group ...core.Publication) []int64 {
 func (p *press) wantCopies(what string, wanted map[string]string) {
 	p.Helper()
 	for _, name := range []string{"a", "b", "c"} {
-		got := ""
+		var got strings.Builder
 		for _, d := range p.peek(p.at(name)) {
-			got += string(d.Body.Bytes)
+			got.WriteString(string(d.Body.Bytes))
 		}
-		want(p.stage, fmt.Sprintf("%s: subscription %s", what, name), got, wanted[name])
+		want(p.stage, fmt.Sprintf("%s: subscription %s", what, name), got.String(), wanted[name])
 	}
 }
 
