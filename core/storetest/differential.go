@@ -20,7 +20,7 @@ import (
 // Answers must be equal but for nonces, versions of subscriptions and
 // Stats.Bytes; errors are compared by their Code. The time of what is due next
 // may be earlier than the model's, which only wakes somebody in vain, but neither
-// later nor past.
+// later nor past. Whom the model's bell wakes, the engine's must wake too.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
@@ -45,6 +45,7 @@ type player struct {
 	entity   core.Entity
 	places   []*place // the first is the queue's or topic's own
 	versions []pair[int64]
+	ears     []*ear
 	created  int // subscriptions
 	sent     int
 	story    []string // what happened
@@ -73,6 +74,8 @@ func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, 
 	_, errA := a.CreateEntity(t.Context(), p.entity)
 	_, errB := b.CreateEntity(t.Context(), p.entity)
 	p.sameCode("create entity", errA, errB)
+	defer p.deafen()
+	p.listen(own)
 	if p.entity.Kind == core.Topic {
 		p.look()
 		for range 1 + p.pick(3) {
@@ -81,6 +84,7 @@ func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, 
 	}
 	for p.more() {
 		p.step()
+		p.hear()
 	}
 	p.finish()
 }

@@ -19,6 +19,7 @@ func (p *player) subscribe() {
 	pl.entity = e
 	p.tell("subscribe %s, policy %+v: %v", e.ID, pl.Policy, errA)
 	p.sameCode("create subscription", errA, errB)
+	p.listen(pl)
 	p.look()
 }
 
@@ -183,6 +184,7 @@ func (p *player) sameAppended(what string, at core.Partition, groups [][]*core.M
 			if n != 0 && groups[i][j].ScheduledEnqueueTime.After(p.clock.Now()) {
 				notes := p.of(at.Ref)
 				notes.scheduled = append(notes.scheduled, n)
+				p.excuse(at.Ref)
 			}
 		}
 	}

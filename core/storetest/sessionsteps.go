@@ -60,6 +60,7 @@ func (p *player) accepted(pl *place, a, b core.SessionLock) {
 		p.fail("model accepts %+v, engine %+v", a, b)
 	}
 	pl.locks = append(pl.locks, pair[core.SessionLock]{a, b})
+	p.leave(pl.Ref, a.ID)
 }
 
 func (p *player) accept(pl *place, session string) {
@@ -68,6 +69,7 @@ func (p *player) accept(pl *place, session string) {
 	b, errB := p.b.AcceptSession(p.Context(), pl.Partition, session)
 	p.tell("%saccept %s: %v", pl.Subscription, session, errA)
 	p.sameCode("accept session", errA, errB)
+	p.excuse(pl.Ref)
 	if errA == nil {
 		p.accepted(pl, a, b)
 	}
@@ -79,6 +81,7 @@ func (p *player) acceptNext(pl *place) bool {
 	b, okB, nextB, errB := p.b.AcceptNextSession(p.Context(), pl.Partition)
 	p.tell("%saccept next: %s %v", pl.Subscription, a.ID, errA)
 	p.sameCode("accept the next session", errA, errB)
+	p.excuse(pl.Ref)
 	switch {
 	case okA != okB:
 		p.fail("model accepts %q, %t, engine %q, %t", a.ID, okA, b.ID, okB)
@@ -86,6 +89,7 @@ func (p *player) acceptNext(pl *place) bool {
 		p.accepted(pl, a, b)
 	default:
 		p.sameNext(nextA, nextB)
+		p.arm(pl.Ref, "")
 	}
 	return okA
 }
@@ -116,11 +120,13 @@ func (p *player) lockIn(pl *place, l pair[core.SessionLock], limit int) {
 	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, limit)
 	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, limit, brief(a), errA)
 	p.sameCode("lock in session", errA, errB)
+	p.excuse(pl.Ref)
 	p.lost(pl, l, errA)
 	p.took(pl.Partition, a, b)
 	p.carry(l, a, b)
 	if errA == nil && len(a) < limit {
 		p.sameNext(nextA, nextB)
+		p.arm(pl.Ref, l.a.ID)
 	}
 }
 

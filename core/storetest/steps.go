@@ -54,6 +54,9 @@ func (p *player) step() {
 	case p.restart != nil && p.pick(4) == 0:
 		p.tell("restart")
 		p.restart()
+		for _, e := range p.ears {
+			p.attach(e)
+		}
 	}
 }
 
@@ -270,9 +273,11 @@ func (p *player) lock(at core.Partition, limit int) {
 	b, nextB, errB := p.b.Lock(p.Context(), at, limit)
 	p.tell("lock%s %d: %s %v", name(at), limit, brief(a), errA)
 	p.sameCode("lock", errA, errB)
+	p.excuse(at.Ref)
 	p.took(at, a, b)
-	if len(a) < limit {
+	if errA == nil && len(a) < limit {
 		p.sameNext(nextA, nextB)
+		p.arm(at.Ref, "")
 	}
 }
 

@@ -1,0 +1,118 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ear hears the doorbell of a queue in both stores, for those who found nothing
+// more to lock. The model's rings while it is called.
+type ear struct {
+	ref    core.Ref
+	waits  map[string]bool // who has armed the bell: the holder of a session, or ""
+	model  map[string]bool // what the model has rung since
+	engine chan string
+	stop   []func()
+}
+
+// listen begins to hear a place's bells.
+func (p *player) listen(pl *place) {
+	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
+		e := &ear{ref: pl.at(q).Ref, waits: make(map[string]bool), model: make(map[string]bool)}
+		e.stop = append(e.stop, p.a.Watch(e.ref, func(session string) { e.model[session] = true }))
+		p.ears = append(p.ears, e)
+		p.attach(e)
+	}
+}
+
+// attach begins to hear the engine's bell, also after a restart.
+func (p *player) attach(e *ear) {
+	engine := make(chan string, 1000)
+	clear(e.waits)
+	e.engine = engine
+	e.stop = append(e.stop, p.b.Watch(e.ref, func(session string) {
+		select {
+		case engine <- session:
+		default:
+		}
+	}))
+}
+
+// arm notes that somebody has found nothing more to lock.
+func (p *player) arm(r core.Ref, session string) {
+	for _, e := range p.ears {
+		if e.ref == r {
+			e.waits[session] = true
+		}
+	}
+}
+
+// leave notes that the former holder of a session waits no longer.
+func (p *player) leave(r core.Ref, session string) {
+	for _, e := range p.ears {
+		if e.ref == r {
+			delete(e.waits, session)
+		}
+	}
+}
+
+// excuse lets the engine wake nobody by what it has just done: somebody has
+// locked what there was, or nothing is due sooner than was said before.
+func (p *player) excuse(r core.Ref) {
+	for _, e := range p.ears {
+		if e.ref == r {
+			maps.DeleteFunc(e.waits, func(session string, _ bool) bool { return e.model[session] })
+			clear(e.model)
+		}
+	}
+}
+
+// hear checks that the engine wakes everybody whom the model wakes.
+func (p *player) hear() {
+	p.Helper()
+	for _, e := range p.ears {
+		for len(e.engine) > 0 {
+			e.woken(<-e.engine)
+		}
+		for session := range e.waits {
+			if e.model[session] {
+				p.await(e, session)
+			}
+		}
+		clear(e.model)
+	}
+}
+
+// await waits until the engine has woken somebody.
+func (p *player) await(e *ear, session string) {
+	p.Helper()
+	timeout := time.After(bellTimeout)
+	for e.waits[session] {
+		select {
+		case rung := <-e.engine:
+			e.woken(rung)
+		case <-timeout:
+			p.fail("the model rings at %+v for %v, the engine does not for %q", e.ref, slices.Collect(maps.Keys(e.model)), session)
+		}
+	}
+}
+
+// woken notes whom a ring of the engine has woken: "" wakes all.
+func (e *ear) woken(session string) {
+	delete(e.waits, session)
+	if session == "" {
+		clear(e.waits)
+	}
+}
+
+// deafen ends all hearing.
+func (p *player) deafen() {
+	for _, e := range p.ears {
+		for _, stop := range e.stop {
+			stop()
+		}
+	}
+}
