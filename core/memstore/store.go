@@ -2,9 +2,11 @@
 // default, and the readable specification of every other engine. What it
 // answers is right by definition; storetest compares the others with it.
 //
-// Each partition has one mutex. An operation holds it for one turn, which
-// begins with a sweep, so nothing in here ever waits for a timer. All instants
-// are whole milliseconds since the Unix epoch. Nothing survives the process.
+// Each partition has one mutex, a topic's together with its subscriptions. An
+// operation holds it for one turn, which begins with a sweep, so nothing in here
+// ever waits for a timer, and a publication is one turn however many copies it
+// has. All instants are whole milliseconds since the Unix epoch. Nothing survives
+// the process.
 package memstore
 
 import (
