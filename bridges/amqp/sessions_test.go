@@ -546,8 +546,10 @@ func TestManyLinksWaitOnOneConnection(t *testing.T) {
 	whole(t, Options{MaxHandles: 2000}, func(t *testing.T, s *stage) {
 		const links = maxBusy + 200
 		p, _ := s.connect(t)
-		for i := range uint32(links) {
-			p.ask(i, "q", nil, 0)
+		p.ask(0, "q", nil, 0)
+		synctest.Wait() // links ask the broker side by side: let this one be first
+		for i := range uint32(links - 1) {
+			p.ask(1+i, "q", nil, 0)
 		}
 		p.reset(links / 2)
 		s.put(t, "a", "1")
