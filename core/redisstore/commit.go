@@ -17,7 +17,7 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numb
 	return numbers, err
 }
 
-func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) ([]int64, error) {
+func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
 	now := s.Now()
 	e := encoder{sh: sh, now: now}
 	publications, err := e.group(w.Publications)
@@ -31,8 +31,16 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) ([]int64, e
 	var full error // the refusal for want of room, if it comes to that
 	if e.needsRoom || len(messages) > 0 {
 		size += e.size
-		full = sh.quota.open(ctx, s, sh).take(size)
-		defer sh.quota.landed(size)
+		room := sh.quota.open(ctx, s, sh)
+		if full = room.take(size); full == nil {
+			defer func() {
+				if err != nil {
+					room.give(size)
+				} else {
+					sh.quota.landed(size)
+				}
+			}()
+		}
 	}
 	switch {
 	case core.CodeOf(full) != core.QuotaExceeded && full != nil:

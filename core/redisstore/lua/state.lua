@@ -3,12 +3,13 @@
 -- a lock ends, and sweeps. For the queues of subscriptions shared.lua stands
 -- behind it, and where messages belong to sessions sessions.lua.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t time to live (ms),
---                             e enqueued time (ms) where it is not the record's, o the number under which
---                             it came first (of a topic's publication, else of a dead letter in its queue; the first
---                             o counts), and in a dead-letter queue c delivery count, p overrides, r reason (m or x). What is
---                             returned may have b, a shared body
--- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits, a once
---                             the holder of a session has; of a topic v version of its subscriptions, and c is s: what becomes due goes to again
+--                             e enqueued time (ms) where it is not the record's, o the number under which it came first
+--                             (that of a topic's publication, else of a dead letter in its queue; the first o counts),
+--                             and in a dead-letter queue c delivery count, p overrides, r reason (m or x). Entries that
+--                             are returned may have b, a shared body
+-- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits, a once the
+--                             holder of a session has; of a topic v the version of its subscriptions, and there c is s:
+--                             what becomes due goes to again
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms)
 -- KEYS[4]  again      zset    numbers to deliver once more, by number
 -- KEYS[5]  counts     hash    n -> failed deliveries, where there were any
