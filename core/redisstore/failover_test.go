@@ -15,11 +15,12 @@ import (
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
 
-// outage is a queue of four partitions, one or more of which live on a master
+// outage is an entity of four partitions, one or more of which live on a master
 // that fails.
 type outage struct {
 	*testing.T
 	cluster *redistest.Cluster
+	names   string // the prefix of its keys
 	broker  *broker.Broker
 	sender  core.Sender
 	owners  [4]int // by partition: its master
@@ -30,13 +31,14 @@ type outage struct {
 	received map[string]bool
 }
 
-const outageQueue = "q"
+// outageEntity is the name of what is partitioned.
+const outageEntity = "q"
 
-// newOutage makes one whose catalogue and some partitions do not live on the victim.
-func newOutage(t *testing.T) *outage {
-	o := &outage{T: t, cluster: redistest.StartCluster(t, 1), acked: map[string]bool{}, received: map[string]bool{}}
-	names := prefix()
-	s := open(t, o.cluster.URL(), redisstore.Options{Prefix: names})
+// newOutage makes one whose catalogue and some partitions do not live on the
+// victim; create makes what is partitioned.
+func newOutage(t *testing.T, create func(b *broker.Broker) (core.Entity, error)) *outage {
+	o := &outage{T: t, cluster: redistest.StartCluster(t, 1), names: prefix(), acked: map[string]bool{}, received: map[string]bool{}}
+	s := open(t, o.cluster.URL(), redisstore.Options{Prefix: o.names})
 	o.broker = broker.New(s, broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -46,40 +48,57 @@ func newOutage(t *testing.T) *outage {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 
-	settings := core.DefaultSettings(core.Queue)
-	settings.EnablePartitioning = true
-	o.victim = (o.cluster.Owner(t, names+"{ct:ns}") + 1) % 3
+	o.victim = (o.cluster.Owner(t, o.names+"{ct:ns}") + 1) % 3
 	for {
-		e, err := o.broker.CreateQueue(t.Context(), root, outageQueue, settings)
+		e, err := create(o.broker)
 		if err != nil {
 			t.Fatal(err)
 		}
-		down := 0
-		for i := range o.owners {
-			o.owners[i] = o.cluster.Owner(t, fmt.Sprintf("%s{%s:%d}", names, e.ID, i))
-			if o.owners[i] == o.victim {
-				down++
-			}
-		}
-		if down > 0 && down < len(o.owners) {
+		o.owners = o.ownersOf(e)
+		if down := o.down(); down > 0 && down < len(o.owners) {
 			break
 		}
-		if err := o.broker.DeleteEntity(t.Context(), root, outageQueue); err != nil {
+		if err := o.broker.DeleteEntity(t.Context(), root, outageEntity); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var err error
-	if o.sender, err = o.broker.OpenSender(t.Context(), root, outageQueue, nil); err != nil {
+	if o.sender, err = o.broker.OpenSender(t.Context(), root, outageEntity, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.sender.Close)
 	return o
 }
 
+// partitionedQueue makes a queue of four partitions.
+func partitionedQueue(b *broker.Broker) (core.Entity, error) {
+	settings := core.DefaultSettings(core.Queue)
+	settings.EnablePartitioning = true
+	return b.CreateQueue(context.Background(), root, outageEntity, settings)
+}
+
+// ownersOf are the masters of an entity's partitions.
+func (o *outage) ownersOf(e core.Entity) (owners [4]int) {
+	for i := range owners {
+		owners[i] = o.cluster.Owner(o, fmt.Sprintf("%s{%s:%d}", o.names, e.ID, i))
+	}
+	return owners
+}
+
+// down is how many partitions live on the victim.
+func (o *outage) down() (n int) {
+	for _, owner := range o.owners {
+		if owner == o.victim {
+			n++
+		}
+	}
+	return n
+}
+
 // receive opens a receiver that completes all it gets.
-func (o *outage) receive() {
-	r, err := o.broker.OpenReceiver(o.Context(), root, outageQueue, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
-		for i, err := range o.broker.Settle(context.Background(), root, outageQueue, settlementsOf(ds)) {
+func (o *outage) receive(address string) {
+	r, err := o.broker.OpenReceiver(o.Context(), root, address, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		for i, err := range o.broker.Settle(context.Background(), root, address, settlementsOf(ds)) {
 			if err != nil {
 				o.Errorf("complete: %v", err)
 			}
@@ -99,12 +118,16 @@ func (o *outage) receive() {
 func (o *outage) send(body, key string) (partition uint16, err error) {
 	m := message(body)
 	m.PartitionKey = key
+	return o.post(m)
+}
+
+func (o *outage) post(m *core.Message) (partition uint16, err error) {
 	a := o.sender.Send(o.Context(), [][]*core.Message{{m}})[0]
 	if a.Err != nil {
 		return 0, a.Err
 	}
 	o.mu.Lock()
-	o.acked[body] = true
+	o.acked[string(m.Body.Bytes)] = true
 	o.mu.Unlock()
 	partition, _ = core.SplitSequenceNumber(a.Numbers[0])
 	return partition, nil
@@ -132,7 +155,7 @@ func (o *outage) await(what string, within time.Duration) {
 
 func (o *outage) availability() string {
 	o.Helper()
-	_, r, err := o.broker.Entity(o.Context(), root, outageQueue)
+	_, r, err := o.broker.Entity(o.Context(), root, outageEntity)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -141,8 +164,8 @@ func (o *outage) availability() string {
 
 func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 	t.Parallel()
-	o := newOutage(t)
-	o.receive()
+	o := newOutage(t, partitionedQueue)
+	o.receive(outageEntity)
 	keys := map[string]bool{} // which keys' partitions are on the victim
 	for i := range 40 {
 		key := fmt.Sprintf("key%d", i)

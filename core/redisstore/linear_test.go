@@ -16,129 +16,146 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
-// faultsVariable is how often the server fails in a history, instead of defaultFaults.
+// roundsVariable is how many histories there are, instead of defaultRounds.
 const (
-	faultsVariable = "REDISSTORE_FAULTS"
-	defaultFaults  = 10
+	roundsVariable = "REDISSTORE_ROUNDS"
+	defaultRounds  = 4
 )
 
-// Of each history.
+// Of each history. Short ones are checked in no time; long ones may take for ever.
 const (
 	linearStores  = 3 // the gateways
-	linearClients = 6
-	quietCalls    = 120             // about how many calls there are between two faults
-	checkTimeout  = 2 * time.Minute // a check takes a second or so
+	linearClients = 4
+	linearFaults  = 3
+	quietCalls    = 100         // about how many calls there are between two faults
+	checkTimeout  = time.Minute // a check takes far less than a second
 )
 
 // forever is when a call ends whose outcome stays unknown.
 const forever = math.MaxInt64
 
-// history is what clients on several stores saw of one partition, on one server
-// that fails again and again.
-type history struct {
+// linear is a server that fails, with several gateways' stores on it.
+type linear struct {
 	*testing.T
 	server *redistest.Server
 	stores []*redisstore.Store
+	dice   uint64
+}
+
+// linearly plays rounds on a server, and compares what the clients of each saw
+// with a sequential partition.
+func linearly(t *testing.T, round func(l *linear)) {
+	t.Parallel()
+	rounds := defaultRounds
+	if text := os.Getenv(roundsVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("%s: %v", roundsVariable, err)
+		}
+		rounds = n
+	}
+	l := &linear{T: t, server: redistest.Start(t, redistest.Options{AOF: "always"}), dice: *seed}
+	if l.dice == 0 {
+		l.dice = uint64(time.Now().UnixNano())
+	}
+	for range linearStores {
+		l.stores = append(l.stores, open(t, l.server.URL(), redisstore.Options{Prefix: "linear:"}))
+	}
+	for range rounds {
+		round(l)
+		l.dice++
+	}
+}
+
+// history is what clients on several stores saw of one partition, while the
+// server failed again and again.
+type history struct {
+	*linear
 	p      core.Partition
 	began  time.Time
-	calls  atomic.Int64 // answered
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // nonces of locks that nobody knows
+	known  atomic.Int64  // calls of known outcome
 	stored atomic.Int64  // messages stored but not completed, as far as known
 
 	mu     sync.Mutex
-	steps  []porcupine.Operation
-	breaks [][2]int64 // when connections broke: from, to
+	calls  []call
+	breaks []span // when connections broke
 }
 
-// newHistory begins one of a partition with locks that outlive it.
-func newHistory(t *testing.T, sessions bool) *history {
-	h := &history{T: t, server: redistest.Start(t, redistest.Options{AOF: "always"}), began: time.Now()}
-	for range linearStores {
-		h.stores = append(h.stores, open(t, h.server.URL(), redisstore.Options{Prefix: "linear:"}))
-	}
-	h.p = queue(t, h.stores[0])
+// history begins one of a partition with locks that outlive it.
+func (l *linear) history(sessions bool) *history {
+	h := &history{linear: l, p: queue(l, l.stores[0]), began: time.Now()}
 	h.p.LockDuration, h.p.MaxDeliveryCount, h.p.Sessions = time.Hour, 0, sessions
 	return h
+}
+
+// span is a time on a history's clock.
+type span struct{ from, to int64 }
+
+func (s span) overlaps(t span) bool { return s.from <= t.to && t.from <= s.to }
+
+// call is what a client asked for and saw.
+type call struct {
+	span
+	client int
+	step   step
+	answer answer
 }
 
 // now is the time on the history's clock, in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
 // note records a call that came at a time, and ends now.
-func (h *history) note(client int, call int64, s step, a answer) {
-	end := h.now()
-	if a == unknown {
-		end = forever
-	} else {
-		h.calls.Add(1)
+func (h *history) note(client int, from int64, s step, a answer) {
+	c := call{span{from, h.now()}, client, s, a}
+	if a < unsure {
+		h.known.Add(1)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.steps = append(h.steps, porcupine.Operation{ClientId: client, Input: s, Call: call, Return: end})
+	h.calls = append(h.calls, c)
 }
 
 // fake is a nonce for a lock that was perhaps taken, and that nobody knows.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
-// broken reports whether connections broke since a time.
-func (h *history) broken(since int64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.breaks) > 0 && h.breaks[len(h.breaks)-1][1] >= since
-}
-
-// answerOf says what an error tells of a call; ok is false if it never reached
-// the server.
-func answerOf(err error) (a answer, ok bool) {
+// answerOf says what an error tells of a call.
+func answerOf(err error) answer {
 	if err == nil {
-		return done, true
+		return done
 	}
 	switch core.CodeOf(err) {
 	case core.LockLost, core.SessionLockLost, core.SessionLocked:
-		return refused, true
+		return refused
 	}
-	if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
-		return 0, false
+	time.Sleep(2 * time.Millisecond) // a server that is down is not asked all the time
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return unheard
 	}
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		if redis.HasErrorPrefix(cause, "LOADING") {
-			return 0, false
-		}
-	}
-	return unknown, true
+	return unknown
 }
 
 // play has clients call, while the server fails, and compares what they saw
 // with a sequential partition. finish looks at what is there in the end.
-func (h *history) play(call func(client int, s *redisstore.Store, random *rand.Rand), finish func(s *redisstore.Store)) {
-	faults := defaultFaults
-	if text := os.Getenv(faultsVariable); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			h.Fatalf("%s: %v", faultsVariable, err)
-		}
-		faults = n
+func (h *history) play(first []string, call func(client int, s *redisstore.Store, random *rand.Rand), finish func(s *redisstore.Store)) {
+	h.Logf("repeat with -seed=%d %s=1", h.dice, roundsVariable)
+	h.awake()
+	h.append(0, h.stores[0], 1, first)
+	for _, s := range h.stores {
+		h.look(s, 1) // a store that has seen no message locks the first one alone
 	}
-	first := *seed
-	if first == 0 {
-		first = uint64(time.Now().UnixNano())
-	}
-	h.Logf("repeat with -seed=%d %s=%d", first, faultsVariable, faults)
-
 	var clients sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range linearClients {
 		clients.Go(func() {
-			random := rand.New(rand.NewPCG(first, uint64(i)))
+			random := rand.New(rand.NewPCG(h.dice, uint64(i)))
 			for {
 				select {
 				case <-stop:
@@ -149,22 +166,36 @@ func (h *history) play(call func(client int, s *redisstore.Store, random *rand.R
 			}
 		})
 	}
-	random := rand.New(rand.NewPCG(first, math.MaxUint64))
-	for range faults {
+	random := rand.New(rand.NewPCG(h.dice, math.MaxUint64))
+	for range linearFaults {
 		h.quiet(quietCalls/2 + random.Int64N(quietCalls))
 		h.fail(random)
 	}
 	h.quiet(quietCalls)
 	close(stop)
 	clients.Wait()
+	h.awake()
 	finish(h.stores[0])
 	h.check()
 }
 
+// awake waits until the server is there for all stores: their clients try it
+// again only after a while.
+func (h *history) awake() {
+	h.Helper()
+	for _, s := range h.stores {
+		for deadline := time.Now().Add(patience); s.Probe(h.Context()) != nil; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				h.Fatal("the store does not recover")
+			}
+		}
+	}
+}
+
 // quiet waits until so many calls were answered.
 func (h *history) quiet(calls int64) {
-	until := h.calls.Load() + calls
-	for deadline := time.Now().Add(patience); h.calls.Load() < until && !h.Failed(); time.Sleep(200 * time.Microsecond) {
+	until := h.known.Load() + calls
+	for deadline := time.Now().Add(patience); h.known.Load() < until && !h.Failed(); time.Sleep(200 * time.Microsecond) {
 		if time.Now().After(deadline) {
 			h.Errorf("not even %d calls were answered in %v", calls, patience)
 			return
@@ -183,7 +214,7 @@ func (h *history) fail(random *rand.Rand) {
 		h.Errorf("client kill: %v", err)
 	}
 	h.mu.Lock()
-	h.breaks = append(h.breaks, [2]int64{from, h.now()})
+	h.breaks = append(h.breaks, span{from, h.now()})
 	h.mu.Unlock()
 	if kill {
 		h.server.Restart(h.T)
@@ -197,8 +228,7 @@ func (h *history) check() {
 	told, open := h.told()
 	began := time.Now()
 	result, info := porcupine.CheckOperationsVerbose(sequentially, told, checkTimeout)
-	h.Logf("%d calls, %d of unknown outcome, %d of those perhaps carried out: %s after %v",
-		len(h.steps), count(h.steps), open, result, time.Since(began).Round(time.Millisecond))
+	h.Logf("%d calls, %d of them of unknown outcome: %s after %v", len(told), open, result, time.Since(began).Round(time.Millisecond))
 	if result == porcupine.Ok {
 		return
 	}
@@ -210,60 +240,89 @@ func (h *history) check() {
 	h.Logf("drawn in %s", path)
 }
 
-func count(steps []porcupine.Operation) (n int) {
-	for _, o := range steps {
-		if o.Return == forever {
-			n++
-		}
-	}
-	return n
-}
-
-// sighting is when a message was first seen.
-type sighting struct{ n, at int64 }
-
 // told is the history with as little unknown as what was seen allows; open is
-// how many calls may have been carried out.
+// how many of its calls have an unknown outcome.
 func (h *history) told() (told []porcupine.Operation, open int) {
-	seen := map[string]sighting{}
-	var left []delivered // in the end
-	for _, o := range h.steps {
-		var got []delivered
-		switch s := o.Input.(type) {
-		case locking:
-			got = s.got
-		case taking:
-			got = s.got
-		case peeking:
-			got, left = s.got, s.got
-		}
-		for _, d := range got {
-			if was, ok := seen[d.body]; !ok || o.Return < was.at {
-				seen[d.body] = sighting{d.n, o.Return}
-			}
-		}
-	}
-	for _, o := range h.steps {
-		if o.Return == forever {
-			switch s := o.Input.(type) {
-			case appending:
+	seen, left := h.sightings()
+	for _, c := range h.calls {
+		// Only an answer that was under way when connections broke can be lost:
+		// a call that came later met a broken connection, or a server that is down.
+		lost := slices.ContainsFunc(h.breaks, c.overlaps)
+		switch s := c.step.(type) {
+		case appending:
+			if c.answer == unknown {
 				// It was carried out before its messages were seen, or never.
-				first, at := firstOf(s, seen)
-				if first == 0 {
-					continue
-				}
-				s.first, o.Return, o.Input = first, at, appending{s.bodies, s.sessions, first}
-			case settling:
-				// What is left in the end was not completed.
-				if s.outcome == core.Complete && slices.ContainsFunc(left, func(d delivered) bool { return d.n == s.n }) {
-					continue
+				s.first, c.to = firstOf(s, seen)
+				if lost = s.first != 0; lost {
+					c.step, c.answer = s, done
 				}
 			}
+		case settling:
+			// The store asks again when an answer is lost, and answers what it hears then.
+			switch {
+			case lost && c.answer == refused:
+				s.answer = unsure
+			case lost && c.answer == unheard:
+				s.answer, c.answer = unknown, unknown
+			}
+			lost = lost && !(s.outcome == core.Complete && left.messages[s.n])
+			c.step = s
+		case locking:
+			s.left = left
+			c.step = s
+		case accepting:
+			s.left = left
+			c.step = s
+		}
+		if c.answer == unheard || c.answer == unknown && !lost {
+			continue
+		}
+		if c.answer == unknown {
+			c.to = forever
 			open++
 		}
-		told = append(told, o)
+		told = append(told, porcupine.Operation{ClientId: c.client, Input: c.step, Call: c.from, Return: c.to})
 	}
 	return told, open
+}
+
+// sighting is when a message was first seen, and its number.
+type sighting struct{ n, at int64 }
+
+// sightings are those of all messages, by their bodies; left is what the looks
+// in the end have shown.
+func (h *history) sightings() (seen map[string]sighting, left *leftovers) {
+	seen = map[string]sighting{}
+	for _, c := range h.calls {
+		var got []delivered
+		switch s := c.step.(type) {
+		case locking:
+			got = s.got
+			if left != nil {
+				for _, d := range got {
+					delete(left.locked, d.n)
+				}
+			}
+		case taking:
+			got = s.got
+		case accepting:
+			if left != nil && s.answer == refused {
+				left.sessions[s.got] = true
+			}
+		case peeking:
+			got = s.got
+			left = &leftovers{map[int64]bool{}, map[int64]bool{}, map[string]bool{}}
+			for _, d := range got {
+				left.messages[d.n], left.locked[d.n] = true, true
+			}
+		}
+		for _, d := range got {
+			if was, ok := seen[d.body]; !ok || c.to < was.at {
+				seen[d.body] = sighting{d.n, c.to}
+			}
+		}
+	}
+	return seen, left
 }
 
 // firstOf is the number of a group's first message if any of it was seen, and
@@ -300,13 +359,9 @@ func (h *history) append(client int, s *redisstore.Store, count int, sessions []
 		}
 		a.bodies, group = append(a.bodies, body), append(group, m)
 	}
-	call := h.now()
+	from := h.now()
 	got := s.Append(h.Context(), h.p, [][]*core.Message{group})[0]
-	what, ok := answerOf(got.Err)
-	if !ok {
-		rest()
-		return
-	}
+	what := answerOf(got.Err)
 	if what == done {
 		a.first = got.Numbers[0]
 		for i, n := range got.Numbers {
@@ -316,57 +371,52 @@ func (h *history) append(client int, s *redisstore.Store, count int, sessions []
 		}
 		h.stored.Add(int64(count))
 	}
-	h.note(client, call, a, what)
+	h.note(client, from, a, what)
 }
 
 // settle ends a lock and reports whether it is known to have ended.
 func (h *history) settle(client int, s *redisstore.Store, token core.LockToken, o core.Outcome) bool {
-	call := h.now()
-	err := s.Settle(h.Context(), h.p, []core.Settlement{{Token: token, Outcome: o}})[0]
-	a, ok := answerOf(err)
-	switch {
-	case !ok:
-		a = unknown // the store tries twice: only the second try did not reach the server
-		rest()
-	case a == refused && h.broken(call):
-		a = unsure // it may be the second try that was refused
-	}
-	h.note(client, call, settling{token.Number(), token.Nonce(), o, a}, a)
+	from := h.now()
+	a := answerOf(s.Settle(h.Context(), h.p, []core.Settlement{{Token: token, Outcome: o}})[0])
+	h.note(client, from, settling{token.Number(), token.Nonce(), o, a}, a)
 	if o == core.Complete && a == done {
 		h.stored.Add(-1)
 	}
-	return a != unknown
+	return a < unsure
 }
 
 // renew asks whether a lock still holds.
 func (h *history) renew(client int, s *redisstore.Store, token core.LockToken) {
-	call := h.now()
-	if a, ok := answerOf(s.Renew(h.Context(), h.p, []core.LockToken{token})[0].Err); ok && a != unknown {
-		h.note(client, call, renewing{token.Number(), token.Nonce(), a}, a)
+	from := h.now()
+	if a := answerOf(s.Renew(h.Context(), h.p, []core.LockToken{token})[0].Err); a < unsure {
+		h.note(client, from, renewing{token.Number(), token.Nonce(), a}, a)
 	}
 }
 
 // count counts the messages.
 func (h *history) count(client int, s *redisstore.Store) {
-	call := h.now()
-	if stats, err := s.Stats(h.Context(), h.p); err == nil {
-		h.note(client, call, counting{stats.Ready, stats.Locked}, done)
+	from := h.now()
+	stats, err := s.Stats(h.Context(), h.p)
+	if answerOf(err) == done {
+		h.note(client, from, counting{stats.Ready, stats.Locked}, done)
 	}
 }
 
 // peek looks at all that is there. Nobody may call meanwhile: it takes several steps.
 func (h *history) peek(s *redisstore.Store) {
 	h.Helper()
-	call := h.now()
-	ds, err := s.Peek(h.Context(), h.p, 0, math.MaxInt32)
+	from := h.now()
+	h.note(0, from, peeking{h.look(s, math.MaxInt32)}, done)
+}
+
+func (h *history) look(s *redisstore.Store, limit int) []delivered {
+	h.Helper()
+	ds, err := s.Peek(h.Context(), h.p, 0, limit)
 	if err != nil {
 		h.Fatalf("peek: %v", err)
 	}
-	h.note(0, call, peeking{deliveredOf(ds)}, done)
+	return deliveredOf(ds)
 }
-
-// rest is a pause after the server was not reached.
-func rest() { time.Sleep(2 * time.Millisecond) }
 
 // bag holds what clients share, so that what one has taken another goes on with.
 type bag[T any] struct {
@@ -401,12 +451,14 @@ func anyOutcome(random *rand.Rand) core.Outcome {
 }
 
 func TestAQueueIsLinearizableUnderFaults(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t, false)
+	linearly(t, func(l *linear) { l.history(false).playQueue() })
+}
+
+func (h *history) playQueue() {
 	var tokens bag[core.LockToken]
-	h.play(func(client int, s *redisstore.Store, random *rand.Rand) {
+	h.play(nil, func(client int, s *redisstore.Store, random *rand.Rand) {
 		switch choice := random.IntN(100); {
-		case choice < 25 && h.stored.Load() < 30+2*h.faults.Load():
+		case choice < 25 && h.stored.Load() < 20+4*h.faults.Load():
 			h.append(client, s, 1+random.IntN(3), nil)
 		case choice < 55:
 			tokens.put(h.lock(client, s, 1+random.IntN(3))...)
@@ -433,21 +485,16 @@ func TestAQueueIsLinearizableUnderFaults(t *testing.T) {
 // lock claims messages and returns their tokens.
 func (h *history) lock(client int, s *redisstore.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
-	call := h.now()
+	from := h.now()
 	ds, _, err := s.Lock(h.Context(), h.p, limit)
-	a, ok := answerOf(err)
-	if !ok {
-		rest()
-		return nil
-	}
-	l.got, l.answer = deliveredOf(ds), a
+	l.got, l.answer = deliveredOf(ds), answerOf(err)
 	var tokens []core.LockToken
 	for _, d := range ds {
-		if l.nonce = d.LockToken.Nonce(); d.LockToken.Nonce() != ds[0].LockToken.Nonce() {
+		if l.nonce = d.LockToken.Nonce(); l.nonce != ds[0].LockToken.Nonce() {
 			h.Error("messages were locked in several steps")
 		}
 		tokens = append(tokens, d.LockToken)
 	}
-	h.note(client, call, l, a)
+	h.note(client, from, l, l.answer)
 	return tokens
 }

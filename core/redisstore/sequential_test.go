@@ -43,9 +43,12 @@ const (
 	refused               // it was not, for lack of what it needs
 	unsure                // it was carried out or refused
 	unknown               // as unsure, but perhaps later than the answer
+	unheard               // the server was not reached
 )
 
-func (a answer) String() string { return [...]string{"done", "refused", "unsure", "unknown"}[a] }
+func (a answer) String() string {
+	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
+}
 
 // fits reports whether the answer can be when the call could be carried out or not.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
@@ -125,8 +128,16 @@ type delivered struct {
 	count uint32
 }
 
-// appending stores messages of one group. Those of unknown outcome that did happen are
-// told by their messages, so first is known.
+// leftovers is what was found in the end. It says what the locks have done that
+// nobody knows, for those never end.
+type leftovers struct {
+	messages map[int64]bool  // those that were there
+	locked   map[int64]bool  // those of them that could not be locked
+	sessions map[string]bool // those that could not be accepted
+}
+
+// appending stores messages of one group. If the answer was lost, its messages
+// tell the first number.
 type appending struct {
 	bodies   []string
 	sessions []string // in step; nil: none have one
@@ -154,11 +165,15 @@ type locking struct {
 	nonce  uint64
 	got    []delivered
 	answer answer
+	left   *leftovers
 }
 
 func (l locking) apply(s *sequential) bool {
 	got := s.take(l.limit, l.nonce, func(*item) bool { return true })
-	return l.answer == unknown || slices.Equal(got, l.got)
+	if l.answer == unknown {
+		return !slices.ContainsFunc(got, func(d delivered) bool { return !l.left.locked[d.n] })
+	}
+	return slices.Equal(got, l.got)
 }
 
 // settling ends a lock.
@@ -222,6 +237,7 @@ type accepting struct {
 	got    string // unless it was the next, and refused or unknown
 	nonce  uint64
 	answer answer
+	left   *leftovers
 }
 
 func (a accepting) apply(s *sequential) bool {
@@ -234,7 +250,8 @@ func (a accepting) apply(s *sequential) bool {
 	} else {
 		could = s.session(id).nonce == 0
 	}
-	if !a.answer.fits(could) || a.answer == done && id != a.got {
+	switch {
+	case !a.answer.fits(could), a.answer == done && id != a.got, a.answer == unknown && could && !a.left.sessions[id]:
 		return false
 	}
 	if could {

@@ -228,8 +228,9 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 		for len(ids) < top {
 			var page []string
 			var last string
+			limit := min(top-len(ids), listPage)
 			if since.IsZero() {
-				page, last, err = s.activePage(ctx, sh, behind, min(top-len(ids), listPage))
+				page, last, err = s.activePage(ctx, sh, behind, limit)
 			} else {
 				page, last, err = s.statefulPage(ctx, sh, behind, since)
 			}
@@ -238,6 +239,9 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 			}
 			for _, id := range page[:min(len(page), top-len(ids))] {
 				ids = append(ids, unescapeSession(id))
+			}
+			if since.IsZero() && len(page) < limit {
+				return nil // no more are there, and these were at one moment
 			}
 			behind = last
 		}
