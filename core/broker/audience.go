@@ -32,6 +32,7 @@ type member struct {
 type house struct {
 	current atomic.Pointer[audience]
 	stale   atomic.Bool
+	swept   atomic.Int64  // Unix nanoseconds when the subscriptions were swept to make room
 	door    chan struct{} // holds one while the audience is read
 	census  census
 }

@@ -42,11 +42,16 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publicat
 
 // publish publishes groups of messages to one partition.
 func (e *entry) publish(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
-	answers := e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) [][]core.Publication {
-		return e.publications(a, v, partition, groups[first:])
-	})
+	answers := e.publishOnce(ctx, v, partition, groups)
+	e.makeRoom(ctx, v, partition, groups, answers)
 	e.expectSchedules(groups)
 	return answers
+}
+
+func (e *entry) publishOnce(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
+	return e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) [][]core.Publication {
+		return e.publications(a, v, partition, groups[first:])
+	})
 }
 
 // publications evaluates the rules for messages from senders, and from pumps.
@@ -98,5 +103,37 @@ func (e *entry) expectSchedules(groups [][]*core.Message) {
 				return
 			}
 		}
+	}
+}
+
+// sweepPause is how often a full topic's subscriptions are swept.
+const sweepPause = time.Second
+
+// makeRoom publishes the groups again that found the topic full, once what has
+// expired in its subscriptions is gone: where nobody reads, nothing else sweeps.
+func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups [][]*core.Message, answers []core.Appended) {
+	var full []int
+	for i := range answers {
+		if core.CodeOf(answers[i].Err) == core.QuotaExceeded {
+			full = append(full, i)
+		}
+	}
+	now := time.Now().UnixNano()
+	if swept := e.house.swept.Load(); len(full) == 0 || now-swept < int64(sweepPause) || !e.house.swept.CompareAndSwap(swept, now) {
+		return
+	}
+	a, err := e.audience(ctx)
+	if err != nil {
+		return
+	}
+	inParallel(len(a.members), func(i int) {
+		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication tells
+	})
+	again := make([][]*core.Message, len(full))
+	for i, at := range full {
+		again[i] = groups[at]
+	}
+	for i, answer := range e.publishOnce(ctx, v, partition, again) {
+		answers[full[i]] = answer
 	}
 }

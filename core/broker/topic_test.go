@@ -459,3 +459,30 @@ func TestASubscriptionCollectsWhateverItsStatus(t *testing.T) {
 		}
 	})
 }
+
+// What has expired where nobody reads does not keep a topic full.
+func TestAFullTopicMakesRoomOfWhatHasExpired(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.createTopic(t, "t", func(s *core.Settings) {
+			s.MaxSizeInMegabytes, s.DefaultMessageTimeToLive = 1, time.Minute
+		})
+		b.subscribe(t, "t", "unread", nil)
+		big := func() *core.Message { return text(strings.Repeat("x", 200<<10)) }
+		s := b.sender(t, "t")
+		var err error
+		for range 8 {
+			if err = s.Send(t.Context(), each(big()))[0].Err; err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, core.QuotaExceeded) {
+			t.Fatalf("a full topic: got %v, want %v", err, core.QuotaExceeded)
+		}
+		time.Sleep(2 * time.Minute)
+		for i, a := range s.Send(t.Context(), each(big(), big())) {
+			if a.Err != nil || a.Numbers[0] == 0 {
+				t.Errorf("message %d, when all has expired: got %+v", i, a)
+			}
+		}
+	})
+}
