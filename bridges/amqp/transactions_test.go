@@ -2,9 +2,12 @@ package amqp
 
 import (
 	"bytes"
+	"context"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -20,16 +23,22 @@ func newTransactor(t *testing.T, o Options) *transactor {
 	t.Helper()
 	p := dialPeer(t, serveWhole(t, o, "q1", "q2"))
 	p.open()
-	p.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})
-	if a := await[*wire.Attach](p); a.Coordinator == nil {
-		t.Fatalf("attach to a coordinator: got %+v, want one with a coordinator", a)
-	}
-	await[*wire.Flow](p)
 	x := &transactor{peer: p}
-	x.attach(1, wire.RoleSender, "q1")
-	await[*wire.Flow](p)
-	x.attach(2, wire.RoleReceiver, "q1")
+	x.attachAll()
 	return x
+}
+
+// attachAll attaches the three links.
+func (x *transactor) attachAll() {
+	x.tb.Helper()
+	x.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})
+	if a := await[*wire.Attach](x.peer); a.Coordinator == nil {
+		x.tb.Fatalf("attach to a coordinator: got %+v, want one with a coordinator", a)
+	}
+	await[*wire.Flow](x.peer)
+	x.attach(1, wire.RoleSender, "q1")
+	await[*wire.Flow](x.peer)
+	x.attach(2, wire.RoleReceiver, "q1")
 }
 
 // deliver sends a message and returns what becomes of it.
@@ -232,4 +241,34 @@ func TestSendThroughATransferQueue(t *testing.T) {
 			t.Errorf("destination %v: got %+v, want a refusal", to, d)
 		}
 	}
+}
+
+// lenient is a broker whose transactions take everything and do nothing.
+type lenient struct{ *fakeBroker }
+
+func (lenient) Begin() core.Transaction { return idle{} }
+
+type idle struct{ core.Transaction }
+
+func (idle) Send(context.Context, core.Identity, string, string, []*core.Message) error { return nil }
+
+func (idle) Commit(context.Context) error { return nil }
+
+func TestTransactionsTakeNoLongerThanTwoMinutes(t *testing.T) {
+	t.Parallel()
+	bubble(t, lenient{newFakeBroker("q1", "q2")}, &fakeAuthority{}, Options{IdleTimeout: time.Hour}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		x := &transactor{peer: p}
+		x.attachAll()
+		soon, late, unused := x.declare(), x.declare(), x.declare()
+		x.wantEnlisted("send", x.enlistSend(soon), soon)
+		x.wantEnlisted("send", x.enlistSend(late), late)
+		time.Sleep(2*time.Minute - time.Second)
+		x.wantEnlisted("a late send", x.enlistSend(soon), soon)
+		x.wantAccepted("commit in time", x.discharge(soon, false))
+		time.Sleep(2 * time.Second)
+		x.wantRejected("send too late", x.enlistSend(late), wire.CondTransactionTimeout)
+		x.wantRejected("commit too late", x.discharge(late, false), wire.CondTransactionTimeout)
+		x.wantAccepted("commit of nothing", x.discharge(unused, false))
+	})
 }
