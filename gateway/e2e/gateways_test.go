@@ -1,0 +1,297 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// gateways starts so many on one Redis.
+func gateways(t *testing.T, n int) (es []*env) {
+	t.Helper()
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	for range n {
+		es = append(es, &env{T: t, gw: own(t, r.URL()), plain: true})
+	}
+	return es
+}
+
+// everything peeks at all messages that a receiver could see, in their order.
+func (e *env) everything(r *azservicebus.Receiver) (all []*azservicebus.ReceivedMessage) {
+	e.Helper()
+	for from := int64(0); ; from = *all[len(all)-1].SequenceNumber + 1 {
+		ms := e.peek(r, from, 250)
+		if len(ms) == 0 {
+			return all
+		}
+		all = append(all, ms...)
+	}
+}
+
+// afterDeath waits until a condition holds that the locks of a dead gateway, 20
+// seconds long, may hold up.
+func (e *env) afterDeath(what string, holds func() bool) {
+	e.Helper()
+	for deadline := time.Now().Add(2 * patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			e.Fatalf("%s: not within %v", what, 2*patience)
+		}
+	}
+}
+
+// How long the doorbell may take: without it gateways look every second or so.
+const (
+	doorbells    = 20
+	eachDoorbell = 2 * time.Second
+	allDoorbells = 6 * time.Second
+)
+
+// rings sends messages one by one, each once the one before has arrived, and
+// checks that doorbells bring them.
+func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessage, then func(*azservicebus.ReceivedMessage)) {
+	e.Helper()
+	time.Sleep(silence) // let the receiver wait
+	total := time.Duration(0)
+	for i := range doorbells {
+		began := time.Now()
+		send(i)
+		select {
+		case m, ok := <-arrived:
+			if !ok {
+				e.Fatal("the receiver has ended")
+			}
+			took := time.Since(began)
+			if total += took; took > eachDoorbell {
+				e.Errorf("message %d came after %v", i, took)
+			}
+			if string(m.Body) != fmt.Sprint(i) {
+				e.Fatalf("got message %q, want %d", m.Body, i)
+			}
+			then(m)
+		case <-time.After(patience):
+			e.Fatalf("message %d does not come", i)
+		}
+	}
+	e.Logf("%d messages took %v", doorbells, total)
+	if total > allDoorbells {
+		e.Errorf("%d messages took %v together: no doorbell brought them", doorbells, total)
+	}
+}
+
+// stream receives messages one by one until the context ends.
+func (e *env) stream(ctx context.Context, receive func(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)) <-chan *azservicebus.ReceivedMessage {
+	arrived := make(chan *azservicebus.ReceivedMessage)
+	go func() {
+		defer close(arrived)
+		for {
+			ms, err := receive(ctx, 1, nil)
+			if err != nil {
+				if ctx.Err() == nil {
+					e.Errorf("receive: %v", err)
+				}
+				return
+			}
+			select {
+			case arrived <- ms[0]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return arrived
+}
+
+func TestOneGatewaySendsAnotherDeliversAThirdSettles(t *testing.T) {
+	t.Parallel()
+	fleet := gateways(t, 3)
+	a, b, c := fleet[0], fleet[1], fleet[2]
+	queue := a.queue(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	arrived := b.stream(ctx, b.receiver(queue).ReceiveMessages)
+	defer func() { cancel(); <-arrived }()
+	s := a.sender(queue)
+	a.rings(
+		func(i int) { a.post(s, &azservicebus.Message{Body: fmt.Append(nil, i)}) }, arrived,
+		func(m *azservicebus.ReceivedMessage) { c.completeByToken(queue, m) },
+	)
+	for _, e := range fleet {
+		if n := e.runtime(queue).TotalMessageCount; n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+	}
+}
+
+func TestASessionsHolderHearsOfMessagesFromOtherGateways(t *testing.T) {
+	t.Parallel()
+	fleet := gateways(t, 2)
+	a, b := fleet[0], fleet[1]
+	queue := a.queue(withSessions())
+	held := b.accept(queue, "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	arrived := b.stream(ctx, held.ReceiveMessages)
+	defer func() { cancel(); <-arrived }()
+	s := a.sender(queue)
+	a.rings(
+		func(i int) { a.post(s, &azservicebus.Message{Body: fmt.Append(nil, i), SessionID: new("s")}) }, arrived,
+		func(m *azservicebus.ReceivedMessage) { held.complete(m) },
+	)
+}
+
+// numbersOf are the texts of numbers from one up to and including another.
+func numbersOf(first, last int) (texts []string) {
+	for n := first; n <= last; n++ {
+		texts = append(texts, fmt.Sprint(n))
+	}
+	return texts
+}
+
+func TestASessionLosesNothingWithItsGateway(t *testing.T) {
+	t.Parallel()
+	fleet := gateways(t, 2)
+	a, b := fleet[0], fleet[1]
+	queue := b.queue(&admin.QueueProperties{RequiresSession: new(true), LockDuration: new("PT5S")})
+	a.sendTo(queue, "s", numbersOf(1, 20)...)
+	held := a.accept(queue, "s")
+	ms := held.take(6)
+	held.complete(ms[:4]...)
+	until := held.LockedUntil()
+	a.gw.kill()
+	b.sendTo(queue, "s", numbersOf(21, 25)...)
+	var next session
+	b.eventually("the session comes free", func() bool {
+		r, err := b.client().AcceptNextSessionForQueue(b.ctx(), queue, nil) // it waits
+		next = session{r, b}
+		return err == nil
+	})
+	if early := time.Until(until); early > 0 || next.SessionID() != "s" {
+		t.Errorf("session %s was accepted %v before the lock of s ended", next.SessionID(), early)
+	}
+	ms = next.take(21)
+	if got, want := bodies(ms), numbersOf(5, 25); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for i, m := range ms {
+		if want := map[bool]uint32{true: 2, false: 1}[i < 2]; m.DeliveryCount != want { // two had been delivered
+			t.Errorf("message %s: got delivery %d, want %d", m.Body, m.DeliveryCount, want)
+		}
+	}
+	next.complete(ms...)
+	if n := b.runtime(queue).TotalMessageCount; n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// handful is how many messages a gateway moves at a time.
+const handful = 200
+
+// Two gateways forward, and one of them is killed: each message arrives once,
+// and in order but for those that the dead one had in hand, which follow later,
+// in order too.
+func TestForwardingKeepsItsOrderWhenAGatewayDies(t *testing.T) {
+	t.Parallel()
+	fleet := gateways(t, 2)
+	a, b := fleet[0], fleet[1]
+	dest := b.queue(nil)
+	queue := b.queue(forwarding(dest))
+	s := b.sender(queue)
+	const batches, each = 40, 25
+	for first := 0; first < batches*each; first += each {
+		batch, err := s.NewMessageBatch(b.ctx(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range each {
+			if err := batch.AddMessage(&azservicebus.Message{Body: fmt.Append(nil, first+i)}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.SendMessageBatch(b.ctx(), batch, nil); err != nil {
+			t.Fatal(err)
+		}
+		if first == batches*each/2 {
+			a.gw.kill()
+		}
+	}
+	b.afterDeath("all arrive", func() bool { return b.runtime(dest).ActiveMessageCount >= batches*each })
+	onTime, late := -1, []int{} // the last on time; those that came after it
+	seen := map[int]bool{}
+	for _, m := range b.everything(b.receiver(dest)) {
+		var n int
+		if _, err := fmt.Sscan(string(m.Body), &n); err != nil || seen[n] {
+			t.Errorf("message %q arrived again, %v", m.Body, err)
+		}
+		if seen[n] = true; n > onTime {
+			onTime = n
+		} else {
+			late = append(late, n)
+		}
+	}
+	if len(seen) != batches*each {
+		t.Errorf("got %d different messages, want %d", len(seen), batches*each)
+	}
+	t.Logf("%d messages came late", len(late))
+	if len(late) > handful || !slices.IsSorted(late) {
+		t.Errorf("messages out of order: %v", late)
+	}
+	if n := b.runtime(queue).TotalMessageCount; n != 0 {
+		t.Errorf("%d messages are left where they came from", n)
+	}
+}
+
+// Messages that are scheduled on a topic become due everywhere at once.
+func TestScheduledMessagesAreFannedOutOnce(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprint("a gateway dies ", dies), func(t *testing.T) {
+			t.Parallel()
+			fleet := gateways(t, 2)
+			a, b := fleet[0], fleet[1]
+			topic := b.topic(nil)
+			b.subscribe(topic, "all", nil)
+			b.subscribe(topic, "few", nil, matching("r", "n < 10"))
+			due := time.Now().Add(4 * time.Second).Truncate(time.Second)
+			const each = 150
+			for i, e := range fleet {
+				var ms []*azservicebus.Message
+				for n := i * each; n < (i+1)*each; n++ {
+					ms = append(ms, &azservicebus.Message{Body: fmt.Append(nil, n), ApplicationProperties: map[string]any{"n": int64(n)}})
+				}
+				if _, err := e.sender(topic).ScheduleMessages(e.ctx(), ms, due, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if dies {
+				// At any moment of the work, or about then.
+				time.Sleep(time.Until(due) + time.Duration(time.Now().UnixNano()%int64(40*time.Millisecond)))
+				a.gw.kill()
+			}
+			for name, want := range map[string]int{"all": 2 * each, "few": 10} {
+				b.afterDeath("all copies are there", func() bool {
+					return int(b.subscriptionRuntime(topic, name).ActiveMessageCount) >= want
+				})
+			}
+			time.Sleep(silence) // and no more come
+			for name, want := range map[string]int{"all": 2 * each, "few": 10} {
+				copies := map[string]int{}
+				for _, m := range b.everything(b.subscriber(topic, name)) {
+					if copies[string(m.Body)]++; copies[string(m.Body)] > 1 {
+						t.Errorf("%s: another copy of message %s", name, m.Body)
+					}
+					if m.EnqueuedTime.Before(due) {
+						t.Errorf("%s: message %s came %v early", name, m.Body, due.Sub(*m.EnqueuedTime))
+					}
+				}
+				if len(copies) != want {
+					t.Errorf("%s: got %d different messages, want %d", name, len(copies), want)
+				}
+			}
+		})
+	}
+}
