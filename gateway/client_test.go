@@ -33,19 +33,19 @@ func TestTheClientsRoundTrip(t *testing.T) {
 				}
 			}
 			equal(do("", "queue", "create", queue, "--lock-duration=30s", "--max-delivery-count", "2"), "created queue "+queue+"\n")
-			equal(do("", "send", queue, "one", "two", "--property", "colour=red", "--content-type", "text/plain", "--message-id", "m"), "sent 2 messages to "+queue+"\n")
+			equal(do("", "send", queue, "one", "two", "--property", "colour=red", "--property", "weight=5", "--content-type", "text/plain", "--message-id", "m"), "sent 2 messages to "+queue+"\n")
 			equal(do("three\nfour\n", "send", queue), "sent 2 messages to "+queue+"\n")
 
 			var first struct {
 				MessageID, ContentType, Body, State string
-				Properties                          map[string]string
+				Properties                          map[string]any
 				SequenceNumber                      int64
 				ExpiresAt                           *time.Time
 			}
 			if err := json.Unmarshal([]byte(do("", "peek", queue, "--count=1", "--json")), &first); err != nil {
 				t.Fatal(err)
 			}
-			if first.Body != "one" || first.MessageID != "m" || first.ContentType != "text/plain" || first.Properties["colour"] != "red" || first.State != "active" || first.SequenceNumber != 1 || first.ExpiresAt != nil {
+			if first.Body != "one" || first.MessageID != "m" || first.ContentType != "text/plain" || first.Properties["colour"] != "red" || first.Properties["weight"] != 5.0 || first.State != "active" || first.SequenceNumber != 1 || first.ExpiresAt != nil {
 				t.Errorf("peeked: got %+v", first)
 			}
 			equal(bodies(do("", "peek", queue, "--from", "3")), "three four")

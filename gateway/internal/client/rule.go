@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +66,7 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.sql, "sql", "", "match by this SQL `expression`")
 	f.StringArrayVar(&o.parameters, "parameter", nil, "value of @NAME in --sql, `NAME=VALUE`; repeatable")
 	f.StringArrayVar(&o.correlation, "correlation", nil, "match where this is equal, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
-	f.StringArrayVar(&o.properties, "property", nil, "match where this user property is equal, `NAME=VALUE`; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "match where this user property is equal, `NAME=VALUE`, read as that of send; repeatable")
 	f.BoolVar(&o.none, "match-none", false, "match no message")
 	f.StringVar(&o.action, "action", "", "change what matches by this SQL `action`, such as SET a = 'b' REMOVE c")
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
@@ -133,39 +132,6 @@ func (o *ruleOptions) correlationFilter() (*admin.CorrelationFilter, error) {
 	var err error
 	f.ApplicationProperties, err = pairs("--property", o.properties, "")
 	return f, errors.Join(append(errs, err)...)
-}
-
-// pairs reads NAME=VALUE texts. A value that reads as a whole number, a number or
-// a boolean is one; in double quotes it is a text in any case.
-func pairs(flag string, texts []string, prefix string) (map[string]any, error) {
-	var errs []error
-	values := map[string]any{}
-	for _, text := range texts {
-		name, value, ok := strings.Cut(text, "=")
-		if name = strings.TrimPrefix(name, prefix); !ok || name == "" {
-			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE", flag, text))
-			continue
-		}
-		values[prefix+name] = typed(value)
-	}
-	return values, errors.Join(errs...)
-}
-
-func typed(text string) any {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n
-	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
-		return f
-	}
-	switch {
-	case text == "true" || text == "false":
-		return text == "true"
-	case len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`):
-		return text[1 : len(text)-1]
-	default:
-		return text
-	}
 }
 
 // ruleName is the subscription's path and the rule's name.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -56,7 +55,7 @@ func sendCommand(environ []string) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
 	f.IntVar(&o.count, "count", 1, "send each message so many times")
-	f.StringArrayVar(&o.properties, "property", nil, "user property of type text, `NAME=VALUE`; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
 	f.StringVar(&o.messageID, "message-id", "", "message id (default: the gateway makes one)")
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
@@ -109,16 +108,10 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey), SessionID: optional(o.session),
 		To: optional(o.to), ReplyTo: optional(o.replyTo), ReplyToSessionID: optional(o.replySession),
 	}
-	for _, p := range o.properties {
-		name, value, ok := strings.Cut(p, "=")
-		if !ok || name == "" {
-			errs = append(errs, fmt.Errorf("--property: %q: write NAME=VALUE", p))
-			continue
-		}
-		if m.ApplicationProperties == nil {
-			m.ApplicationProperties = map[string]any{}
-		}
-		m.ApplicationProperties[name] = value
+	if len(o.properties) > 0 {
+		var err error
+		m.ApplicationProperties, err = pairs("--property", o.properties, "")
+		errs = append(errs, err)
 	}
 	if o.ttl != "" {
 		ttl, err := config.ParseDuration(o.ttl)

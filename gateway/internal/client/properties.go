@@ -1,0 +1,42 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// pairs reads NAME=VALUE texts. A value that reads as a whole number, a number or
+// a boolean is one; in double quotes it is a text in any case.
+func pairs(flag string, texts []string, prefix string) (map[string]any, error) {
+	var errs []error
+	values := map[string]any{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if name = strings.TrimPrefix(name, prefix); !ok || name == "" {
+			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE", flag, text))
+			continue
+		}
+		values[prefix+name] = typed(value)
+	}
+	return values, errors.Join(errs...)
+}
+
+func typed(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+		return f
+	}
+	switch {
+	case text == "true" || text == "false":
+		return text == "true"
+	case len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`):
+		return text[1 : len(text)-1]
+	default:
+		return text
+	}
+}
