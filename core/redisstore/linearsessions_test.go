@@ -12,9 +12,9 @@ import (
 )
 
 func TestSessionsAreLinearizableUnderFaults(t *testing.T) {
-	linearly(t, func(l *linear) {
+	linearly(t, func(l *linear) bool {
 		h := &sessionHistory{history: l.history(true)}
-		h.play([]string{h.anySession(rand.New(rand.NewPCG(0, 0)))}, h.call, h.finish)
+		return h.play([]string{h.anySession(rand.New(rand.NewPCG(0, 0)))}, h.call, h.finish)
 	})
 }
 

@@ -131,8 +131,7 @@ type delivered struct {
 // leftovers is what was found in the end. It says what the locks have done that
 // nobody knows, for those never end.
 type leftovers struct {
-	messages map[int64]bool  // those that were there
-	locked   map[int64]bool  // those of them that could not be locked
+	locked   map[int64]bool  // the messages that could not be locked
 	sessions map[string]bool // those that could not be accepted
 }
 
