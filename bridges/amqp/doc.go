@@ -7,4 +7,7 @@
 //
 // A link on which a client receives from a session holds that session: it is accepted before the attach is answered,
 // found again by the requests that concern it, and given back when the link ends.
+//
+// Transactions belong to their coordinator link. Operations of one are handed to the broker one after the other, beside
+// those that belong to none, which are piled up; the answer to a discharge waits for those before it.
 package amqp
