@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
@@ -156,13 +157,18 @@ func (h *history) play(first []string, call func(client int, s *redisstore.Store
 		h.look(s, 1) // a store that has seen no message locks the first one alone
 	}
 	var clients sync.WaitGroup
-	stop := make(chan struct{})
+	ended := make(chan struct{})
+	stop := sync.OnceFunc(func() {
+		close(ended)
+		clients.Wait()
+	})
+	defer stop()
 	for i := range linearClients {
 		clients.Go(func() {
 			random := rand.New(rand.NewPCG(h.dice, uint64(i)))
 			for {
 				select {
-				case <-stop:
+				case <-ended:
 					return
 				default:
 					call(i, h.stores[i%linearStores], random)
@@ -176,8 +182,7 @@ func (h *history) play(first []string, call func(client int, s *redisstore.Store
 		h.fail(random)
 	}
 	h.quiet(quietCalls)
-	close(stop)
-	clients.Wait()
+	stop()
 	h.awake()
 	finish(h.stores[0])
 	return h.check()
