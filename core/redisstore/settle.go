@@ -79,6 +79,10 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, args []any, all []*er
 	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	if err != nil && lostTouch(err) {
 		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
+		args, all = sh.repeatable(args, all, explain("settle in "+sh.keys.prefix, err))
+		if len(all) == 0 {
+			return nil, nil
+		}
 		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	}
 	if err != nil {
@@ -103,6 +107,24 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, args []any, all []*er
 		}
 	}
 	return restArgs, rest
+}
+
+// repeatable leaves those of the locks whose settlement may be asked for again,
+// and answers the others err. In a session a message that came back is locked
+// under the same token by its next delivery, which the repetition would end.
+func (sh *shard) repeatable(args []any, all []*error, err error) (keptArgs []any, kept []*error) {
+	if !sh.Sessions {
+		return args, all
+	}
+	for i, e := range all {
+		item := args[settleItem*i : settleItem*(i+1)]
+		if word := item[0]; word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
+			keptArgs, kept = append(keptArgs, item...), append(kept, e)
+		} else {
+			*e = err
+		}
+	}
+	return keptArgs, kept
 }
 
 // lost is the refusal that stands for a lost lock.

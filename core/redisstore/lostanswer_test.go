@@ -1,0 +1,157 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// forgetful stands between a store and its server, and can lose an answer.
+type forgetful struct {
+	net.Listener
+	server string // the path of its socket
+
+	mu   sync.Mutex
+	lose func() // called once the answer to the next script is there, which is not passed on then
+}
+
+// forget begins one before a server.
+func forget(t *testing.T, server *redistest.Server) *forgetful {
+	t.Helper()
+	path, ok := strings.CutPrefix(server.URL(), "unix://")
+	if !ok {
+		t.Fatalf("the server listens at %s", server.URL())
+	}
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgetful{Listener: ln, server: path}
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			passing.Go(func() { f.pass(client) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		passing.Wait()
+	})
+	return f
+}
+
+func (f *forgetful) url() string { return "unix://" + f.Addr().String() }
+
+func (f *forgetful) loseNext(then func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lose = then
+}
+
+// pass connects a client until one side ends, or an answer is lost.
+func (f *forgetful) pass(client net.Conn) {
+	server, err := net.Dial("unix", f.server)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	var lost func() // guarded by mu
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer func() { _ = server.Close() }()
+		copyUntil(server, client, func(sent []byte) bool {
+			if bytes.Contains(sent, []byte("EVALSHA")) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				lost, f.lose = f.lose, nil
+			}
+			return true
+		})
+	})
+	both.Go(func() {
+		defer func() { _ = client.Close() }()
+		copyUntil(client, server, func([]byte) bool {
+			f.mu.Lock()
+			then := lost
+			f.mu.Unlock()
+			if then != nil {
+				then()
+			}
+			return then == nil
+		})
+	})
+	both.Wait()
+}
+
+// copyUntil copies bytes until an end is closed or some are not to be passed.
+func copyUntil(to, from net.Conn, passes func([]byte) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !passes(buf[:n]) {
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// In a session a message comes back under the token that it had: to end its lock
+// again because the answer was lost would end that of its next delivery.
+func TestALostAnswerEndsNoLaterLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	o := redisstore.Options{Prefix: "lost:"}
+	s, other := open(t, lossy.url(), o), open(t, server.URL(), o)
+	for _, c := range []struct {
+		outcome core.Outcome
+		back    bool // the message comes back
+		want    error
+	}{
+		{core.Abandon, true, core.Busy},
+		{core.Release, true, core.Busy},
+		{core.Complete, false, core.SessionLockLost},
+	} {
+		p := sessions(t, s)
+		sendIn(t, s, p, "a", "0", "1")
+		l := accept(t, s, p, "a")
+		ds := lockIn(t, s, p, l, 2)
+		if err := settle(s, p, core.Complete, ds[0]); err != nil { // the server knows the script now
+			t.Fatal(err)
+		}
+		d := ds[1]
+		lossy.loseNext(func() {
+			ds, _, err := other.LockInSession(t.Context(), p, l, 1)
+			if err != nil || len(ds) > 0 != c.back || c.back && ds[0].LockToken != d.LockToken {
+				t.Errorf("%v: the next delivery: got %v, %v", c.outcome, ds, err)
+			}
+		})
+		if err := settle(s, p, c.outcome, d); !errors.Is(err, c.want) {
+			t.Errorf("%v without an answer: got %v, want %v", c.outcome, err, c.want)
+		}
+		if c.back {
+			if err := settle(other, p, core.Complete, d); err != nil {
+				t.Errorf("%v: complete the next delivery: %v", c.outcome, err)
+			}
+		}
+	}
+}
