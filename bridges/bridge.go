@@ -1,13 +1,39 @@
-// Package bridges says what a bridge is: the server side of one protocol, in front of the broker.
+// Package bridges says what a bridge is: the server side of one protocol, in
+// front of the broker.
 package bridges
 
 import (
 	"context"
 	"net"
+	"time"
 )
 
 // Bridge serves one protocol.
 type Bridge interface {
 	// Serve accepts on ln until ctx ends, then drains and returns nil.
 	Serve(ctx context.Context, ln net.Listener) error
+}
+
+// Connection is what a bridge tells of one of its clients.
+type Connection struct {
+	ID       string // as in the log
+	Protocol string // "amqp", "amqp over websocket" or "websocket"
+	Peer     string // the client's address
+	Since    time.Time
+	Policies []string // the shared access policies that vouch for it, or the subjects of its tokens
+	Product  string   // what the client calls itself, or ""
+	Links    []Link
+}
+
+// Link is a connection's use of one entity.
+type Link struct {
+	Entity   string // its address
+	Receives bool   // else it sends
+	Deletes  bool   // it receives and deletes
+	Session  string // the session that it holds, or ""
+}
+
+// Census lists connections that are open now.
+type Census interface {
+	Connections(ctx context.Context) []Connection
 }

@@ -151,7 +151,10 @@ type Runtime struct {
 	Transfer           int64 // on the way to other entities
 	TransferDeadLetter int64
 	Bytes              int64
-	Availability       string // "Available", or "Limited" when a partition does not answer
+	// Enqueued is how many messages the entity has ever taken; a scheduled one
+	// counts again when it becomes active.
+	Enqueued     int64
+	Availability string // "Available", or "Limited" when a partition does not answer
 
 	// Of a topic only.
 	Subscriptions      int

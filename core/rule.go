@@ -109,3 +109,14 @@ func ValidateRuleName(name string) error {
 	}
 	return nil
 }
+
+// Judgement is what one rule makes of a message, without anything being sent.
+type Judgement struct {
+	Subscription string // its own name; "" for a rule that is only tried
+	Rule         string
+	Matched      bool
+	Why          []string // the conditions that decided, each with the values that it saw
+	Err          error    // why the rule could not be evaluated
+	// Message is what the subscription gets, after the rule's action; nil unless Matched.
+	Message *Message
+}

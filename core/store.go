@@ -307,6 +307,7 @@ type Stats struct {
 	Deferred  int64 // includes deferred messages under lock, which Locked leaves out
 	Scheduled int64
 	Bytes     int64 // an estimate of what they take
+	Enqueued  int64 // numbers given so far; a scheduled message gets another one when it becomes active
 }
 
 // Add sums counts over partitions.
