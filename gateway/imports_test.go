@@ -31,6 +31,7 @@ var arrows = []struct {
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/..."}},
 	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "bridges"}},
+	{"bridges/websocket/...", []string{"core", "core/value", "bridges", "bridges/websocket/...", "github.com/gorilla/websocket", "github.com/vmihailenco/msgpack/v5/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
 	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},
@@ -107,6 +108,7 @@ func TestArrowsThatMustNotExist(t *testing.T) {
 		{"bridges/amqp", "core/broker"},
 		{"bridges/amqp", "bridges/https"},
 		{"bridges/https", "bridges/amqp/internal/wire"},
+		{"bridges/websocket", "bridges/amqp"},
 		{"bridges/https", "github.com/redis/go-redis/v9"},
 		{"core", "github.com/vmihailenco/msgpack/v5"},
 	} {
