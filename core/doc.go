@@ -18,6 +18,8 @@
 //   - session: messages of one SessionId, received in order by whoever holds its lock.
 //   - publication, copy: a message sent to a topic, and what one subscription gets of it.
 //   - pump: moves messages from an entity to where they are forwarded; a hop is one such move.
+//   - router: decides what becomes of messages at a stage of their way in; a
+//     verdict is its answer for one of them.
 //   - sweep: expire locks and messages that are due, activate due schedules.
 //   - number: the 48-bit position of a message in its partition; with the
 //     partition's index in the upper 16 bits it is the sequence number.

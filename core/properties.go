@@ -165,6 +165,38 @@ func (p Properties) Merge(over Properties) Properties {
 	}, false)}
 }
 
+// Without returns p without the pairs of the keys.
+func (p Properties) Without(keys ...string) Properties {
+	left := 0
+	for k := range value.MapEntries(p.encoded) {
+		if !contains(keys, k) {
+			left++
+		}
+	}
+	switch left {
+	case 0:
+		return Properties{}
+	case p.Len():
+		return p
+	}
+	return Properties{value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
+		for k, v := range value.MapEntries(p.encoded) {
+			if !contains(keys, k) && !yield(k, v) {
+				return
+			}
+		}
+	}, false)}
+}
+
+func contains(keys []string, key []byte) bool {
+	for _, k := range keys {
+		if k == string(key) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p Properties) has(key []byte) bool {
 	for k := range value.MapEntries(p.encoded) {
 		if string(k) == string(key) {
