@@ -140,6 +140,12 @@ type Admin interface {
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
 	// Rules returns all of a subscription's, by name.
 	Rules(ctx context.Context, id Identity, subscription string) ([]Rule, error)
+	// TestRules judges a message as if it were sent to the topic, and sends
+	// nothing: by the rules of all subscriptions, by subscription and rule, or if
+	// trial is not nil by those rules instead, in their order. A rule of trial that
+	// cannot be compiled is a Judgement with Err. A message that the topic would
+	// refuse is refused with the same words. m must not be used afterwards.
+	TestRules(ctx context.Context, id Identity, topic string, m *Message, trial []Rule) ([]Judgement, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 }
 

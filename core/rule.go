@@ -116,7 +116,8 @@ type Judgement struct {
 	Rule         string
 	Matched      bool
 	Why          []string // the conditions that decided, each with the values that it saw
-	Err          error    // why the rule could not be evaluated
-	// Message is what the subscription gets, after the rule's action; nil unless Matched.
+	Err          error    // why the filter could not be evaluated, or if Matched the action
+	// Message is what the subscription gets, after the rule's action; nil unless
+	// Matched without Err.
 	Message *Message
 }

@@ -149,7 +149,7 @@ func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Me
 		c := &(*found)[i]
 		own := &a.members[c.Sub]
 		if c.Err == nil && c.Message != m {
-			c.Err = own.checkChanged(m, c, index)
+			c.Err = own.checkChanged(c.Rule.Name(), m, c.Message, index)
 		}
 		if c.Err != nil {
 			dst = own.appendFault(dst, first, index, m, c.Err)
@@ -181,13 +181,13 @@ func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
 
 // checkChanged refuses what an action must not make of a message: a session
 // lies in one partition, and the copy in that of the message.
-func (m *member) checkChanged(before *core.Message, c *rules.Copy, index uint16) error {
-	if !m.Settings.RequiresSession || c.Message.SessionID == before.SessionID {
+func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
+	if !m.Settings.RequiresSession || after.SessionID == before.SessionID {
 		return nil
 	}
-	if n := len(m.partitions[core.Main]); partitionOf(c.Message.SessionID, n) != index && c.Message.SessionID != "" {
+	if n := len(m.partitions[core.Main]); partitionOf(after.SessionID, n) != index && after.SessionID != "" {
 		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition of the topic than the message: give the message a partition key of that value.",
-			c.Rule.Name(), c.Message.SessionID)
+			rule, after.SessionID)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // FuzzCompile compiles any text as a filter and as an action. What compiles
-// must evaluate, alone and in a set, with one answer.
+// must evaluate, alone and in a set, with one answer, which is explained.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"colour = 'red' AND (quantity NOT IN (1, 2.5E3) OR NOT [odd name]]] LIKE '%x\\_' ESCAPE '\\')",
@@ -41,6 +42,11 @@ func FuzzCompile(f *testing.F) {
 			copies := NewSet([][]*Rule{{r}}).Match(nil, m, testFacts)
 			if want := truth == True || err != nil; (len(copies) == 1) != want {
 				t.Fatalf("%q: got %v, %v alone and %d copies from a set", sql, truth, err, len(copies))
+			}
+			e := Explain(rule, m, testFacts)
+			isRandom := strings.Contains(strings.ToLower(sql), "newid")
+			if failed := err != nil || len(copies) == 1 && copies[0].Err != nil; !isRandom && (e.Truth != truth || (e.Err != nil) != failed || len(e.Why) == 0) {
+				t.Fatalf("%q: got %v, %v, explained %+v", sql, truth, err, e)
 			}
 			if len(copies) == 1 && copies[0].Err == nil && copies[0].Rule != nil && copies[0].Message.Properties.IsEmpty() && m.HeaderSize() == 0 {
 				t.Fatalf("%q: the copy has lost its properties", sql)

@@ -14,6 +14,7 @@ type parser struct {
 	names      *names
 	parameters core.Properties
 	depth      int
+	notes      *notes // nil unless the text is to be explained
 }
 
 func newParser(sql string, parameters core.Properties, n *names) (*parser, error) {
@@ -64,7 +65,16 @@ func (p *parser) filter() (predicate, error) {
 	if p.token.kind != tokenEnd {
 		return nil, p.expected(o.continuation())
 	}
-	return o.predicate()
+	return p.condition(o)
+}
+
+// condition returns an operand that ends before the next token as a condition.
+func (p *parser) condition(o operand) (predicate, error) {
+	c, err := o.predicate()
+	if err != nil || p.notes == nil {
+		return c, err
+	}
+	return p.notes.condition(c, o.at, p.token.at), nil
 }
 
 func (p *parser) disjunction() (operand, error) {
@@ -83,7 +93,7 @@ func (p *parser) chain(word string, part func() (operand, error), join func([]pr
 	}
 	var parts []predicate
 	for next := first; ; {
-		c, err := next.predicate()
+		c, err := p.condition(next)
 		if err != nil {
 			return operand{}, err
 		}
@@ -123,7 +133,7 @@ func (p *parser) negation() (operand, error) {
 	if err != nil {
 		return operand{}, err
 	}
-	c, err := o.predicate()
+	c, err := p.condition(o)
 	if err != nil {
 		return operand{}, err
 	}

@@ -110,15 +110,23 @@ func (p *parser) primary() (operand, error) {
 		if err != nil {
 			return operand{}, err
 		}
-		return constantOf(d)
+		return p.mentioned(constantOf(d))
 	case t.is("EXISTS"):
 		return p.existence()
 	case t.is("("):
 		return p.parentheses()
 	case t.kind == tokenName, t.kind == tokenWord && !t.isKeyword():
-		return p.name()
+		return p.mentioned(p.name())
 	}
 	return operand{}, p.expected("a value")
+}
+
+// mentioned passes on a property or parameter that ends before the next token.
+func (p *parser) mentioned(o operand, err error) (operand, error) {
+	if p.notes != nil && err == nil {
+		p.notes.mention(o.value, o.at, p.token.at)
+	}
+	return o, err
 }
 
 func (p *parser) parentheses() (operand, error) {

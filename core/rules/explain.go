@@ -1,0 +1,207 @@
+package rules
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Explanation is what a rule makes of a message, and why.
+type Explanation struct {
+	Truth Truth
+	// Why are the conditions that decided, as they stand in the filter, each with
+	// its answer and the values it saw: "price > 10 is unknown: price is not set".
+	Why []string
+	// Err is why the rule cannot be compiled, or what went wrong in its filter or,
+	// where Truth is True, in its action.
+	Err error
+	// Message is what the rule makes of the message; nil unless it matches without Err.
+	Message *core.Message
+}
+
+// Explain compiles a rule, evaluates it for one message, and tells how the
+// answer came about. The answer is that of Rule.Matches.
+func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
+	c, err := Compile(r)
+	if err != nil {
+		return Explanation{Err: err}
+	}
+	var e Explanation
+	switch r.Filter.Kind {
+	case core.TrueFilter:
+		e = Explanation{Truth: True, Why: []string{"the filter matches every message"}}
+	case core.FalseFilter:
+		e = Explanation{Truth: False, Why: []string{"the filter matches no message"}}
+	case core.CorrelationFilter:
+		e = c.explainCorrelation(r.Filter.Correlation, m, f)
+	default:
+		e = c.explainSQL(r.Filter, m, f)
+	}
+	if e.Truth == True && e.Err == nil {
+		e.Message, e.Err = c.Apply(m, f)
+	}
+	return e
+}
+
+// explainSQL parses the filter once more, with notes.
+func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
+	n, own := &notes{sql: filter.SQL}, &names{}
+	p, err := newParser(filter.SQL, filter.Parameters, own)
+	if err != nil {
+		return Explanation{Err: r.refusal(filterText, filter.SQL, err)}
+	}
+	p.notes = n
+	c, err := p.filter()
+	if err != nil {
+		return Explanation{Err: r.refusal(filterText, filter.SQL, err)}
+	}
+	s := open(m, f, own)
+	defer s.close()
+	t := c.truth(s)
+	if s.fault != nil {
+		e := Explanation{Err: r.refusal(filterText, filter.SQL, s.fault)}
+		if bad := failing(c); bad != nil {
+			e.Why = []string{n.explain(bad, "cannot be evaluated", s)}
+		}
+		return e
+	}
+	e := Explanation{Truth: t}
+	for _, d := range deciding(nil, c, s, false) {
+		e.Why = append(e.Why, n.explain(d, "is "+strings.ToLower(d.answer.String()), s))
+	}
+	return e
+}
+
+// explain tells of a condition what became of it, and what it saw.
+func (n *notes) explain(c *note, verdict string, s *scope) string {
+	b := strings.Builder{}
+	b.WriteString(n.text(c.from, c.to) + " " + verdict)
+	for i, m := range n.in(c) {
+		b.WriteString([]string{": ", ", "}[min(i, 1)])
+		b.WriteString(n.text(m.from, m.to) + " is " + s.describe(m.value))
+	}
+	return b.String()
+}
+
+// explainCorrelation names what differs, or where nothing does all that is equal.
+func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f Facts) Explanation {
+	s := open(m, f, &r.names)
+	defer s.close()
+	e := Explanation{Truth: r.predicate.truth(s)}
+	add := func(name, wanted, seen string, equal bool) {
+		switch {
+		case !equal:
+			e.Why = append(e.Why, name+" = "+wanted+" is false: "+name+" is "+seen)
+		case e.Truth == True:
+			e.Why = append(e.Why, name+" = "+wanted+" is true")
+		}
+	}
+	c := r.predicate.(*correlation) // as compileFilter makes it
+	for _, t := range c.fields {
+		seen := t.system.text(m)
+		shown := "not set"
+		if seen != "" {
+			shown = quoted(seen)
+		}
+		add(t.system.name, quoted(t.text), shown, seen == t.text)
+	}
+	next := 0
+	for key, raw := range value.MapEntries(filter.Properties.Encoded()) {
+		t := c.properties[next]
+		next++
+		add(string(key), decode(raw).describe(typeOf(raw)), s.describeUser(fold(string(key))), same(s.at(t.slot), t.value))
+	}
+	return e
+}
+
+// describe shows the value of a property or parameter, with its type.
+func (s *scope) describe(e expression) string {
+	switch e := e.(type) {
+	case *userProperty:
+		return s.describeUser(e.folded)
+	case *namedProperty:
+		if name := e.name.eval(s); name.kind == text {
+			if isSystem, bare := cutScope(name.text); !isSystem {
+				return s.describeUser(fold(bare))
+			}
+		}
+	}
+	d := e.eval(s)
+	if _, isConstant := e.(constant); d.kind == null && !isConstant { // a system property
+		d = datum{}
+	}
+	return d.describe(d.family())
+}
+
+// describeUser shows a user property with the type that it was sent with.
+func (s *scope) describeUser(folded string) string {
+	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
+		if isNamed(key, folded) {
+			return decode(raw).describe(typeOf(raw))
+		}
+	}
+	return "not set"
+}
+
+// describe shows a value of the named type.
+func (d datum) describe(typeName string) string {
+	switch d.kind {
+	case absent:
+		return "not set"
+	case null:
+		return "null"
+	case opaque:
+		return "of type " + typeName
+	case text:
+		return quoted(d.text) + " (" + typeName + ")"
+	case boolean:
+		return strings.ToLower(truthOfFlag(d).String()) + " (" + typeName + ")"
+	case binary:
+		return fmt.Sprintf("0x%s (%s)", clipped(hex.EncodeToString([]byte(d.text))), typeName)
+	}
+	s, _ := d.render()
+	return s + " (" + typeName + ")"
+}
+
+// family names the type of a value that is not a message's.
+func (d datum) family() string {
+	return [...]string{
+		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",
+		instant: "timestamp", span: "TimeSpan", guid: "uuid", binary: "binary", opaque: "list, map or unknown",
+	}[d.kind]
+}
+
+// typeOf names the type of an encoded value, those of .NET as .NET does.
+func typeOf(raw []byte) string {
+	if k := value.KindOf(raw); k != value.KindDescribed {
+		return k.String()
+	}
+	switch decode(raw).kind {
+	case span:
+		return "TimeSpan"
+	case instant:
+		return "DateTimeOffset"
+	case text:
+		return "URI"
+	}
+	return value.KindDescribed.String()
+}
+
+// quoted shows a text as SQL writes it, the beginning of a long one.
+func quoted(s string) string {
+	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
+}
+
+// maxShown is how many characters of a value are shown.
+const maxShown = 100
+
+func clipped(s string) string {
+	if utf8.RuneCountInString(s) <= maxShown {
+		return s
+	}
+	return string([]rune(s)[:maxShown]) + "…"
+}

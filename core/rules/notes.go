@@ -1,0 +1,141 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+)
+
+// notes are what a parser keeps of a text that is to be explained: the
+// conditions that do not consist of others, and the properties and parameters
+// in them, with their places.
+type notes struct {
+	sql      string
+	mentions []mention
+}
+
+// mention is a property or parameter where it stands in the text.
+type mention struct {
+	from, to int
+	value    expression
+}
+
+// mention notes a property or parameter; newid() is neither.
+func (n *notes) mention(value expression, from, to int) {
+	if value != (newID{}) {
+		n.mentions = append(n.mentions, mention{from, to, value})
+	}
+}
+
+// condition makes a note of a condition, unless its parts are noted already.
+func (n *notes) condition(c predicate, from, to int) predicate {
+	if isNoted(c) {
+		return c
+	}
+	return &note{predicate: c, from: from, to: to}
+}
+
+func isNoted(c predicate) bool {
+	switch c := c.(type) {
+	case *note, conjunction, disjunction:
+		return true
+	case negation:
+		return isNoted(c.of)
+	}
+	return false
+}
+
+// in returns what is mentioned in a condition, each spelling once.
+func (n *notes) in(c *note) []mention {
+	var found []mention
+	for _, m := range n.mentions {
+		known := slices.ContainsFunc(found, func(f mention) bool { return n.text(f.from, f.to) == n.text(m.from, m.to) })
+		if m.from >= c.from && m.from < c.to && !known {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func (n *notes) text(from, to int) string { return strings.TrimSpace(n.sql[from:to]) }
+
+// note is a condition that remembers its answer to the one message that it is
+// asked about, and what went wrong then.
+type note struct {
+	predicate
+	from, to int
+	answered bool
+	answer   Truth
+	fault    *fault
+}
+
+func (n *note) truth(s *scope) Truth {
+	before := s.fault
+	if !n.answered {
+		s.fault = nil
+		n.answer = n.predicate.truth(s)
+		n.answered, n.fault = true, s.fault
+	}
+	s.fault = n.fault
+	if before != nil {
+		s.fault = before
+	}
+	return n.answer
+}
+
+// deciding appends the notes that decided a condition which was evaluated
+// without fault: as long as their answers stay, it stays True or False, or if it
+// is Unknown does not come to match, whatever all others answer. The parts that
+// the evaluation did not reach count too, unless that would have gone wrong.
+// negated says that it is False what makes the filter match.
+func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
+	switch c := c.(type) {
+	case *note:
+		return append(dst, c)
+	case negation:
+		return deciding(dst, c.of, s, !negated)
+	case conjunction:
+		return decidingParts(dst, c, c.truth(s), s, negated, negated)
+	case disjunction:
+		return decidingParts(dst, c, c.truth(s), s, negated, !negated)
+	}
+	return dst
+}
+
+// decidingParts is deciding for parts that are joined. Where the answer is
+// Unknown, one part is enough for a match if anyMatches, so that all count.
+func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
+	for _, p := range parts {
+		t := p.truth(s)
+		if s.fault != nil {
+			s.fault = nil
+			continue
+		}
+		if t == whole || whole == Unknown && anyMatches {
+			dst = deciding(dst, p, s, negated)
+		}
+	}
+	return dst
+}
+
+// failing is the note in which the evaluation went wrong first, nil for none.
+func failing(c predicate) *note {
+	parts := []predicate(nil)
+	switch c := c.(type) {
+	case *note:
+		if c.fault != nil {
+			return c
+		}
+	case negation:
+		return failing(c.of)
+	case conjunction:
+		parts = c
+	case disjunction:
+		parts = c
+	}
+	for _, p := range parts {
+		if n := failing(p); n != nil {
+			return n
+		}
+	}
+	return nil
+}
