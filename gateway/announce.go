@@ -42,6 +42,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 	if dev != nil {
 		line("identity", "%s", dev.environment())
 	}
+	if c.HasConsole() {
+		line("console", "http://%s/", plain)
+	}
 	line("health", "http://%s/health", plain)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,16 +6,19 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
@@ -76,11 +79,12 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	front.Go("amqp", func(ctx context.Context) error {
-		return amqp.New(b, b, authority, amqpOptions(c, log)).Serve(ctx, mux.AMQP())
-	})
+	bridge := amqp.New(b, b, authority, amqpOptions(c, log))
+	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
+	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
+	front.Go("amqp over websocket", tunnel.Run)
 	front.Go("https", func(ctx context.Context) error {
-		return https.New(b, b, authority, https.Options{Logger: log, Grace: grace(c)}).Serve(ctx, mux.HTTP())
+		return https.New(b, b, authority, httpsOptions(c, tunnel, log)).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)
@@ -111,6 +115,19 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 		MaxFrameSize:   uint32(c.AMQP.MaxFrameSize),
 		DrainGrace:     grace(c),
 	}
+}
+
+func httpsOptions(c *config.Config, tunnel http.Handler, log *slog.Logger) https.Options {
+	o := https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
+		websocket.TunnelPath:       tunnel,
+		websocket.TunnelPath + "/": tunnel,
+	}}
+	if c.HasConsole() {
+		page := console.New()
+		o.Home = page
+		o.Routes[console.Path] = page
+	}
+	return o
 }
 
 func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, hosts []string) *auth.Authority {

@@ -14,6 +14,10 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		return
 	}
+	if b.opts.Home != nil && wantsPage(r) {
+		b.opts.Home.ServeHTTP(w, r)
+		return
+	}
 	awaitBody(w, r)
 	switch err := b.dispatch(w, r); {
 	case err == nil:
@@ -22,6 +26,12 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	default:
 		b.refuse(w, r, err)
 	}
+}
+
+// wantsPage tells a browser that opens the root from a client that lists entities.
+func wantsPage(r *http.Request) bool {
+	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
 // dispatch finds the resource that the path names. Every handler below it

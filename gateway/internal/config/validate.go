@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -33,11 +34,13 @@ func (c *Config) validate(r *report) {
 	c.validateStore(r)
 	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(r, "log.format", c.Log.Format, "text", "json")
+	oneOf(r, "console", c.Console, "auto", "on", "off")
 	if c.DrainTimeout < 0 {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
 	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
 	c.AMQP.validate(r)
+	c.WebSocket.validate(r)
 	c.validatePolicies(r)
 	c.validateEntities(r)
 	c.Identity.validate(r, c.DevKeyAnywhere)
@@ -100,6 +103,14 @@ func (a *AMQP) validate(r *report) {
 		path := "amqp." + l.name
 		if _, given := r.places[path]; given && !r.concerns(path) {
 			between(r, path, l.v, l.least, l.most)
+		}
+	}
+}
+
+func (w *WebSocket) validate(r *report) {
+	for i, o := range w.Origins {
+		if err := websocket.CheckOrigin(o); err != nil {
+			r.add(elementPath("websocket.origins", i), "%v", err)
 		}
 	}
 }

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Path is where the page finds its assets. No entity can have a name with a $.
+const Path = "/$crosstown/console/"
+
+//go:embed assets
+var embedded embed.FS
+
+// Console answers requests for the page and for its assets. Create it with New.
+type Console struct {
+	page   []byte
+	etag   string
+	policy string            // Content-Security-Policy up to connect-src
+	base   string            // Path with the hash of all assets, so that they can be kept for ever
+	assets map[string]*asset // by path below base
+}
+
+// New reads the embedded files.
+func New() *Console {
+	c := &Console{assets: map[string]*asset{}}
+	var page string
+	all := sha256.New()
+	err := fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := embedded.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		_, _ = all.Write([]byte(name + "\x00"))
+		_, _ = all.Write(content)
+		if name == "assets/index.html" {
+			page = string(content)
+		} else if kind, ok := contentTypes[path.Ext(name)]; ok {
+			c.assets[strings.TrimPrefix(name, "assets/")] = newAsset(kind, content)
+		}
+		return nil
+	})
+	if err != nil {
+		panic("console: " + err.Error()) // the binary itself is broken
+	}
+	hash := hex.EncodeToString(all.Sum(nil)[:8])
+	c.base = Path + hash
+	c.etag = `"` + hash + `"`
+	page = strings.ReplaceAll(page, "{base}", c.base)
+	c.page = []byte(page)
+	c.policy = policy(page)
+	return c
+}
+
+// importMap is the one inline script: module names cannot be mapped otherwise.
+var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
+
+// policy lets the page load what this gateway serves and nothing else, and run
+// no script that is not in a file of its own but the import map.
+func policy(page string) string {
+	var inline string
+	if m := importMap.FindStringSubmatch(page); m != nil {
+		hash := sha256.Sum256([]byte(m[1]))
+		inline = " 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+	}
+	return "default-src 'none'; script-src 'self'" + inline + "; style-src 'self'; img-src 'self' data:; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'"
+}
+
+// ordinaryHost matches what may be put into a policy as it is.
+var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
+
+// ServeHTTP answers "/" with the page and what lies below Path with assets.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	if r.URL.Path == "/" {
+		c.servePage(w, r)
+		return
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, c.base+"/")
+	a := c.assets[name]
+	if !ok || a == nil {
+		http.NotFound(w, r)
+		return
+	}
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	a.serve(w, r)
+}
+
+func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	policy := c.policy
+	if ordinaryHost.MatchString(r.Host) { // 'self' does not cover ws: everywhere
+		policy += " ws://" + r.Host + " wss://" + r.Host
+	}
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Content-Type", contentTypes[".html"])
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Vary", "Accept")
+	h.Set("ETag", c.etag)
+	http.ServeContent(w, r, "", noTime, bytes.NewReader(c.page))
+}
