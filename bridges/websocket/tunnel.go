@@ -1,0 +1,101 @@
+package websocket
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire
+// contract §1.6). Paths are matched unescaped, so %24 will do for the dollar;
+// some clients add a slash.
+const TunnelPath = "/$servicebus/websocket"
+
+// tunnelBuffer is the size of write buffers. What is larger is written in two
+// pieces, but in one message.
+const tunnelBuffer = 16 << 10
+
+// TunnelOptions configure a Tunnel. The zero value works.
+type TunnelOptions struct {
+	// Origins are the pages that may connect besides those of the gateway's own
+	// host: patterns as CheckOrigin takes them.
+	Origins []string
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Tunnel is an HTTP handler for clients that speak AMQP inside of a WebSocket.
+// The limits, heartbeats and time-outs are those of AMQP, whose bytes it passes
+// on as a stream without looking at them.
+type Tunnel struct {
+	upgrader *upgrader
+	serve    func(context.Context, net.Conn) error
+	log      *slog.Logger
+	ctx      context.Context // of all connections; ends when no more are wanted
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	stopped bool
+	conns   sync.WaitGroup // grows only while stopped is false
+}
+
+// NewTunnel returns a tunnel whose connections are served by serve, which has to
+// close them, and to end some time after its context has.
+func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	t := &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// Run waits for ctx to end, then turns new connections away, has those that
+// there are drain, and returns nil when they have ended. HTTP servers know
+// nothing of connections that were upgraded, so somebody has to wait here.
+func (t *Tunnel) Run(ctx context.Context) error {
+	<-ctx.Done()
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	t.stop()
+	t.conns.Wait()
+	return nil
+}
+
+// ServeHTTP makes the request's connection an AMQP connection, and returns while
+// that is served, so that what belongs to the request can be freed.
+func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), TunnelPath) {
+		http.NotFound(w, r)
+		return
+	}
+	if !t.enter() {
+		http.Error(w, "The gateway is stopping. Connect again.", http.StatusServiceUnavailable)
+		return
+	}
+	ws, err := t.upgrader.upgrade(w, r)
+	if err != nil {
+		t.conns.Done()
+		t.log.Debug("websocket refused", "conn", r.RemoteAddr, "err", err)
+		return
+	}
+	go func() {
+		defer t.conns.Done()
+		_ = t.serve(t.ctx, newStream(ws)) // it logs what there is to say
+	}()
+}
+
+// enter counts a connection, unless no more are wanted.
+func (t *Tunnel) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return false
+	}
+	t.conns.Add(1)
+	return true
+}
