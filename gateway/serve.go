@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
@@ -117,10 +118,16 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 }
 
 func httpsOptions(c *config.Config, tunnel http.Handler, log *slog.Logger) https.Options {
-	return https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 	}}
+	if c.HasConsole() {
+		page := console.New()
+		o.Home = page
+		o.Routes[console.Path] = page
+	}
+	return o
 }
 
 func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, hosts []string) *auth.Authority {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 // Config is the whole configuration. Setting names are those of the file; the
@@ -24,6 +25,7 @@ type Config struct {
 	Log            Log           `koanf:"log"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
+	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
 	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
 	AMQP           AMQP          `koanf:"amqp"`
@@ -93,6 +95,7 @@ func Default() *Config {
 		Store:        "auto",
 		Log:          Log{Level: "info", Format: "text"},
 		DrainTimeout: 20 * time.Second,
+		Console:      "auto",
 		Partitions:   4,
 		Identity:     Identity{DevIdentityListen: defaultDevListen},
 	}
@@ -121,6 +124,14 @@ func (c *Config) HasDevKey() bool {
 		}
 	}
 	return false
+}
+
+// HasConsole reports whether the web console is to be served.
+func (c *Config) HasConsole() bool {
+	if c.Console == "auto" {
+		return !slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
+	}
+	return c.Console == "on"
 }
 
 // AllPolicies returns the configured policies and, unless one of them has its

@@ -285,6 +285,30 @@ func TestTheDevelopmentKeyIsRefusedWhereOthersCanReachIt(t *testing.T) {
 	}
 }
 
+func TestTheConsoleIsOnWhereOnlyThisMachineReachesTheGateway(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, true},
+		{[]string{"--console=off"}, false},
+		{[]string{"--listen=:1", "--dev-key-anywhere"}, false},
+		{[]string{"--listen=127.0.0.1:1,192.0.2.1:1", "--dev-key-anywhere"}, false},
+		{[]string{"--listen=:1", "--dev-key-anywhere", "--console=on"}, true},
+	} {
+		if got := mustLoad(t, map[string]string{"c.yaml": "console: auto"}, []string{"CROSSTOWN_CONFIG=$DIR/c.yaml"}, c.args...).HasConsole(); got != c.want {
+			t.Errorf("%q: got %v, want %v", c.args, got, c.want)
+		}
+	}
+	if !mustLoad(t, map[string]string{"c.yaml": "console: on"}, []string{"CROSSTOWN_CONFIG=$DIR/c.yaml"}).HasConsole() {
+		t.Error("console: on in a file is off")
+	}
+	if _, err := load(t, nil, nil, "--console=perhaps"); err == nil || !strings.HasPrefix(err.Error(), `--console: "perhaps" is not known: use one of auto, on, off`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestStores(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{

@@ -34,6 +34,7 @@ func (c *Config) validate(r *report) {
 	c.validateStore(r)
 	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(r, "log.format", c.Log.Format, "text", "json")
+	oneOf(r, "console", c.Console, "auto", "on", "off")
 	if c.DrainTimeout < 0 {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
