@@ -317,4 +317,5 @@ func (s *Stats) Add(t Stats) {
 	s.Deferred += t.Deferred
 	s.Scheduled += t.Scheduled
 	s.Bytes += t.Bytes
+	s.Enqueued += t.Enqueued
 }

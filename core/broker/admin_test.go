@@ -208,8 +208,8 @@ func TestRuntimeCountsAllPartitions(t *testing.T) {
 		settle(t, b, "q", core.Defer, ds[1])
 		in.Close()
 		_, rt, err := b.Entity(t.Context(), root, "q")
-		if err != nil || rt.Active != 7 || rt.Scheduled != 1 || rt.DeadLetter != 1 || rt.Bytes == 0 {
-			t.Errorf("got %+v, %v, want 7 active, 1 scheduled, 1 dead", rt, err)
+		if err != nil || rt.Active != 7 || rt.Scheduled != 1 || rt.DeadLetter != 1 || rt.Bytes == 0 || rt.Enqueued != 9 {
+			t.Errorf("got %+v, %v, want 7 active, 1 scheduled, 1 dead, 9 enqueued", rt, err)
 		}
 	})
 }

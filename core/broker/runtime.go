@@ -66,6 +66,7 @@ func (b *Broker) runtime(ctx context.Context, e *core.Entity) core.Runtime {
 		DeadLetter:         held(core.DeadLetter),
 		Transfer:           held(core.Transfer),
 		TransferDeadLetter: held(core.TransferDeadLetter),
+		Enqueued:           sums[core.Main].Enqueued,
 		Availability:       "Available",
 	}
 	for _, s := range sums {

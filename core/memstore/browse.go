@@ -69,7 +69,7 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 	return nil
 }
 
-// Stats counts messages by where they stand.
+// Stats counts messages by where they stand, and all that there have been.
 func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	t, ok := s.enter(p)
 	if !ok {
@@ -83,5 +83,6 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 		Deferred:  q.counts[deferred] + q.counts[lockedDeferred],
 		Scheduled: q.counts[scheduled],
 		Bytes:     q.bytes,
+		Enqueued:  q.last,
 	}, nil
 }

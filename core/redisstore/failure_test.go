@@ -140,6 +140,9 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	if n := send(t, s, p, "after")[0]; n != 2 {
 		t.Errorf("number after the restart: got %d, want 2", n)
 	}
+	if stats, err := s.Stats(ctx, p); err != nil || stats.Enqueued != 2 {
+		t.Errorf("enqueued after the restart: got %d, %v, want 2", stats.Enqueued, err)
+	}
 	if ds := lock(t, s, p, 9); len(ds) != 1 || string(ds[0].Body.Bytes) != "after" {
 		t.Errorf("after the restart: got %d messages, want the one sent then", len(ds))
 	}

@@ -70,6 +70,29 @@ var browseStories = []story{
 		s.wantStats("main", s.main, core.Stats{Ready: 2, Locked: 1, Deferred: 2, Scheduled: 1})
 		s.wantStats("dead letters", s.dead(), core.Stats{Ready: 1})
 	}},
+	{"stats count all that has ever come, as it got its number", func(s *stage) {
+		s.wantEnqueued("nothing yet", s.main, 0)
+		s.main.DuplicateWindow = time.Minute
+		s.sendTexts("a", "b", "c")
+		s.send(text("d", id("1")), text("d", id("1")))
+		s.wantEnqueued("without the duplicate", s.main, 4)
+		for _, d := range s.lock(9) {
+			s.settle(d, core.Complete)
+		}
+		s.wantEnqueued("completed", s.main, 4)
+		s.send(text("later", s.after(time.Minute)))
+		s.wantEnqueued("scheduled", s.main, 5)
+		s.clock.Advance(time.Minute)
+		s.wantEnqueued("and due", s.main, 6)
+		s.settle(s.lockOne(), core.DeadLetterOutcome)
+		s.wantEnqueued("dead letters", s.dead(), 1)
+	}},
+	{"stats count what was published, and its copies", onTopic(func(p *press) {
+		p.publish(p.to(text("1"), "a", "b"), p.to(text("2"), "a"), p.to(text("3")))
+		p.wantEnqueued("the topic", p.topic, 3)
+		p.wantEnqueued("copies", p.at("a"), 2)
+		p.wantEnqueued("copies", p.at("b"), 1)
+	})},
 	{"bytes grow and shrink with the messages", func(s *stage) {
 		bytes := func() int64 {
 			s.Helper()

@@ -250,13 +250,22 @@ func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
-// wantStats compares counts, not bytes.
+// wantStats compares where messages stand.
 func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
 	got, err := s.store.Stats(s.Context(), p)
-	got.Bytes = 0
+	got.Bytes, got.Enqueued = 0, 0
 	if err != nil || got != want {
 		s.Fatalf("%s: stats: got %+v, %v, want %+v", what, got, err, want)
+	}
+}
+
+// wantEnqueued compares how many messages there have been.
+func (s *stage) wantEnqueued(what string, p core.Partition, want int64) {
+	s.Helper()
+	got, err := s.store.Stats(s.Context(), p)
+	if err != nil || got.Enqueued != want {
+		s.Fatalf("%s: got %d enqueued, %v, want %d", what, got.Enqueued, err, want)
 	}
 }
 
