@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // brokerProperty is a key of BrokerProperties that a sender may set.
@@ -232,7 +233,7 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 	text := func(key, s string) {
 		if s != "" {
 			dst = appendKey(dst, key)
-			dst = appendJSONString(dst, s, true)
+			dst = value.AppendStringJSON(dst, s, true)
 		}
 	}
 	date := func(key string, t time.Time) {

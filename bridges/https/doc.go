@@ -55,7 +55,8 @@
 // the entity's largest message, a batch as a whole too. Towards the client,
 // data sections are joined; an AMQP value that is a string or binary is sent as
 // its bytes; any other AMQP value, and sequences, are rendered as JSON with
-// Content-Type application/json: see appendJSON.
+// Content-Type application/json: see
+// value.AppendJSON.
 //
 // A content type that a header cannot hold is given as ContentType in
 // BrokerProperties instead.

@@ -219,9 +219,9 @@ func headerValue(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float32:
-		return string(appendFloat(nil, float64(v), 32))
+		return string(value.AppendFloatText(nil, float64(v), 32))
 	case float64:
-		return string(appendFloat(nil, v, 64))
+		return string(value.AppendFloatText(nil, v, 64))
 	case string:
 		return quoteHeader(v)
 	case value.Symbol:
@@ -232,23 +232,7 @@ func headerValue(v any) string {
 		}
 		return quoteHeader(strconv.FormatInt(int64(v), 10))
 	default:
-		return quoteHeader(displayText(v))
-	}
-}
-
-// appendFloat writes a float so that it is read as one again. What is no number
-// is written as quoted text.
-func appendFloat(dst []byte, f float64, bits int) []byte {
-	mark := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
-	switch c := dst[len(dst)-1]; {
-	case c == 'N' || c == 'f': // NaN, +Inf, -Inf
-		name := strings.Replace(strings.TrimPrefix(string(dst[mark:]), "+"), "Inf", "Infinity", 1)
-		return append(append(append(dst[:mark], '"'), name...), '"')
-	case strings.ContainsAny(string(dst[mark:]), ".e"):
-		return dst
-	default:
-		return append(dst, ".0"...)
+		return quoteHeader(value.Text(v))
 	}
 }
 

@@ -86,7 +86,7 @@ func readTyped(n *node) (v any, form string) {
 		if strings.HasPrefix(text, "-") {
 			d = -d
 		}
-		v = value.Described{Descriptor: descriptorTimeSpan, Value: int64(d / tick)}
+		v = value.Described{Descriptor: value.DescriptorTimeSpan, Value: int64(d / tick)}
 	case "guid":
 		form = "a UUID"
 		var token core.LockToken
@@ -98,7 +98,7 @@ func readTyped(n *node) (v any, form string) {
 		u, err = strconv.ParseUint(text, 10, 16)
 		v = value.Char(u)
 	case "anyURI":
-		return value.Described{Descriptor: descriptorURI, Value: text}, ""
+		return value.Described{Descriptor: value.DescriptorURI, Value: text}, ""
 	case "base64Binary":
 		form = "base64"
 		v, err = base64.StdEncoding.DecodeString(text)
@@ -161,14 +161,14 @@ func writeTyped(v any) (space, typ, text string) {
 	case []byte:
 		return typeSpace, "base64Binary", base64.StdEncoding.EncodeToString(v)
 	case value.Described:
-		if span, ok := v.Value.(int64); ok && v.Descriptor == descriptorTimeSpan {
+		if span, ok := v.Value.(int64); ok && v.Descriptor == value.DescriptorTimeSpan {
 			return serializationSpace, "duration", formatSpan(span)
 		}
-		if uri, ok := v.Value.(string); ok && v.Descriptor == descriptorURI {
+		if uri, ok := v.Value.(string); ok && v.Descriptor == value.DescriptorURI {
 			return typeSpace, "anyURI", uri
 		}
 	}
-	return typeSpace, "string", displayText(v)
+	return typeSpace, "string", value.Text(v)
 }
 
 // formatDouble writes a number as XML Schema does (§3.2.5), INF and NaN included.

@@ -78,41 +78,6 @@ func TestBodiesAreRenderedForHTTP(t *testing.T) {
 	}
 }
 
-func TestDecimals(t *testing.T) {
-	t.Parallel()
-	decimal128 := func(high, low uint64) []byte {
-		b := make([]byte, 16)
-		for i := range 8 {
-			b[i], b[8+i] = byte(high>>(56-8*i)), byte(low>>(56-8*i))
-		}
-		return b
-	}
-	for _, c := range []struct {
-		bits []byte
-		want string
-	}{
-		{[]byte{0x32, 0x80, 0x00, 0x00}, "0"},
-		{[]byte{0x32, 0x80, 0x04, 0xe2}, "1250"},
-		{[]byte{0x31, 0x80, 0x04, 0xe2}, "12.50"},
-		{[]byte{0xb1, 0x80, 0x00, 0x05}, "-0.05"},
-		{[]byte{0x33, 0x00, 0x00, 0x03}, "3E+1"},
-		{[]byte{0x6c, 0xb8, 0x96, 0x7f}, "9999999"}, // the large form of a coefficient
-		{[]byte{0x6c, 0xb8, 0x96, 0x80}, "0"},       // 10000000: not canonical
-		{[]byte{0x78, 0, 0, 0}, "Infinity"},
-		{[]byte{0xf8, 0, 0, 0}, "-Infinity"},
-		{[]byte{0x7c, 0, 0, 0}, "NaN"},
-		{[]byte{0x31, 0xa0, 0, 0, 0, 0, 0, 0x7b}, "12.3"},
-		{decimal128(0x3040000000000000, 12345), "12345"},   // exponent 0
-		{decimal128(0xb03c000000000000, 12345), "-123.45"}, // exponent -2
-		{decimal128(0x3042314dc6448d93, 0x38c15b0a00000000), "1000000000000000000000000000000000E+1"},
-		{decimal128(0, 1), "1E-6176"},
-	} {
-		if got := formatDecimal(c.bits); got != c.want {
-			t.Errorf("%x: got %s, want %s", c.bits, got, c.want)
-		}
-	}
-}
-
 func FuzzRenderBody(f *testing.F) {
 	f.Add(uint8(core.BodyValue), section(f, valueSection, value.List{int32(1), value.Map{}}))
 	f.Add(uint8(core.BodySequence), section(f, sequenceSection, value.List{"x"}))

@@ -58,21 +58,3 @@ func parseDigits(s string, limit int64) (int64, error) {
 	}
 	return int64(n), nil
 }
-
-// formatTimeSpan writes a count of 100 ns ticks as [-][d.]hh:mm:ss[.fffffff].
-func formatTimeSpan(ticks int64) string {
-	const perSecond = 10_000_000
-	sign, u := "", uint64(ticks)
-	if ticks < 0 {
-		sign, u = "-", -u
-	}
-	seconds, fraction := u/perSecond, u%perSecond
-	s := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
-	if days := seconds / 86400; days > 0 {
-		s = fmt.Sprintf("%d.%s", days, s)
-	}
-	if fraction > 0 {
-		s = fmt.Sprintf("%s.%07d", s, fraction)
-	}
-	return sign + s
-}

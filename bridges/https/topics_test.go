@@ -54,9 +54,9 @@ func everyType(t *testing.T) core.Properties {
 		core.Property{Key: "@text", Value: " a <b> "}, core.Property{Key: "@yes", Value: true}, core.Property{Key: "@int", Value: int32(-5)},
 		core.Property{Key: "@long", Value: int64(1) << 40}, core.Property{Key: "@ulong", Value: uint64(1) << 63}, core.Property{Key: "@double", Value: 2.5},
 		core.Property{Key: "@when", Value: value.TimestampOf(fakeNow.Add(5 * time.Millisecond))},
-		core.Property{Key: "@span", Value: value.Described{Descriptor: descriptorTimeSpan, Value: int64(-90 * time.Second / tick)}},
+		core.Property{Key: "@span", Value: value.Described{Descriptor: value.DescriptorTimeSpan, Value: int64(-90 * time.Second / tick)}},
 		core.Property{Key: "@id", Value: value.UUID{1, 2, 3, 15: 16}}, core.Property{Key: "@char", Value: value.Char('é')},
-		core.Property{Key: "@bytes", Value: []byte{0, 255}}, core.Property{Key: "@uri", Value: value.Described{Descriptor: descriptorURI, Value: "urn:x"}},
+		core.Property{Key: "@bytes", Value: []byte{0, 255}}, core.Property{Key: "@uri", Value: value.Described{Descriptor: value.DescriptorURI, Value: "urn:x"}},
 		core.Property{Key: "@null", Value: nil},
 	)
 }

@@ -1,0 +1,237 @@
+package value
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// The descriptors of the values that only .NET has types for.
+const (
+	DescriptorTimeSpan       = Symbol("com.microsoft:timespan")        // long: ticks of 100 ns
+	DescriptorURI            = Symbol("com.microsoft:uri")             // string
+	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
+)
+
+// Text is the text form of a value: of a string itself, of a compound its JSON.
+func Text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case Symbol:
+		return string(v)
+	case Char:
+		return string(rune(v))
+	case UUID:
+		return v.String()
+	case Timestamp:
+		return v.Time().Format("2006-01-02T15:04:05.000Z07:00")
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
+	case Decimal32:
+		return v.String()
+	case Decimal64:
+		return v.String()
+	case Decimal128:
+		return v.String()
+	case Described:
+		if text, ok := describedText(v); ok {
+			return text
+		}
+	}
+	return string(AppendJSON(nil, v))
+}
+
+// describedText is the text of the described values that .NET clients send as
+// properties: TimeSpan, Uri and DateTimeOffset.
+func describedText(d Described) (string, bool) {
+	descriptor, ok := d.Descriptor.(Symbol)
+	if !ok {
+		return "", false
+	}
+	switch v := d.Value.(type) {
+	case string:
+		return v, descriptor == DescriptorURI
+	case int64:
+		switch descriptor {
+		case DescriptorTimeSpan:
+			return formatTimeSpan(v), true
+		case DescriptorDateTimeOffset:
+			return timeOfTicks(v).Format(time.RFC3339Nano), true
+		}
+	}
+	return "", false
+}
+
+// formatTimeSpan writes a count of 100 ns ticks as [-][d.]hh:mm:ss[.fffffff].
+func formatTimeSpan(ticks int64) string {
+	const perSecond = 10_000_000
+	sign, u := "", uint64(ticks)
+	if ticks < 0 {
+		sign, u = "-", -u
+	}
+	seconds, fraction := u/perSecond, u%perSecond
+	s := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
+	if days := seconds / 86400; days > 0 {
+		s = fmt.Sprintf("%d.%s", days, s)
+	}
+	if fraction > 0 {
+		s = fmt.Sprintf("%s.%07d", s, fraction)
+	}
+	return sign + s
+}
+
+// timeOfTicks converts .NET's count of 100 ns since the year 1.
+func timeOfTicks(ticks int64) time.Time {
+	const perSecond = 10_000_000
+	const secondsToUnixEpoch = 62_135_596_800
+	return time.Unix(ticks/perSecond-secondsToUnixEpoch, ticks%perSecond*100).UTC()
+}
+
+// AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays
+// and maps as their like in JSON, decimals with all their digits; timestamps as
+// RFC 3339 with milliseconds; binary as base64; what else has a text, and what
+// is no number among floats and decimals, as strings. Keys of maps become text.
+// A described value is {"descriptor": …, "value": …} unless its text is known.
+func AppendJSON(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case uint8:
+		return strconv.AppendUint(dst, uint64(v), 10)
+	case uint16:
+		return strconv.AppendUint(dst, uint64(v), 10)
+	case uint32:
+		return strconv.AppendUint(dst, uint64(v), 10)
+	case uint64:
+		return strconv.AppendUint(dst, v, 10)
+	case int8:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int16:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case float32:
+		return AppendFloatText(dst, float64(v), 32)
+	case float64:
+		return AppendFloatText(dst, v, 64)
+	case Decimal32:
+		return appendDecimalJSON(dst, v.String())
+	case Decimal64:
+		return appendDecimalJSON(dst, v.String())
+	case Decimal128:
+		return appendDecimalJSON(dst, v.String())
+	case List:
+		return appendListJSON(dst, v)
+	case Array:
+		return appendListJSON(dst, v.Values)
+	case Map:
+		return appendMapJSON(dst, v)
+	case Described:
+		if text, ok := describedText(v); ok {
+			return AppendStringJSON(dst, text, false)
+		}
+		dst = AppendJSON(append(dst, `{"descriptor":`...), v.Descriptor)
+		dst = AppendJSON(append(dst, `,"value":`...), v.Value)
+		return append(dst, '}')
+	case string:
+		return AppendStringJSON(dst, v, false)
+	case Symbol, Char, UUID, Timestamp, []byte:
+		return AppendStringJSON(dst, Text(v), false)
+	default:
+		return append(dst, "null"...) // of a foreign Go type
+	}
+}
+
+func appendListJSON(dst []byte, vs []any) []byte {
+	dst = append(dst, '[')
+	for i, v := range vs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendJSON(dst, v)
+	}
+	return append(dst, ']')
+}
+
+func appendMapJSON(dst []byte, m Map) []byte {
+	dst = append(dst, '{')
+	for i, e := range m {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendStringJSON(dst, Text(e.Key), false)
+		dst = AppendJSON(append(dst, ':'), e.Value)
+	}
+	return append(dst, '}')
+}
+
+func appendDecimalJSON(dst []byte, s string) []byte {
+	if c := s[len(s)-1]; c == 'N' || c == 'y' { // NaN, Infinity
+		return AppendStringJSON(dst, s, false)
+	}
+	return append(dst, s...)
+}
+
+// AppendFloatText writes a float so that it is read as one again. What is no
+// number is written as quoted text: "NaN", "Infinity", "-Infinity".
+func AppendFloatText(dst []byte, f float64, bits int) []byte {
+	mark := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
+	switch c := dst[len(dst)-1]; {
+	case c == 'N' || c == 'f': // NaN, +Inf, -Inf
+		name := strings.Replace(strings.TrimPrefix(string(dst[mark:]), "+"), "Inf", "Infinity", 1)
+		return append(append(append(dst[:mark], '"'), name...), '"')
+	case strings.ContainsAny(string(dst[mark:]), ".e"):
+		return dst
+	default:
+		return append(dst, ".0"...)
+	}
+}
+
+// AppendStringJSON appends s as a JSON string, with everything beyond ASCII
+// escaped if ascii is set. What is not UTF-8 becomes U+FFFD.
+func AppendStringJSON(dst []byte, s string, ascii bool) []byte {
+	dst = append(dst, '"')
+	for plain := 0; plain < len(s); { // runs that need no look at their runes
+		end := plain
+		for end < len(s) && s[end] >= ' ' && s[end] < 0x7f && s[end] != '"' && s[end] != '\\' {
+			end++
+		}
+		dst = append(dst, s[plain:end]...)
+		if end == len(s) {
+			break
+		}
+		r, size := utf8.DecodeRuneInString(s[end:])
+		dst = appendRuneJSON(dst, r, ascii)
+		plain = end + size
+	}
+	return append(dst, '"')
+}
+
+func appendRuneJSON(dst []byte, r rune, ascii bool) []byte {
+	switch {
+	case r == '"' || r == '\\':
+		return append(dst, '\\', byte(r))
+	case r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || ascii && r > 0x7f && r <= 0xffff:
+		return appendEscape(dst, r)
+	case ascii && r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return appendEscape(appendEscape(dst, high), low)
+	default:
+		return utf8.AppendRune(dst, r)
+	}
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	dst = append(dst, '\\', 'u')
+	return append(dst, strconv.FormatInt(0x10000|int64(r), 16)[1:]...)
+}
