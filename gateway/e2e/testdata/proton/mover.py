@@ -28,8 +28,14 @@ class Mover(MessagingHandler, TransactionHandler):
             self.url, user=self.user, password=self.key, allowed_mechs="PLAIN", reconnect=False)
         self.sender = self.container.create_sender(self.connection, self.target)
         self.receiver = self.container.create_receiver(self.connection, self.source)
-        self.receiver.flow(1)
+        self.begun = False
         self.watch()
+
+    def on_sendable(self, event):
+        # Without credit Proton would keep the message back and commit without it.
+        if event.sender == self.sender and not self.begun:
+            self.begun = True
+            self.receiver.flow(1)
 
     def watch(self):
         seen = self.moves
