@@ -4,21 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
 
-// javascriptVariable, when set, makes it a failure that the JavaScript SDK
-// cannot be installed; else its story is skipped then.
-const javascriptVariable = "E2E_JS"
+// How to add a story in JavaScript. Write it to testdata/js/NAME.mjs, with
+// node:assert; any surprise is an uncaught exception, and the last line that it
+// prints is "told". What it imports is pinned in package.json and
+// package-lock.json there (npm install --package-lock-only --ignore-scripts
+// --save-exact PACKAGE@VERSION). Every story has the variables
+//
+//	STORY_GATEWAY     localhost:PORT of the gateway
+//	STORY_CONNECTION  a connection string with all rights
+//
+// and those that its test adds:
+//
+//	e.node("NAME", "STORY_QUEUE="+e.queue(nil))
+//
+// A story that needs a browser imports browse from "./browser.mjs", which opens
+// a page for it, and is told by
+//
+//	e.browser("NAME", "STORY_PAGE="+e.page("pages/NAME.mjs"))
+//
+// where e.page bundles a module for browsers and serves it, in an empty page of
+// an origin of its own, which every gateway here lets in. One browser runs at a
+// time: put what belongs together into one story, and tell it on one engine.
 
-// installSDK installs the JavaScript SDK, as its lock file pins it, beside the
-// story, once for all tests.
-var installSDK = sync.OnceValues(func() (dir string, err error) {
+// storyTime bounds a story.
+const storyTime = 3 * patience
+
+// Where set, it is a failure that the JavaScript packages cannot be installed,
+// or that there is no Chromium; else stories are skipped then. So it is where
+// CI is set.
+const (
+	javascriptVariable = "E2E_JS"
+	browserVariable    = "E2E_BROWSER"
+)
+
+// installPackages copies the stories and installs what they need, as the lock
+// file pins it, once for all tests.
+var installPackages = sync.OnceValues(func() (dir string, err error) {
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return "", err
@@ -40,24 +73,90 @@ var installSDK = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
+// packages returns the directory of the stories with all that they need.
+func (e *env) packages() string {
+	e.Helper()
+	dir, err := installPackages()
+	e.need(javascriptVariable, err)
+	return dir
+}
+
+// need skips the test if something is missing, or fails it where variable or CI is set.
+func (e *env) need(variable string, err error) {
+	e.Helper()
+	switch {
+	case err == nil:
+	case os.Getenv(variable) == "" && os.Getenv("CI") == "":
+		e.Skipf("set %s to fail instead: %v", variable, err)
+	default:
+		e.Fatal(err)
+	}
+}
+
+// node tells a story with Node.js. Variables are NAME=value.
+func (e *env) node(story string, variables ...string) {
+	e.Helper()
+	e.tellWithNode(e.packages(), story, variables)
+}
+
+// chromium is held by whoever runs one.
+var chromium sync.Mutex
+
+// browser tells a story with Node.js that drives Chromium.
+func (e *env) browser(story string, variables ...string) {
+	e.Helper()
+	dir := e.packages()
+	program, err := exec.LookPath("chromium")
+	e.need(browserVariable, err)
+	chromium.Lock()
+	defer chromium.Unlock()
+	e.tellWithNode(dir, story, append(variables, "STORY_CHROMIUM="+program))
+}
+
+func (e *env) tellWithNode(dir, story string, variables []string) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), storyTime)
+	defer cancel()
+	// The gateway listens on 127.0.0.1, and Node 18 asks ::1 alone where localhost is both.
+	c := exec.CommandContext(ctx, "node", "--dns-result-order=ipv4first", story+".mjs")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(), "STORY_GATEWAY="+e.gw.host,
+		"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain))
+	c.Env = append(c.Env, variables...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // upon which playwright ends its browser
+	c.WaitDelay = 10 * time.Second
+	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "told\n") {
+		e.Fatalf("%s: %v\n%s", story, err, out)
+	}
+}
+
+// page bundles a module for browsers, serves a page that loads it until the
+// test ends, and returns its address.
+func (e *env) page(module string) string {
+	e.Helper()
+	c := exec.CommandContext(e.Context(), filepath.Join("node_modules", ".bin", "esbuild"), module, "--bundle", "--format=esm",
+		"--inject:shims.mjs", "--define:global=globalThis", "--alias:os=os-browserify", "--alias:path=path-browserify", "--log-level=warning")
+	c.Dir = e.packages()
+	var faults strings.Builder
+	c.Stderr = &faults
+	script, err := c.Output()
+	if err != nil {
+		e.Fatalf("bundle %s: %v\n%s", module, err, &faults)
+	}
+	answer := func(kind string, body []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write(body) // the browser may be gone
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", answer("text/html; charset=utf-8", []byte(`<!doctype html><link rel="icon" href="data:,"><script type="module" src="script.js"></script>`)))
+	mux.Handle("/script.js", answer("text/javascript; charset=utf-8", script))
+	server := httptest.NewServer(mux)
+	e.Cleanup(server.Close)
+	return server.URL + "/"
+}
+
 func TestTheJavaScriptSDKIsAtHome(t *testing.T) {
-	everywhere(t, func(e *env) {
-		dir, err := installSDK()
-		if err != nil && os.Getenv(javascriptVariable) == "" {
-			e.Skipf("set %s to fail instead: %v", javascriptVariable, err)
-		}
-		if err != nil {
-			e.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(e.Context(), 3*patience)
-		defer cancel()
-		// The gateway listens on 127.0.0.1, and Node 18 asks ::1 alone where localhost is both.
-		c := exec.CommandContext(ctx, "node", "--dns-result-order=ipv4first", "story.mjs")
-		c.Dir = dir
-		c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(),
-			"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain), "STORY_QUEUE="+e.name())
-		if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "told\n") {
-			e.Errorf("%v\n%s", err, out)
-		}
-	})
+	everywhere(t, func(e *env) { e.node("story", "STORY_QUEUE="+e.name()) })
 }
