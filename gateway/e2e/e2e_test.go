@@ -1,7 +1,7 @@
 // Package e2e tells whole stories to the built binary through stock clients:
 // the official Go SDK, go-amqp, plain HTTP and, where node is installed, the
-// official JavaScript SDK. Each story is told for both engines, over plain TCP
-// and over TLS, to one port.
+// official JavaScript SDK, also in a web page. Each story is told for both
+// engines, over plain TCP, over TLS and through WebSockets, to one port.
 package e2e
 
 import (

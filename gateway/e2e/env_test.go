@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -26,15 +27,16 @@ const silence = 400 * time.Millisecond
 // env is where one telling of a story takes place.
 type env struct {
 	*testing.T
-	gw    *gateway
-	plain bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
+	gw        *gateway
+	plain     bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
+	websocket bool // AMQP over TLS in a WebSocket
 }
 
-// everywhere tells a story for both engines over each transport, and on a
-// cluster, all at once.
+// everywhere tells a story for both engines over TCP and over TLS, on a cluster,
+// and through WebSockets, all at once.
 func everywhere(t *testing.T, story func(e *env)) {
 	t.Helper()
-	tell(t, story, "memory/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp")
+	tell(t, story, "memory/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp", "memory/websocket")
 }
 
 // onEachEngine tells a story for each engine, over TCP: for what no transport changes.
@@ -50,7 +52,7 @@ func tell(t *testing.T, story func(e *env), places ...string) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			engine, transport, _ := strings.Cut(place, "/")
-			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp"})
+			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
 		})
 	}
 }
@@ -79,6 +81,11 @@ func (e *env) clientAs(policy, key string) *azservicebus.Client {
 	o := &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
 	if !e.plain {
 		o.TLSConfig = e.tls()
+	}
+	if e.websocket {
+		o.NewWebSocketConn = func(ctx context.Context, args azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			return dialSocket(ctx, args.Host, e.tls())
+		}
 	}
 	c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(policy, key, e.plain), o)
 	if err != nil {
@@ -283,7 +290,17 @@ func (e *env) amqp() *amqp.Session {
 	if !e.plain {
 		scheme, o.TLSConfig = "amqps://", e.tls()
 	}
-	conn, err := amqp.Dial(e.ctx(), scheme+e.gw.host, o)
+	dial := func() (*amqp.Conn, error) { return amqp.Dial(e.ctx(), scheme+e.gw.host, o) }
+	if e.websocket {
+		dial = func() (*amqp.Conn, error) {
+			nc, err := dialSocket(e.ctx(), "wss://"+e.gw.host+"/$servicebus/websocket", e.tls())
+			if err != nil {
+				return nil, err
+			}
+			return amqp.NewConn(e.ctx(), nc, o)
+		}
+	}
+	conn, err := dial()
 	if err != nil {
 		e.Fatal(err)
 	}

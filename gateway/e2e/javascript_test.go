@@ -24,6 +24,7 @@ import (
 //
 //	STORY_GATEWAY     localhost:PORT of the gateway
 //	STORY_CONNECTION  a connection string with all rights
+//	STORY_WEBSOCKET   1 if AMQP clients are to connect by WebSocket
 //
 // and those that its test adds:
 //
@@ -122,6 +123,9 @@ func (e *env) tellWithNode(dir, story string, variables []string) {
 	c.Dir = dir
 	c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(), "STORY_GATEWAY="+e.gw.host,
 		"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain))
+	if e.websocket {
+		c.Env = append(c.Env, "STORY_WEBSOCKET=1")
+	}
 	c.Env = append(c.Env, variables...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // upon which playwright ends its browser
 	c.WaitDelay = 10 * time.Second

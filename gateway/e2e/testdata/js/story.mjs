@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { webcrypto } from "node:crypto";
 import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service-bus";
+import WebSocket from "ws";
 
 // The SDK takes it from here, and Node 18 keeps it elsewhere.
 globalThis.crypto ??= webcrypto;
@@ -11,7 +12,8 @@ globalThis.crypto ??= webcrypto;
 const connection = process.env.STORY_CONNECTION;
 const queue = process.env.STORY_QUEUE;
 const retryOptions = { maxRetries: 0, timeoutInMs: 20000 };
-const client = new ServiceBusClient(connection, { retryOptions });
+const webSocketOptions = process.env.STORY_WEBSOCKET && { webSocket: WebSocket };
+const client = new ServiceBusClient(connection, { retryOptions, webSocketOptions });
 const admin = new ServiceBusAdministrationClient(connection);
 
 async function one(receiver) {
@@ -147,7 +149,7 @@ assert.equal(put.state, "deferred");
 const [back] = await session.receiveDeferredMessages(put.sequenceNumber);
 await session.completeMessage(back);
 await session.close();
-const impatient = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0, timeoutInMs: 1000 } });
+const impatient = new ServiceBusClient(connection, { webSocketOptions, retryOptions: { maxRetries: 0, timeoutInMs: 1000 } });
 await assert.rejects(impatient.acceptNextSession(sessions), { code: "ServiceTimeout" });
 await impatient.close();
 await assert.rejects(toSessions.sendMessages({ body: "no session" }), /SessionId/);
