@@ -26,6 +26,9 @@ test: tools check ## Install what the tests need, run the checks and all tests w
 check: ## Run the formatters' and linters' checks
 	@.ci/check
 
+generate: ## Make the code of the plugins' contract anew (needs protoc)
+	@.ci/generate
+
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@.ci/fuzz $(FUZZTIME)
 
@@ -42,4 +45,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test check fuzz bench scorecard demo tools
+.PHONY: help build run test check generate fuzz bench scorecard demo tools

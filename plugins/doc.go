@@ -1,0 +1,17 @@
+// Package plugins is what a gateway and its plugins must agree on before they
+// can talk. What they say to each other is in plugins/proto/v1; authors of
+// plugins import plugins/sdk.
+package plugins
+
+// Contract is the version of plugins/proto/v1.
+const Contract = 1
+
+// The variable that tells a program that a gateway started it.
+const (
+	CookieKey   = "CROSSTOWN_PLUGIN"
+	CookieValue = "9f2c62a6-contract"
+)
+
+// MaxFrame is the size of the largest frame, in bytes: that of the largest
+// message, and what goes with it.
+const MaxFrame = 128 << 20

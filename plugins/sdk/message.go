@@ -1,0 +1,180 @@
+package sdk
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// Stage is why a message is judged.
+type Stage string
+
+// The stages.
+const (
+	Ingress Stage = "ingress" // it was sent to the entity
+	Filter  Stage = "filter"  // does the subscription get a copy? Accept: yes, Drop: no
+	ByTo    Stage = "to"      // where does its To lead?
+)
+
+// Message is a message as its producer sent it. Of its fields only Properties
+// may be changed. It must not be kept.
+type Message struct {
+	Stage      Stage
+	Entity     string         // the queue or topic it was sent to, or the subscription
+	Parameters map[string]any // given where the plugin's use was configured; shared
+
+	MessageID        string
+	CorrelationID    string
+	UserID           []byte
+	To               string
+	Subject          string
+	ReplyTo          string
+	ContentType      string
+	ContentEncoding  string
+	SessionID        string
+	ReplyToSessionID string
+	PartitionKey     string
+
+	CreationTime         time.Time // zero: not given, as for the other times
+	AbsoluteExpiryTime   time.Time
+	ScheduledEnqueueTime time.Time
+	TimeToLive           time.Duration
+	Durable              bool
+	Priority             uint8 // 4 unless given
+
+	Properties  map[string]any
+	Annotations map[string]any
+
+	// Body is nil unless the plugin NeedsBody; BodySize is there always.
+	Body     []byte
+	BodySize int
+}
+
+// AMQP 1.0 §3.2.1: the priority of messages that have none.
+const defaultPriority = 4
+
+func messageOf(r *route, m *pb.Message) (*Message, error) {
+	properties, err := mapOf(m.Properties)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := mapOf(m.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	out := &Message{
+		Stage: r.stage, Entity: r.entity, Parameters: r.parameters,
+		MessageID: m.MessageId, CorrelationID: m.CorrelationId, UserID: m.UserId,
+		To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo,
+		ContentType: m.ContentType, ContentEncoding: m.ContentEncoding,
+		SessionID: m.SessionId, ReplyToSessionID: m.ReplyToSessionId, PartitionKey: m.PartitionKey,
+		CreationTime: moment(m.CreationTime), AbsoluteExpiryTime: moment(m.AbsoluteExpiryTime),
+		ScheduledEnqueueTime: moment(m.ScheduledEnqueueTime), TimeToLive: time.Duration(m.GetTimeToLiveMs()) * time.Millisecond,
+		Durable: m.Durable, Priority: defaultPriority,
+		Properties: properties, Annotations: annotations,
+		Body: m.Body, BodySize: int(m.BodySize),
+	}
+	if m.Priority != nil {
+		out.Priority = uint8(*m.Priority)
+	}
+	return out, nil
+}
+
+func moment(ms *int64) time.Time {
+	if ms == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(*ms).UTC()
+}
+
+// mapOf returns a map that may be written to.
+func mapOf(ps []*pb.Property) (map[string]any, error) {
+	m := make(map[string]any, len(ps))
+	for _, p := range ps {
+		v, err := typed.Of(p.Value)
+		if err != nil {
+			return nil, fmt.Errorf("property %q: %w", p.Key, err)
+		}
+		m[p.Key] = v
+	}
+	return m, nil
+}
+
+// changes adds to a verdict how now differs from the properties that came.
+func changes(v *pb.Verdict, came []*pb.Property, now map[string]any) error {
+	kept := 0
+	for _, p := range came {
+		after, ok := now[p.Key]
+		if !ok {
+			v.Remove = append(v.Remove, p.Key)
+			continue
+		}
+		kept++
+		if before, _ := typed.Of(p.Value); !same(before, after) { // it was converted before
+			if err := set(v, p.Key, after); err != nil {
+				return err
+			}
+		}
+	}
+	if kept == len(now) {
+		return nil
+	}
+	old := make(map[string]bool, len(came))
+	for _, p := range came {
+		old[p.Key] = true
+	}
+	for k, after := range now {
+		if !old[k] {
+			if err := set(v, k, after); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func set(v *pb.Verdict, key string, to any) error {
+	made, err := typed.From(natural(to))
+	if err != nil {
+		return fmt.Errorf("property %q: %w", key, err)
+	}
+	v.Set = append(v.Set, &pb.Property{Key: typed.Text(key), Value: made})
+	return nil
+}
+
+// same compares without reflection what most values are.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case string:
+		s, ok := b.(string)
+		return ok && a == s
+	case int32:
+		n, ok := b.(int32)
+		return ok && a == n
+	case int64:
+		n, ok := b.(int64)
+		return ok && a == n
+	case bool:
+		t, ok := b.(bool)
+		return ok && a == t
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// natural gives what Go programs write without thinking a type that messages have.
+func natural(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case uint:
+		return uint64(v)
+	case time.Time:
+		return Timestamp(v.UnixMilli())
+	case []any:
+		return List(v)
+	}
+	return v
+}

@@ -1,0 +1,54 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/crosstown-mq/crosstown/plugins"
+)
+
+// Serve is a plugin's whole main: it serves the gateway that started the program
+// until that ends it. It does not return.
+func Serve(p Plugin) {
+	if err := p.validate(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if os.Getenv(plugins.CookieKey) != plugins.CookieValue {
+		_, _ = fmt.Fprintf(os.Stderr, "This is the Crosstown plugin %s. A gateway runs it; try it with: crosstown plugin check %s\n", p.Name, os.Args[0])
+		os.Exit(2)
+	}
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: plugin.HandshakeConfig{MagicCookieKey: plugins.CookieKey, MagicCookieValue: plugins.CookieValue},
+		VersionedPlugins: map[int]plugin.PluginSet{
+			plugins.Contract: {"plugin": &registration{p: p}},
+		},
+		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(o, grpc.MaxRecvMsgSize(plugins.MaxFrame), grpc.MaxSendMsgSize(plugins.MaxFrame))...)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
+	})
+	os.Exit(0)
+}
+
+// registration is how go-plugin has a service registered.
+type registration struct {
+	plugin.NetRPCUnsupportedPlugin
+	p Plugin
+}
+
+// GRPCServer registers the plugin.
+func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { return Register(s, r.p) }
+
+// GRPCClient is the gateway's side, which is not here.
+func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("the sdk serves only")
+}

@@ -1,0 +1,20 @@
+package sdk
+
+import "github.com/crosstown-mq/crosstown/core/value"
+
+// The types of values that Go has no type of its own for. The others are nil,
+// bool, the integers of 8 to 64 bits, float32, float64, string and []byte.
+type (
+	Symbol     = value.Symbol
+	Char       = value.Char
+	Timestamp  = value.Timestamp
+	UUID       = value.UUID
+	Decimal32  = value.Decimal32
+	Decimal64  = value.Decimal64
+	Decimal128 = value.Decimal128
+	List       = value.List
+	Map        = value.Map
+	Entry      = value.Entry
+	Array      = value.Array
+	Described  = value.Described
+)

@@ -1,0 +1,229 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/crosstown-mq/crosstown/plugins"
+	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// maxFrames is how many frames of a stream are worked on at once. The gateway
+// sends fewer.
+const maxFrames = 64
+
+// worker serves the contract for a plugin.
+type worker struct {
+	pb.UnimplementedPluginServer
+	p Plugin
+}
+
+// Register adds a plugin to a gRPC server, for programs that have one: Serve
+// makes one itself.
+func Register(s grpc.ServiceRegistrar, p Plugin) error {
+	if err := p.validate(); err != nil {
+		return err
+	}
+	pb.RegisterPluginServer(s, &worker{p: p})
+	return nil
+}
+
+// Describe says what the plugin is.
+func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description, error) {
+	d := &pb.Description{Name: w.p.Name, Version: w.p.Version, Contracts: []uint32{plugins.Contract}}
+	if w.p.OnSend != nil {
+		d.Router = &pb.RouterDescription{NeedsBody: w.p.NeedsBody, Deterministic: w.p.Deterministic}
+	}
+	if w.p.Decode != nil || w.p.Encode != nil {
+		d.Serializer = &pb.SerializerDescription{ContentTypes: w.p.ContentTypes}
+	}
+	return d, nil
+}
+
+// Work answers the requests of a stream, each frame in a goroutine of its own.
+func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
+	var (
+		frames  sync.WaitGroup
+		sending sync.Mutex
+		room    = make(chan struct{}, maxFrames)
+	)
+	defer frames.Wait()
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		room <- struct{}{}
+		frames.Go(func() {
+			defer func() { <-room }()
+			out := &pb.Responses{Responses: make([]*pb.Response, len(in.Requests))}
+			for i, r := range in.Requests {
+				out.Responses[i] = w.respond(stream.Context(), r)
+			}
+			sending.Lock()
+			defer sending.Unlock()
+			_ = stream.Send(out) // the stream has ended otherwise, and Recv says so
+		})
+	}
+}
+
+// respond answers one request; a panic becomes a failure.
+func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			out = failure(r.Id, pb.Failure_UNAVAILABLE, fmt.Sprintf("panic: %v", p))
+		}
+	}()
+	if r.TimeoutMs > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
+		defer cancel()
+	}
+	switch q := r.Question.(type) {
+	case *pb.Request_Route:
+		return w.route(ctx, r.Id, q.Route)
+	case *pb.Request_Decode:
+		return w.decode(ctx, r.Id, q.Decode)
+	case *pb.Request_Encode:
+		return w.encode(ctx, r.Id, q.Encode)
+	case nil:
+		return &pb.Response{Id: r.Id}
+	default:
+		return failure(r.Id, pb.Failure_UNSUPPORTED, "the plugin does not know what was asked")
+	}
+}
+
+func failure(id uint64, kind pb.Failure_Kind, text string) *pb.Response {
+	return &pb.Response{Id: id, Answer: &pb.Response_Failure{Failure: &pb.Failure{Kind: kind, Text: typed.Text(text)}}}
+}
+
+func (w *worker) decode(ctx context.Context, id uint64, q *pb.Decode) *pb.Response {
+	if w.p.Decode == nil {
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not decode")
+	}
+	v, err := w.p.Decode(ctx, q.ContentType, q.Payload)
+	if err != nil {
+		return failure(id, kindOf(err), err.Error())
+	}
+	made, err := typed.From(natural(v))
+	if err != nil {
+		return failure(id, pb.Failure_UNAVAILABLE, err.Error())
+	}
+	return &pb.Response{Id: id, Answer: &pb.Response_Decoded{Decoded: &pb.Decoded{Value: made}}}
+}
+
+func (w *worker) encode(ctx context.Context, id uint64, q *pb.Encode) *pb.Response {
+	if w.p.Encode == nil {
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not encode")
+	}
+	v, err := typed.Of(q.Value)
+	if err != nil {
+		return failure(id, pb.Failure_INVALID, err.Error())
+	}
+	payload, err := w.p.Encode(ctx, q.ContentType, v)
+	if err != nil {
+		return failure(id, kindOf(err), err.Error())
+	}
+	return &pb.Response{Id: id, Answer: &pb.Response_Encoded{Encoded: &pb.Encoded{Payload: payload}}}
+}
+
+func kindOf(err error) pb.Failure_Kind {
+	if errors.Is(err, Unavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return pb.Failure_UNAVAILABLE
+	}
+	return pb.Failure_INVALID
+}
+
+// route is what the messages of one request share.
+type route struct {
+	stage      Stage
+	entity     string
+	parameters map[string]any
+}
+
+var stages = map[pb.Route_Stage]Stage{pb.Route_INGRESS: Ingress, pb.Route_FILTER: Filter, pb.Route_TO: ByTo}
+
+func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response {
+	if w.p.OnSend == nil {
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not route")
+	}
+	parameters, err := mapOf(q.Parameters)
+	if err != nil {
+		return failure(id, pb.Failure_INVALID, err.Error())
+	}
+	r := &route{stage: stages[q.Stage], entity: q.Entity, parameters: parameters}
+	verdicts := make([]*pb.Verdict, len(q.Messages))
+	if err := w.judge(ctx, r, q.Messages, verdicts); err != nil {
+		return failure(id, pb.Failure_UNAVAILABLE, err.Error())
+	}
+	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
+}
+
+// judge fills in verdicts, Concurrency of them at once.
+func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
+	if w.p.Concurrency <= 1 || len(ms) == 1 {
+		for i, m := range ms {
+			var err error
+			if verdicts[i], err = w.verdict(ctx, r, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var (
+		all   sync.WaitGroup
+		errs  = make([]error, len(ms))
+		room  = make(chan struct{}, w.p.Concurrency)
+		judge = func(i int) (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					slog.Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+					err = fmt.Errorf("panic: %v", p)
+				}
+			}()
+			verdicts[i], err = w.verdict(ctx, r, ms[i])
+			return err
+		}
+	)
+	for i := range ms {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			errs[i] = judge(i)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *worker) verdict(ctx context.Context, r *route, m *pb.Message) (*pb.Verdict, error) {
+	given, err := messageOf(r, m)
+	if err != nil {
+		return nil, err
+	}
+	v, err := w.p.OnSend(ctx, given)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.Verdict{
+		Action: v.action, Reason: typed.Text(v.reason), Description: typed.Text(v.description), Beside: v.beside,
+		Routes: make([]string, len(v.routes)),
+	}
+	for i, entity := range v.routes {
+		out.Routes[i] = typed.Text(entity)
+	}
+	return out, changes(out, m.Properties, given.Properties)
+}
