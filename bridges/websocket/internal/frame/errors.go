@@ -1,0 +1,66 @@
+package frame
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ErrMalformed is what a frame that is none is refused with: it is not JSON or
+// not MessagePack, not a map, or nested too deeply.
+var ErrMalformed = errors.New("malformed")
+
+func malformed(at int, format string, args ...any) error {
+	return fmt.Errorf("%w at byte %d: %s", ErrMalformed, at, fmt.Sprintf(format, args...))
+}
+
+// Error says which part of a valid frame is not what it must be.
+type Error struct {
+	Code core.Code
+	Path string // such as messages[3].broker.Label
+	Text string // such as "must be a text"
+}
+
+// Wrong makes an Error with InvalidArgument, for a part that In will name.
+func Wrong(format string, args ...any) error {
+	return &Error{Code: core.InvalidArgument, Text: fmt.Sprintf(format, args...)}
+}
+
+func outOfRange(format string, args ...any) error {
+	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
+}
+
+// In says of an error in which member it happened: a name, or [i]. It returns
+// nil for nil.
+func In(name string, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case e.Path == "" || e.Path[0] == '[':
+		name += e.Path
+	default:
+		name += "." + e.Path
+	}
+	return &Error{Code: e.Code, Path: name, Text: e.Text}
+}
+
+// At is In for the element i of a list.
+func At(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return In(fmt.Sprintf("[%d]", i), err)
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return "The value " + e.Text + "."
+	}
+	return e.Path + " " + e.Text + "."
+}
+
+// Unwrap makes errors.Is(err, code) true.
+func (e *Error) Unwrap() error { return e.Code }

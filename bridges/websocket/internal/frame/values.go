@@ -1,0 +1,544 @@
+package frame
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// maxValueNesting is how deep a value may be nested: lists, maps, arrays and
+// descriptors, as AMQP counts them.
+const maxValueNesting = 32
+
+// tags are the members that name a type, in the order of value.Kind.
+var tags = [...]string{
+	value.KindNull: "", value.KindBool: "", value.KindUint8: "$ubyte", value.KindUint16: "$ushort", value.KindUint32: "$uint",
+	value.KindUint64: "$ulong", value.KindInt8: "$byte", value.KindInt16: "$short", value.KindInt32: "$int",
+	value.KindInt64: "$long", value.KindFloat32: "$float", value.KindFloat64: "$double", value.KindDecimal32: "$decimal32",
+	value.KindDecimal64: "$decimal64", value.KindDecimal128: "$decimal128", value.KindChar: "$char",
+	value.KindTimestamp: "$timestamp", value.KindUUID: "$uuid", value.KindBinary: "$binary", value.KindString: "",
+	value.KindSymbol: "$symbol", value.KindList: "", value.KindMap: "$map", value.KindArray: "$array",
+	value.KindDescribed: "$described",
+}
+
+// kindOfTag finds the type that a tag names.
+func kindOfTag(tag string) (value.Kind, bool) {
+	for k, t := range tags {
+		if t != "" && t == tag {
+			return value.Kind(k), true
+		}
+	}
+	return value.KindInvalid, false
+}
+
+// Read reads the value that comes next and returns it with its AMQP type.
+func Read(r Reader) (any, error) { return read(r, 0) }
+
+func read(r Reader, depth int) (any, error) {
+	switch r.Kind() {
+	case Null:
+		r.Null()
+		return nil, nil
+	case Bool:
+		return r.Bool(), nil
+	case Int:
+		return r.Int(), nil
+	case Uint:
+		if _, plain := r.(*packReader); plain {
+			return r.Uint(), nil
+		}
+		return nil, outOfRange(`is a whole number beyond 64 bits with a sign: write {"$ulong": "…"} or {"$double": …}`)
+	case Float:
+		return readFloat(r, 64)
+	case Float32:
+		return readFloat(r, 32)
+	case Text:
+		return string(r.Text()), nil
+	case Binary:
+		return append([]byte{}, r.Binary()...), nil
+	case Instant:
+		return readTimestamp(r)
+	case List:
+		return readList(r, depth+1)
+	case Map:
+		return readMap(r, depth+1)
+	}
+	return nil, outOfRange(`is a whole number of more than 64 bits: write {"$double": …} or {"$decimal128": …}`)
+}
+
+func tooDeep(depth int) error {
+	if depth > maxValueNesting {
+		return Wrong("is nested deeper than %d", maxValueNesting)
+	}
+	return nil
+}
+
+func readList(r Reader, depth int) (any, error) {
+	if err := tooDeep(depth); err != nil {
+		return nil, err
+	}
+	l := value.List{}
+	for r.Open(); r.More(); {
+		v, err := read(r, depth)
+		if err != nil {
+			return nil, At(len(l), err)
+		}
+		l = append(l, v)
+	}
+	return l, nil
+}
+
+func readMap(r Reader, depth int) (any, error) {
+	m := value.Map{}
+	for r.Open(); r.More(); {
+		key := string(r.Key())
+		if len(m) == 0 && key != "" && key[0] == '$' && r.Only() {
+			v, err := readTagged(key, r, depth)
+			r.More()
+			return v, err
+		}
+		if err := tooDeep(depth); err != nil {
+			return nil, err
+		}
+		v, err := read(r, depth)
+		if err != nil {
+			return nil, In(key, err)
+		}
+		m = append(m, value.Entry{Key: key, Value: v})
+	}
+	return m, tooDeep(depth)
+}
+
+// readTagged reads what stands behind the tag of a type. depth is that of the
+// value, if it is one of values.
+func readTagged(tag string, r Reader, depth int) (any, error) {
+	k, ok := kindOfTag(tag)
+	if !ok {
+		return nil, Wrong("has the member %.40q, which names no type: a map that has but one member beginning with $ is written with $map", tag)
+	}
+	switch k {
+	case value.KindMap, value.KindArray, value.KindDescribed:
+		if err := tooDeep(depth); err != nil {
+			return nil, err
+		}
+	}
+	v, err := readAs(k, r, depth)
+	return v, In(tag, err)
+}
+
+// readAs reads a value that is known to be of kind k, in any of its forms. depth
+// is that of what surrounds it.
+func readAs(k value.Kind, r Reader, depth int) (any, error) {
+	got := r.Kind()
+	switch k {
+	case value.KindUint8:
+		n, err := unsigned(r, 8)
+		return uint8(n), err
+	case value.KindUint16:
+		n, err := unsigned(r, 16)
+		return uint16(n), err
+	case value.KindUint32:
+		n, err := unsigned(r, 32)
+		return uint32(n), err
+	case value.KindUint64:
+		return unsigned(r, 64)
+	case value.KindInt8:
+		n, err := signed(r, 8)
+		return int8(n), err
+	case value.KindInt16:
+		n, err := signed(r, 16)
+		return int16(n), err
+	case value.KindInt32:
+		n, err := signed(r, 32)
+		return int32(n), err
+	case value.KindInt64:
+		return signed(r, 64)
+	case value.KindFloat32:
+		return readFloat(r, 32)
+	case value.KindFloat64:
+		return readFloat(r, 64)
+	case value.KindDecimal32:
+		b, err := digits(r, len(value.Decimal32{}))
+		if err != nil {
+			return nil, err
+		}
+		return value.Decimal32(b), nil
+	case value.KindDecimal64:
+		b, err := digits(r, len(value.Decimal64{}))
+		if err != nil {
+			return nil, err
+		}
+		return value.Decimal64(b), nil
+	case value.KindDecimal128:
+		b, err := digits(r, len(value.Decimal128{}))
+		if err != nil {
+			return nil, err
+		}
+		return value.Decimal128(b), nil
+	case value.KindChar:
+		return readChar(r)
+	case value.KindTimestamp:
+		return readTimestamp(r)
+	case value.KindUUID:
+		if got == Text {
+			u, err := value.ParseUUID(string(r.Text()))
+			if err == nil {
+				return u, nil
+			}
+			return nil, Wrong("must be a UUID of the form 00112233-4455-6677-8899-aabbccddeeff")
+		}
+		return nil, Wrong("is %s: it must be a text with a UUID", got)
+	case value.KindBinary:
+		return ReadBinary(r)
+	case value.KindSymbol:
+		if got == Text {
+			return value.Symbol(r.Text()), nil
+		}
+		return nil, Wrong("is %s: it must be a text", got)
+	case value.KindMap:
+		return readPairs(r, depth)
+	case value.KindArray:
+		return readArray(r, depth)
+	case value.KindDescribed:
+		return readDescribed(r, depth)
+	default: // null, boolean, string and list have one form
+		v, err := read(r, depth)
+		if err == nil && kindOf(v) != k {
+			err = Wrong("is %s: it must be of type %s", got, k)
+		}
+		return v, err
+	}
+}
+
+// kindOf tells the kinds apart that have a form without a tag.
+func kindOf(v any) value.Kind {
+	switch v.(type) {
+	case nil:
+		return value.KindNull
+	case bool:
+		return value.KindBool
+	case string:
+		return value.KindString
+	case value.List:
+		return value.KindList
+	}
+	return value.KindInvalid
+}
+
+// signed reads a whole number of bits, also as a text or a tagged one.
+func signed(r Reader, bits int) (n int64, err error) {
+	switch k := r.Kind(); k {
+	case Int:
+		n = r.Int()
+	case Text:
+		text := string(r.Text())
+		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return 0, notWhole(text, err)
+		}
+	case Uint, Huge:
+		r.Skip()
+		return 0, outOfRange("is a number that %d bits with a sign cannot hold", bits)
+	default:
+		return 0, Wrong("is %s: it must be a whole number", k)
+	}
+	if shift := 64 - bits; n<<shift>>shift != n {
+		return 0, outOfRange("is %d, which %d bits with a sign cannot hold", n, bits)
+	}
+	return n, nil
+}
+
+// unsigned is signed for numbers without a sign.
+func unsigned(r Reader, bits int) (n uint64, err error) {
+	switch k := r.Kind(); k {
+	case Int:
+		v := r.Int()
+		if v < 0 {
+			return 0, outOfRange("is %d: it must not be negative", v)
+		}
+		n = uint64(v)
+	case Uint:
+		n = r.Uint()
+	case Text:
+		text := string(r.Text())
+		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return 0, notWhole(text, err)
+		}
+	case Huge:
+		r.Skip()
+		return 0, outOfRange("is a number that %d bits cannot hold", bits)
+	default:
+		return 0, Wrong("is %s: it must be a whole number", k)
+	}
+	if shift := 64 - bits; n<<shift>>shift != n {
+		return 0, outOfRange("is %d, which %d bits cannot hold", n, bits)
+	}
+	return n, nil
+}
+
+// notWhole refuses a text that strconv could not read as a whole number.
+func notWhole(text string, err error) error {
+	if e := err.(*strconv.NumError); e.Err == strconv.ErrRange {
+		return outOfRange("is %.40s, which 64 bits cannot hold", text)
+	}
+	return Wrong("is %.40q: it must be a whole number", text)
+}
+
+// specialFloats are the numbers that JSON cannot say.
+var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
+
+// readFloat reads a double, or a float if bits is 32.
+func readFloat(r Reader, bits int) (any, error) {
+	var f float64
+	switch k := r.Kind(); k {
+	case Float, Float32:
+		var ok bool
+		if f, ok = r.Float(); !ok {
+			return nil, outOfRange("is a number that a double cannot hold")
+		}
+	case Int, Uint, Huge:
+		f = wholeFloat(r)
+	case Text:
+		text := string(r.Text())
+		var ok bool
+		if f, ok = specialFloats[text]; !ok {
+			return nil, Wrong(`is %.40q: it must be a number, "NaN", "Infinity" or "-Infinity"`, text)
+		}
+	default:
+		return nil, Wrong("is %s: it must be a number", k)
+	}
+	if bits == 64 {
+		return f, nil
+	}
+	single := float32(f)
+	if math.IsInf(float64(single), 0) && !math.IsInf(f, 0) {
+		return nil, outOfRange("is a number that a float cannot hold")
+	}
+	return single, nil
+}
+
+// wholeFloat reads a whole number as a double, -0 with its sign.
+func wholeFloat(r Reader) float64 {
+	if j, ok := r.(*jsonReader); ok {
+		f, _ := j.Float()
+		return f
+	}
+	if r.Kind() == Uint {
+		return float64(r.Uint())
+	}
+	return float64(r.Int())
+}
+
+// digits reads n bytes that are written as hexadecimal digits.
+func digits(r Reader, n int) ([]byte, error) {
+	if k := r.Kind(); k != Text {
+		return nil, Wrong("is %s: it must be a text of %d hexadecimal digits", k, 2*n)
+	}
+	b, err := hex.DecodeString(string(r.Text()))
+	if err != nil || len(b) != n {
+		return nil, Wrong("must be a text of %d hexadecimal digits", 2*n)
+	}
+	return b, nil
+}
+
+func readChar(r Reader) (any, error) {
+	switch r.Kind() {
+	case Text:
+		text := r.Text()
+		if c, size := utf8.DecodeRune(text); size > 0 && size == len(text) {
+			return value.Char(c), nil
+		}
+	case Int:
+		if n := r.Int(); n >= 0 && n <= utf8.MaxRune {
+			return value.Char(n), nil
+		}
+	}
+	return nil, Wrong("must be a text of one character, or its number")
+}
+
+// readTimestamp reads an instant as a text, an extension, or a number of milliseconds.
+func readTimestamp(r Reader) (any, error) {
+	switch k := r.Kind(); k {
+	case Instant:
+		ms, ok := r.Instant()
+		if !ok {
+			return nil, outOfRange("is an instant that 64 bits of milliseconds cannot hold")
+		}
+		return value.Timestamp(ms), nil
+	case Int:
+		return value.Timestamp(r.Int()), nil
+	case Text:
+		text := string(r.Text())
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, Wrong("is %.40q: it must be an instant such as 2026-01-31T12:00:00.000Z", text)
+		}
+		return value.TimestampOf(t), nil
+	default:
+		return nil, Wrong("is %s: it must be an instant such as 2026-01-31T12:00:00.000Z", k)
+	}
+}
+
+// ReadTime reads an instant of the years 1 to 9999, in milliseconds.
+func ReadTime(r Reader) (time.Time, error) {
+	v, err := readTimestamp(r)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t := v.(value.Timestamp).Time()
+	if y := t.Year(); y < 1 || y > 9999 {
+		return time.Time{}, outOfRange("is an instant beyond the years 1 to 9999")
+	}
+	return t, nil
+}
+
+// ReadBinary reads bytes: binary, base64 with or without padding, or {"$binary": …}.
+func ReadBinary(r Reader) ([]byte, error) {
+	switch k := r.Kind(); k {
+	case Binary:
+		return append([]byte{}, r.Binary()...), nil
+	case Text:
+		text := r.Text()
+		for len(text) > 0 && text[len(text)-1] == '=' {
+			text = text[:len(text)-1]
+		}
+		b, err := base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
+		if err != nil {
+			return nil, Wrong("is no base64: %v", err)
+		}
+		return b, nil
+	default:
+		return nil, Wrong("is %s: it must be binary, in JSON a text in base64", k)
+	}
+}
+
+// readPairs reads a map as a list of keys and values.
+func readPairs(r Reader, depth int) (any, error) {
+	if k := r.Kind(); k != List {
+		return nil, Wrong("is %s: it must be a list of pairs", k)
+	}
+	m := value.Map{}
+	for r.Open(); r.More(); {
+		e, err := readPair(r, depth)
+		if err != nil {
+			return nil, At(len(m), err)
+		}
+		m = append(m, e)
+	}
+	return m, nil
+}
+
+func readPair(r Reader, depth int) (e value.Entry, err error) {
+	vs, err := readFew(r, depth, 2)
+	if err != nil || len(vs) != 2 {
+		return e, orWrong(err, "must be a list of a key and a value")
+	}
+	return value.Entry{Key: vs[0], Value: vs[1]}, nil
+}
+
+// readFew reads the elements of a list that is no value of its own; nil where
+// it is no list of at most n.
+func readFew(r Reader, depth, n int) (vs []any, err error) {
+	if r.Kind() != List {
+		return nil, nil
+	}
+	for r.Open(); r.More(); {
+		if len(vs) == n {
+			return nil, nil
+		}
+		v, err := read(r, depth)
+		if err != nil {
+			return nil, At(len(vs), err)
+		}
+		vs = append(vs, v)
+	}
+	return vs, nil
+}
+
+func orWrong(err error, text string) error {
+	if err != nil {
+		return err
+	}
+	return Wrong("%s", text)
+}
+
+// readArray reads [type, [element, …]] or [type, [element, …], descriptor].
+func readArray(r Reader, depth int) (any, error) {
+	const form = `must be a list of a type's name, such as "int", a list of elements and, if they have one, their descriptor`
+	if r.Kind() != List {
+		return nil, Wrong(form)
+	}
+	var a value.Array
+	n := 0
+	for r.Open(); r.More(); n++ {
+		switch {
+		case n == 0 && r.Kind() == Text:
+			if a.Elem = kindNamed(string(r.Text())); a.Elem == value.KindInvalid {
+				return nil, Wrong("names no type that elements may have")
+			}
+		case n == 1 && r.Kind() == List:
+			a.Values = []any{}
+			for r.Open(); r.More(); {
+				v, err := readAs(a.Elem, r, depth)
+				if err != nil {
+					return nil, At(1, At(len(a.Values), err))
+				}
+				a.Values = append(a.Values, v)
+			}
+		case n == 2:
+			var err error
+			if a.Descriptor, err = read(r, depth); err != nil {
+				return nil, At(2, err)
+			}
+		default:
+			return nil, Wrong(form)
+		}
+	}
+	if n < 2 {
+		return nil, Wrong(form)
+	}
+	return a, nil
+}
+
+// kindNamed finds the type of an array's elements by its AMQP name.
+func kindNamed(name string) value.Kind {
+	for k := value.KindNull; k < value.KindDescribed; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return value.KindInvalid
+}
+
+func readDescribed(r Reader, depth int) (any, error) {
+	vs, err := readFew(r, depth, 2)
+	if err != nil || len(vs) != 2 {
+		return nil, orWrong(err, "must be a list of a descriptor and a value")
+	}
+	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
+}
+
+// AppendValue reads the value that comes next and appends its AMQP encoding.
+func AppendValue(dst []byte, r Reader) ([]byte, error) {
+	switch r.Kind() { // the most frequent ones, without a detour
+	case Text:
+		return value.AppendString(dst, r.Text()), nil
+	case Int:
+		return value.AppendInt64(dst, r.Int()), nil
+	case Bool:
+		return value.AppendBool(dst, r.Bool()), nil
+	}
+	v, err := Read(r)
+	if err != nil {
+		return dst, err
+	}
+	out, err := value.Append(dst, v)
+	if err != nil {
+		return dst, Wrong("is no AMQP value: %v", err)
+	}
+	return out, nil
+}

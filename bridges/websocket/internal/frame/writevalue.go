@@ -1,0 +1,252 @@
+package frame
+
+import (
+	"encoding/hex"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// maxPlain is the largest whole number that every JSON reader keeps: 2^53 - 1.
+const maxPlain = 1<<53 - 1
+
+// wholeFloats are written with an exponent from here on by JavaScript, too.
+const wholeFloats = 1e21
+
+// WriteValue writes the first value of AMQP's encoding in b, which must be valid.
+func WriteValue(w Writer, b []byte) {
+	switch value.KindOf(b) { // the most frequent ones, without a detour
+	case value.KindString:
+		if s, _, err := value.ReadString(b); err == nil {
+			w.TextBytes(s)
+			return
+		}
+	case value.KindBool:
+		if v, _, err := value.ReadBool(b); err == nil {
+			w.Bool(v)
+			return
+		}
+	}
+	v, _, err := value.Decode(b, value.Limits{})
+	if err != nil {
+		w.Null()
+		return
+	}
+	Write(w, v)
+}
+
+// Write writes a value of the types of core/value.
+func Write(w Writer, v any) {
+	_, pack := w.(*packWriter)
+	k, plain := kindAndForm(v, pack)
+	if plain {
+		writeBare(w, v)
+		return
+	}
+	w.OpenMap()
+	w.Key(tags[k])
+	writeBare(w, v)
+	w.CloseMap()
+}
+
+// kindAndForm returns the kind of v and whether it is written without a tag.
+func kindAndForm(v any, pack bool) (k value.Kind, plain bool) {
+	switch v := v.(type) {
+	case nil:
+		return value.KindNull, true
+	case bool:
+		return value.KindBool, true
+	case string:
+		return value.KindString, true
+	case value.List:
+		return value.KindList, true
+	case value.Map:
+		return value.KindMap, isPlainMap(v)
+	case int64:
+		return value.KindInt64, pack || v <= maxPlain && v >= -maxPlain
+	case float64:
+		return value.KindFloat64, pack || !math.IsNaN(v) && (v != math.Trunc(v) || math.Abs(v) >= wholeFloats && !math.IsInf(v, 0))
+	case uint64:
+		return value.KindUint64, pack && v > math.MaxInt64
+	case float32:
+		return value.KindFloat32, pack
+	case value.Timestamp:
+		return value.KindTimestamp, pack
+	case []byte:
+		return value.KindBinary, pack
+	case uint8:
+		return value.KindUint8, false
+	case uint16:
+		return value.KindUint16, false
+	case uint32:
+		return value.KindUint32, false
+	case int8:
+		return value.KindInt8, false
+	case int16:
+		return value.KindInt16, false
+	case int32:
+		return value.KindInt32, false
+	case value.Decimal32:
+		return value.KindDecimal32, false
+	case value.Decimal64:
+		return value.KindDecimal64, false
+	case value.Decimal128:
+		return value.KindDecimal128, false
+	case value.Char:
+		return value.KindChar, false
+	case value.UUID:
+		return value.KindUUID, false
+	case value.Symbol:
+		return value.KindSymbol, false
+	case value.Array:
+		return value.KindArray, false
+	default:
+		return value.KindDescribed, false
+	}
+}
+
+// isPlainMap reports whether a map's keys are distinct texts, and it cannot be
+// taken for a tagged value.
+func isPlainMap(m value.Map) bool {
+	for _, e := range m {
+		key, ok := e.Key.(string)
+		if !ok || len(m) == 1 && len(key) > 0 && key[0] == '$' {
+			return false
+		}
+	}
+	return true
+}
+
+// writeBare writes a value in the form that stands behind its tag, or without
+// one where that is its only form.
+func writeBare(w Writer, v any) {
+	_, pack := w.(*packWriter)
+	switch v := v.(type) {
+	case bool:
+		w.Bool(v)
+	case string:
+		w.Text(v)
+	case int64:
+		if pack || v <= maxPlain && v >= -maxPlain {
+			w.Int(v)
+		} else {
+			w.Text(strconv.FormatInt(v, 10))
+		}
+	case uint64:
+		if pack || v <= maxPlain {
+			w.Uint(v)
+		} else {
+			w.Text(strconv.FormatUint(v, 10))
+		}
+	case float64:
+		writeFloat(w, v, pack, func() { w.Float(v) })
+	case float32:
+		writeFloat(w, float64(v), pack, func() { w.Float32(v) })
+	case uint8:
+		w.Int(int64(v))
+	case uint16:
+		w.Int(int64(v))
+	case uint32:
+		w.Int(int64(v))
+	case int8:
+		w.Int(int64(v))
+	case int16:
+		w.Int(int64(v))
+	case int32:
+		w.Int(int64(v))
+	case value.Decimal32:
+		w.Text(hex.EncodeToString(v[:]))
+	case value.Decimal64:
+		w.Text(hex.EncodeToString(v[:]))
+	case value.Decimal128:
+		w.Text(hex.EncodeToString(v[:]))
+	case value.Char:
+		if utf8.ValidRune(rune(v)) {
+			w.Text(string(rune(v)))
+		} else {
+			w.Int(int64(v)) // half of a surrogate pair
+		}
+	case value.Timestamp:
+		w.Instant(int64(v))
+	case value.UUID:
+		w.Text(v.String())
+	case []byte:
+		w.Binary(v)
+	case value.Symbol:
+		w.Text(string(v))
+	case value.List:
+		writeList(w, v, Write)
+	case value.Map:
+		writeMap(w, v)
+	case value.Array:
+		writeArray(w, v)
+	case value.Described:
+		writeList(w, []any{v.Descriptor, v.Value}, Write)
+	default:
+		w.Null()
+	}
+}
+
+// writeFloat writes a float, by name where JSON has no number for it.
+func writeFloat(w Writer, v float64, pack bool, finite func()) {
+	switch {
+	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
+		finite()
+	case math.IsNaN(v):
+		w.Text("NaN")
+	case v > 0:
+		w.Text("Infinity")
+	default:
+		w.Text("-Infinity")
+	}
+}
+
+func writeList(w Writer, vs []any, write func(Writer, any)) {
+	w.OpenList()
+	for _, v := range vs {
+		write(w, v)
+	}
+	w.CloseList(len(vs))
+}
+
+// writeMap writes a map or, where that could be misread, its pairs.
+func writeMap(w Writer, m value.Map) {
+	if !isPlainMap(m) {
+		writePairs(w, m)
+		return
+	}
+	w.OpenMap()
+	for _, e := range m {
+		w.Key(e.Key.(string))
+		Write(w, e.Value)
+	}
+	w.CloseMap()
+}
+
+func writeArray(w Writer, a value.Array) {
+	w.OpenList()
+	w.Text(a.Elem.String())
+	element := writeBare
+	if a.Elem == value.KindMap {
+		element = func(w Writer, v any) { writePairs(w, v) }
+	}
+	writeList(w, a.Values, element)
+	n := 2
+	if a.Descriptor != nil {
+		Write(w, a.Descriptor)
+		n++
+	}
+	w.CloseList(n)
+}
+
+// writePairs writes a map as the form behind $map always is.
+func writePairs(w Writer, v any) {
+	m, _ := v.(value.Map)
+	w.OpenList()
+	for _, e := range m {
+		writeList(w, []any{e.Key, e.Value}, Write)
+	}
+	w.CloseList(len(m))
+}
