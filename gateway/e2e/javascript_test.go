@@ -164,3 +164,13 @@ func (e *env) page(module string) string {
 func TestTheJavaScriptSDKIsAtHome(t *testing.T) {
 	everywhere(t, func(e *env) { e.node("story", "STORY_QUEUE="+e.name()) })
 }
+
+func TestRheaIsAtHomeInAWebSocket(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		e.node("rhea", "STORY_QUEUE="+queue, "STORY_POLICY="+devPolicy, "STORY_KEY="+devKey)
+		if left := e.runtime(queue).TotalMessageCount; left != 0 {
+			e.Errorf("%d messages are left", left)
+		}
+	})
+}
