@@ -11,7 +11,8 @@ const (
 	TransactionLifetime      = 2 * time.Minute // from the first operation
 )
 
-// Work is what a transaction does in one partition: all of it, or nothing.
+// Work is what a transaction, or a message that was judged by routers, does in
+// one partition: all of it, or nothing.
 type Work struct {
 	// Settlements end locks of the partition: LockLost or SessionLockLost if one is lost.
 	Settlements []Settlement
@@ -23,16 +24,35 @@ type Work struct {
 	// group, judged with the rules of Version.
 	Publications []Publication
 	Version      int64
+	// Effects are what else comes of the Messages, or of the Publications; at most
+	// one of each. With Effects the partition is that of a main queue.
+	Effects []Effect
 	// Transfers are appended to the partition's transfer queue, each with its
 	// Transit.Destination.
 	Transfers []*Message
+}
+
+// Effect is what comes of a message elsewhere than in the queue that it was sent
+// to: nothing where the message was dropped as a duplicate, or its Transit.Key
+// is known.
+type Effect struct {
+	Of int // its place among the Messages, or the Publications, of the Work
+	// Instead: the message itself is not stored, takes no number and no room, and
+	// its number is 0. Its id and key are noted like those of others.
+	Instead bool
+	// Transfers are as those of the Work.
+	Transfers []*Message
+	// DeadLetters are appended to the queue's dead letters, of a topic to its own,
+	// and are available there at once.
+	DeadLetters []*Message
 }
 
 // Committing is the part of a partition that carries out transactions.
 type Committing interface {
 	// Commit does all of w in one step, or answers why it did nothing. The numbers
 	// are those of the Messages, or of the Publications. w holds no more than
-	// MaxTransactionOperations of each sort.
+	// MaxTransactionOperations settlements, and cancels. Nobody else gets at the
+	// partition meanwhile, so it should hold no more than a few hundred messages.
 	Commit(ctx context.Context, p Partition, w Work) (numbers []int64, err error)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -22,13 +21,13 @@ func (s *Store) Append(_ context.Context, p core.Partition, groups [][]*core.Mes
 	}
 	defer t.leave()
 	for i, group := range groups {
-		answers[i].Numbers, answers[i].Err = t.append(group)
+		answers[i].Numbers, answers[i].Err = t.append(group, nil)
 	}
 	return answers
 }
 
-func (t *turn) append(group []*core.Message) ([]int64, error) {
-	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes && !t.allKnown(group) {
+func (t *turn) append(group []*core.Message, spare sparing) ([]int64, error) {
+	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes && !t.allKnown(group, spare) {
 		return nil, t.full(t.queue.bytes)
 	}
 	numbers := make([]int64, len(group))
@@ -36,9 +35,13 @@ func (t *turn) append(group []*core.Message) ([]int64, error) {
 		if t.isRepeated(m) || t.isDuplicate(m) {
 			continue
 		}
-		if due, later := t.due(m); later {
+		due, later := t.due(m)
+		switch {
+		case spare.has(i):
+			numbers[i] = noted
+		case later:
 			numbers[i] = t.schedule(m, due)
-		} else {
+		default:
 			numbers[i] = t.enqueue(t.queue, kept(m), t.Sessions, 0)
 		}
 	}
@@ -46,9 +49,14 @@ func (t *turn) append(group []*core.Message) ([]int64, error) {
 }
 
 // allKnown reports whether nothing of the group will be stored, because it was
-// by an earlier Append.
-func (t *turn) allKnown(group []*core.Message) bool {
-	return !slices.ContainsFunc(group, func(m *core.Message) bool { return !t.isKnown(m) })
+// by an earlier Append, or is spared.
+func (t *turn) allKnown(group []*core.Message, spare sparing) bool {
+	for i, m := range group {
+		if !spare.has(i) && !t.isKnown(m) {
+			return false
+		}
+	}
+	return true
 }
 
 // full is the refusal of what would be stored in a partition of so many bytes.

@@ -36,17 +36,58 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 	for _, m := range w.Transfers {
 		t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
 	}
+	t.takeEffect(w.Effects, numbers)
 	return numbers, nil
 }
 
 func (t *turn) appendWork(w *core.Work) ([]int64, error) {
 	if len(w.Publications) > 0 {
-		return t.publish(w.Version, w.Publications)
+		return t.publish(w.Version, w.Publications, spared(w, len(w.Publications)))
 	}
 	if len(w.Messages) > 0 {
-		return t.append(w.Messages)
+		return t.append(w.Messages, spared(w, len(w.Messages)))
 	}
 	return nil, nil
+}
+
+// sparing says which messages of a group are not to be stored, but noted; nil: none.
+type sparing []bool
+
+func (s sparing) has(i int) bool { return s != nil && s[i] }
+
+// noted is the number of a message that was noted, until its effects are seen to.
+const noted = -1
+
+func spared(w *core.Work, n int) sparing {
+	var s sparing
+	for i := range w.Effects {
+		if w.Effects[i].Instead {
+			if s == nil {
+				s = make(sparing, n)
+			}
+			s[w.Effects[i].Of] = true
+		}
+	}
+	return s
+}
+
+// takeEffect does what else comes of messages that were given these numbers.
+func (t *turn) takeEffect(effects []core.Effect, numbers []int64) {
+	for i := range effects {
+		x := &effects[i]
+		if numbers[x.Of] == 0 {
+			continue
+		}
+		if x.Instead {
+			numbers[x.Of] = 0
+		}
+		for _, m := range x.DeadLetters {
+			t.enqueue(t.home.queue(core.DeadLetter), kept(m), false, 0)
+		}
+		for _, m := range x.Transfers {
+			t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
+		}
+	}
 }
 
 // checkSettlements reports why one of them could not be carried out.

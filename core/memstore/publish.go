@@ -22,12 +22,12 @@ func (s *Store) Publish(_ context.Context, p core.Partition, version int64, grou
 	}
 	defer t.leave()
 	for i, group := range groups {
-		answers[i].Numbers, answers[i].Err = t.publish(version, group)
+		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
 	}
 	return answers
 }
 
-func (t *turn) publish(version int64, group []core.Publication) ([]int64, error) {
+func (t *turn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
 	if version < t.version {
 		return nil, fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
 			t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
@@ -36,12 +36,12 @@ func (t *turn) publish(version int64, group []core.Publication) ([]int64, error)
 	if !ok {
 		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.ref.Entity, t.ref.Index, core.LockLost)
 	}
-	if t.MaxBytes > 0 && t.bytes >= t.MaxBytes && t.needsRoom(group) {
+	if t.MaxBytes > 0 && t.bytes >= t.MaxBytes && t.needsRoom(group, spare) {
 		return nil, t.full(t.bytes)
 	}
 	numbers := make([]int64, len(group))
 	for i := range group {
-		numbers[i] = t.publishOne(&group[i], sources[i])
+		numbers[i] = t.publishOne(&group[i], sources[i], spare.has(i))
 	}
 	return numbers, nil
 }
@@ -64,12 +64,18 @@ func (t *turn) sources(group []core.Publication) (entries []*entry, ok bool) {
 }
 
 // needsRoom reports whether there is something new in the group.
-func (t *turn) needsRoom(group []core.Publication) bool {
-	return slices.ContainsFunc(group, func(x core.Publication) bool { return x.Source.IsZero() && !t.isKnown(x.Message) })
+func (t *turn) needsRoom(group []core.Publication, spare sparing) bool {
+	for i := range group {
+		if x := &group[i]; x.Source.IsZero() && !spare.has(i) && !t.isKnown(x.Message) {
+			return true
+		}
+	}
+	return false
 }
 
 // publishOne makes the copies of x, or schedules it, and returns its number.
-func (t *turn) publishOne(x *core.Publication, source *entry) int64 {
+// One that is spared is noted and no more.
+func (t *turn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {
 	case source != nil:
@@ -77,6 +83,8 @@ func (t *turn) publishOne(x *core.Publication, source *entry) int64 {
 		t.queue.remove(source)
 	case t.isRepeated(x.Message) || t.isDuplicate(x.Message):
 		return 0
+	case spared:
+		return noted
 	case later:
 		return t.schedule(x.Message, due)
 	default:

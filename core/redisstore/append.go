@@ -12,7 +12,7 @@ import (
 
 // stored is a message ready to be stored.
 type stored struct {
-	record []byte
+	record []byte // nil for one that is noted
 	id     string // key of duplicate detection, "" for none
 	key    string // of the move that brings it, "" for none
 	due    any    // ms, "" if it is not scheduled
@@ -56,7 +56,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 		}
 	}
 	for i, group := range groups {
-		messages, size, err := sh.prepare(group, now)
+		messages, size, err := sh.prepare(group, nil, now)
 		if err == nil {
 			err = room.take(size)
 		}
@@ -91,10 +91,14 @@ func failAll(answers []core.Appended, err error) []core.Appended {
 	return answers
 }
 
-// prepare encodes a group.
-func (sh *shard) prepare(group []*core.Message, now time.Time) (messages []stored, size int, err error) {
+// prepare encodes a group, but for those of it that are spared.
+func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
 	messages = make([]stored, len(group))
 	for i, m := range group {
+		if spare[m] {
+			messages[i] = sh.noted(m)
+			continue
+		}
 		record, err := encodeRecord(m, now.UnixMilli())
 		if err != nil {
 			return nil, 0, err
@@ -111,7 +115,7 @@ func (sh *shard) prepare(group []*core.Message, now time.Time) (messages []store
 
 // timed is what duplicate detection, moves and clocks must know of a message.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
-	st := stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
+	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
 		st.due = due.UnixMilli()
 	}
@@ -119,6 +123,11 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 		st.ttl = m.TimeToLive.Milliseconds()
 	}
 	return st
+}
+
+// noted is what duplicate detection and moves must know of a message that is not stored.
+func (sh *shard) noted(m *core.Message) stored {
+	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
 
 // keyOf is the key of the move that brings m, "" if none does.

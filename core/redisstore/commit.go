@@ -1,13 +1,14 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit does all of a transaction's work in one script, or nothing. When the
+// Commit does all of a piece of work in one script, or nothing. When the
 // answer is lost it is Busy, and whether the work was done is unknown.
 func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numbers []int64, err error) {
 	err = s.operate(ctx, p, "commit", func(ctx context.Context, sh *shard) error {
@@ -20,16 +21,18 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numb
 func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
 	now := s.Now()
 	e := encoder{sh: sh, now: now}
-	publications, err := e.group(w.Publications)
+	spare := spared(w)
+	publications, err := e.group(w.Publications, spare)
 	if err != nil {
 		return nil, err
 	}
-	messages, size, err := sh.prepare(w.Messages, now)
+	messages, size, err := sh.prepare(w.Messages, spare, now)
 	if err != nil {
 		return nil, err
 	}
+	kept := withRecords(messages)
 	var full error // the refusal for want of room, if it comes to that
-	if e.needsRoom || len(messages) > 0 {
+	if e.needsRoom || len(kept) > 0 {
 		size += e.size
 		room := sh.quota.open(ctx, s, sh)
 		if full = room.take(size); full == nil {
@@ -45,7 +48,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	switch {
 	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
 		return nil, full
-	case full != nil && s.knowsAll(ctx, sh, slices.Concat(messages, fromSenders(publications))):
+	case full != nil && s.knowsAll(ctx, sh, slices.Concat(kept, fromSenders(publications))):
 		full = nil
 	}
 
@@ -53,13 +56,9 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
-	args := sh.workArgs(w, full != nil, messages, b)
-	for _, m := range w.Transfers {
-		record, err := encodeRecord(m, now.UnixMilli())
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, record)
+	args, err := appendOutgoing(sh.workArgs(w, full != nil, messages, b), w, now.UnixMilli())
+	if err != nil {
+		return nil, err
 	}
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
@@ -82,7 +81,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	return sh.sequenceNumbers(reply), nil
 }
 
-// workArgs are the arguments of commit.lua but for its transfers.
+// workArgs are the arguments of commit.lua but for its transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle) []any {
 	settles := make([]any, 0, settleItem*len(w.Settlements))
 	for i := range w.Settlements {
@@ -107,6 +106,57 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle)
 	}
 	args := []any{flag(full), void, len(settles), len(cancels), len(appends), len(publishes)}
 	return slices.Concat(args, settles, cancels, appends, publishes)
+}
+
+// appendOutgoing adds the transfers and dead letters to the arguments of commit.lua.
+func appendOutgoing(args []any, w *core.Work, now int64) ([]any, error) {
+	add := func(of int, where string, ms []*core.Message) error {
+		for _, m := range ms {
+			record, err := encodeRecord(m, now)
+			if err != nil {
+				return err
+			}
+			args = append(args, of, where, record)
+		}
+		return nil
+	}
+	err := add(0, "t", w.Transfers)
+	for i := range w.Effects {
+		x := &w.Effects[i]
+		err = cmp.Or(err, add(x.Of+1, "d", x.DeadLetters), add(x.Of+1, "t", x.Transfers))
+	}
+	return args, err
+}
+
+// spared are the messages of the work that are not stored, but noted.
+func spared(w *core.Work) map[*core.Message]bool {
+	var spare map[*core.Message]bool
+	for i := range w.Effects {
+		x := &w.Effects[i]
+		switch {
+		case !x.Instead:
+			continue
+		case spare == nil:
+			spare = make(map[*core.Message]bool, len(w.Effects)-i)
+		}
+		if len(w.Publications) > 0 {
+			spare[w.Publications[x.Of].Message] = true
+		} else {
+			spare[w.Messages[x.Of]] = true
+		}
+	}
+	return spare
+}
+
+// withRecords are those that are stored.
+func withRecords(messages []stored) []stored {
+	var kept []stored
+	for i := range messages {
+		if messages[i].record != nil {
+			kept = append(kept, messages[i])
+		}
+	}
+	return kept
 }
 
 // flag is how scripts take a condition.

@@ -12,6 +12,7 @@ import (
 // publication is a core.Publication ready to be stored.
 type publication struct {
 	stored        // of the topic's own queue; the record is nil unless it is scheduled
+	noted  bool   // and no more
 	source string // member of the locks that it comes from, "" for one from a sender
 	body   []byte // what the copies share, nil where each has its own
 	copies []copied
@@ -60,7 +61,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	}
 	for i, group := range groups {
 		e := encoder{sh: sh, now: now}
-		publications, err := e.group(group)
+		publications, err := e.group(group, nil)
 		if err == nil && e.needsRoom {
 			err = room.take(e.size)
 		}
@@ -90,11 +91,11 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	return answers
 }
 
-// fromSenders returns those of a group that do not come from the topic's own queue.
+// fromSenders returns those of a group that are stored, and do not come from the topic's own queue.
 func fromSenders(group []publication) []stored {
 	var all []stored
 	for i := range group {
-		if group[i].source == "" {
+		if group[i].source == "" && !group[i].noted {
 			all = append(all, group[i].stored)
 		}
 	}
@@ -120,9 +121,14 @@ type recordOf struct {
 	bodiless bool
 }
 
-func (e *encoder) group(group []core.Publication) ([]publication, error) {
+func (e *encoder) group(group []core.Publication, spare map[*core.Message]bool) ([]publication, error) {
 	all := make([]publication, len(group))
 	for i := range group {
+		if spare[group[i].Message] {
+			all[i] = publication{stored: e.sh.noted(group[i].Message), noted: true}
+			e.items++
+			continue
+		}
 		if err := e.publication(&all[i], &group[i]); err != nil {
 			return nil, err
 		}
@@ -296,7 +302,10 @@ func (b *bundle) group(version int64, group []publication) {
 	for i := range group {
 		p := &group[i]
 		record := 0
-		if p.record != nil {
+		switch {
+		case p.noted:
+			record = -1
+		case p.record != nil:
 			record = b.record(p.record)
 		}
 		b.groups = append(b.groups, p.id, p.key, p.due, p.ttl, p.source, p.body, record, len(p.copies))

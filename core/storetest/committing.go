@@ -17,6 +17,12 @@ var commitStories = []story{
 	{"commit at dead letters moves on through their transfer queue", commitAtDeadLetters},
 	{"commit of nothing is nothing", func(s *stage) { s.commit(s.main, core.Work{}) }},
 	{"commit on a deleted entity does nothing", commitDeleted},
+	{"commit stores what comes of a message beside it", commitBeside},
+	{"commit stores what comes of a message instead of it", commitInstead},
+	{"commit stores nothing of what is there already", commitRepeated},
+	{"commit of what is not kept needs no room", commitWithoutRoom},
+	{"commit publishes, and stores what comes of publications", onTopic(commitPublished)},
+	{"commit of effects does nothing when something is refused", commitNoEffect},
 }
 
 // commit carries out work, which must succeed.
@@ -162,4 +168,128 @@ func commitDeleted(s *stage) {
 	gone := s.main
 	gone.Entity = "nosuchentity"
 	s.refuseCommit(gone, core.Work{Messages: []*core.Message{text("a")}}, core.NotFound)
+}
+
+// effects are what comes of the first message of a work.
+func effects(instead bool, transfers, dead []*core.Message) []core.Effect {
+	return []core.Effect{{Instead: instead, Transfers: transfers, DeadLetters: dead}}
+}
+
+func commitBeside(s *stage) {
+	numbers := s.commit(s.main, core.Work{
+		Messages: []*core.Message{text("a", id("1")), text("b", id("2"))},
+		Effects: []core.Effect{{
+			Of: 1, Transfers: []*core.Message{text("b1", destined("x")), text("b2", destined("y"))},
+			DeadLetters: []*core.Message{text("dead", s.after(time.Hour), ttl(time.Second))},
+		}},
+	})
+	if len(numbers) != 2 || numbers[0] != number(1) || numbers[1] != number(2) {
+		s.Errorf("numbers: got %v", numbers)
+	}
+	s.wantBodies("main", s.lock(9), "a", "b")
+	moving := s.lockAt(sub(s.main, core.Transfer), 9)
+	s.wantBodies("transfer", moving, "b1", "b2")
+	want(s, "destination", moving[1].Transit.Destination, "y")
+	s.clock.Advance(time.Minute)
+	dead := s.lockOneAt(s.dead())
+	s.wantBodies("dead letters", []core.Delivery{dead}, "dead")
+	want(s, "number of the dead letter", dead.SequenceNumber, number(1))
+	want(s, "first number of the dead letter", dead.EnqueuedSequenceNumber, number(1))
+}
+
+func commitInstead(s *stage) {
+	s.main.DuplicateWindow = time.Minute
+	s.sendTexts("first")
+	numbers := s.commit(s.main, core.Work{
+		Messages: []*core.Message{text("a", id("1")), text("b", id("2"), from("k")), text("c", id("3"))},
+		Effects: []core.Effect{
+			{Of: 0, Instead: true, Transfers: []*core.Message{text("a", destined("x"))}},
+			{Of: 1, Instead: true},
+		},
+	})
+	if len(numbers) != 3 || numbers[0] != 0 || numbers[1] != 0 || numbers[2] != number(2) {
+		s.Errorf("numbers: got %v, want %v", numbers, []int64{0, 0, number(2)})
+	}
+	want(s, "number of a repeated", s.send(text("a again", id("1")))[0], 0)
+	want(s, "number of one that is known by its key", s.send(text("b again", from("k")))[0], 0)
+	s.clock.Advance(time.Minute)
+	want(s, "number after the window", s.send(text("later", id("1")))[0], number(3))
+	s.wantBodies("main", s.lock(9), "first", "c", "later")
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "a")
+}
+
+func commitRepeated(s *stage) {
+	s.main.DuplicateWindow = time.Minute
+	s.send(text("a", id("1")), text("b", from("k")))
+	for range 2 {
+		numbers := s.commit(s.main, core.Work{
+			Messages: []*core.Message{text("a", id("1")), text("b", from("k")), text("c", id("c")), text("c", id("c"))},
+			Effects: []core.Effect{
+				{Of: 0, Instead: true, Transfers: []*core.Message{text("a", destined("x"))}},
+				{Of: 1, DeadLetters: []*core.Message{text("b")}},
+				{Of: 2, Instead: true, DeadLetters: []*core.Message{text("c")}},
+				{Of: 3, Instead: true, DeadLetters: []*core.Message{text("c again")}},
+			},
+		})
+		for _, n := range numbers {
+			want(s, "number", n, 0)
+		}
+	}
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9))
+	s.wantBodies("dead letters", s.lockAt(s.dead(), 9), "c")
+	s.wantEnqueued("main", s.main, 2)
+}
+
+func commitWithoutRoom(s *stage) {
+	s.sendTexts("a")
+	full := s.main
+	full.MaxBytes = 1
+	s.commit(full, core.Work{Messages: []*core.Message{text("b")}, Effects: effects(true, []*core.Message{text("b", destined("x"))}, nil)})
+	s.refuseCommit(full, core.Work{Messages: []*core.Message{text("c")}, Effects: effects(false, []*core.Message{text("c", destined("x"))}, nil)}, core.QuotaExceeded)
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "b")
+}
+
+func commitPublished(p *press) {
+	p.topic.DuplicateWindow = time.Minute
+	work := func() core.Work {
+		return core.Work{
+			Version: p.version,
+			Publications: []core.Publication{
+				p.to(text("one", id("1")), "a"), {Message: text("two", id("2"))}, p.to(text("three", id("3")), "a", "b"),
+			},
+			Effects: []core.Effect{
+				{Of: 0, Transfers: []*core.Message{text("one", destined("x"))}},
+				{Of: 1, Instead: true, DeadLetters: []*core.Message{text("two")}},
+			},
+		}
+	}
+	for _, expect := range [][]int64{{number(1), 0, number(2)}, {0, 0, 0}} {
+		for i, n := range p.commit(p.topic, work()) {
+			want(p.stage, "number", n, expect[i])
+		}
+	}
+	p.wantBodies("a", p.lockAt(p.at("a"), 9), "one", "three")
+	p.wantBodies("b", p.lockAt(p.at("b"), 9), "three")
+	p.wantBodies("transfer", p.lockAt(sub(p.topic, core.Transfer), 9), "one")
+	p.wantBodies("dead letters", p.lockAt(sub(p.topic, core.DeadLetter), 9), "two")
+	old := work()
+	old.Publications[0].Message.MessageID = core.StringID("4")
+	old.Version--
+	p.refuseCommit(p.topic, old, core.Conflict)
+	p.wantBodies("transfer after a refusal", p.lockAt(sub(p.topic, core.Transfer), 9))
+}
+
+func commitNoEffect(s *stage) {
+	s.main.DuplicateWindow = time.Minute
+	s.sendTexts("a")
+	d := s.lockOne()
+	s.settle(d, core.Complete)
+	s.refuseCommit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		Messages:    []*core.Message{text("b", id("1"))},
+		Effects:     effects(true, []*core.Message{text("b", destined("x"))}, []*core.Message{text("b")}),
+	}, core.LockLost)
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9))
+	s.wantBodies("dead letters", s.lockAt(s.dead(), 9))
+	want(s, "number of one whose work was refused", s.send(text("b", id("1")))[0], number(2))
 }

@@ -47,6 +47,8 @@ func (p *player) step() {
 		if p.entity.Kind == core.Topic {
 			p.change()
 		}
+	case n < 71:
+		p.commit(p.places[0])
 	case n < 79:
 		if pl.Sessions {
 			p.sessionStep(pl)

@@ -9,8 +9,8 @@
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are known, ms
 -- ARGV[7..]  for each message: id '' or the key of duplicate detection; key '' or that of its move; due ms or '';
---            ttl ms or ''; session or ''; record
--- Returns {'ok', n...}, 0 for a dropped duplicate | {'not_found'} | {'more'}: call again
+--            ttl ms or ''; session or ''; record or '' for one that is noted, not stored
+-- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for one that was noted | {'not_found'} | {'more'}: call again
 local seen, moved = KEYS[taken + 1], KEYS[taken + 2]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
@@ -50,6 +50,9 @@ for i = 7, #ARGV, 6 do
   if not moves then noteKey(key) end
   if moves or repeats then
     reply[#reply + 1] = 0
+  elseif record == '' then
+    noteID(id)
+    reply[#reply + 1] = -1
   else
     noteID(id)
     local entry

@@ -1,5 +1,5 @@
 #!lua
--- commit.lua: do all of a transaction's work, or nothing. The scripts settle, cancel, append and publish stand in front,
+-- commit.lua: do all of a piece of work, or nothing. The scripts settle, cancel, append and publish stand in front,
 -- each as the body of a function of its ARGV.
 -- KEYS[1..15] as in state.lua, then those of shared.lua and sessions.lua where they are in front
 -- KEYS[16] seen    zset  as in append.lua
@@ -14,7 +14,8 @@
 -- ARGV[8]    cancels    likewise of cancel.lua
 -- ARGV[9]    appends    likewise of append.lua
 -- ARGV[10]   publishes  likewise of publish.lua
--- ARGV[11..] all of these in that order, and then the records of transfers
+-- ARGV[11..] all of these in that order, and then for each transfer or dead letter 0 or the place of the message that it
+--            comes of among those of append.lua or publish.lua, t or d, record
 -- Returns {'ok', n...} as append.lua or publish.lua | {'not_found'} | {'lock_lost'} | {'not_allowed'} |
 --         {'invalid_argument'} | {'message_not_found'} | {'conflict'} | {'quota_exceeded'} | {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'not_found'} end
@@ -67,9 +68,21 @@ end
 if #settles > 4 then settle(settles) end
 if #cancels > 4 then cancel(cancels) end
 local last
-for i = at, #ARGV do
-  local entry = call('XADD', KEYS[#KEYS - 2], 'NOMKSTREAM', '0-*', 'd', ARGV[i])
-  last = entry and sub(entry, 3)
+for i = at, #ARGV, 3 do
+  local of = 1 + tonumber(ARGV[i])
+  if of > 1 and reply[of] == 0 then -- nothing comes of what was there before
+  elseif ARGV[i + 1] == 'd' then
+    if call('XADD', dead, 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2]) then
+      call('HINCRBY', deadHead, 's', 1)
+      buried = true
+    end
+  else
+    local entry = call('XADD', KEYS[#KEYS - 2], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
+    last = entry and sub(entry, 3)
+  end
+end
+for i = 2, #reply do
+  if reply[i] < 0 then reply[i] = 0 end
 end
 if last then
   call('HSET', KEYS[#KEYS - 1], 's', last)

@@ -15,10 +15,11 @@
 -- ARGV[8]    records  how many; they follow the kinds
 -- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each of these: id '' or the key
 --            of duplicate detection, key '' or that of its move, due ms or '', ttl ms or '', source '' or member of
---            locks, body '' or what the copies share, record of what is scheduled or 0, number of copies, and for
+--            locks, body '' or what the copies share, record of what is scheduled, or 0, or -1 for one that
+--            is noted, not published, number of copies, and for
 --            each of these: target, record, ttl ms or '', session or ''
--- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, or its refusal: conflict | lock_lost} |
---         {'not_found'} | {'more'}: call again
+-- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for one that was noted, or its refusal:
+--         conflict | lock_lost} | {'not_found'} | {'more'}: call again
 local seen, moved, bodies, refs = KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], KEYS[taken + 4]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
@@ -84,6 +85,7 @@ local function publish(p)
     act('erase', n)
   else
     if knows(moved, key, keyLife) or knows(seen, id, window) then return 0 end
+    if ARGV[p + 6] == '-1' then return -1 end
     last, given = last + 1, true
     n = format('%d', last)
   end
