@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -27,6 +28,8 @@ type Options struct {
 	MaxPollSeconds int
 	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
 	Grace time.Duration
+	// MaxStreams is how many streams of server-sent events may be open; 0 means 1000.
+	MaxStreams int
 	// Routes are handlers for further paths, tried before the bridge's own. A
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
@@ -58,6 +61,8 @@ type Bridge struct {
 	opts   Options
 	exact  map[string]http.Handler // by lower-cased path
 	prefix map[string]http.Handler // by lower-cased path, slash included
+
+	streams atomic.Int64 // open
 }
 
 // New makes a bridge. It starts nothing.
@@ -73,6 +78,9 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	}
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
+	}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = defaultStreams
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{

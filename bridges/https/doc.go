@@ -12,6 +12,7 @@
 //	POST   /{e}/messages                    send one, or a JSON array with the batch content type
 //	POST   /{e}/messages/head?timeout=s     receive under a lock
 //	DELETE /{e}/messages/head?timeout=s     receive and delete
+//	GET    /{e}/messages/stream             server-sent events; see Streams
 //	DELETE /{e}/messages/{id}/{token}       complete
 //	PUT    /{e}/messages/{id}/{token}       unlock (abandon: the delivery counts)
 //	POST   /{e}/messages/{id}/{token}       renew the lock
@@ -60,4 +61,40 @@
 //
 // A content type that a header cannot hold is given as ContentType in
 // BrokerProperties instead.
+//
+// # Streams
+//
+// A stream is an answer without end, in the form of server-sent events. It needs
+// Listen, by the Authorization header like every request; a token in the address
+// would end up in logs and histories, so it is refused there. EventSource cannot
+// set headers: pages read streams with fetch. No CORS headers are sent, so only
+// pages of the gateway's own origin can.
+//
+//	mode=peek              (default) what the entity holds, and then what arrives
+//	mode=receiveanddelete  what is taken from the entity for this stream
+//	from=NUMBER            of mode=peek: the sequence number to begin at
+//	from=new               of mode=peek: with what arrives from now on
+//	bodies=binary          bodies as base64, whatever their content type
+//
+// Each message is an event "message", its data the JSON of a message in the
+// WebSocket protocol (bridges/websocket/PROTOCOL.md). The header Last-Event-ID,
+// with the id of an event, resumes a peeking stream behind it. The id is the sequence number;
+// of an entity with several partitions it lists the last one of each, since the
+// numbers of partitions are independent: data has the message's own.
+//
+// A peeking stream looks for arrivals 125 ms after the last one, then less and
+// less often, down to every 2 s. It shows messages in whatever state they are, a
+// scheduled one again under its new number once it is due, and none of those
+// that come and go between two looks.
+//
+// A taking stream asks for one message when the one before was written to the
+// connection. If the client vanishes, what was on its way to it is lost, and up
+// to one message more: who must not lose any receives under locks. It is not
+// offered for entities with sessions.
+//
+// A stream that is silent for 15 s sends a comment. One whose client takes nothing for
+// 30 s is cut. One that the gateway ends says why in an event "end", with code,
+// text and whether to connect again: the entity was deleted or disabled, the token
+// has expired, the gateway stops, or cannot reach its store. A gateway has a
+// limited number of streams open at a time (Options.MaxStreams).
 package https

@@ -104,6 +104,11 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 			return b.receive(w, r, entity, core.ReceiveAndDelete)
 		}
 		return methodNotAllowed(r, "POST, DELETE")
+	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
+		if r.Method != http.MethodGet {
+			return methodNotAllowed(r, "GET")
+		}
+		return b.stream(w, r, entity)
 	case len(below) >= 2:
 		// A message id with bare slashes is still one: the token is always last.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]

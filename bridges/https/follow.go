@@ -1,0 +1,156 @@
+package https
+
+import (
+	"context"
+	"math/bits"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// followPage is how many messages are looked at in one go.
+	followPage = 100
+	// soonFollow is how long after a message one looks for the next; it doubles
+	// up to lateFollow while there is none.
+	soonFollow = 125 * time.Millisecond
+	lateFollow = 2 * time.Second
+)
+
+// follower looks at an entity's messages, and looks for new ones.
+type follower struct {
+	*Bridge
+	out     *events
+	entity  string   // the ID of the entity that the stream began with
+	next    position // where to look
+	flowing []bool   // by partition: the last look found something
+	binary  bool
+}
+
+// follow sends what the entity holds from a position on, and what arrives. The
+// broker tells of arrivals only those who want to have them, so this looks again
+// and again: see soonFollow.
+func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
+	f, err := b.newFollower(ctx, out, q)
+	if err != nil {
+		return err
+	}
+	if err := out.begin(); err != nil {
+		return err
+	}
+	for pause := soonFollow; ; {
+		found, err := f.look(ctx)
+		if err != nil {
+			return err
+		}
+		if pause = min(2*pause, lateFollow); found {
+			pause = soonFollow
+		}
+		if _, err := await(ctx, out, time.After(pause)); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
+	// Rights first: who lacks them must not learn what there is.
+	if err := out.allowed(); err != nil {
+		return nil, err
+	}
+	ent, _, err := b.broker.Resolve(ctx, out.address)
+	if err != nil {
+		return nil, err
+	}
+	n := max(ent.Partitions, 1)
+	f := &follower{Bridge: b, out: out, entity: ent.ID, flowing: make([]bool, n), binary: q.binary}
+	switch {
+	case q.after != "":
+		f.next, err = parsePosition("Last-Event-ID", q.after, n, 1)
+	case q.from == "new":
+		f.next = make(position, n)
+		err = f.skip(ctx)
+	default:
+		f.next, err = parsePosition("from", q.from, n, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.peek(ctx, 0, 1) // what refuses this refuses the stream
+	return f, err
+}
+
+// skip goes to the end of each partition, one bit of the position after the other.
+func (f *follower) skip(ctx context.Context) error {
+	for i := range f.next {
+		for bit := bits.Len64(uint64(core.NumberMask)) - 1; bit >= 0; bit-- {
+			f.next[i] |= 1 << bit
+			ds, err := f.peek(ctx, i, 1)
+			if err != nil {
+				return err
+			}
+			if len(ds) == 0 {
+				f.next[i] &^= 1 << bit
+			}
+		}
+		if f.next[i] > 0 {
+			f.next[i]++
+		}
+	}
+	return nil
+}
+
+// peek looks at up to n messages of a partition, where it goes on.
+func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
+	ds, err := f.broker.Peek(ctx, f.out.id, f.out.address, core.SequenceNumber(uint16(partition), f.next[partition]), n)
+	for i := range ds {
+		if at, _ := core.SplitSequenceNumber(ds[i].SequenceNumber); int(at) != partition {
+			return ds[:i], err
+		}
+	}
+	return ds, err
+}
+
+// look sends all that there is now, and reports whether that was anything.
+func (f *follower) look(ctx context.Context) (found bool, err error) {
+	ent, _, err := f.broker.Resolve(ctx, f.out.address)
+	if err != nil {
+		return false, err
+	}
+	if ent.ID != f.entity {
+		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created anew.", ent.Name)
+	}
+	for i := range f.next {
+		for {
+			if err := f.out.ended(ctx); err != nil {
+				return found, err
+			}
+			page := 1 // a look into the void is cheap
+			if f.flowing[i] {
+				page = followPage
+			}
+			ds, err := f.peek(ctx, i, page)
+			if err != nil {
+				return found, err
+			}
+			f.flowing[i] = len(ds) > 0
+			if len(ds) == 0 {
+				break
+			}
+			if found = true; f.send(ds) != nil {
+				return found, errGone
+			}
+		}
+	}
+	return found, nil
+}
+
+// send writes messages of one partition.
+func (f *follower) send(ds []core.Delivery) error {
+	for _, d := range ds {
+		i, n := core.SplitSequenceNumber(d.SequenceNumber)
+		f.next[i] = n + 1
+		f.out.message(f.next.String(), func(w frame.Writer) { frame.WritePeeked(w, d, f.binary) })
+	}
+	return f.out.flush()
+}

@@ -1,0 +1,102 @@
+package https
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	defaultStreams = 1000
+
+	streamBeat    = 15 * time.Second // how long a stream is silent at most
+	streamTimeout = 30 * time.Second // to take what was written
+	streamRetry   = 3 * time.Second  // when a client should connect again
+)
+
+// stream sends messages as server-sent events: by default those that the entity
+// holds and then those that arrive, or with mode=receiveanddelete those that it
+// takes away. It goes on until the client leaves, or something ends it: then the
+// last event says what.
+func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
+	id, err := b.authorize(r, entity)
+	if err != nil {
+		return err
+	}
+	if err := messageNode(entity); err != nil {
+		return err
+	}
+	q, err := readStreamQuery(r)
+	if err != nil {
+		return err
+	}
+	if err := skipBody(w, r); err != nil {
+		return err
+	}
+	if b.streams.Add(1) > int64(b.opts.MaxStreams) {
+		b.streams.Add(-1)
+		return core.Refuse(core.Busy, "The gateway has %d streams open, which is its limit. Try again later.", b.opts.MaxStreams)
+	}
+	defer b.streams.Add(-1)
+	out := newEvents(w, r, id, entity)
+	defer out.close()
+	if q.mode == core.ReceiveAndDelete {
+		err = b.take(r.Context(), out, q)
+	} else {
+		err = b.follow(r.Context(), out, q)
+	}
+	if !out.begun {
+		return err
+	}
+	if core.CodeOf(err) == core.Internal && !errors.Is(err, errGone) {
+		b.log.Error("stream ended", "entity", entity, "err", err)
+	}
+	out.end(err)
+	return nil
+}
+
+// streamQuery is what a request for a stream asks for.
+type streamQuery struct {
+	mode   core.ReceiveMode
+	binary bool   // bodies are wanted as bytes
+	from   string // where to begin: a position, "new" or ""
+	after  string // a position that the client has; "" for none
+}
+
+// readStreamQuery reads the parameters of a stream, and no others.
+func readStreamQuery(r *http.Request) (streamQuery, error) {
+	q := streamQuery{mode: core.PeekLock, after: r.Header.Get("Last-Event-ID")}
+	for name, values := range r.URL.Query() {
+		text := values[len(values)-1]
+		switch strings.ToLower(name) {
+		case "mode":
+			switch strings.ToLower(text) {
+			case "peek":
+			case "receiveanddelete":
+				q.mode = core.ReceiveAndDelete
+			default:
+				return q, core.Refuse(core.InvalidArgument, "mode is %.40q: it must be peek or receiveanddelete.", text)
+			}
+		case "bodies":
+			switch strings.ToLower(text) {
+			case "auto":
+			case "binary":
+				q.binary = true
+			default:
+				return q, core.Refuse(core.InvalidArgument, "bodies is %.40q: it must be auto or binary.", text)
+			}
+		case "from":
+			q.from = text
+		case "api-version":
+		default:
+			return q, core.Refuse(core.InvalidArgument, "A stream has no parameter %.40q: there are mode, from and bodies. Tokens belong in the Authorization header.", name)
+		}
+	}
+	if q.mode == core.ReceiveAndDelete && q.from != "" {
+		return q, core.Refuse(core.InvalidArgument, "from goes with mode=peek only: what is received is always the next message.")
+	}
+	return q, nil
+}

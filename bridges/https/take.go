@@ -1,0 +1,58 @@
+package https
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// take sends messages as they are taken from the entity, one at a time: the next
+// is asked for when the one before was handed to the connection. What was handed
+// to it, and one message more, is lost with a client that vanishes.
+func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
+	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
+	rx, err := b.broker.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
+		Mode: core.ReceiveAndDelete,
+		Deliver: func(ds []core.Delivery) {
+			for _, d := range ds {
+				arrived <- d
+			}
+		},
+		Closed: func(err error) { out.closed <- err },
+	})
+	if err != nil {
+		return err
+	}
+	defer rx.Close()
+	if err := out.begin(); err != nil {
+		return err
+	}
+	send := func(d core.Delivery) error {
+		out.message(strconv.FormatInt(d.SequenceNumber, 10), func(w frame.Writer) { frame.WriteDelivery(w, d, q.binary) })
+		return out.flush()
+	}
+	for {
+		rx.AddCredit(1)
+		d, err := await(ctx, out, arrived)
+		if err == nil {
+			err = send(d)
+		}
+		if err == nil {
+			err = out.ended(ctx)
+		}
+		if err == nil {
+			continue
+		}
+		rx.Close() // afterwards there is no further delivery; one may have come just before
+		select {
+		case d := <-arrived:
+			if send(d) != nil {
+				return errGone
+			}
+		default:
+		}
+		return err
+	}
+}

@@ -1,0 +1,216 @@
+package frame
+
+import (
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// WriteDelivery writes a message that a client receives. binary says that it
+// wants the bytes of the body, whatever its content type.
+func WriteDelivery(w Writer, d core.Delivery, binary bool) {
+	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
+}
+
+// WritePeeked writes a message that a client only looks at.
+func WritePeeked(w Writer, d core.Delivery, binary bool) {
+	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
+}
+
+// WriteMessage writes a message that is no delivery.
+func WriteMessage(w Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
+
+func writeMessage(w Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
+	w.OpenMap()
+	w.Key("broker")
+	writeBroker(w, m, p, deliveries)
+	if !m.Properties.IsEmpty() {
+		w.Key("properties")
+		WriteProperties(w, m.Properties)
+	}
+	writeBody(w, m, binary)
+	w.CloseMap()
+}
+
+// WriteProperties writes user properties, each with its type.
+func WriteProperties(w Writer, p core.Properties) {
+	w.OpenMap()
+	if !p.IsEmpty() {
+		for key, encoded := range value.MapEntries(p.Encoded()) {
+			w.KeyBytes(key)
+			WriteValue(w, encoded)
+		}
+	}
+	w.CloseMap()
+}
+
+// writeBroker writes the broker properties by their Service Bus names: those of
+// the sender and, if p is not nil, those of the broker.
+func writeBroker(w Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
+	w.OpenMap()
+	defer w.CloseMap()
+	id := func(name string, id core.ID) {
+		if !id.IsZero() {
+			w.Key(name)
+			Write(w, idValue(id))
+		}
+	}
+	text := func(name, s string) {
+		if s != "" {
+			w.Key(name)
+			w.Text(s)
+		}
+	}
+	instant := func(name string, t time.Time) {
+		if !t.IsZero() {
+			w.Key(name)
+			w.Instant(t.UnixMilli())
+		}
+	}
+	number := func(name string, n int64) {
+		w.Key(name)
+		w.Int(n)
+	}
+	id("MessageId", m.MessageID)
+	id("CorrelationId", m.CorrelationID)
+	text("SessionId", m.SessionID)
+	text("ReplyToSessionId", m.ReplyToSessionID)
+	text("Label", m.Subject)
+	text("To", m.To)
+	text("ReplyTo", m.ReplyTo)
+	text("ContentType", m.ContentType)
+	text("PartitionKey", m.PartitionKey)
+	text("ViaPartitionKey", m.ViaPartitionKey)
+	if ttl := m.TimeToLive; ttl > 0 && ttl < core.Forever {
+		w.Key("TimeToLive")
+		if ttl%time.Second == 0 {
+			w.Int(int64(ttl / time.Second))
+		} else {
+			w.Float(ttl.Seconds())
+		}
+	}
+	instant("ScheduledEnqueueTimeUtc", m.ScheduledEnqueueTime)
+	if p == nil {
+		return
+	}
+	number("SequenceNumber", p.SequenceNumber)
+	number("EnqueuedSequenceNumber", p.EnqueuedSequenceNumber)
+	instant("EnqueuedTimeUtc", p.EnqueuedTime)
+	instant("ExpiresAtUtc", p.ExpiresAt)
+	number("DeliveryCount", min(deliveries, math.MaxUint32))
+	if !p.LockToken.IsZero() {
+		text("LockToken", p.LockToken.String())
+		instant("LockedUntilUtc", p.LockedUntil)
+	}
+	text("State", p.State.String())
+	text("DeadLetterSource", p.DeadLetterSource)
+}
+
+// idValue is an id as the value of the type that its sender gave it.
+func idValue(id core.ID) any {
+	switch id.Kind() {
+	case core.IDULong:
+		return id.ULong()
+	case core.IDUUID:
+		var u value.UUID
+		copy(u[:], id.Raw())
+		return u
+	case core.IDBinary:
+		return []byte(id.Raw())
+	default:
+		return id.Raw()
+	}
+}
+
+// writeBody writes the member that holds the body. A body that is not as its
+// kind has it is given as its bytes.
+func writeBody(w Writer, m *core.Message, binary bool) {
+	switch m.Body.Kind {
+	case core.BodyData:
+		writeData(w, m, m.Body.Bytes, binary)
+		return
+	case core.BodyDataSections:
+		var joined []byte
+		if eachSection(m.Body.Bytes, func(v []byte) bool {
+			data, _, err := value.ReadBinary(v)
+			joined = append(joined, data...)
+			return err == nil
+		}) {
+			writeData(w, m, joined, binary)
+			return
+		}
+	case core.BodyValue:
+		if v, rest, ok := cutSection(m.Body.Bytes); ok && len(rest) == 0 {
+			w.Key("value")
+			WriteValue(w, v)
+			return
+		}
+	case core.BodySequence:
+		isList := func(v []byte) bool { return value.KindOf(v) == value.KindList }
+		if len(m.Body.Bytes) > 0 && eachSection(m.Body.Bytes, isList) {
+			n := 0
+			w.Key("sequence")
+			w.OpenList()
+			eachSection(m.Body.Bytes, func(v []byte) bool {
+				WriteValue(w, v)
+				n++
+				return true
+			})
+			w.CloseList(n)
+			return
+		}
+	}
+	w.Key("binary")
+	w.Binary(m.Body.Bytes)
+}
+
+// writeData writes bytes as what their content type says that they are.
+func writeData(w Writer, m *core.Message, data []byte, binary bool) {
+	kind, _, _ := strings.Cut(m.ContentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	switch {
+	case binary, m.ContentEncoding != "":
+	case kind == typeJSON || strings.HasSuffix(kind, "+json"):
+		if ValidJSON(data) {
+			w.Key("json")
+			w.JSON(data)
+			return
+		}
+	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"):
+		if utf8.Valid(data) {
+			w.Key("text")
+			w.TextBytes(data)
+			return
+		}
+	}
+	w.Key("binary")
+	w.Binary(data)
+}
+
+// eachSection calls f with the value of each section; ok is false if one cannot
+// be read, or f says so.
+func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
+	for len(encoded) > 0 {
+		v, rest, ok := cutSection(encoded)
+		if !ok || !f(v) {
+			return false
+		}
+		encoded = rest
+	}
+	return true
+}
+
+// cutSection splits the first section into the value behind its descriptor and
+// what follows the section.
+func cutSection(encoded []byte) (v, rest []byte, ok bool) {
+	section, rest, err := value.ReadRaw(encoded)
+	if err != nil || value.KindOf(section) != value.KindDescribed {
+		return section, rest, err == nil
+	}
+	_, v, err = value.ReadRaw(section[1:])
+	return v, rest, err == nil
+}
