@@ -7,5 +7,7 @@
 // not what is wanted is an *Error, which names the member.
 //
 // AppendValue and WriteValue translate between frames and the typed values of
-// AMQP, whose encoding in core/value is what messages carry.
+// AMQP, whose encoding in core/value is what messages carry; ReadMessage,
+// WriteMessage and WriteDelivery do so for messages. PROTOCOL.md in
+// bridges/websocket says how all of these look.
 package frame

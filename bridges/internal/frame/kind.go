@@ -133,3 +133,8 @@ func NewWriter(e Encoding, dst []byte) Writer {
 	}
 	return &packWriter{dst: dst}
 }
+
+func isJSONReader(r Reader) bool {
+	_, ok := r.(*jsonReader)
+	return ok
+}

@@ -49,7 +49,7 @@ func read(r Reader, depth int) (any, error) {
 	case Int:
 		return r.Int(), nil
 	case Uint:
-		if _, plain := r.(*packReader); plain {
+		if !isJSONReader(r) {
 			return r.Uint(), nil
 		}
 		return nil, outOfRange(`is a whole number beyond 64 bits with a sign: write {"$ulong": "…"} or {"$double": …}`)
@@ -541,4 +541,12 @@ func AppendValue(dst []byte, r Reader) ([]byte, error) {
 		return dst, Wrong("is no AMQP value: %v", err)
 	}
 	return out, nil
+}
+
+// ReadText reads a text.
+func ReadText(r Reader) (string, error) {
+	if k := r.Kind(); k != Text {
+		return "", Wrong("is %s: it must be a text", k)
+	}
+	return string(r.Text()), nil
 }

@@ -1,0 +1,147 @@
+package frame
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The descriptors of body sections (AMQP 1.0 §3.2.7 and §3.2.8).
+const (
+	sequenceSection = 0x76
+	valueSection    = 0x77
+)
+
+// Content types of bodies whose sender names none.
+const (
+	typeText = "text/plain; charset=utf-8"
+	typeJSON = "application/json"
+)
+
+// bodies are the members of a message that hold its body.
+var bodies = map[string]func(m *core.Message, r Reader) error{
+	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
+}
+
+// ReadMessage reads a message of a sender.
+func ReadMessage(r Reader) (*core.Message, error) {
+	if k := r.Kind(); k != Map {
+		return nil, Wrong("is %s: it must be a map with a message", k)
+	}
+	m := &core.Message{}
+	var broker, properties bool
+	body := ""
+	for r.Open(); r.More(); {
+		name := string(r.Key())
+		var err error
+		read := bodies[name]
+		switch {
+		case name == "broker" && !broker:
+			broker = true
+			err = readBroker(r, m)
+		case name == "properties" && !properties:
+			properties = true
+			m.Properties, err = ReadProperties(r)
+		case name == "broker" || name == "properties" || read != nil && body == name:
+			err = Wrong("is given twice")
+		case read == nil:
+			err = Wrong("is no member of a message: there are broker, properties and one of text, json, binary, value and sequence")
+		case body != "":
+			err = Wrong("is a second body beside %s", body)
+		default:
+			body = name
+			err = read(m, r)
+		}
+		if err != nil {
+			return nil, In(name, err)
+		}
+	}
+	if m.ContentType == "" {
+		switch body {
+		case "text":
+			m.ContentType = typeText
+		case "json":
+			m.ContentType = typeJSON
+		}
+	}
+	return m, nil
+}
+
+// ReadProperties reads user properties.
+func ReadProperties(r Reader) (core.Properties, error) {
+	if k := r.Kind(); k != Map {
+		return core.Properties{}, Wrong("is %s: it must be a map", k)
+	}
+	dst, mark := value.OpenMap(nil)
+	n := 0
+	for r.Open(); r.More(); n++ {
+		key := r.Key()
+		dst = value.AppendString(dst, key)
+		var err error
+		if dst, err = AppendValue(dst, r); err != nil {
+			return core.Properties{}, In(string(key), err)
+		}
+	}
+	if n == 0 {
+		return core.Properties{}, nil
+	}
+	dst = value.CloseMap(dst, mark, n)
+	if _, err := value.Skip(dst, value.Limits{}); err != nil { // keys are distinct
+		return core.Properties{}, Wrong("is no map of properties: %v", err)
+	}
+	return core.RawProperties(dst), nil
+}
+
+func readTextBody(m *core.Message, r Reader) error {
+	if k := r.Kind(); k != Text {
+		return Wrong("is %s: it must be a text", k)
+	}
+	m.Body.Bytes = append([]byte{}, r.Text()...)
+	return nil
+}
+
+// readJSONBody keeps the JSON text as it is. In MessagePack it comes as a text.
+func readJSONBody(m *core.Message, r Reader) error {
+	if !isJSONReader(r) {
+		if err := readTextBody(m, r); err != nil {
+			return err
+		}
+		if !ValidJSON(m.Body.Bytes) {
+			return Wrong("is not valid JSON")
+		}
+		return nil
+	}
+	m.Body.Bytes = append([]byte{}, r.Skip()...)
+	return nil
+}
+
+func readBinaryBody(m *core.Message, r Reader) (err error) {
+	m.Body.Bytes, err = ReadBinary(r)
+	return err
+}
+
+func readValueBody(m *core.Message, r Reader) (err error) {
+	m.Body.Kind = core.BodyValue
+	m.Body.Bytes, err = AppendValue(value.AppendDescriptor(nil, valueSection), r)
+	return err
+}
+
+func readSequenceBody(m *core.Message, r Reader) error {
+	if k := r.Kind(); k != List {
+		return Wrong("is %s: it must be a list of lists", k)
+	}
+	m.Body.Kind = core.BodySequence
+	i := 0
+	for r.Open(); r.More(); i++ {
+		if k := r.Kind(); k != List {
+			return At(i, Wrong("is %s: it must be a list", k))
+		}
+		var err error
+		if m.Body.Bytes, err = AppendValue(value.AppendDescriptor(m.Body.Bytes, sequenceSection), r); err != nil {
+			return At(i, err)
+		}
+	}
+	if i == 0 {
+		return Wrong("must have one sequence at least")
+	}
+	return nil
+}
