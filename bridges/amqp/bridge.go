@@ -20,13 +20,20 @@ type Bridge struct {
 	authority core.Authority
 	opts      Options
 	container string
-	open      atomic.Int64 // connections
-	warned    atomic.Int64 // when last of too many connections, Unix nanoseconds
+	open      atomic.Int64  // connections
+	warned    atomic.Int64  // when last of too many connections, Unix nanoseconds
+	census    chan struct{} // holds an element while there is one
+
+	mu    sync.Mutex
+	conns map[*conn]struct{} // that are served
 }
 
 // New returns a bridge in front of b, with admin for the rules of subscriptions and a for those who want in.
 func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
-	return &Bridge{broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String()}
+	return &Bridge{
+		broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String(),
+		census: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
+	}
 }
 
 // Serve accepts on ln until ctx ends, then drains and returns nil.
@@ -80,6 +87,8 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	}
 	defer b.open.Add(-1)
 	c := newConn(b, nc, log)
+	b.enter(c)
+	defer b.leave(c)
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)

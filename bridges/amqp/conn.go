@@ -42,6 +42,7 @@ type conn struct {
 	writer *writer
 	mail   mailbox        // for everybody
 	tasks  sync.WaitGroup // reader, writer and broker calls
+	done   chan struct{}  // closes when the mailbox has
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
@@ -62,6 +63,8 @@ type conn struct {
 	said    bool      // our close is sent, and closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 
+	since    time.Time
+	product  string // what the client calls itself
 	host     string // the namespace's host in texts
 	topics   topics // for everybody
 	identity core.Identity
@@ -93,10 +96,12 @@ func newConn(b *Bridge, nc net.Conn, log *slog.Logger) *conn {
 		writer: newWriter(nc, b.opts.WriteTimeout),
 		mail:   mailbox{wake: make(chan struct{}, 1)},
 		timer:  time.NewTimer(b.opts.HandshakeTimeout),
+		done:   make(chan struct{}),
 		host:   b.opts.Hostname,
+		since:  time.Now(),
 		piles:  make(map[string]*pile),
 	}
-	c.armed = time.Now().Add(b.opts.HandshakeTimeout)
+	c.armed = c.since.Add(b.opts.HandshakeTimeout)
 	c.until = c.armed
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.eng = engine.New(engine.Options{
@@ -153,6 +158,7 @@ func (c *conn) dispose() {
 	close(c.writer.work)
 	c.letGo()
 	c.mail.close()
+	close(c.done)
 	c.tasks.Wait()
 }
 

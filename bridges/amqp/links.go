@@ -25,6 +25,7 @@ var _ engine.Handler = (*conn)(nil)
 // Opened says that the connection is open.
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
+	c.product = productOf(o)
 	if c.host == "" {
 		c.host = hostOf(o.Hostname)
 	}

@@ -1,0 +1,136 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// censusTimeout ends a census that some connection's owner keeps waiting.
+	censusTimeout = 2 * time.Second
+	// maxProduct bounds what is kept of what a client calls itself, in bytes.
+	maxProduct = 256
+)
+
+var _ bridges.Census = (*Bridge)(nil)
+
+// Connections lists the connections, the oldest first. Each connection's owner is asked; one that has not answered when
+// ctx or a time of two seconds ends is left out. There is one census at a time.
+func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
+	ctx, cancel := context.WithTimeout(ctx, censusTimeout)
+	defer cancel()
+	select {
+	case b.census <- struct{}{}:
+		defer func() { <-b.census }()
+	case <-ctx.Done():
+		return nil
+	}
+	asked := make(map[*conn]chan bridges.Connection)
+	b.mu.Lock()
+	for c := range b.conns {
+		asked[c] = make(chan bridges.Connection, 1) // so that no owner waits for us
+	}
+	b.mu.Unlock()
+	for c, answer := range asked {
+		c.mail.post(func() { answer <- c.describe() })
+	}
+	var all []bridges.Connection
+	for c, answer := range asked {
+		select {
+		case told := <-answer:
+			all = append(all, told)
+			continue
+		case <-c.done:
+		case <-ctx.Done():
+		}
+		select { // it may have answered all the same
+		case told := <-answer:
+			all = append(all, told)
+		default:
+		}
+	}
+	slices.SortFunc(all, func(x, y bridges.Connection) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
+	})
+	return all
+}
+
+// enter counts a connection among those that are open; leave forgets it.
+func (b *Bridge) enter(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns[c] = struct{}{}
+}
+
+func (b *Bridge) leave(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.conns, c)
+}
+
+// describe is for the owner.
+func (c *conn) describe() bridges.Connection {
+	peer := c.nc.RemoteAddr().String()
+	told := bridges.Connection{ID: peer, Protocol: "amqp", Peer: peer, Since: c.since, Product: c.product}
+	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
+		told.Protocol = inside.Protocol()
+	}
+	for _, g := range c.identity {
+		if !slices.Contains(told.Policies, g.Policy) {
+			told.Policies = append(told.Policies, g.Policy)
+		}
+	}
+	for l := range c.eng.Links() {
+		switch d := l.Data.(type) {
+		case *senderLink:
+			told.Links = append(told.Links, bridges.Link{Entity: d.destination})
+		case *receiverLink:
+			told.Links = append(told.Links, d.describe())
+		}
+	}
+	slices.SortFunc(told.Links, func(x, y bridges.Link) int {
+		return cmp.Or(cmp.Compare(x.Entity, y.Entity), cmp.Compare(direction(x), direction(y)), cmp.Compare(x.Session, y.Session))
+	})
+	return told
+}
+
+// direction puts links that send before those that receive.
+func direction(l bridges.Link) int {
+	if l.Receives {
+		return 1
+	}
+	return 0
+}
+
+func (r *receiverLink) describe() bridges.Link {
+	told := bridges.Link{Entity: r.address, Receives: true, Deletes: r.mode == core.ReceiveAndDelete}
+	if r.session != nil {
+		told.Session = r.session.ID()
+	}
+	return told
+}
+
+// productOf reads from an open frame what the client calls itself: its product with the version, as SDKs send them, or
+// its container.
+func productOf(o *wire.Open) string {
+	property := func(name string) string {
+		v, _ := o.Properties.Get(name)
+		s, _ := text(v)
+		return s
+	}
+	name, version := property("product"), property("version")
+	switch {
+	case name == "":
+		name = cmp.Or(property("user-agent"), o.ContainerID)
+	case version != "":
+		name += " " + version
+	}
+	return strings.ToValidUTF8(name[:min(len(name), maxProduct)], "")
+}

@@ -1,0 +1,168 @@
+package amqp
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// named is a connection with an address, and a protocol around AMQP.
+type named struct {
+	net.Conn
+	net.Addr
+}
+
+func (n named) RemoteAddr() net.Addr { return n.Addr }
+func (n named) Protocol() string     { return "amqp over " + n.Addr.Network() }
+
+func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
+	t.Parallel()
+	whole(t, Options{}, func(t *testing.T, s *stage) {
+		bridge := New(s.Broker, s.Broker, &fakeAuthority{}, Options{})
+		if got := bridge.Connections(t.Context()); got != nil {
+			t.Errorf("without connections: got %+v", got)
+		}
+		var served sync.WaitGroup
+		t.Cleanup(served.Wait)
+		connect := func(wrap func(net.Conn) net.Conn) *peer {
+			here, there := net.Pipe()
+			served.Go(func() { _ = bridge.ServeConn(context.Background(), wrap(there)) })
+			return newPeer(t, here)
+		}
+		began := time.Now()
+		fresh := connect(func(nc net.Conn) net.Conn { return nc })
+		synctest.Wait()
+		time.Sleep(time.Second)
+		p := connect(func(nc net.Conn) net.Conn {
+			return named{nc, &net.UnixAddr{Name: "peer-1", Net: "websocket"}}
+		})
+		p.open()
+		s.put(t, "a", "1")
+		p.attach(0, wire.RoleSender, "plain")
+		p.accept(1, "a")
+		p.attach(2, wire.RoleReceiver, "plain/$DeadLetterQueue")
+		p.send(0, &wire.Attach{
+			Name: "deletes", Handle: 3, Role: wire.RoleReceiver, SndSettleMode: value.Some(wire.SenderSettled),
+			Source: &wire.Source{Address: value.Some("plain")}, Target: &wire.Target{},
+		})
+		await[*wire.Attach](p)
+		p.attach(4, wire.RoleSender, "$cbs")
+
+		got := bridge.Connections(t.Context())
+		want := []bridges.Connection{
+			{ID: "pipe", Protocol: "amqp", Peer: "pipe", Since: began},
+			{
+				ID: "peer-1", Protocol: "amqp over websocket", Peer: "peer-1", Since: began.Add(time.Second), Product: "peer", Policies: []string{"root"},
+				Links: []bridges.Link{
+					{Entity: "plain"},
+					{Entity: "plain", Receives: true, Deletes: true},
+					{Entity: "plain/$DeadLetterQueue", Receives: true},
+					{Entity: "q", Receives: true, Session: "a"},
+				},
+			},
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		_ = fresh.nc.Close()
+		_ = p.nc.Close()
+		served.Wait()
+		if got := bridge.Connections(t.Context()); got != nil {
+			t.Errorf("after the end: got %+v", got)
+		}
+	})
+}
+
+func TestTheCensusDoesNotWaitForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bridge := New(newFakeBroker(), nil, &fakeAuthority{}, Options{})
+		var served sync.WaitGroup
+		here, there := net.Pipe()
+		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
+		defer func() { _ = here.Close(); served.Wait() }()
+		stuck := newConn(bridge, there, slog.New(slog.DiscardHandler)) // nobody runs it
+		bridge.enter(stuck)
+		synctest.Wait()
+		began := time.Now()
+		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != censusTimeout {
+			t.Errorf("got %+v after %v, want one connection after %v", got, time.Since(began), censusTimeout)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan struct{})
+		go func() { defer close(first); bridge.Connections(t.Context()) }()
+		synctest.Wait()
+		cancel()
+		if got := bridge.Connections(ctx); got != nil {
+			t.Errorf("while there is another census: got %+v, want nothing", got)
+		}
+		<-first
+
+		began = time.Now()
+		bridge.enter(stuck)
+		go func() { time.Sleep(time.Second); close(stuck.done) }()
+		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
+			t.Errorf("got %+v after %v, want one connection after a second", got, time.Since(began))
+		}
+		stuck.timer.Stop()
+		stuck.cancel()
+	})
+}
+
+func TestProductOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		properties value.Map
+		want       string
+	}{
+		{value.Map{{Key: value.Symbol("product"), Value: "MSJSClient"}, {Key: value.Symbol("version"), Value: "7.9.5"}}, "MSJSClient 7.9.5"},
+		{value.Map{{Key: value.Symbol("product"), Value: value.Symbol("x")}}, "x"},
+		{value.Map{{Key: value.Symbol("user-agent"), Value: "u/1"}, {Key: value.Symbol("version"), Value: "2"}}, "u/1"},
+		{value.Map{{Key: value.Symbol("product"), Value: int32(5)}}, "container"},
+		{nil, "container"},
+		{value.Map{{Key: value.Symbol("product"), Value: strings.Repeat("x", maxProduct-1) + "ü"}}, strings.Repeat("x", maxProduct-1)},
+	} {
+		if got := productOf(&wire.Open{ContainerID: "container", Properties: c.properties}); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.properties, got, c.want)
+		}
+	}
+}
+
+func TestACensusWhileConnectionsComeAndGo(t *testing.T) {
+	t.Parallel()
+	bridge := New(newFakeBroker("q1"), nil, &fakeAuthority{}, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var counting, served sync.WaitGroup
+	for range 2 {
+		counting.Go(func() {
+			for ctx.Err() == nil {
+				bridge.Connections(ctx)
+			}
+		})
+	}
+	for range 50 {
+		here, there := net.Pipe()
+		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
+		p := newPeer(t, here)
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		_ = here.Close()
+	}
+	served.Wait()
+	cancel()
+	counting.Wait()
+	if got := bridge.Connections(t.Context()); got != nil {
+		t.Errorf("got %+v, want none", got)
+	}
+}
