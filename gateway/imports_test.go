@@ -33,6 +33,7 @@ var arrows = []struct {
 	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "bridges", "bridges/internal/frame"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "bridges", "bridges/internal/frame", "bridges/websocket/...", "github.com/gorilla/websocket", "github.com/vmihailenco/msgpack/v5/..."}},
+	{"plugins/builtin", []string{"core", "core/value"}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
 	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},
@@ -91,7 +92,7 @@ func inModule(pkg string) string { return strings.TrimPrefix(pkg, module+"/") }
 // element has no dot.
 func isStandard(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
-	return !strings.Contains(first, ".") && !slices.Contains([]string{"core", "bridges", "gateway", "examples", "internal"}, first)
+	return !strings.Contains(first, ".") && !slices.Contains([]string{"core", "bridges", "gateway", "examples", "internal", "plugins"}, first)
 }
 
 func TestArrowsThatMustNotExist(t *testing.T) {

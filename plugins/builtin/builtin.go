@@ -1,0 +1,40 @@
+package builtin
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// The names of the serializers.
+const (
+	JSON        = "json"
+	MessagePack = "msgpack"
+	CBOR        = "cbor"
+	AMQP        = "amqp"
+	Text        = "text"
+	CloudEvents = "cloudevents"
+)
+
+// Names lists the serializers.
+func Names() []string {
+	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
+}
+
+// Named returns the serializer of that name, nil if there is none.
+func Named(name string) core.Serializer {
+	switch name {
+	case JSON:
+		return jsonFormat{}
+	case MessagePack:
+		return msgpackFormat{}
+	case CBOR:
+		return cborFormat{}
+	case AMQP:
+		return amqpFormat{}
+	case Text:
+		return textFormat{}
+	case CloudEvents:
+		return cloudEvents{}
+	default:
+		return nil
+	}
+}

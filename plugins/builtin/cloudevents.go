@@ -1,0 +1,128 @@
+package builtin
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const typeCloudEvents = "application/cloudevents+json"
+
+// cloudEvents is one event in structured mode: CloudEvents JSON event format
+// 1.0. Its value is a map of the attributes, and "data" if there is some: a
+// binary where the event has data_base64, else any value.
+type cloudEvents struct{}
+
+func (cloudEvents) ContentTypes() []string { return []string{typeCloudEvents} }
+
+func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, error) {
+	v, err := decodeJSON(payload)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(value.Map)
+	if !ok {
+		return nil, errNoEvent
+	}
+	event := make(value.Map, 0, len(m))
+	hasData := false
+	for _, e := range m {
+		switch name := e.Key.(string); name {
+		case "data", "data_base64":
+			if hasData {
+				return nil, fmt.Errorf("not a CloudEvent: it has data and data_base64")
+			}
+			hasData = true
+			if name == "data_base64" {
+				text, _ := e.Value.(string)
+				data, err := base64.StdEncoding.DecodeString(text)
+				if err != nil {
+					return nil, fmt.Errorf("not a CloudEvent: data_base64 is not base64")
+				}
+				e = value.Entry{Key: "data", Value: data}
+			}
+		case "time":
+			e.Value = instantOf(e.Value)
+		}
+		event = append(event, e)
+	}
+	return event, checkEvent(event)
+}
+
+// instantOf is a time as a timestamp, if that holds all of it.
+func instantOf(v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 {
+		return v
+	}
+	return value.TimestampOf(t)
+}
+
+// Encode writes a map that is an event already.
+func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
+	event, ok := v.(value.Map)
+	if !ok {
+		return nil, "", errNoEvent
+	}
+	if err := checkEvent(event); err != nil {
+		return nil, "", err
+	}
+	out := make(value.Map, len(event))
+	for i, e := range event {
+		if data, ok := e.Value.([]byte); ok && e.Key == "data" {
+			e = value.Entry{Key: "data_base64", Value: data}
+		}
+		out[i] = e
+	}
+	payload, _, err = jsonFormat{}.Encode(context.Background(), typeJSON, out)
+	return payload, typeCloudEvents, err
+}
+
+var errNoEvent = fmt.Errorf("not a CloudEvent: it is no map with specversion, id, source and type")
+
+// checkEvent checks the required attributes, and the names and types of all:
+// CloudEvents 1.0, "Context Attributes" and "Type System".
+func checkEvent(event value.Map) error {
+	for _, name := range [...]string{"specversion", "id", "source", "type"} {
+		if text, ok := event.Get(name); !ok || text == "" || !isText(text) {
+			return errNoEvent
+		}
+	}
+	if version, _ := event.Get("specversion"); version != "1.0" {
+		return fmt.Errorf("not a CloudEvent that is known: its specversion is %.20v, not 1.0", version)
+	}
+	for _, e := range event {
+		name, ok := e.Key.(string)
+		if !ok || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return fmt.Errorf("not a CloudEvent: %.40q is no name of an attribute", value.Text(e.Key))
+		}
+		if name != "data" && !isAttribute(e.Value) {
+			return fmt.Errorf("not a CloudEvent: the attribute %.40s is neither a text nor a boolean nor a 32-bit integer", name)
+		}
+	}
+	return nil
+}
+
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+func isAttribute(v any) bool {
+	switch v := v.(type) {
+	case string, bool, []byte, value.Timestamp, int32:
+		return true
+	case int64:
+		return v >= math.MinInt32 && v <= math.MaxInt32
+	}
+	return false
+}

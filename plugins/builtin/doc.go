@@ -1,0 +1,33 @@
+// Package builtin has the serializers that need no plugin process: JSON,
+// MessagePack, CBOR, the AMQP 1.0 value encoding, plain text and CloudEvents in
+// their structured JSON form. They keep the contract of core.Serializer.
+//
+// No payload makes them panic or allocate out of proportion: 16 MiB, 32 levels
+// of nesting and 2^20 values are the most they read. Keys of one map must be
+// distinct, texts UTF-8, and nothing may follow the value. Numbers keep their
+// value exactly or are refused.
+//
+// What each format makes of the types of core/value, and reads back:
+//
+//	             JSON        MessagePack    CBOR           text
+//	null         null        nil            null           empty
+//	boolean      true        bool           true           true
+//	integers     5           int            int            5
+//	float        1.5         float 32       float 32       1.5
+//	double       1.5         float 64       float 64       1.5
+//	decimals     12.50       str "12.50"    tag 4          12.50
+//	string       "x"         str            text           x
+//	symbol,char  "x"         str            text           x
+//	binary       base64      bin            bytes          as it is, if UTF-8
+//	timestamp    RFC 3339    timestamp      tag 1          RFC 3339
+//	uuid         "0011…"     str            tag 37         0011…
+//	list, array  […]         array          array          refused
+//	map          {…}         map            map            refused
+//
+// AMQP keeps every type. Integers are read as long, or as ulong beyond it, and
+// what 64 bits cannot hold as decimal128, as is what a double cannot hold
+// exactly. Values that are described as .NET's TimeSpan, Uri or DateTimeOffset
+// are written as their text; other described values as a map with "descriptor"
+// and "value", but for tags in CBOR and extensions in MessagePack, which keep
+// their number.
+package builtin

@@ -1,0 +1,86 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const typeJSON = "application/json"
+
+// jsonFormat is JSON, RFC 8259.
+type jsonFormat struct{}
+
+func (jsonFormat) ContentTypes() []string {
+	return []string{typeJSON, "application/*+json", "text/json"}
+}
+
+func (jsonFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
+	return decodeJSON(payload)
+}
+
+func (jsonFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
+	if err := checkJSON(v, maxDepth); err != nil {
+		return nil, "", err
+	}
+	return value.AppendJSON(nil, v), contentType, nil
+}
+
+var (
+	errDepth = errors.New("the value is nested deeper than 32")
+	errKeys  = errors.New("a map has keys of different types with the same text")
+)
+
+// checkJSON refuses what could not be read back: what is nested deeper than
+// left levels, and maps whose keys are the same once they are texts.
+func checkJSON(v any, left int) error {
+	var inside []any
+	switch v := v.(type) {
+	case value.List:
+		inside = v
+	case value.Array:
+		inside = v.Values
+	case value.Map:
+		return checkMapJSON(v, left)
+	case value.Described:
+		inside = []any{v.Value}
+	default:
+		return nil
+	}
+	if left == 0 {
+		return errDepth
+	}
+	for _, v := range inside {
+		if err := checkJSON(v, left-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkMapJSON(m value.Map, left int) error {
+	if left == 0 {
+		return errDepth
+	}
+	mixed := false
+	for i := range m {
+		if _, ok := m[i].Key.(string); !ok {
+			mixed = true
+		}
+		if err := checkJSON(m[i].Value, left-1); err != nil {
+			return err
+		}
+	}
+	if !mixed {
+		return nil
+	}
+	texts := make(map[string]struct{}, len(m))
+	for i := range m {
+		texts[value.Text(m[i].Key)] = struct{}{}
+	}
+	if len(texts) != len(m) {
+		return errKeys
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package builtin
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// The most that is read of one payload.
+const (
+	maxSize     = 16 << 20 // bytes
+	maxDepth    = 32       // lists, maps and tags; the outermost one is at depth 1
+	maxElements = 1 << 20  // of all lists, and keys and values of all maps
+)
+
+// malformed says what is wrong with a payload, and where.
+type malformed struct {
+	format string
+	at     int // bytes from its start
+	text   string
+}
+
+func (m *malformed) Error() string {
+	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
+}
+
+// budget is what may still be read of a payload.
+type budget struct {
+	depth    int
+	elements int
+}
+
+func newBudget() budget { return budget{maxDepth, maxElements} }
+
+// enter begins a compound value; leave ends it.
+func (b *budget) enter() bool { b.depth--; return b.depth >= 0 }
+func (b *budget) leave()      { b.depth++ }
+
+// spend takes n elements.
+func (b *budget) spend(n int) bool {
+	if n > b.elements {
+		return false
+	}
+	b.elements -= n
+	return true
+}
+
+// The words for what is wrong in every format.
+const (
+	tooDeep    = "values are nested deeper than 32"
+	tooMany    = "there are more than 1048576 values"
+	cutShort   = "the payload ends in the middle of a value"
+	leftOver   = "something follows the value"
+	notUTF8    = "a text is not UTF-8"
+	sameKey    = "a map has the same key twice"
+	deepKey    = "a map has a key that is a list or a map"
+	inexact    = "a number has more digits than can be kept"
+	tooLarge   = "the payload is larger than 16 MiB"
+	strayBreak = "a break stands where nothing is open"
+	badNumber  = "a number is malformed"
+)
+
+// fewKeys is up to how many keys of a map are compared with each other.
+const fewKeys = 12
+
+// binaryKey stands for a []byte, which cannot be compared.
+type binaryKey string
+
+// keyOf is a key in a form that can be compared.
+func keyOf(key any) any {
+	if b, ok := key.([]byte); ok {
+		return binaryKey(b)
+	}
+	return key
+}
+
+// isDistinct reports whether no two keys, which are no compounds, are the same.
+func isDistinct(m value.Map) bool {
+	if len(m) <= fewKeys {
+		for i := range m {
+			for j := range i {
+				if keyOf(m[i].Key) == keyOf(m[j].Key) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	seen := make(map[any]struct{}, len(m))
+	for i := range m {
+		seen[keyOf(m[i].Key)] = struct{}{}
+	}
+	return len(seen) == len(m)
+}
+
+// isKey reports whether a value may be the key of a map.
+func isKey(v any) bool {
+	switch v.(type) {
+	case value.List, value.Map, value.Array, value.Described:
+		return false
+	}
+	return true
+}
