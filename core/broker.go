@@ -74,6 +74,11 @@ type ReceiverOptions struct {
 	// Closed, if not nil, is called at most once, when the entity is deleted or
 	// no longer allows receiving.
 	Closed func(error)
+	// Accept lists the content types that the receiver can read, in the form of
+	// HTTP's Accept (RFC 9110 §12.5.1); "" is any. Where the gateway has
+	// serializers, bodies of other types are transcoded into the one liked best;
+	// what cannot be is delivered as it is.
+	Accept string
 }
 
 // Receiver takes messages from one entity under credit.

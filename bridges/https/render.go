@@ -21,86 +21,22 @@ func renderBody(m *core.Message) (body []byte, contentType string) {
 		}
 		return otherwise
 	}
-	encoded := m.Body.Bytes
-	switch m.Body.Kind {
-	case core.BodyDataSections:
-		if joined, ok := joinData(encoded); ok {
-			return joined, declared(typeBytes)
-		}
-	case core.BodyValue:
-		section, _, err := sectionValue(encoded)
-		if err != nil {
-			break
-		}
-		switch value.KindOf(section) {
-		case value.KindString, value.KindSymbol:
-			if s, _, err := value.ReadText(section); err == nil {
-				return s, declared(typeText)
-			}
-		case value.KindBinary:
-			if data, _, err := value.ReadBinary(section); err == nil {
-				return data, declared(typeBytes)
-			}
-		default:
-			if v, _, err := value.Decode(section, value.Limits{}); err == nil {
-				return value.AppendJSON(nil, v), typeJSON
-			}
-		}
-	case core.BodySequence:
-		if rendered, ok := renderSequences(encoded); ok {
-			return rendered, typeJSON
-		}
+	if payload, ok := m.Body.Payload(); ok {
+		return payload, declared(typeBytes)
 	}
-	return encoded, declared(typeBytes)
-}
-
-// sectionValue splits the first section of encoded into the value behind its
-// descriptor and what follows the section.
-func sectionValue(encoded []byte) (v, rest []byte, err error) {
-	section, rest, err := value.ReadRaw(encoded)
+	v, err := m.Body.Value()
 	if err != nil {
-		return nil, nil, err
+		return m.Body.Bytes, declared(typeBytes)
 	}
-	if value.KindOf(section) != value.KindDescribed {
-		return section, rest, nil
-	}
-	_, v, err = value.ReadRaw(section[1:])
-	return v, rest, err
-}
-
-func joinData(encoded []byte) (joined []byte, ok bool) {
-	joined = make([]byte, 0, len(encoded))
-	for len(encoded) > 0 {
-		section, rest, err := sectionValue(encoded)
-		if err != nil {
-			return nil, false
+	if m.Body.Kind == core.BodyValue {
+		switch v := v.(type) {
+		case string:
+			return []byte(v), declared(typeText)
+		case value.Symbol:
+			return []byte(v), declared(typeText)
+		case []byte:
+			return v, declared(typeBytes)
 		}
-		data, _, err := value.ReadBinary(section)
-		if err != nil {
-			return nil, false
-		}
-		joined, encoded = append(joined, data...), rest
 	}
-	return joined, true
-}
-
-// renderSequences writes one sequence section as an array of its elements, and
-// several as an array of such arrays.
-func renderSequences(encoded []byte) (rendered []byte, ok bool) {
-	var sections value.List
-	for len(encoded) > 0 {
-		section, rest, err := sectionValue(encoded)
-		if err != nil {
-			return nil, false
-		}
-		v, _, err := value.Decode(section, value.Limits{})
-		if err != nil {
-			return nil, false
-		}
-		sections, encoded = append(sections, v), rest
-	}
-	if len(sections) == 1 {
-		return value.AppendJSON(nil, sections[0]), true
-	}
-	return value.AppendJSON(nil, sections), true
+	return value.AppendJSON(nil, v), typeJSON
 }

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Payload returns the bytes of a body that is an opaque payload, those of
+// several sections joined. It is not ok for other kinds, nor for what is not
+// encoded as its kind says. The bytes must not be changed.
+func (b Body) Payload() (payload []byte, ok bool) {
+	switch b.Kind {
+	case BodyData:
+		return b.Bytes, true
+	case BodyDataSections:
+		joined := make([]byte, 0, len(b.Bytes))
+		ok := b.eachSection(func(section []byte) error {
+			data, _, err := value.ReadBinary(section)
+			joined = append(joined, data...)
+			return err
+		}) == nil
+		return joined, ok
+	default:
+		return nil, false
+	}
+}
+
+// Value decodes a body that is an AMQP value or a sequence: a list, or of
+// several sequences a list of lists.
+func (b Body) Value() (any, error) {
+	var sections value.List
+	err := b.eachSection(func(section []byte) error {
+		v, _, err := value.Decode(section, value.Limits{})
+		sections = append(sections, v)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("body: %w", err)
+	case b.Kind == BodyValue && len(sections) == 1, b.Kind == BodySequence && len(sections) == 1:
+		return sections[0], nil
+	case b.Kind == BodySequence && len(sections) > 1:
+		return sections, nil
+	default:
+		return nil, fmt.Errorf("body: %d sections of kind %d are no value", len(sections), b.Kind)
+	}
+}
+
+// eachSection calls f with what is in each encoded section, behind its descriptor.
+func (b Body) eachSection(f func(section []byte) error) error {
+	for rest := b.Bytes; len(rest) > 0; {
+		section, after, err := value.ReadRaw(rest)
+		if err != nil {
+			return err
+		}
+		if value.KindOf(section) == value.KindDescribed {
+			if _, section, err = value.ReadRaw(section[1:]); err != nil {
+				return err
+			}
+		}
+		if err := f(section); err != nil {
+			return err
+		}
+		rest = after
+	}
+	return nil
+}
