@@ -1,1 +1,10 @@
-document.getElementById("app").textContent = "Crosstown";
+// The console: a page for people who would rather look than read.
+import { render } from "preact";
+import { html, Dialogs, Notices } from "./ui.js";
+import { session } from "./session.js";
+import { Shell } from "./shell.js";
+import { SignIn } from "./signin.js";
+
+const App = () => html`${session.value ? html`<${Shell} />` : html`<${SignIn} />`}<${Dialogs} /><${Notices} />`;
+
+render(html`<${App} />`, document.getElementById("app"));

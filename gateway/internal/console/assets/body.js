@@ -1,0 +1,90 @@
+// What a message's body is, and the ways to look at it.
+import { html, useMemo, useState } from "./ui.js";
+import { bytes as size } from "./format.js";
+import { base64, plain, toText, typeOf } from "./values.js";
+
+const strict = new TextDecoder("utf-8", { fatal: true });
+const shown = 256 * 1024; // bytes; more would make the page slow
+
+/** The bytes as text, undefined if they are not UTF-8. */
+export function utf8(bytes) {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The parts of a message's body as texts by the way to look at it; the best comes first. */
+export function waysToShow(message) {
+  if (message.value !== undefined) {
+    const text = toText(message.value);
+    return { [`AMQP ${typeOf(message.value)}`]: text };
+  }
+  if (message.sequence !== undefined) return { "AMQP sequence": JSON.stringify(plain(message.sequence), null, 2) };
+  const all = message.binary ?? new Uint8Array();
+  const bytes = all.subarray(0, shown);
+  const text = utf8(all), ways = {};
+  const pretty = text !== undefined && all.length <= shown ? prettyJSON(text) : undefined;
+  if (pretty !== undefined) ways.JSON = pretty;
+  if (text !== undefined) ways.Text = text.slice(0, shown);
+  ways.Hex = hex(bytes);
+  ways.Base64 = base64(bytes);
+  return ways;
+}
+
+/** JSON over several lines; undefined if the text is no object or array. Long numbers keep their digits. */
+function prettyJSON(text) {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  let out = "", depth = 0, opened = false;
+  for (const token of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
+    const t = token[0], line = () => { out += "\n" + "  ".repeat(depth); };
+    if (t === "}" || t === "]") {
+      depth--;
+      if (!opened) line();
+      out += t;
+      opened = false;
+    } else {
+      if (opened) line();
+      opened = t === "{" || t === "[";
+      out += t === ":" ? ": " : t;
+      if (opened) depth++;
+      if (t === ",") line();
+    }
+  }
+  return out;
+}
+
+/** As hexdump -C has it. */
+function hex(bytes) {
+  const lines = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const line = bytes.subarray(at, at + 16);
+    const digits = Array.from(line, (b) => b.toString(16).padStart(2, "0")).join(" ");
+    const text = Array.from(line, (b) => (b > 31 && b < 127 ? String.fromCharCode(b) : "·")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${digits.padEnd(47)}  ${text}`);
+  }
+  return lines.join("\n");
+}
+
+export function Body({ message }) {
+  const ways = useMemo(() => waysToShow(message), [message]);
+  const names = Object.keys(ways);
+  const [chosen, choose] = useState();
+  const way = names.includes(chosen) ? chosen : names[0];
+  const length = message.binary?.length;
+  return html`<section class="body">
+    <header>
+      <h3>Body</h3><span class="muted">${length === undefined ? "" : size(length)}${length > shown ? `, the first ${size(shown)} are shown` : ""}</span>
+      <div class="segments" role="group" aria-label="Show the body as">
+        ${names.map((n) => html`<button type="button" aria-pressed=${n === way} onClick=${() => choose(n)}>${n}</button>`)}
+      </div>
+    </header>
+    ${length === 0 ? html`<p class="muted">It has none.</p>` : html`<pre tabindex="0" aria-label=${`Body as ${way}`}>${ways[way]}</pre>`}
+  </section>`;
+}

@@ -1,0 +1,135 @@
+// The entities that the page knows, with their counts and rates.
+import { bus, may } from "./session.js";
+import { batch, signal } from "./ui.js";
+
+const kept = 300; // samples: five minutes of one that is looked at
+const span = 6000; // ms that a rate is the mean of
+const fresh = 700; // ms in which nobody needs to ask again
+
+/** An entity: `data` is what the gateway last said of it, `flow` its rates. */
+class Entry {
+  data = signal();
+  flow = signal({});
+  samples = [];
+  subscriptions = signal(null); // of a topic: names, null until they were asked for
+
+  constructor(kind, name) {
+    this.kind = kind;
+    this.name = name;
+    [this.topic, this.short] = kind === "subscription" ? name.split(/\/subscriptions\//i) : ["", name];
+  }
+
+  take(data) {
+    const { enqueued, active, scheduled, deadLetter } = data.counts, last = this.samples.at(-1);
+    const sample = { t: Date.now(), enqueued, active, scheduled, deadLetter };
+    batch(() => {
+      this.data.value = data;
+      if (last && sample.t - last.t < fresh) return;
+      const first = this.samples.find((s) => s.t >= sample.t - span) ?? last;
+      this.samples = [...this.samples.slice(-kept), Object.assign(sample, flowBetween(last, sample))];
+      this.flow.value = flowBetween(first, sample);
+    });
+  }
+}
+
+/**
+ * Messages a second between two samples. What came in and is not there any more
+ * went out; a message that is scheduled counts as come in, and again when it
+ * becomes active.
+ */
+function flowBetween(a, b) {
+  if (!a || b.t <= a.t || b.enqueued < a.enqueued) return {};
+  const seconds = (b.t - a.t) / 1000, came = b.enqueued - a.enqueued;
+  const left = came - (b.active - a.active) - Math.max(b.scheduled - a.scheduled, 0);
+  return { in: came / seconds, out: Math.max(left, 0) / seconds };
+}
+
+const entries = new Map();
+
+/** Names of queues and topics in order; null until they are known. */
+export const names = signal(null);
+
+/** Why there is no list. */
+export const problem = signal(null);
+
+const fold = (name) => name.toLowerCase();
+
+export const entryOf = (name) => entries.get(fold(name));
+
+/** The entry of what the gateway said. */
+function learn(data) {
+  let entry = entryOf(data.name);
+  if (!entry || entry.kind !== data.kind) {
+    entry = new Entry(data.kind, data.name);
+    entries.set(fold(data.name), entry);
+  }
+  entry.take(data);
+  return entry;
+}
+
+async function pages(kind, topic) {
+  const all = [], top = 1000;
+  for (let page; !page || page.length === top;) {
+    page = await bus().entities(kind, { topic, skip: all.length, top });
+    all.push(...page);
+  }
+  return all;
+}
+
+const inOrder = (list) => list.map((d) => d.name).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+
+/** Asks for all queues and topics. */
+export async function load() {
+  if (!may("Manage")) return;
+  try {
+    const all = (await Promise.all([pages("queue"), pages("topic")])).flat();
+    batch(() => {
+      all.forEach(learn);
+      names.value = inOrder(all);
+      problem.value = null;
+    });
+  } catch (e) {
+    problem.value = e;
+  }
+}
+
+export async function loadSubscriptions(topic) {
+  const all = await pages("subscription", topic);
+  batch(() => {
+    all.forEach(learn);
+    entryOf(topic).subscriptions.value = inOrder(all);
+  });
+}
+
+/** Asks for one entity, unless somebody just did; what is there no more leaves the list. */
+export async function refresh(name) {
+  const known = entryOf(name);
+  if (known?.samples.at(-1)?.t > Date.now() - fresh) return known;
+  try {
+    return learn(await bus().entity(name));
+  } catch (e) {
+    if (e.code === "not_found") forget(name);
+    throw e;
+  }
+}
+
+/** Takes what was created into the list. */
+export function add(data) {
+  const entry = learn(data), topic = entry.topic && entryOf(entry.topic);
+  const list = topic ? topic.subscriptions : names;
+  if (list.value && !list.value.some((n) => fold(n) === fold(data.name))) list.value = inOrder([...list.value.map((name) => ({ name })), data]);
+}
+
+export function forget(name) {
+  const entry = entryOf(name);
+  if (!entry) return;
+  entries.delete(fold(name));
+  const list = entry.topic ? entryOf(entry.topic)?.subscriptions : names;
+  if (list?.value) list.value = list.value.filter((n) => fold(n) !== fold(name));
+}
+
+/** Forgets everything: somebody else signs in. */
+export function clear() {
+  entries.clear();
+  names.value = problem.value = null;
+}

@@ -1,0 +1,127 @@
+// Writing messages: new ones, copies, and those for the filter tester.
+import { html, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
+import { bus, changed } from "./session.js";
+import { localTime } from "./format.js";
+import { base64, fromBase64, toText, toValue, typeOf, types } from "./values.js";
+import { utf8 } from "./body.js";
+
+const texts = ["MessageId", "Label", "CorrelationId", "SessionId", "To", "ReplyTo", "ReplyToSessionId", "PartitionKey"];
+
+/** What a form starts with. */
+export const blank = () => ({ kind: "JSON", body: "", ContentType: "", TimeToLive: "", ScheduledEnqueueTimeUtc: "", properties: [], ...Object.fromEntries(texts.map((name) => [name, ""])) });
+
+/** What the gateway adds to a dead letter, and a new life does not need. */
+const ofDeadLetters = new Set(["DeadLetterReason", "DeadLetterErrorDescription"]);
+
+/** The form of a message that was received or peeked with its body in bytes. */
+export function draftOf(message) {
+  const form = blank(), bytes = message.binary ?? new Uint8Array(), text = utf8(bytes);
+  for (const name of texts) form[name] = message.broker[name] === undefined ? "" : toText(message.broker[name]);
+  form.ContentType = message.broker.ContentType ?? "";
+  form.TimeToLive = message.broker.TimeToLive === undefined ? "" : String(message.broker.TimeToLive);
+  form.properties = Object.entries(message.properties).filter(([name]) => !ofDeadLetters.has(name)).map(([name, v]) => ({ name, type: typeOf(v), text: toText(v) }));
+  if (message.value !== undefined || message.sequence !== undefined) return { ...form, kind: "As it was", original: message };
+  if (text === undefined) return { ...form, kind: "Base64", body: base64(bytes) };
+  return { ...form, kind: /[/+]json\b/i.test(form.ContentType) ? "JSON" : "Text", body: text };
+}
+
+/** A message that is sent as it was, but without what the gateway added. */
+export function copyOf({ broker, properties, binary, value, sequence }) {
+  const { ScheduledEnqueueTimeUtc, ...rest } = broker;
+  return { broker: rest, properties: Object.fromEntries(Object.entries(properties).filter(([name]) => !ofDeadLetters.has(name))), binary, value, sequence };
+}
+
+/** The message that a form describes. Throws what is wrong, for people. */
+export function messageOf(form) {
+  const broker = {};
+  for (const name of [...texts, "ContentType"]) if (form[name] !== "") broker[name] = form[name];
+  if (form.TimeToLive !== "") broker.TimeToLive = Number(form.TimeToLive);
+  if (form.ScheduledEnqueueTimeUtc !== "") broker.ScheduledEnqueueTimeUtc = new Date(form.ScheduledEnqueueTimeUtc);
+  const properties = {};
+  for (const { name, type, text } of form.properties) {
+    if (name === "") throw new Error("A user property has no name.");
+    if (Object.hasOwn(properties, name)) throw new Error(`There are two user properties ${name}.`);
+    properties[name] = toValue(type, text);
+  }
+  return { broker, properties, ...bodyOf(form, broker) };
+}
+
+function bodyOf({ kind, body, original }, broker) {
+  switch (kind) {
+    case "As it was":
+      return { value: original.value, sequence: original.sequence };
+    case "Base64": {
+      const binary = fromBase64(body);
+      if (!binary) throw new Error("The body is no base64.");
+      return { binary };
+    }
+    case "JSON":
+      if (body.trim() === "") return {};
+      try {
+        JSON.parse(body);
+      } catch (e) {
+        throw new Error(`The body is no JSON: ${e.message}`);
+      }
+      broker.ContentType ||= "application/json";
+      return { text: body }; // to the letter, which a parsed value would not be
+  }
+  return { text: body };
+}
+
+/** The parts of a form about a message; `short` leaves out what filters seldom look at. */
+export function Fields({ form, set, short }) {
+  const put = (name) => (v) => set({ ...form, [name]: v });
+  const input = (name, more) => html`<${Input} label=${name} value=${form[name]} set=${put(name)} ...${more} />`;
+  const kinds = form.original ? ["As it was", "JSON", "Text", "Base64"] : ["JSON", "Text", "Base64"];
+  return html`
+    ${!short && html`<fieldset><legend>Body</legend>
+      <div class="fields"><${Select} label="Kind" value=${form.kind} set=${put("kind")} options=${kinds} />${input("ContentType", { placeholder: { JSON: "application/json", Text: "text/plain; charset=utf-8" }[form.kind] })}</div>
+      ${form.kind === "As it was" ? html`<p class="muted">The AMQP ${form.original.value !== undefined ? "value" : "sequence"} is sent as it was.</p>`
+      : html`<${Field} label="Content">${(a) => html`<textarea ...${a} rows="7" spellcheck=${false} value=${form.body} onInput=${(e) => put("body")(e.target.value)}></textarea>`}<//>`}
+    </fieldset>`}
+    <${Properties} list=${form.properties} set=${put("properties")} />
+    ${short && html`<div class="fields">${input("Label")}${input("MessageId")}${input("CorrelationId")}${input("To")}</div>`}
+    <details open=${!short && texts.some((n) => form[n] !== "")}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
+      <div class="fields">${texts.filter((n) => !short || !["Label", "MessageId", "CorrelationId", "To"].includes(n)).map((n) => input(n))}
+        ${short ? input("ContentType") : html`
+        ${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
+        <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date())} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
+      </div></details>`;
+}
+
+/** User properties with their types. */
+export function Properties({ list, set, legend = "User properties" }) {
+  const change = (i, part) => set(list.map((p, at) => (at === i ? { ...p, ...part } : p)));
+  return html`<fieldset><legend>${legend}</legend><div class="properties">
+    ${list.map((p, i) => html`<div class="property">
+      <input aria-label=${`Name of property ${i + 1}`} placeholder="name" value=${p.name} onInput=${(e) => change(i, { name: e.target.value })} />
+      <select aria-label=${`Type of ${p.name || `property ${i + 1}`}`} value=${p.type} onChange=${(e) => change(i, { type: e.target.value })}>${types.map((t) => html`<option>${t}</option>`)}</select>
+      ${p.type === "boolean"
+        ? html`<select aria-label=${`Value of ${p.name}`} value=${p.text} onChange=${(e) => change(i, { text: e.target.value })}><option value="">choose</option><option>true</option><option>false</option></select>`
+        : html`<input aria-label=${`Value of ${p.name || `property ${i + 1}`}`} placeholder="value" disabled=${p.type === "null"} value=${p.text} onInput=${(e) => change(i, { text: e.target.value })} />`}
+      <button type="button" class="button quiet" aria-label=${`Remove ${p.name || `property ${i + 1}`}`} onClick=${() => set(list.filter((_, at) => at !== i))}><${Icon} name="close" /></button>
+    </div>`)}
+    <div><button type="button" class="button small" onClick=${() => set([...list, { name: "", type: "string", text: "" }])}><${Icon} name="plus" />Add property</button></div>
+  </div></fieldset>`;
+}
+
+/** A dialog that writes a message and gives it to `use`; resolves to what that returns. */
+export const write = (title, action, draft, use, note) => open(title, (close) => html`<${Writing} ...${{ action, draft, use, note, close }} />`, true);
+
+function Writing({ action, draft, use, note, close }) {
+  const [form, set] = useState(draft);
+  return html`<${Form} action=${action} submit=${async () => close(await use(messageOf(form)))} cancel=${() => close()}>
+    ${note && html`<p class="note">${note}</p>`}<${Fields} form=${form} set=${set} /><//>`;
+}
+
+/** Sends a message; says by which number it can be found. */
+const sendTo = (entity) => async (message) => {
+  const [number] = await bus().send(entity, message);
+  if (number === 0) throw new Error("Dropped: duplicate detection has seen this message id before.");
+  changed();
+  return message.broker.ScheduledEnqueueTimeUtc ? `Scheduled with number ${number}.` : `Sent with number ${number}.`;
+};
+
+export const send = (entity) => write(`Send to ${entity}`, "Send", blank(), sendTo(entity));
+
+export const editAndSend = (entity, message) => write(`Send to ${entity}`, "Send", draftOf(message), sendTo(entity));

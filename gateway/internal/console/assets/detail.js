@@ -1,0 +1,33 @@
+// A message in full.
+import { html, Icon } from "./ui.js";
+import { duration, time } from "./format.js";
+import { toText, typeOf } from "./values.js";
+import { Body } from "./body.js";
+
+const instants = new Set(["EnqueuedTimeUtc", "ExpiresAtUtc", "LockedUntilUtc", "ScheduledEnqueueTimeUtc"]);
+
+function written(name, v) {
+  if (instants.has(name)) return html`<time datetime=${v} title=${v}>${time(v)}</time>`;
+  return name === "TimeToLive" ? duration(`PT${v}S`) === `PT${v}S` ? `${v} s` : `${v.toLocaleString()} s` : toText(v);
+}
+
+export function Detail({ message, close, children }) {
+  const { DeadLetterReason: reason, DeadLetterErrorDescription: why } = message.properties;
+  const properties = Object.entries(message.properties);
+  return html`<section class="card detail" aria-label=${`Message ${message.sequenceNumber}`}>
+    <header><h2>Message ${message.sequenceNumber}</h2>
+      ${close && html`<button class="button quiet push" aria-label="Close message" onClick=${close}><${Icon} name="close" /></button>`}</header>
+    <div class="in">
+      ${children && html`<div class="actions">${children}</div>`}
+      ${reason !== undefined && html`<p class="note bad"><strong>${reason}</strong>${why !== undefined && html`<br />${why}`}</p>`}
+      <${Body} message=${message} />
+      <section><h3>User properties</h3>
+        ${properties.length === 0 ? html`<p class="muted">It has none.</p>` : html`<table class="facts"><tbody>${properties.map(([name, v]) => html`<tr key=${name}>
+          <th>${name}</th><td><pre class="value">${toText(v)}</pre></td><td class="tight"><small>${typeOf(v)}</small></td></tr>`)}</tbody></table>`}
+      </section>
+      <section><h3>Broker properties</h3>
+        <table class="facts"><tbody>${Object.entries(message.broker).filter(([name]) => name !== "LockToken").map(([name, v]) => html`<tr key=${name}><th>${name}</th><td>${written(name, v)}</td></tr>`)}</tbody></table>
+      </section>
+    </div>
+  </section>`;
+}

@@ -1,0 +1,152 @@
+// One queue, topic or subscription.
+import { html, Action, confirm, Empty, Icon, Loading, textOf, useEffect, useState } from "./ui.js";
+import { add, entryOf, forget, loadSubscriptions, refresh } from "./catalog.js";
+import { bus, changed, changes, may } from "./session.js";
+import { addressOf, go, route } from "./route.js";
+import { amount, bytes, duration, time } from "./format.js";
+import { usePoll } from "./poll.js";
+import { Chart } from "./chart.js";
+import { flowSeries, Tile } from "./home.js";
+import { Browser } from "./browser.js";
+import { send } from "./compose.js";
+import { Sessions } from "./sessions.js";
+import { Rules } from "./rules.js";
+import { Tester } from "./tester.js";
+import { createEntity, Settings } from "./settings.js";
+
+const kindWords = { queue: "Queue", topic: "Topic", subscription: "Subscription" };
+
+/** Tabs by kind, with who may see them. */
+function tabsOf(kind, settings) {
+  const manage = may("Manage"), listen = may("Listen");
+  const queue = kind !== "topic", subscription = kind === "subscription";
+  return [
+    manage && ["", "Overview"],
+    queue && listen && ["messages", "Messages", "active"],
+    queue && listen && ["dead", "Dead letters", "deadLetter"],
+    !subscription && listen && ["scheduled", "Scheduled", "scheduled"],
+    queue && listen && (settings?.RequiresSession ?? true) && ["sessions", "Sessions"],
+    subscription && manage && ["rules", "Rules"],
+    !queue && manage && ["tester", "Filter tester"],
+    manage && ["settings", "Settings"],
+  ].filter(Boolean);
+}
+
+export function Entity({ name }) {
+  const [problem, setProblem] = useState(), [known, setKnown] = useState(entryOf(name));
+  const manage = may("Manage");
+  usePoll(async () => {
+    if (!manage) return;
+    try {
+      setKnown(await refresh(name));
+      setProblem();
+    } catch (e) {
+      setProblem(e);
+      throw e;
+    }
+  }, 1, [name, changes.value]);
+  if (problem?.code === "not_found" || (problem && !known)) return html`<div class="page"><h1>${name}</h1><section class="card"><${Empty} title=${problem.code === "not_found" ? "There is no such entity" : "That did not work"}>${textOf(problem)}<//></section></div>`;
+  if (manage && !known?.data.value) return html`<${Loading} />`;
+
+  const data = known?.data.value;
+  const kind = data?.kind ?? (/\/subscriptions\//i.test(name) ? "subscription" : "queue");
+  const topic = kind === "subscription" ? name.split(/\/subscriptions\//i)[0] : undefined;
+  const tabs = tabsOf(kind, data?.settings);
+  const tab = tabs.some(([id]) => id === route.value.tab) ? route.value.tab : tabs[0]?.[0];
+  return html`<div class="page">
+    <div class="head">
+      <div class="title">
+        <div class="spread muted"><${Icon} name=${kind} />${manage ? kindWords[kind] : "Entity"}${topic && html` of <a href=${addressOf(topic)}>${topic}</a>`}<${Traits} data=${data} /></div>
+        <h1>${topic ? name.slice(topic.length + "/Subscriptions/".length) : data?.name ?? name}</h1>
+      </div>
+      ${kind !== "subscription" && may("Send") && html`<${Action} class="primary" icon="send" run=${() => send(name)}>Send<//>`}
+      ${kind === "topic" && manage && html`<${Action} icon="plus" run=${() => subscribe(name)}>Subscription<//>`}
+      ${manage && html`<${Action} class="danger" icon="trash" run=${() => remove(kind, name)}>Delete<//>`}
+    </div>
+    <nav class="tabs" aria-label="Views">${tabs.map(([id, text, count]) => html`<a href=${addressOf(name, id)} aria-current=${id === tab ? "page" : undefined}>${text}
+      ${data?.counts[count] > 0 && html`<span class=${"badge" + (count === "deadLetter" ? " bad" : "")}>${amount(data.counts[count])}</span>`}</a>`)}</nav>
+    ${tab === undefined && html`<section class="card"><${Empty} title="Nothing to look at">This key may only send.<//></section>`}
+    ${tab === "" && html`<${Overview} entry=${known} />`}
+    ${tab === "messages" && html`<${Browser} key="messages" entity=${name} settings=${data?.settings} view="messages" />`}
+    ${tab === "dead" && html`<${Browser} key="dead" entity=${name + "/$DeadLetterQueue"} target=${topic ?? name} view="dead" />`}
+    ${tab === "scheduled" && html`<${Browser} key="scheduled" entity=${name} view="scheduled" />`}
+    ${tab === "sessions" && html`<${Sessions} entity=${name} />`}
+    ${tab === "rules" && html`<${Rules} entity=${name} topic=${topic} />`}
+    ${tab === "tester" && html`<${Tester} topic=${name} />`}
+    ${tab === "settings" && html`<${Settings} entry=${known} />`}
+  </div>`;
+}
+
+const Traits = ({ data }) => data && html`
+  ${data.settings.Status !== "Active" && html`<span class="badge warn">${data.settings.Status}</span>`}
+  ${data.availability !== "Available" && html`<span class="badge warn">${data.availability}</span>`}
+  ${data.settings.RequiresSession && html`<span class="badge accent">sessions</span>`}
+  ${data.settings.RequiresDuplicateDetection && html`<span class="badge accent">duplicate detection</span>`}
+  ${data.partitions > 1 && html`<span class="badge accent">${data.partitions} partitions</span>`}
+  ${data.settings.ForwardTo && html`<span class="badge accent">forwards to ${data.settings.ForwardTo}</span>`}`;
+
+const backlog = [
+  { key: "active", label: "Active", color: "in", write: amount },
+  { key: "scheduled", label: "Scheduled", color: "warn", write: amount },
+  { key: "deadLetter", label: "Dead letters", color: "bad", write: amount },
+];
+
+function Overview({ entry }) {
+  const { counts, settings, created, updated, accessed } = entry.data.value, topic = entry.kind === "topic";
+  return html`
+    <dl class="tiles">
+      ${topic ? html`<${Tile} name="Subscriptions" value=${amount(counts.subscriptions)} />` : html`<${Tile} name="Active" value=${amount(counts.active)} />`}
+      <${Tile} name="Scheduled" value=${amount(counts.scheduled)} />
+      ${!topic && html`<${Tile} name="Dead letters" value=${amount(counts.deadLetter)} bad=${counts.deadLetter > 0} />`}
+      ${counts.transfer + counts.transferDeadLetter > 0 && html`<${Tile} name="In transfer" value=${amount(counts.transfer + counts.transferDeadLetter)} />`}
+      <${Tile} name="Taken so far" value=${amount(counts.enqueued)} />
+      <${Tile} name="Stored" value=${bytes(counts.bytes)} />
+    </dl>
+    <div class="halves">
+      <${Chart} title="Throughput" samples=${entry.samples} series=${topic ? flowSeries.slice(0, 1) : flowSeries} />
+      ${topic ? html`<${Subscriptions} topic=${entry} />` : html`<${Chart} title="Backlog" samples=${entry.samples} series=${backlog} />`}
+    </div>
+    <section class="card"><header><h2>At a glance</h2></header><dl class="glance">
+      ${!topic && html`<${Fact} name="Lock duration" value=${duration(settings.LockDuration)} /><${Fact} name="Deliveries at most" value=${settings.MaxDeliveryCount} />`}
+      <${Fact} name="Time to live" value=${duration(settings.DefaultMessageTimeToLive)} />
+      <${Fact} name="Created" value=${time(created)} /><${Fact} name="Changed" value=${time(updated)} /><${Fact} name="Used" value=${time(accessed)} />
+      ${settings.UserMetadata && html`<${Fact} name="Notes" value=${settings.UserMetadata} />`}
+    </dl></section>`;
+}
+
+const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+
+function Subscriptions({ topic }) {
+  const [problem, setProblem] = useState();
+  useEffect(() => { loadSubscriptions(topic.name).catch(setProblem); }, [changes.value]);
+  const all = (topic.subscriptions.value ?? []).map(entryOf).filter(Boolean);
+  usePoll(() => Promise.allSettled(all.slice(0, 50).map((e) => refresh(e.name))), 2, [all.length]);
+  return html`<section class="card"><header><h3>Subscriptions</h3><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
+    ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
+    : topic.subscriptions.value === null ? html`<${Loading} />`
+    : all.length === 0 ? html`<${Empty} title="Nobody gets what is sent here">A topic keeps nothing itself. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
+    : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Dead letters</th></tr></thead>
+      <tbody>${all.map((e) => { const c = e.data.value.counts; return html`<tr key=${e.name}><td class="wrap"><a href=${addressOf(e.name)}>${e.short}</a></td>
+        <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td>
+        <td class="num">${c.deadLetter > 0 ? html`<a href=${addressOf(e.name, "dead")}>${amount(c.deadLetter)}</a>` : "0"}</td></tr>`; })}</tbody></table></div>`}
+  </section>`;
+}
+
+async function subscribe(topic) {
+  const made = await createEntity(topic);
+  if (!made) return;
+  add(made);
+  changed();
+  go(addressOf(made.name));
+}
+
+async function remove(kind, name) {
+  const lost = kind === "topic" ? "Its subscriptions and their messages are deleted with it." : "Its messages are deleted with it, dead letters included.";
+  if (!(await confirm(`Delete ${name}?`, `${lost} This cannot be undone.`, `Delete ${kind}`))) return;
+  await bus().delete(name);
+  const topic = kind === "subscription" ? name.split(/\/subscriptions\//i)[0] : "";
+  go(topic ? addressOf(topic) : "#/");
+  forget(name);
+  changed();
+  return `${name} is deleted.`;
+}

@@ -1,0 +1,65 @@
+// How numbers, times and durations are written.
+
+const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** A count, short where it is long. */
+export const amount = (n) => (n === undefined ? "–" : n < 100_000 ? whole.format(n) : compact.format(n));
+
+/** Messages a second. */
+export const rate = (n) => (n === undefined ? "–" : n === 0 ? "0" : n < 10 ? n.toFixed(1) : amount(Math.round(n)));
+
+export function bytes(n) {
+  if (n === undefined) return "–";
+  for (const unit of ["B", "KiB", "MiB"]) {
+    if (n < 1024) return `${unit === "B" ? n : n.toFixed(1)} ${unit}`;
+    n /= 1024;
+  }
+  return `${n.toFixed(1)} GiB`;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** An instant of RFC 3339, of today by its time alone. */
+export function time(instant) {
+  if (!instant) return "–";
+  const at = new Date(instant);
+  return at.toDateString() === new Date().toDateString() ? clock.format(at) : calendar.format(at);
+}
+
+/** What an input of type datetime-local has for an instant. */
+export const localTime = (at) => new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+
+/** How long until an instant, "" when it has passed. */
+export function until(instant, now = Date.now()) {
+  const s = Math.ceil((new Date(instant) - now) / 1000);
+  return s <= 0 ? "" : s < 60 ? `${s} s` : `${Math.floor(s / 60)} min ${s % 60} s`;
+}
+
+const parts = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$/;
+
+/** A duration of ISO 8601 for people. */
+export function duration(iso) {
+  const m = parts.exec(iso);
+  if (!m) return iso ?? "–";
+  if (Number(m[1]) >= 10_000_000) return "forever";
+  const words = ["d", "h", "min", "s"].map((unit, i) => (m[i + 1] ? `${Number(m[i + 1])} ${unit}` : "")).filter(Boolean);
+  return words.join(" ") || "0 s";
+}
+
+const units = { d: 86400, h: 3600, m: 60, min: 60, s: 1 };
+
+/** What people write for a duration ("90 s", "1h 30min", "forever", or ISO 8601) as ISO 8601. Throws if it is none. */
+export function parseDuration(text) {
+  const t = text.trim();
+  if (/^forever$/i.test(t)) return "P10675199DT2H48M5.4775807S";
+  if (/^P/i.test(t)) return t.toUpperCase();
+  let seconds = 0;
+  const rest = t.replace(/(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*/gi, (_, n, unit) => {
+    seconds += n * units[unit.toLowerCase()];
+    return "";
+  });
+  if (rest || !t) throw new Error(`“${text}” is no duration: write it like 30 s, 1h 30min, 14 d or forever.`);
+  return `PT${seconds}S`;
+}

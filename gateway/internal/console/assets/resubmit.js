@@ -1,0 +1,123 @@
+// Bringing dead letters back, or removing them.
+import { html, Check, Form, Icon, Input, open, textOf, useRef, useState } from "./ui.js";
+import { bus, changed } from "./session.js";
+import { copyOf, draftOf, write } from "./compose.js";
+
+/** Asks where to and how, and sends dead letters again. `edit` lets one be changed before. */
+export function resubmit(entity, target, messages, edit = false) {
+  if (!edit) return open(messages.length === 1 ? "Resubmit" : `Resubmit ${messages.length} messages`, (close) => html`<${Resubmitting} ...${{ entity, target, messages, close }} />`);
+  const [message] = messages;
+  return write(`Edit and resubmit to ${target}`, "Resubmit", draftOf(message), async (edited) => {
+    const outcome = await new Job(entity, messages, moveTo(target, () => edited)).run(() => {});
+    if (outcome.failed.length > 0) throw new Error(outcome.failed[0].text);
+    return `Message ${message.sequenceNumber} is resubmitted.`;
+  }, steps);
+}
+
+const steps = "A message is sent first and removed from the dead-letter queue then. If the second step fails it is in both places, and you are told so.";
+
+/** Deletes dead letters that were chosen. */
+export function discard(entity, messages) {
+  return open(messages.length === 1 ? "Delete the message?" : `Delete ${messages.length} messages?`, (close) => html`
+    <${Working} ...${{ entity, messages, close, action: "Delete", danger: true, step: () => (d) => d.complete(), done: "deleted" }}><p class="prose">This cannot be undone.</p><//>`);
+}
+
+function Resubmitting({ entity, target, messages, close }) {
+  const [to, setTo] = useState(target), [fresh, setFresh] = useState(false);
+  const step = () => moveTo(to.trim(), (d) => {
+    const copy = copyOf(d);
+    if (fresh) copy.broker.MessageId = crypto.randomUUID();
+    return copy;
+  });
+  return html`<${Working} ...${{ entity, messages, close, action: "Resubmit", step, done: "resubmitted" }}>
+    <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not this one alone." : undefined} />
+    <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed where duplicate detection has seen the old one." />
+    <p class="note">${steps}</p><//>`;
+}
+
+/** A step that sends a dead letter and removes it then. */
+const moveTo = (target, messageOf) => async (delivery) => {
+  const [number] = await bus().send(target, messageOf(delivery));
+  if (number === 0) throw new Error("not sent: duplicate detection has seen its message id before. It stays here.");
+  try {
+    await delivery.complete();
+  } catch (e) {
+    throw new Error(`sent, but not removed here, so there are two of it now: ${textOf(e)}`);
+  }
+};
+
+/** A form, then progress, then what came of it. */
+function Working({ entity, messages, close, action, danger, step, done, children }) {
+  const [state, setState] = useState();
+  const job = useRef();
+  if (!state) {
+    const start = async () => {
+      job.current = new Job(entity, messages, step());
+      setState({ done: 0, failed: [] });
+      const outcome = await job.current.run(setState);
+      changed();
+      if (outcome.failed.length === 0 && !job.current.cancelled) return close(`${outcome.done} ${done}.`);
+      setState({ ...outcome, over: true });
+    };
+    return html`<${Form} action=${action} danger=${danger} submit=${start} cancel=${() => close()}>${children}<//>`;
+  }
+  const cancel = () => {
+    job.current.cancelled = true;
+    setState((s) => ({ ...s }));
+  };
+  return html`<div class="form">
+    <progress max=${messages.length} value=${state.done + state.failed.length} aria-label="Progress"></progress>
+    <p role="status">${state.done} of ${messages.length} ${done}${state.failed.length > 0 ? `, ${state.failed.length} not` : ""}${job.current.cancelled ? (state.over ? "; cancelled, the rest is untouched" : "; finishing …") : ""}.</p>
+    ${state.failed.length > 0 && html`<div class="note bad"><ul class="why">${state.failed.slice(0, 50).map((f) => html`<li>${f.number}: ${f.text}</li>`)}</ul></div>`}
+    <div class="actions">${state.over
+      ? html`<button type="button" class="button primary" autofocus onClick=${() => close()}>Close</button>`
+      : html`<button type="button" class="button" disabled=${job.current.cancelled} onClick=${cancel}><${Icon} name="close" />Cancel the rest</button>`}</div>
+  </div>`;
+}
+
+const batch = 100;
+
+/**
+ * Carries out a step for each of some messages. Messages cannot be received by
+ * number, so the queue is gone through under lock; those that are not meant are
+ * released afterwards, without counting a delivery.
+ */
+class Job {
+  cancelled = false;
+
+  constructor(entity, messages, step) {
+    this.entity = entity;
+    this.step = step;
+    this.wanted = new Set(messages.map((m) => m.sequenceNumber));
+  }
+
+  /** Calls tell({done, failed}) after each message, and resolves to the last. */
+  async run(tell) {
+    const state = { done: 0, failed: [] }, others = new Set();
+    const feed = bus().receive(this.entity, { prefetch: 0, bodies: "binary" });
+    try {
+      while (this.wanted.size > 0 && !this.cancelled) {
+        const deliveries = await feed.take(batch, 2);
+        if (deliveries.length === 0) break;
+        deliveries.forEach((d) => others.add(d));
+        for (const d of deliveries) {
+          if (this.cancelled) break;
+          if (!this.wanted.delete(d.sequenceNumber)) continue;
+          try {
+            await this.step(d);
+            others.delete(d);
+            state.done++;
+          } catch (e) {
+            state.failed.push({ number: d.sequenceNumber, text: textOf(e) });
+          }
+          tell({ ...state, failed: [...state.failed] });
+        }
+      }
+    } finally {
+      await Promise.allSettled([...others].map((d) => d.release()));
+      await feed.close();
+    }
+    if (!this.cancelled) for (const number of this.wanted) state.failed.push({ number, text: "it is not here any more, or somebody else holds it." });
+    return state;
+  }
+}

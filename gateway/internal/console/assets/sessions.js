@@ -1,0 +1,81 @@
+// Sessions: who there are, their state and their messages.
+import { html, Action, confirm, Empty, Field, Form, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
+import { bus, changed, changes } from "./session.js";
+import { base64, fromBase64 } from "./values.js";
+import { utf8, Body } from "./body.js";
+import { time } from "./format.js";
+
+const page = 100;
+
+export function Sessions({ entity }) {
+  const [top, setTop] = useState(page), [search, setSearch] = useState("");
+  const { value, error, loading, again } = useLoaded(() => bus().sessions(entity, { top }), [entity, top, changes.value]);
+  const found = (value ?? []).filter((id) => id.toLowerCase().includes(search.toLowerCase()));
+  return html`<section class="card">
+    <header><h2>Sessions</h2><span class="muted">with messages or state</span>
+      <div class="push spread"><input type="search" aria-label="Search sessions" placeholder="Search" value=${search} onInput=${(e) => setSearch(e.target.value)} style=${{ width: "12rem" }} />
+        <${Action} run=${async () => again()} icon="refresh" label="Look again" /></div></header>
+    ${error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
+    : loading && !value ? html`<${Loading} />`
+    : found.length === 0 ? html`<${Empty} title=${search ? "No session has that id" : "No sessions"}>${search ? "" : "A session begins with its first message: send one with a SessionId."}<//>`
+    : html`<div class="scroll"><table><thead><tr><th>Session</th><th class="tight"></th></tr></thead><tbody>${found.map((id) => html`<tr key=${id}>
+      <td class="wrap mono">${id || html`<em>empty</em>`}</td><td class="tight"><${Action} class="small" run=${() => look(entity, id)}>Open<//></td></tr>`)}</tbody></table></div>`}
+    ${value?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(top + page)}>Show more<//></div>`}
+  </section>`;
+}
+
+/** Takes a session's lock and shows it; closing the dialog gives it back. */
+async function look(entity, id) {
+  const feed = bus().receive(entity, { session: id, prefetch: 0, bodies: "binary" });
+  try {
+    await feed.ready;
+  } catch (e) {
+    throw e.code === "session_locked" ? new Error(`Somebody else holds session ${id}. Its state can be seen when they give it back.`) : e;
+  }
+  try {
+    await open(`Session ${id}`, () => html`<${Session} feed=${feed} />`, true);
+  } finally {
+    await feed.close();
+    changed();
+  }
+}
+
+function Session({ feed }) {
+  const state = useLoaded(() => feed.state(), [feed]);
+  const messages = useLoaded(() => feed.peek({ max: 100, bodies: "binary" }), [feed]);
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((n) => n + 1), 5000);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<div class="form">
+    <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews it, and gives it back when this is closed.</p>
+    <fieldset><legend>State</legend>${state.error ? textOf(state.error) : state.loading ? html`<${Loading} />` : html`<${State} key=${state.value} feed=${feed} bytes=${state.value} again=${state.again} />`}</fieldset>
+    <fieldset><legend>Messages</legend>${messages.error ? textOf(messages.error) : messages.loading ? html`<${Loading} />`
+      : messages.value.length === 0 ? html`<p class="muted">It has none.</p>`
+      : messages.value.map((m) => html`<details key=${m.sequenceNumber}><summary>${m.sequenceNumber} · ${m.broker.Label ?? m.broker.MessageId ?? "no label"} · ${time(m.broker.EnqueuedTimeUtc)} <span class="badge">${m.broker.State}</span></summary><${Body} message=${m} /></details>`)}</fieldset>
+  </div>`;
+}
+
+function State({ feed, bytes, again }) {
+  const text = bytes ? utf8(bytes) : "";
+  const [kind, setKind] = useState(text === undefined ? "Base64" : "Text");
+  const [content, setContent] = useState(text ?? base64(bytes));
+  const set = async () => {
+    const state = kind === "Text" ? content : fromBase64(content);
+    if (state === undefined) throw new Error("That is no base64.");
+    await feed.setState(state);
+    again();
+  };
+  const clear = async () => {
+    if (!(await confirm("Clear the state?", "The session has no state then. This cannot be undone.", "Clear"))) return;
+    await feed.setState(null);
+    again();
+  };
+  return html`<p>${bytes === null ? "It has no state." : `${bytes.length} bytes.`}</p>
+    <${Form} action="Set state" submit=${set}>
+      <${Select} label="As" value=${kind} set=${setKind} options=${["Text", "Base64"]} />
+      <${Field} label="Content">${(a) => html`<textarea ...${a} value=${content} onInput=${(e) => setContent(e.target.value)} spellcheck=${false}></textarea>`}<//>
+    <//>
+    ${bytes !== null && html`<div><${Action} class="danger small" run=${clear}>Clear state<//></div>`}`;
+}

@@ -1,0 +1,150 @@
+// What is around every page: who is signed in, and the list of entities.
+import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
+import { add, clear, entryOf, load, loadSubscriptions, names, problem, refresh } from "./catalog.js";
+import { changes, line, may, session, signOut } from "./session.js";
+import { addressOf, go, route } from "./route.js";
+import { amount, rate } from "./format.js";
+import { usePoll } from "./poll.js";
+import { Brand } from "./signin.js";
+import { Home } from "./home.js";
+import { Connections } from "./connections.js";
+import { Entity } from "./entity.js";
+import { createEntity } from "./settings.js";
+
+const rowHeight = 34;
+
+export function Shell() {
+  const { page, name } = route.value, { policy, scope, rights } = session.value;
+  const main = useRef();
+  useEffect(() => clear, []);
+  useEffect(() => {
+    document.title = name ? `${name} · Crosstown` : "Crosstown";
+    main.current.scrollTop = 0;
+  }, [page, name]);
+  return html`<div class="shell" data-page=${page}>
+    <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>Skip the list</a>
+    <header class="top">
+      <a class="brand" href="#/"><${Brand} /></a>
+      <div class="who">
+        <span class="spread muted" title=${line.value}><span class=${"dot " + line.value}></span>${line.value === "open" ? location.host : "connecting again …"}</span>
+        <span class="muted clip" title=${policy}>${policy}</span>
+        <span class="badge">${scope && `${scope}: `}${rights.includes("Manage") ? "Manage" : rights.join(", ")}</span>
+        <${Action} run=${signOut} icon="out">Sign out<//>
+      </div>
+    </header>
+    <nav class="side" aria-label="Entities">${may("Manage") ? html`<${List} />` : html`<${ByName} />`}</nav>
+    <main class="main" id="main" tabindex="-1" ref=${main}>
+      ${page === "home" ? html`<${Home} />` : page === "connections" ? html`<${Connections} />` : html`<${Entity} key=${name} name=${name} />`}
+    </main>
+  </div>`;
+}
+
+const Pages = () => html`<div class="pages">
+  <a class="row" href="#/" aria-current=${route.value.page === "home" ? "page" : undefined}><${Icon} name="home" /><span class="name">Overview</span></a>
+  <a class="row" href="#/connections" aria-current=${route.value.page === "connections" ? "page" : undefined}><${Icon} name="plug" /><span class="name">Connected clients</span></a>
+</div>`;
+
+/** Every entity: only the rows in sight are drawn and polled. */
+function List() {
+  const [search, setSearch] = useState("");
+  const [open, setOpen] = useState(new Set());
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const box = useRef(), field = useRef();
+
+  useEffect(() => { load(); }, [changes.value]);
+  useEffect(() => {
+    const seek = (e) => {
+      if (e.key !== "/" || e.target.closest("input, textarea, select, dialog")) return;
+      e.preventDefault();
+      field.current.focus();
+    };
+    addEventListener("keydown", seek);
+    return () => removeEventListener("keydown", seek);
+  }, []);
+  const measure = () => setView({ top: box.current.scrollTop, height: box.current.clientHeight });
+  useEffect(() => {
+    const watch = new ResizeObserver(measure);
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+
+  const rows = rowsOf(names.value ?? [], search.toLowerCase(), open);
+  const from = Math.max(Math.floor(view.top / rowHeight) - 4, 0);
+  const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
+  usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")]);
+  usePoll(load, 30, []);
+
+  const twist = async (name) => {
+    const next = new Set(open);
+    if (!next.delete(name)) {
+      next.add(name);
+      await loadSubscriptions(name);
+    }
+    setOpen(next);
+  };
+  const step = (e) => {
+    const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], here = e.target.closest(".row");
+    if (!way || !here) return;
+    e.preventDefault();
+    const all = [...box.current.querySelectorAll(".row")], next = all[all.indexOf(here) + way];
+    next?.focus();
+    next?.scrollIntoView({ block: "nearest" });
+  };
+  return html`
+    <div class="tools">
+      <div class="search"><${Icon} name="search" /><input ref=${field} type="search" aria-label="Search entities" placeholder="Search ( / )" value=${search} onInput=${(e) => setSearch(e.target.value)} /></div>
+      <${Action} class="primary" icon="plus" label="New queue or topic" run=${async () => {
+        const made = await createEntity();
+        if (made) { add(made); go(addressOf(made.name)); }
+      }}>New<//>
+    </div>
+    <${Pages} />
+    <div class="list" ref=${box} onScroll=${measure} onKeyDown=${step}>
+      ${names.value === null && (problem.value ? html`<${Empty} title="There is no list">${textOf(problem.value)}<//>` : html`<${Loading} />`)}
+      ${names.value && rows.length === 0 && html`<${Empty} title=${search ? "Nothing has that name" : "No entities yet"}>${search ? "" : "Make a queue or a topic with “New”."}<//>`}
+      <ul style=${{ height: rows.length * rowHeight + "px" }}>
+        ${visible.map((name, i) => html`<${Row} key=${name} name=${name} top=${(from + i) * rowHeight} open=${open.has(name)} twist=${twist} at=${from + i + 1} of=${rows.length} />`)}
+      </ul>
+    </div>`;
+}
+
+/** The names to show: those that match, with the subscriptions of open topics. */
+function rowsOf(roots, search, open) {
+  const rows = [];
+  for (const name of roots) {
+    const subscriptions = entryOf(name)?.subscriptions.value ?? [];
+    const matching = subscriptions.filter((s) => s.toLowerCase().includes(search));
+    const inside = search ? matching : open.has(name) ? subscriptions : [];
+    if (name.toLowerCase().includes(search) || inside.length > 0) rows.push(name, ...inside);
+  }
+  return rows;
+}
+
+function Row({ name, top, open, twist, at, of }) {
+  const entry = entryOf(name);
+  if (!entry) return null;
+  const { counts = {}, settings = {} } = entry.data.value ?? {}, flow = entry.flow.value;
+  const current = route.value.name.toLowerCase() === name.toLowerCase();
+  return html`<li class=${entry.topic && "sub"} style=${{ top: top + "px" }} aria-posinset=${at} aria-setsize=${of}>
+    ${entry.kind === "topic"
+      ? html`<${Action} class="quiet twist" label=${`Subscriptions of ${name}`} aria-expanded=${open} run=${() => twist(name)} icon="right" />`
+      : html`<span class="leaf"></span>`}
+    <a class="row" href=${addressOf(name)} aria-current=${current ? "page" : undefined} title=${name}>
+      <${Icon} name=${entry.kind} /><span class="name">${entry.short}</span>
+      ${settings.Status && settings.Status !== "Active" && html`<span class="badge warn">${settings.Status}</span>`}
+      ${flow.in > 0 && html`<span class="flow" title="messages a second in">${rate(flow.in)}/s</span>`}
+      ${counts.deadLetter > 0 && html`<span class="badge bad" title="dead letters">${amount(counts.deadLetter)}</span>`}
+      <span class="count" title=${entry.kind === "topic" ? "subscriptions" : "active messages"}>${amount(entry.kind === "topic" ? counts.subscriptions : counts.active)}</span>
+    </a></li>`;
+}
+
+/** For keys that may not list entities. */
+function ByName() {
+  const [name, set] = useState(session.value.scope);
+  return html`<form class="tools" onSubmit=${(e) => { e.preventDefault(); go(addressOf(name.trim())); }}>
+      <input aria-label="Name of an entity" placeholder="orders, events/Subscriptions/all" required value=${name} onInput=${(e) => set(e.target.value)} />
+      <button class="button primary">Open</button>
+    </form>
+    <${Pages} />
+    <${Empty} title="This key may not list entities">That needs Manage. Open an entity by its name: what the key may do there works.<//>`;
+}
