@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
+	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -118,9 +119,12 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 }
 
 func httpsOptions(c *config.Config, tunnel http.Handler, log *slog.Logger) https.Options {
+	files := client.New()
 	o := https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
+		client.ModulePath:          files,
+		client.TypesPath:           files,
 	}}
 	if c.HasConsole() {
 		page := console.New()

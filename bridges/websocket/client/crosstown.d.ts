@@ -78,9 +78,14 @@ export class Value {
     static symbol(text: string): Value;
     /** @param {string} text one character */
     static char(text: string): Value;
-    /** Elements of one type, in bodies only. @param {any[]} elements */
-    static array(elements: any[]): Value;
-    /** In bodies only. @param {any} descriptor @param {any} value */
+    /**
+     * In bodies only. Elements of types that need a Value elsewhere are given bare: `Value.array("int", [1, 2])`.
+     * @param {string} type of each element
+     * @param {any[]} elements
+     * @param {any} [descriptor] of each element
+     */
+    static array(type: string, elements: any[], descriptor?: any): Value;
+    /** @param {any} descriptor @param {any} value */
     static described(descriptor: any, value: any): Value;
     /**
      * @param {ValueType} type

@@ -113,9 +113,16 @@ export class Value {
   static symbol(text) { return new Value("symbol", text); }
   /** @param {string} text one character */
   static char(text) { return new Value("char", text); }
-  /** Elements of one type, in bodies only. @param {any[]} elements */
-  static array(elements) { return new Value("array", elements); }
-  /** In bodies only. @param {any} descriptor @param {any} value */
+  /**
+   * In bodies only. Elements of types that need a Value elsewhere are given bare: `Value.array("int", [1, 2])`.
+   * @param {string} type of each element
+   * @param {any[]} elements
+   * @param {any} [descriptor] of each element
+   */
+  static array(type, elements, descriptor) {
+    return new Value("array", descriptor === undefined ? [type, elements] : [type, elements, descriptor]);
+  }
+  /** @param {any} descriptor @param {any} value */
   static described(descriptor, value) { return new Value("described", [descriptor, value]); }
 
   valueOf() { return this.value; }
@@ -171,20 +178,40 @@ export function encodeValue(v) {
 /** @param {any} v @returns {any} */
 function encodeObject(v) {
   if (v === null) return null;
-  if (v instanceof Value) {
-    const inner = Array.isArray(v.value) ? v.value.map(encodeValue)
-      : typeof v.value === "bigint" ? String(v.value)
-      : typeof v.value === "number" ? plainNumber(v.value) : v.value;
-    return { [`$${v.type}`]: inner };
+  if (v instanceof Value) return { [`$${v.type}`]: encodeInner(v) };
+  if (v instanceof Date) {
+    const text = instant(v);
+    return { $timestamp: /^\d{4}-/.test(text) ? text : v.getTime() };
   }
-  if (v instanceof Date) return { $timestamp: instant(v) };
   if (ArrayBuffer.isView(v) || v instanceof ArrayBuffer) return { $binary: base64(bytesOf(v)) };
   if (Array.isArray(v)) return v.map(encodeValue);
-  if (v instanceof Map || Object.keys(v).some((k) => k.startsWith("$"))) {
-    const pairs = v instanceof Map ? [...v] : Object.entries(v);
-    return { $map: pairs.map(([k, e]) => [encodeValue(k), encodeValue(e)]) };
-  }
+  if (v instanceof Map || Object.keys(v).some((k) => k.startsWith("$"))) return { $map: encodePairs(v) };
   return mapValues(v, encodeValue);
+}
+
+/** @param {Map<any, any> | Record<string, any>} map */
+const encodePairs = (map) => (map instanceof Map ? [...map] : Object.entries(map)).map((pair) => pair.map(encodeValue));
+
+/** @param {Value} v @returns {any} what stands behind the tag */
+function encodeInner({ type, value }) {
+  if (type === "array") {
+    const [elementType, elements, ...descriptor] = value;
+    return [elementType, elements.map((/** @type {any} */ e) => encodeElement(elementType, e)), ...descriptor.map(encodeValue)];
+  }
+  if (type === "described") return value.map(encodeValue);
+  if (typeof value === "bigint") return String(value);
+  return typeof value === "number" ? plainNumber(value) : value;
+}
+
+/** Types whose values are no Value. */
+const natural = new Set(["null", "boolean", "string", "long", "timestamp", "binary", "list"]);
+
+/** @param {string} type @param {any} e @returns {any} an array's element, as it stands behind its tag */
+function encodeElement(type, e) {
+  if (type === "map") return encodePairs(e);
+  if (!natural.has(type)) return encodeInner(new Value(/** @type {ValueType} */ (type), e));
+  const frame = encodeValue(e);
+  return frame === null || typeof frame !== "object" || Array.isArray(frame) ? frame : Object.values(frame)[0];
 }
 
 /**
@@ -197,8 +224,18 @@ export function decodeValue(v) {
   if (Array.isArray(v)) return v.map(decodeValue);
   const [key, ...more] = Object.keys(v);
   if (key === undefined || more.length > 0 || !key.startsWith("$")) return mapValues(v, decodeValue);
-  const type = key.slice(1), inner = v[key];
+  return untag(key.slice(1), v[key]);
+}
+
+/** @param {string} type @param {any} inner what stands behind the tag @returns {any} */
+function untag(type, inner) {
   switch (type) {
+    case "null":
+    case "boolean":
+    case "string":
+      return inner;
+    case "list":
+      return inner.map(decodeValue);
     case "long":
       return Number.isSafeInteger(Number(inner)) ? Number(inner) : BigInt(inner);
     case "ulong":
@@ -213,9 +250,13 @@ export function decodeValue(v) {
       return unbase64(inner);
     case "map":
       return new Map(inner.map((/** @type {any[]} */ pair) => pair.map(decodeValue)));
-    case "array":
+    case "array": {
+      const [elementType, elements, ...descriptor] = inner;
+      const bare = (/** @type {any} */ e) => (e instanceof Value ? e.value : e);
+      return new Value("array", [elementType, elements.map((/** @type {any} */ e) => bare(untag(elementType, e))), ...descriptor.map(decodeValue)]);
+    }
     case "described":
-      return new Value(type, inner.map(decodeValue));
+      return new Value("described", inner.map(decodeValue));
     default:
       return new Value(/** @type {ValueType} */ (type), typeof inner === "string" && isNumeric.has(type) ? Number(inner) : inner);
   }
@@ -465,10 +506,12 @@ class Locks {
 
   /** @param {Origin} origin @param {{settlement: object, resolve: () => void, reject: (e: any) => void}[]} batch */
   async #send(origin, batch) {
-    const feed = origin.feed?.();
-    const where = feed === undefined ? { entity: origin.entity } : { feed };
+    const feed = origin.feed?.(), { entity } = origin, settlements = batch.map((b) => b.settlement);
+    const ask = (/** @type {object} */ where) => this.#wire.request("settle", { ...where, settlements }, { again: "safe" });
     try {
-      const { results } = await this.#wire.request("settle", { ...where, settlements: batch.map((b) => b.settlement) }, { again: "safe" });
+      const { results } = await (feed === undefined ? ask({ entity })
+        // The gateway may just have ended the feed: the locks outlive it.
+        : ask({ feed }).catch((e) => (e.code === "not_found" ? ask({ entity }) : Promise.reject(e))));
       batch.forEach((b, i) => (results[i] ? b.reject(asError(results[i])) : b.resolve()));
     } catch (e) {
       batch.forEach((b) => b.reject(e));
@@ -745,7 +788,7 @@ class Wire {
   #overdue(id) {
     const p = /** @type {Pending} */ (this.#take(id));
     p.reject(new CrosstownError("timeout", `No answer to ${p.op} came in time.`, { retriable: p.again !== "unsafe" || !p.sent, unknownOutcome: p.sent }));
-    if (p.sent && this.#heard < p.asked) this.#drop("Nothing was heard from the gateway for too long.");
+    if (p.sent && this.#heard <= p.asked) this.#drop("Nothing was heard from the gateway for too long.");
   }
 
   /** Closes feeds, and resolves when everything asked for is answered. */
@@ -971,6 +1014,7 @@ export class Feed {
   #asked = 0; // by take
   /** @type {() => void} */
   #arrived = () => {};
+  #opening = false; // the gateway was asked
   #live = false; // the gateway has it
   #accepted = false; // the gateway has had it
   #attempts = 0;
@@ -1101,7 +1145,7 @@ export class Feed {
   async #close() {
     clearTimeout(this.#timer);
     this.#locks.flush();
-    if (this.#live) await this.#wire.request("end", { feed: this.#feed }, { bound: true, again: "safe" }).catch(() => {});
+    if (this.#live || this.#opening) await this.#wire.request("end", { feed: this.#feed }, { bound: true, again: "safe" }).catch(() => {});
     const unread = this.#buffer;
     this.#buffer = [];
     this.#finish();
@@ -1158,10 +1202,12 @@ export class Feed {
     const which = !this.#ofSession ? {} : this.#accepted ? { session: this.#session } : { session, nextSession };
     const credit = Math.max(this.#target - this.#buffer.length, 0);
     this.#credit = credit;
+    this.#opening = true;
     try {
       const answer = await this.#wire.request("feed", { feed: this.#feed, entity: this.entity, mode, credit, bodies, wait: nextSession ? wait : undefined, ...which },
         { bound: true, again: "safe", timeout: nextSession ? (wait ?? 60) + 60 : undefined });
       if (this.#over) return;
+      this.#opening = false;
       this.#live = this.#accepted = true;
       this.#attempts = 0;
       if (this.#ofSession) {
@@ -1172,7 +1218,8 @@ export class Feed {
       this.#topUp();
     } catch (e) {
       const error = asError(e);
-      if (error.code === "connection_lost") return; // signedIn or ended follows
+      this.#opening = false;
+      if (this.#closing || error.code === "connection_lost") return; // what finishes or opens it follows
       if (!this.#accepted || !(error.retriable || error.code === "session_locked")) return this.#finish(error);
       this.#again();
     }

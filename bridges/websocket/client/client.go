@@ -1,0 +1,72 @@
+// Package client holds the client for browsers and Node, one ES module with its
+// types, and serves it, so that a page can import it from the gateway.
+package client
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Where the files are served.
+const (
+	ModulePath = "/client/crosstown.js"
+	TypesPath  = "/client/crosstown.d.ts"
+)
+
+//go:embed crosstown.js crosstown.d.ts
+var files embed.FS
+
+type file struct {
+	content     []byte
+	contentType string
+	tag         string // quoted
+}
+
+// handler serves the files under their paths.
+type handler map[string]file
+
+// New returns a handler for ModulePath and TypesPath. Pages of every origin may
+// import the module: it is the same for everybody, and holds no secret. Whether
+// they may connect is another question.
+func New() http.Handler {
+	return handler{
+		ModulePath: open("crosstown.js", "text/javascript; charset=utf-8"),
+		TypesPath:  open("crosstown.d.ts", "application/typescript; charset=utf-8"),
+	}
+}
+
+func open(name, contentType string) file {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // go:embed has it
+	}
+	return file{content, contentType, fmt.Sprintf(`"%x"`, sha256.Sum256(content))}
+}
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f, ok := h[r.URL.Path]
+	switch {
+	case !ok:
+		http.NotFound(w, r)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "This is a file to read.", http.StatusMethodNotAllowed)
+		return
+	}
+	set := w.Header().Set
+	set("Content-Type", f.contentType)
+	set("ETag", f.tag)
+	set("Cache-Control", "no-cache") // ask each time, so that client and gateway are of one version
+	set("Access-Control-Allow-Origin", "*")
+	set("Cross-Origin-Resource-Policy", "cross-origin")
+	set("X-Content-Type-Options", "nosniff")
+	if r.URL.Path == ModulePath {
+		set("X-TypeScript-Types", TypesPath)
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+}
