@@ -1,8 +1,6 @@
 package amqp
 
 import (
-	"context"
-	"net"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -10,84 +8,72 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// piped runs a bridge on one end of a pipe and returns a peer on the other.
-func piped(b *testing.B, broker core.Broker) *peer {
-	b.Helper()
-	here, there := net.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = New(broker, nil, &fakeAuthority{}, Options{}).ServeConn(context.Background(), there)
-	}()
-	b.Cleanup(func() { _ = here.Close(); <-done })
-	p := newPeer(b, here)
-	p.open()
-	return p
-}
-
-// BenchmarkSend sends 1 KiB messages through a pipe to a broker that forgets them, 100 at a time, and waits for their
-// outcomes.
+// BenchmarkSend sends 1 KiB messages to a broker that forgets them, 100 at a time, and waits for their outcomes.
 func BenchmarkSend(b *testing.B) {
-	b.ReportAllocs()
-	broker := newFakeBroker("q1")
-	broker.queues["q1"].forget = true
-	p := piped(b, broker)
-	p.attach(0, wire.RoleSender, "q1")
-	await[*wire.Flow](p)
-	message := plainMessage(1024)
-	burst := make([]byte, 0, 200_000)
-	id := uint32(0)
-	tag := []byte{1, 2, 3, 4}
-	t := &wire.Transfer{DeliveryTag: tag, MessageFormat: value.Some(uint32(0))}
-	for b.Loop() {
-		burst = burst[:0]
-		for range 100 {
-			t.DeliveryID = value.Some(id)
-			burst, _ = wire.AppendFrame(burst, 0, t, message)
-			id++
-		}
-		p.write(burst)
-		for {
-			d := await[*wire.Disposition](p)
-			if d.Last.Or(d.First) == id-1 {
-				break
+	forgetful := func() core.Broker {
+		broker := newFakeBroker("q1")
+		broker.queues["q1"].forget = true
+		return broker
+	}
+	overEach(b, forgetful, func(b *testing.B, p *peer) {
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		message := plainMessage(1024)
+		burst := make([]byte, 0, 200_000)
+		id := uint32(0)
+		tag := []byte{1, 2, 3, 4}
+		t := &wire.Transfer{DeliveryTag: tag, MessageFormat: value.Some(uint32(0))}
+		for b.Loop() {
+			burst = burst[:0]
+			for range 100 {
+				t.DeliveryID = value.Some(id)
+				burst, _ = wire.AppendFrame(burst, 0, t, message)
+				id++
+			}
+			p.write(burst)
+			for {
+				d := await[*wire.Disposition](p)
+				if d.Last.Or(d.First) == id-1 {
+					break
+				}
 			}
 		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
+	})
 }
 
-// BenchmarkReceive receives 1 KiB messages through a pipe, 100 at a time, and accepts them.
+// BenchmarkReceive receives 1 KiB messages, 100 at a time, and accepts them.
 func BenchmarkReceive(b *testing.B) {
-	b.ReportAllocs()
-	broker := newFakeBroker("q1")
-	q := broker.queues["q1"]
-	q.forget = true
-	m, err := decodeMessage(plainMessage(1024))
-	if err != nil {
-		b.Fatal(err)
-	}
-	q.ready = []core.Delivery{{Message: m, BrokerProperties: core.BrokerProperties{SequenceNumber: 1}}}
-	p := piped(b, broker)
-	p.attach(0, wire.RoleReceiver, "q1")
-	id := uint32(0)
-	for b.Loop() {
-		p.send(0, &wire.Flow{
-			NextIncomingID: value.Some(id), IncomingWindow: 5000, OutgoingWindow: 1,
-			Handle: value.Some(uint32(0)), DeliveryCount: value.Some(id), LinkCredit: value.Some(uint32(100)),
-		})
-		for range 100 {
-			await[*wire.Transfer](p)
+	endless := func() core.Broker {
+		broker := newFakeBroker("q1")
+		q := broker.queues["q1"]
+		q.forget = true
+		m, err := decodeMessage(plainMessage(1024))
+		if err != nil {
+			b.Fatal(err)
 		}
-		p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: id, Last: value.Some(id + 99), State: wire.Accepted{}})
-		id += 100
-		for {
-			if d := await[*wire.Disposition](p); d.Last.Or(d.First) == id-1 {
-				break
+		q.ready = []core.Delivery{{Message: m, BrokerProperties: core.BrokerProperties{SequenceNumber: 1}}}
+		return broker
+	}
+	overEach(b, endless, func(b *testing.B, p *peer) {
+		p.attach(0, wire.RoleReceiver, "q1")
+		id := uint32(0)
+		for b.Loop() {
+			p.send(0, &wire.Flow{
+				NextIncomingID: value.Some(id), IncomingWindow: 5000, OutgoingWindow: 1,
+				Handle: value.Some(uint32(0)), DeliveryCount: value.Some(id), LinkCredit: value.Some(uint32(100)),
+			})
+			for range 100 {
+				await[*wire.Transfer](p)
+			}
+			p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: id, Last: value.Some(id + 99), State: wire.Accepted{}})
+			id += 100
+			for {
+				if d := await[*wire.Disposition](p); d.Last.Or(d.First) == id-1 {
+					break
+				}
 			}
 		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
+	})
 }
 
 // BenchmarkAppendDelivery encodes a delivery of 1 KiB.

@@ -1,6 +1,8 @@
 package websocket
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -14,9 +16,15 @@ import (
 // begins or ends has no meaning, and messages have no largest size: whoever reads
 // says how much at a time. Like every net.Conn it may be read, written and closed
 // by different goroutines.
+//
+// Most clients put each frame of AMQP into a message of its own. Reading them one
+// by one would cost a good deal more than the same bytes over TCP, so a Read takes
+// as many as are here. It looks ahead for that, at what ws will read next.
 type stream struct {
 	ws      *websocket.Conn
-	message io.Reader // the one being read, nil between two
+	in      *bufio.Reader // what ws reads from
+	message io.Reader     // the one being read, nil between two
+	left    int64         // bytes of message, 0 if unknown
 	close   sync.Once
 	closed  error // what close has led to
 }
@@ -28,7 +36,7 @@ const (
 
 var _ net.Conn = (*stream)(nil)
 
-func newStream(ws *websocket.Conn) *stream {
+func newStream(ws *websocket.Conn, in *bufio.Reader) *stream {
 	ws.SetPingHandler(func(data string) error {
 		err := ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongTimeout))
 		if errors.Is(err, websocket.ErrCloseSent) {
@@ -36,37 +44,86 @@ func newStream(ws *websocket.Conn) *stream {
 		}
 		return err
 	})
-	return &stream{ws: ws}
+	return &stream{ws: ws, in: in}
 }
 
 // Protocol names what is spoken, for those who ask a net.Conn.
 func (s *stream) Protocol() string { return "amqp over websocket" }
 
-// Read reads what has come of a message. A text message ends the connection: it
-// is no part of a stream of bytes.
-func (s *stream) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for {
-		if s.message == nil {
-			kind, message, err := s.ws.NextReader()
-			if err != nil {
-				return 0, endOf(err)
-			}
-			if kind != websocket.BinaryMessage {
-				s.closeWith(websocket.CloseUnsupportedData, "AMQP needs binary messages")
-				return 0, errors.New("websocket: text message")
-			}
-			s.message = message
-		}
-		n, err := s.message.Read(p)
-		if err == io.EOF {
-			s.message, err = nil, nil
-		}
-		if n > 0 || err != nil {
+// Read reads what has come, which may be several messages or a part of one. A
+// text message ends the connection: it is no part of a stream of bytes.
+func (s *stream) Read(p []byte) (n int, err error) {
+	for n == 0 && len(p) > 0 {
+		if n, err = s.read(p); err != nil {
 			return n, endOf(err)
 		}
+	}
+	for n < len(p) && s.ready() {
+		k, err := s.read(p[n:])
+		n += k
+		if err != nil {
+			break // it is permanent: the next Read returns it
+		}
+	}
+	return n, nil
+}
+
+// read reads from the message at hand, or the next one. It may read nothing.
+func (s *stream) read(p []byte) (int, error) {
+	if s.message == nil {
+		_, _ = s.in.Peek(1) // wait for bytes; NextReader returns the error
+		left := s.ahead()
+		kind, message, err := s.ws.NextReader()
+		if err != nil {
+			return 0, err
+		}
+		if kind != websocket.BinaryMessage {
+			s.closeWith(websocket.CloseUnsupportedData, "AMQP needs binary messages")
+			return 0, errors.New("websocket: text message")
+		}
+		s.message, s.left = message, left
+	}
+	n, err := s.message.Read(p)
+	if s.left > 0 {
+		if s.left -= int64(n); s.left == 0 {
+			s.message = nil
+		}
+	}
+	if err == io.EOF {
+		s.message, err = nil, nil
+	}
+	return n, err
+}
+
+// ready reports whether read would return bytes without waiting for more.
+func (s *stream) ready() bool {
+	if s.message != nil {
+		return s.left > 0 && s.in.Buffered() > 0
+	}
+	return s.ahead() > 0
+}
+
+// ahead returns the length of the next message if it comes in one frame and its
+// first byte is here already, else 0.
+func (s *stream) ahead() int64 {
+	const (
+		header      = 14   // bytes at most (RFC 6455 §5.2)
+		finalBinary = 0x82 // the first byte, if no frames follow
+	)
+	if s.in.Buffered() <= header {
+		return 0
+	}
+	head, _ := s.in.Peek(header)
+	if head[0] != finalBinary {
+		return 0
+	}
+	switch n := head[1] & 0x7f; n {
+	case 126:
+		return int64(binary.BigEndian.Uint16(head[2:]))
+	case 127:
+		return int64(binary.BigEndian.Uint64(head[2:]))
+	default:
+		return int64(n)
 	}
 }
 

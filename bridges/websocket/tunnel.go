@@ -14,8 +14,9 @@ import (
 // some clients add a slash.
 const TunnelPath = "/$servicebus/websocket"
 
-// tunnelBuffer is the size of write buffers. What is larger is written in two
-// pieces, but in one message.
+// tunnelBuffer is the size in bytes of a connection's buffer for reading, and of
+// those for writing, which are taken from a pool meanwhile. What is larger is
+// written in two pieces, but in one message.
 const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
@@ -77,7 +78,8 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The gateway is stopping. Connect again.", http.StatusServiceUnavailable)
 		return
 	}
-	ws, err := t.upgrader.upgrade(w, r)
+	in := &hijacker{ResponseWriter: w, size: tunnelBuffer}
+	ws, err := t.upgrader.upgrade(in, r)
 	if err != nil {
 		t.conns.Done()
 		t.log.Debug("websocket refused", "conn", r.RemoteAddr, "err", err)
@@ -85,7 +87,7 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.conns.Done()
-		_ = t.serve(t.ctx, newStream(ws)) // it logs what there is to say
+		_ = t.serve(t.ctx, newStream(ws, in.buffer)) // it logs what there is to say
 	}()
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,63 @@ func TestMessagesAreAStreamOfBytes(t *testing.T) {
 	got := <-said
 	if want := "onetwo" + large + strings.Repeat("f", 30_000); got.data != want || got.err != nil {
 		t.Errorf("got %d bytes and error %v, want %d and none", len(got.data), got.err, len(want))
+	}
+}
+
+// frame is a frame of a client, masked with zeros.
+func amqpFrame(first byte, data string) string {
+	head := []byte{first, 0x80 | byte(len(data))}
+	if len(data) > 125 {
+		head = []byte{first, 0x80 | 126, byte(len(data) >> 8), byte(len(data))}
+	}
+	return string(head) + "\x00\x00\x00\x00" + data
+}
+
+func TestAReadTakesWhatIsHereAndWaitsForNothingElse(t *testing.T) {
+	t.Parallel()
+	const binary, begin, end, ping = 0x82, 0x02, 0x80, 0x89
+	x, y := strings.Repeat("x", 1000), strings.Repeat("y", 3000)
+	for _, c := range []struct {
+		name, sent string
+		room       int
+		want       []string
+	}{
+		{"one message", amqpFrame(binary, x), 5000, []string{x}},
+		{"several", amqpFrame(binary, x) + amqpFrame(binary, y) + amqpFrame(binary, "z"), 5000, []string{x + y, "z"}}, // too short to be looked at
+		{"more than there is room for", amqpFrame(binary, x) + amqpFrame(binary, y), 1500, []string{x + y[:500], y[500:2000], y[2000:]}},
+		{"fragments", amqpFrame(begin, x) + amqpFrame(end, y) + amqpFrame(binary, x), 5000, []string{x, y, x}},
+		{"pings between", amqpFrame(binary, x) + amqpFrame(ping, y[:120]) + amqpFrame(ping, y[:120]), 5000, []string{x}},
+		{"pings before", amqpFrame(ping, "") + amqpFrame(binary, x) + amqpFrame(ping, y[:100]) + amqpFrame(binary, y), 5000, []string{x, y}},
+		{"a part of the next", amqpFrame(binary, x) + amqpFrame(binary, y)[:2000], 5000, []string{x + y[:1992]}},
+		{"its head", amqpFrame(binary, x) + amqpFrame(binary, y)[:8], 5000, []string{x}},
+		{"empty ones", amqpFrame(binary, "") + amqpFrame(binary, x) + amqpFrame(binary, "") + amqpFrame(binary, "") + amqpFrame(binary, y), 5000, []string{x, y}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			sent, got := make(chan struct{}), make(chan []string, 1)
+			url, _ := tunneling(t, func(_ context.Context, nc net.Conn) error {
+				defer func() { _ = nc.Close() }()
+				<-sent
+				var parts []string
+				for range c.want {
+					p := make([]byte, c.room)
+					n, err := nc.Read(p)
+					if err != nil {
+						t.Errorf("read: %v", err)
+					}
+					parts = append(parts, string(p[:n]))
+				}
+				got <- parts
+				return nil
+			})
+			if _, err := dial(t, url).NetConn().Write([]byte(c.sent)); err != nil {
+				t.Fatal(err)
+			}
+			close(sent)
+			if got := <-got; !slices.Equal(got, c.want) {
+				t.Errorf("got  %.2000q\nwant %.2000q", got, c.want)
+			}
+		})
 	}
 }
 
