@@ -31,6 +31,9 @@ type Options struct {
 	// MaxReceivers is how many receivers may be open on one queue or sub-queue
 	// here; default 5000.
 	MaxReceivers int
+	// Pipelines are what messages pass on their way into entities: for each that
+	// of the first pipeline which is for it.
+	Pipelines []Pipeline
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for

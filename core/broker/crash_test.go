@@ -63,6 +63,18 @@ func (s *brittle) Publish(ctx context.Context, p core.Partition, version int64, 
 	return got
 }
 
+func (s *brittle) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	before, after := s.breaks("commit")
+	if before {
+		return nil, errBroken
+	}
+	numbers, err := s.Store.Commit(ctx, p, w)
+	if after {
+		return nil, errBroken
+	}
+	return numbers, err
+}
+
 func (s *brittle) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
 	before, after := s.breaks("lock")
 	if before {
@@ -105,9 +117,9 @@ type gateway struct {
 	end   func()
 }
 
-func startGateway(store core.Store) *gateway {
+func startGateway(store core.Store, lines ...Pipeline) *gateway {
 	way := &brittle{Store: store}
-	g := &gateway{Broker: New(way, Options{Namespace: "ns"}), store: way}
+	g := &gateway{Broker: New(way, Options{Namespace: "ns", Pipelines: lines}), store: way}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

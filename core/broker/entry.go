@@ -66,6 +66,7 @@ type entry struct {
 	turn     atomic.Uint32  // round robin over partitions
 	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
 	house    *house         // of a topic, else nil
+	pipe     *pipe          // nil: messages pass nothing on their way in
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -81,6 +82,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	if ent.Kind == core.Topic {
 		e.house = newHouse()
 	}
+	e.pipe = b.newPipe(&ent)
 	e.current.Store(newView(ent))
 	e.readAt.Store(now.UnixNano())
 	return e

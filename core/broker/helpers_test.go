@@ -27,8 +27,13 @@ type started struct {
 // start runs a broker inside a bubble until the test ends.
 func start(t *testing.T) *started {
 	t.Helper()
+	return startWith(t, Options{Namespace: "ns"})
+}
+
+func startWith(t *testing.T, o Options) *started {
+	t.Helper()
 	store := &faulty{Store: memstore.New(memstore.Options{})}
-	b := New(store, Options{Namespace: "ns"})
+	b := New(store, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -47,7 +52,12 @@ func start(t *testing.T) *started {
 func inBubble(t *testing.T, f func(t *testing.T, b *started)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { f(t, start(t)) })
+	inBubbleWith(t, Options{Namespace: "ns"}, f)
+}
+
+func inBubbleWith(t *testing.T, o Options, f func(t *testing.T, b *started)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, startWith(t, o)) })
 }
 
 func (b *started) create(t *testing.T, name string, change ...func(*core.Settings)) core.Entity {
@@ -274,6 +284,13 @@ func (f *faulty) Publish(ctx context.Context, p core.Partition, version int64, g
 		return failed(len(groups), err)
 	}
 	return f.Store.Publish(ctx, p, version, groups)
+}
+
+func (f *faulty) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	if err := f.failure(p); err != nil {
+		return nil, err
+	}
+	return f.Store.Commit(ctx, p, w)
 }
 
 func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {

@@ -20,7 +20,9 @@ const (
 	// destination does not take, and maxHeld how many.
 	firstHold = 100 * time.Millisecond
 	lastHold  = 10 * time.Second
-	maxHeld   = 2000
+	// verdictHold is the longest where it is a verdict that is missing.
+	verdictHold = time.Second
+	maxHeld     = 2000
 	// sweepSeldom is how often a queue whose dead letters are forwarded is swept
 	// while nothing is known to be due there.
 	sweepSeldom = 30 * time.Second
@@ -346,4 +348,11 @@ func (l *lane) release(ctx context.Context) {
 		defer cancel()
 		l.p.set.b.store.Settle(call, e.current.Load().partitions[l.p.key.sub][l.index], held) // else the locks expire
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

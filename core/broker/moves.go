@@ -18,6 +18,9 @@ const (
 	reasonUnsuitable    = "ForwardingFailed"
 )
 
+// errNoVerdict stands for the want of a verdict at the destination.
+var errNoVerdict = core.Refuse(core.Busy, "The message has not been judged.")
+
 // haul is a batch of messages on its way from a lane's partition. A crash at any
 // point of it repeats a step: what was stored at the destination is known there
 // by its key until the source has been settled.
@@ -27,6 +30,7 @@ type haul struct {
 	v      *view
 	p      core.Partition
 	ds     []core.Delivery
+	locked time.Time // when the source's locks began, or before
 	dests  map[string]resolved
 	piles  []*heap
 	byDest map[berth]*heap
@@ -62,11 +66,11 @@ type stored struct {
 // forward moves locked messages to their destinations and returns how many have
 // left the source.
 func (l *lane) forward(ctx context.Context, e *entry, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
-	h := &haul{l: l, e: e, v: e.current.Load(), p: p, ds: ds, dests: map[string]resolved{}, byDest: map[berth]*heap{}}
+	h := &haul{l: l, e: e, v: e.current.Load(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[berth]*heap{}}
 	for i := range ds {
 		h.sort(ctx, i)
 	}
-	if time.Since(locked) > pumpLock/2 { // see pumpCall
+	if h.isLate() {
 		for _, pile := range h.piles {
 			h.park(pile, pile.at)
 		}
@@ -81,6 +85,9 @@ func (l *lane) forward(ctx context.Context, e *entry, p core.Partition, ds []cor
 	return h.finish(ctx)
 }
 
+// isLate reports whether it is too late to store anything: see pumpCall.
+func (h *haul) isLate() bool { return time.Since(h.locked) > pumpLock/2 }
+
 // sort finds out where a message goes.
 func (h *haul) sort(ctx context.Context, i int) {
 	d := &h.ds[i]
@@ -91,7 +98,11 @@ func (h *haul) sort(ctx context.Context, i int) {
 			to = d.Transit.Destination
 		}
 	}
-	if hops >= core.MaxHops {
+	returns := h.p.Sub == core.Transfer && core.FoldName(to) == h.e.key // it was parked, and goes nowhere else
+	if !returns {
+		hops++
+	}
+	if hops > core.MaxHops {
 		h.lose(i, core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops))
 		return
 	}
@@ -105,7 +116,10 @@ func (h *haul) sort(ctx context.Context, i int) {
 		h.l.keep(d, berth{})
 		return
 	}
-	m := h.forwarded(d, hops+1)
+	m := h.forwarded(d, hops)
+	if returns {
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // the transfer queue's is nobody's concern
+	}
 	if err := dest.v.admit(m); err != nil {
 		h.lose(i, err)
 		return
@@ -186,10 +200,15 @@ func (h *haul) key(d *core.Delivery) string {
 
 // deliver stores a pile at its destination.
 func (h *haul) deliver(ctx context.Context, pile *heap) {
-	call, cancel := context.WithTimeout(ctx, pumpCall)
-	defer cancel()
 	pile.to.e.use()
-	answers := pile.to.e.appendTo(call, pile.v, pile.to.partition, pile.groups)
+	var answers []core.Appended
+	if pile.to.e.pipe == nil {
+		call, cancel := context.WithTimeout(ctx, pumpCall)
+		defer cancel()
+		answers = pile.to.e.appendTo(call, pile.v, pile.to.partition, pile.groups)
+	} else {
+		answers = h.deliverThrough(ctx, pile)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, a := range answers {
@@ -197,12 +216,45 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 		switch {
 		case a.Err == nil:
 			h.settle(at, core.Settlement{}, stored{pile.v.partitions[core.Main][pile.to.partition], pile.groups[i][0].Transit.Key})
+		case a.Err == errNoVerdict:
+			h.l.keep(&h.ds[at], pile.to)
+			h.l.until = earlier(h.l.until, time.Now().Add(verdictHold))
 		case core.CodeOf(a.Err) == core.NotFound || !isHopeless(a.Err): // what is gone will not be found the next time
 			h.l.keep(&h.ds[at], pile.to)
 		default:
 			h.lose(at, a.Err)
 		}
 	}
+}
+
+// deliverThrough has the destination's stages judge a pile and stores what they
+// leave of it. What comes of a message is stored with the key of its move: should
+// the step be repeated nothing of it is, whatever the verdict is then. Where there
+// is no verdict messages stay at the source.
+func (h *haul) deliverThrough(ctx context.Context, pile *heap) []core.Appended {
+	e := pile.to.e
+	judging, cancel := context.WithTimeout(ctx, pumpCall)
+	p := newPassage(e, pile.v, pile.groups)
+	p.pass(judging)
+	cancel()
+	answers := make([]core.Appended, len(pile.groups))
+	var groups [][]*core.Message
+	var loads []load
+	var at []int
+	for i, l := range p.loads(pile.groups) {
+		switch {
+		case l[0].fate == parked || l[0].fate == refused || h.isLate():
+			answers[i].Err = errNoVerdict
+		default:
+			groups, loads, at = append(groups, pile.groups[i]), append(loads, l), append(at, i)
+		}
+	}
+	call, cancel := context.WithTimeout(ctx, pumpCall)
+	defer cancel()
+	for i, a := range e.storeLoads(call, pile.v, pile.to.partition, groups, loads) {
+		answers[at[i]] = a
+	}
+	return answers
 }
 
 // park holds all of a pile.

@@ -118,17 +118,9 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 			full = append(full, i)
 		}
 	}
-	now := time.Now().UnixNano()
-	if swept := e.house.swept.Load(); len(full) == 0 || now-swept < int64(sweepPause) || !e.house.swept.CompareAndSwap(swept, now) {
+	if len(full) == 0 || !e.sweepAudience(ctx, partition) {
 		return
 	}
-	a, err := e.audience(ctx)
-	if err != nil {
-		return
-	}
-	inParallel(len(a.members), func(i int) {
-		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication tells
-	})
 	again := make([][]*core.Message, len(full))
 	for i, at := range full {
 		again[i] = groups[at]
@@ -136,4 +128,21 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 	for i, answer := range e.publishOnce(ctx, v, partition, again) {
 		answers[full[i]] = answer
 	}
+}
+
+// sweepAudience drops what has expired in the subscriptions of a topic's
+// partition; it reports false where that was done just now, or could not be.
+func (e *entry) sweepAudience(ctx context.Context, partition uint16) bool {
+	now := time.Now().UnixNano()
+	if swept := e.house.swept.Load(); now-swept < int64(sweepPause) || !e.house.swept.CompareAndSwap(swept, now) {
+		return false
+	}
+	a, err := e.audience(ctx)
+	if err != nil {
+		return false
+	}
+	inParallel(len(a.members), func(i int) {
+		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication tells
+	})
+	return true
 }

@@ -75,7 +75,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	v := e.current.Load()
 	e.use()
 	var answers []core.Appended
-	if len(v.partitions[core.Main]) == 1 {
+	if len(v.partitions[core.Main]) == 1 && e.pipe == nil {
 		answers = e.sendToOne(ctx, v, groups)
 	} else {
 		answers = e.sendToMany(ctx, v, groups)
@@ -102,7 +102,7 @@ func failed(n int, err error) []core.Appended {
 	return answers
 }
 
-// sendToOne is Send to an entity with one partition.
+// sendToOne is Send to an entity with one partition, and nothing in front of it.
 func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
@@ -135,7 +135,8 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	at        []int // their places in the call
+	loads     []load // what the stages of the entity made of the groups; nil where it has none
+	at        []int  // their places in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -143,8 +144,8 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany is Send to a partitioned entity. Groups without a key that meet a
-// Busy partition go on to others.
+// sendToMany is Send to a partitioned entity, or through stages. Groups without a
+// key that meet a Busy partition go on to others.
 func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	n := len(v.partitions[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -155,7 +156,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 	for i, g := range groups {
 		err := v.admitGroup(g)
 		key := ""
-		if err == nil {
+		if err == nil && n > 1 {
 			key, err = groupKey(g, v.Settings.RequiresDuplicateDetection)
 		}
 		if err != nil {
@@ -170,9 +171,13 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 			batches[partitionOf(key, n)].add(g, i)
 		}
 	}
+	var loads []load // by place in the call
+	if e.pipe != nil {
+		loads = e.judge(ctx, v, batches, answers)
+	}
 	for range n {
 		e.appendBatches(ctx, v, batches, answers)
-		if ctx.Err() != nil || !e.reroute(batches, answers, groups, keyless, tried) {
+		if ctx.Err() != nil || !e.reroute(batches, answers, groups, loads, keyless, tried) {
 			break
 		}
 	}
@@ -203,7 +208,7 @@ func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, ans
 
 // reroute makes new batches of the keyless groups that met a Busy partition and
 // have not tried all; it reports whether there are any.
-func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, keyless []bool, tried []uint32) bool {
+func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, loads []load, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
 	var again []int
@@ -223,7 +228,11 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 	}
 	for _, at := range again {
 		answers[at] = core.Appended{}
-		batches[e.nextPartition(now, tried[at])].add(groups[at], at)
+		b := &batches[e.nextPartition(now, tried[at])]
+		b.add(groups[at], at)
+		if loads != nil {
+			b.loads = append(b.loads, loads[at])
+		}
 	}
 	return len(again) > 0
 }
@@ -232,7 +241,13 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 	if len(b.groups) == 0 {
 		return
 	}
-	for i, a := range e.appendTo(ctx, v, b.partition, b.groups) {
+	var got []core.Appended
+	if b.loads == nil {
+		got = e.appendTo(ctx, v, b.partition, b.groups)
+	} else {
+		got = e.storeLoads(ctx, v, b.partition, b.groups, b.loads)
+	}
+	for i, a := range got {
 		answers[b.at[i]] = a
 	}
 }

@@ -184,38 +184,14 @@ func (t *transaction) Commit(ctx context.Context) error {
 		return err
 	}
 	identify(own)
-	if v.Kind == core.Topic && len(own) > 0 {
-		err = t.publish(ctx, p, v, work, own)
-	} else {
-		work.Messages = own
-		_, err = t.b.store.Commit(ctx, v.partitions[p.sub][p.partition], work)
-	}
-	if err != nil {
-		return t.b.refusal(err, &v.Entity)
-	}
-	if len(work.Transfers) > 0 {
-		t.b.pumps.expect(v, core.Transfer)
-	}
-	return nil
-}
-
-// publish commits work and messages of the topic whose partition it is in.
-func (t *transaction) publish(ctx context.Context, p place, v *view, work core.Work, own []*core.Message) error {
-	for range publishTries {
-		a, err := p.e.audience(ctx)
-		if err != nil {
+	work.Messages = own
+	if p.e.pipe != nil && len(own) > 0 {
+		if err := p.e.judgeInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}
-		groups := [][]*core.Message{own}
-		work.Version, work.Publications = a.version, p.e.publications(a, v, p.partition, groups)[0]
-		_, err = t.b.store.Commit(ctx, v.partitions[p.sub][p.partition], work)
-		if core.CodeOf(err) != core.Conflict {
-			p.e.expectSchedules(groups)
-			return err
-		}
-		p.e.outdated(a)
 	}
-	return errChanging
+	_, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work)
+	return err
 }
 
 // where is the place of the transaction: where it settles or cancels, else at

@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"context"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Pipeline is what messages pass on their way into the entities that it is for,
+// whether they are sent or forwarded. It is configuration: all gateways of a
+// namespace must have the same.
+type Pipeline struct {
+	// Entity is the name of a queue or topic, or a pattern in which each * stands
+	// for any characters, '/' too. Case does not matter.
+	Entity string
+	// Ingress are the stages, in the order in which messages pass them.
+	Ingress []Stage
+	// To, if not nil, interprets the To of those messages that have one and passed
+	// Ingress. Without a Router the broker itself does: where To names another
+	// queue or topic of the namespace, the message goes there instead.
+	To *Stage
+}
+
+// Stage is a router, and how it is used.
+type Stage struct {
+	Name        string // of the router: for peers and logs
+	Router      core.Router
+	Parameters  core.Properties
+	Unavailable Unavailable
+}
+
+// Unavailable says what becomes of a message whose router gives no answer.
+type Unavailable uint8
+
+// The ways to do without a router. What was forwarded waits where it came from
+// under Refuse and Park.
+const (
+	Refuse Unavailable = iota // the sender is told to try again
+	Pass                      // as though the stage were absent
+	Park                      // it is accepted, and passes all stages once the router is back
+)
+
+// pipe is the pipeline of one entity.
+type pipe struct {
+	stages []stage
+	parks  bool
+	parked []backlog // by partition
+}
+
+// stage is a Stage at its place.
+type stage struct {
+	Stage
+	at core.Stage
+}
+
+// newPipe is the pipeline that messages to the entity pass: that of the first of
+// the broker's that is for it; nil if none is.
+func (b *Broker) newPipe(ent *core.Entity) *pipe {
+	if ent.Kind == core.Subscription {
+		return nil
+	}
+	for i := range b.options.Pipelines {
+		line := &b.options.Pipelines[i]
+		if !fitsPattern(core.FoldName(line.Entity), core.FoldName(ent.Name)) {
+			continue
+		}
+		p := &pipe{parked: make([]backlog, ent.Partitions)}
+		for _, s := range line.Ingress {
+			p.add(ent, s, core.StageIngress)
+		}
+		if line.To != nil {
+			s := *line.To
+			if s.Router == nil {
+				s.Name, s.Router = "to", addressee{b}
+			}
+			p.add(ent, s, core.StageTo)
+		}
+		for i := range p.parked {
+			p.parked[i].mark.Store(somethingParked) // by a gateway before this one, perhaps
+		}
+		if len(p.stages) > 0 {
+			return p
+		}
+		return nil
+	}
+	return nil
+}
+
+func (p *pipe) add(ent *core.Entity, s Stage, kind core.StageKind) {
+	p.parks = p.parks || s.Unavailable == Park
+	p.stages = append(p.stages, stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
+}
+
+// fitsPattern reports whether a name is what a pattern describes.
+func fitsPattern(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	for _, part := range parts[1 : len(parts)-1] {
+		if !ok {
+			return false
+		}
+		_, rest, ok = strings.Cut(rest, part) // the first is as good as any
+	}
+	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// unavailable is the refusal of what a stage cannot judge.
+func (s *stage) unavailable(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errTimeout
+	}
+	return core.Refuse(core.Busy, "The plugin '%s', which judges messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
+}
