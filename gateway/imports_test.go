@@ -34,7 +34,14 @@ var arrows = []struct {
 	{"bridges/https", []string{"core", "core/value", "bridges", "bridges/internal/frame"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "bridges", "bridges/internal/frame", "bridges/websocket/...", "github.com/gorilla/websocket", "github.com/vmihailenco/msgpack/v5/..."}},
 	{"plugins/builtin", []string{"core", "core/value"}},
+	{"plugins", nil},
+	{"plugins/proto/...", []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
+	{"plugins/internal/...", []string{"core/value", "plugins/proto/..."}},
+	{"plugins/sdk", []string{"core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/..."}},
+	{"plugins/host", []string{"core", "core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
+	{"plugins/plugintest", []string{"core", "core/value", "plugins", "plugins/host", "plugins/proto/...", "plugins/sdk", "google.golang.org/grpc/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
+	{"examples/plugins/...", []string{"plugins/sdk", "plugins/plugintest"}},
 	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},
 }
@@ -113,6 +120,9 @@ func TestArrowsThatMustNotExist(t *testing.T) {
 		{"bridges/websocket", "bridges/amqp"},
 		{"bridges/https", "github.com/redis/go-redis/v9"},
 		{"core", "github.com/vmihailenco/msgpack/v5"},
+		{"core/broker", "plugins/host"},
+		{"plugins/sdk", "core"},
+		{"plugins/host", "core/broker"},
 	} {
 		if may, _ := allowed(c.from); slices.ContainsFunc(may, func(p string) bool { return matches(p, c.to) }) {
 			t.Errorf("%s may import %s", c.from, c.to)

@@ -1,0 +1,259 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/crosstown-mq/crosstown/plugins"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// unusable is a reason not to launch a program that only another program, or
+// another configuration, removes: trying again soon is no use.
+type unusable struct{ error }
+
+func (u unusable) Unwrap() error { return u.error }
+
+// instance is one launched process that has proved to work.
+type instance struct {
+	opts        Options
+	client      *plugin.Client
+	process     *process
+	conn        *grpc.ClientConn
+	endStream   context.CancelFunc
+	session     *session
+	description *pb.Description
+	dir         string // of its socket
+	closing     sync.Once
+}
+
+// launch starts the program, shakes hands and tries the stream. Any failure
+// leaves nothing behind.
+func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("it was not ready within %v", o.StartTimeout))
+	defer cancel()
+	path, err := program(o)
+	if err != nil {
+		return nil, unusable{err}
+	}
+	out := newOutput(log)
+	i := &instance{opts: o, process: newProcess(out)}
+	if i.dir, err = os.MkdirTemp("", "crosstown-plugin-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			i.close(0)
+		}
+	}()
+	i.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: plugins.CookieKey, MagicCookieValue: plugins.CookieValue},
+		VersionedPlugins: map[int]plugin.PluginSet{plugins.Contract: {"plugin": connection{}}},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		RunnerFunc: func(_ hclog.Logger, handshake *exec.Cmd, _ string) (runner.Runner, error) {
+			cmd := exec.Command(path, o.Args...)
+			cmd.Dir, cmd.Env = o.Dir, append(environment(o.Env), handshake.Env...)
+			i.process.prepare(cmd)
+			return i.process, nil
+		},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
+		StartTimeout:     o.StartTimeout,
+		SkipHostEnv:      true,
+		SyncStdout:       out.stream(),
+		SyncStderr:       out.stream(),
+		Logger:           hclog.NewNullLogger(),
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(plugins.MaxFrame), grpc.MaxCallSendMsgSize(plugins.MaxFrame)),
+			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
+		},
+	})
+	// go-plugin knows no context: it notices that the process is gone.
+	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
+	if err := i.connect(ctx); err != nil {
+		return nil, i.explain(ctx, err, out)
+	}
+	return i, nil
+}
+
+// window is how much a stream may have on its way, in bytes.
+const window = 1 << 20
+
+// connect shakes hands and asks the plugin everything once.
+func (i *instance) connect(ctx context.Context) error {
+	protocol, err := i.client.Client()
+	if err != nil {
+		return err
+	}
+	dispensed, err := protocol.Dispense("plugin")
+	if err != nil {
+		return err
+	}
+	i.conn = dispensed.(*grpc.ClientConn)
+	asked := pb.NewPluginClient(i.conn)
+	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{}); err != nil {
+		return fmt.Errorf("describe: %w", err)
+	}
+	if err := usable(i.description); err != nil {
+		return err
+	}
+	ofStream, end := context.WithCancel(context.WithoutCancel(ctx))
+	i.endStream = end
+	s, err := i.conn.NewStream(ofStream, &pb.Plugin_ServiceDesc.Streams[0], pb.Plugin_Work_FullMethodName, grpc.ForceCodecV2(codec{}))
+	if err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	i.session = newSession(s, i.opts)
+	return i.check(ctx)
+}
+
+// check asks whether the plugin is healthy and its stream answers.
+func (i *instance) check(ctx context.Context) error {
+	health, err := grpc_health_v1.NewHealthClient(i.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	if err != nil {
+		return fmt.Errorf("health check: %w", err)
+	}
+	if health.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("health check: it says %v", health.Status)
+	}
+	if _, err := i.session.ask(ctx, &pb.Request{}, 0); err != nil {
+		return fmt.Errorf("empty request: %w", err)
+	}
+	return nil
+}
+
+// usable checks what a plugin says of itself.
+func usable(d *pb.Description) error {
+	switch {
+	case !slices.Contains(d.Contracts, plugins.Contract):
+		return unusable{fmt.Errorf("it speaks the contract versions %v, this gateway speaks %d", d.Contracts, plugins.Contract)}
+	case d.Router == nil && d.Serializer == nil:
+		return unusable{errors.New("it is neither a router nor a serializer")}
+	case d.Serializer != nil && len(d.Serializer.ContentTypes) == 0:
+		return unusable{errors.New("it is a serializer of no content types")}
+	}
+	return nil
+}
+
+// explain says why a launch failed, in words about the plugin rather than about
+// the library between.
+func (i *instance) explain(ctx context.Context, err error, out *output) error {
+	if isUnusable(err) {
+		return err
+	}
+	if !i.process.started() {
+		return unusable{err}
+	}
+	said := strings.Split(i.process.firstLine(), "|")
+	if len(said) >= 2 && said[0] == "1" && said[1] != fmt.Sprint(plugins.Contract) {
+		return unusable{fmt.Errorf("it speaks contract version %.20s, this gateway speaks %d: use a build of it for that", said[1], plugins.Contract)}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if said[0] != "" && (len(said) < 5 || said[4] != string(plugin.ProtocolGRPC)) {
+		return unusable{fmt.Errorf("its first line is %.100q instead of 1|%d|unix|PATH|grpc: is it a Crosstown plugin?", strings.Join(said, "|"), plugins.Contract)}
+	}
+	select {
+	case <-i.process.exited:
+		err = fmt.Errorf("it ended before it was ready (%s)", i.process.ended)
+		if last := out.last(); last != "" {
+			err = fmt.Errorf("%w, after writing: %s", err, last)
+		}
+	case <-time.After(100 * time.Millisecond): // it may have been about to
+	}
+	return err
+}
+
+func isUnusable(err error) bool {
+	_, ok := errors.AsType[unusable](err)
+	return ok
+}
+
+// program finds the program's file and checks its sum.
+func program(o Options) (string, error) {
+	path, err := exec.LookPath(o.Path)
+	if err != nil {
+		return "", err
+	}
+	if o.SHA256 == "" {
+		return path, nil
+	}
+	want, err := hex.DecodeString(o.SHA256)
+	if err != nil || len(want) != sha256.Size {
+		return "", fmt.Errorf("%q is no SHA-256 checksum", o.SHA256)
+	}
+	if ok, err := (&plugin.SecureConfig{Checksum: want, Hash: sha256.New()}).Check(path); err != nil {
+		return "", err
+	} else if !ok {
+		return "", fmt.Errorf("the SHA-256 checksum of %s is not the one that is configured, %s", path, o.SHA256)
+	}
+	return path, nil
+}
+
+// environment makes NAME=VALUE of names.
+func environment(env []string) []string {
+	out := make([]string, 0, len(env))
+	for _, e := range env {
+		if !strings.Contains(e, "=") {
+			v, ok := os.LookupEnv(e)
+			if !ok {
+				continue
+			}
+			e += "=" + v
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// close ends the stream and the process, which has grace to end by itself.
+func (i *instance) close(grace time.Duration) {
+	i.closing.Do(func() {
+		if i.endStream != nil {
+			i.endStream()
+		}
+		i.process.stop(grace)
+		if i.client != nil {
+			i.client.Kill()
+		}
+		_ = os.RemoveAll(i.dir)
+	})
+}
+
+// retire ends the instance when the calls in flight are answered, or the drain
+// time is over.
+func (i *instance) retire(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, i.opts.DrainTimeout)
+	defer cancel()
+	i.session.drain(ctx)
+	i.close(killGrace)
+}
+
+// connection hands go-plugin's connection out.
+type connection struct{ plugin.NetRPCUnsupportedPlugin }
+
+// GRPCServer is the plugin's side, which is not here.
+func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("the host serves nothing")
+}
+
+// GRPCClient returns the connection.
+func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
+	return c, nil
+}

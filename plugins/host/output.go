@@ -1,0 +1,157 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What a plugin may write to the log.
+const (
+	maxLine     = 4 << 10 // bytes; the rest of a line is left out
+	linesBurst  = 200     // lines at once
+	linesSecond = 50      // lines a second after that
+	bytesSecond = 8 << 20 // bytes a second that are read; the plugin waits beyond that
+	tailLines   = 5       // kept for the report of a failed launch
+)
+
+// output puts what a plugin writes into the log, with its name, within limits:
+// what is too much is counted and left out. Several streams may share one.
+type output struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	tokens float64
+	filled time.Time // when tokens was brought up to date
+	left   int       // lines left out since the last one logged
+	tail   []string
+}
+
+func newOutput(log *slog.Logger) *output {
+	return &output{log: log, tokens: linesBurst, filled: time.Now()}
+}
+
+// follow logs the lines of r until it ends.
+func (o *output) follow(r io.Reader) {
+	w := o.stream()
+	buf := make([]byte, 64<<10)
+	second, read := time.Now(), 0
+	for {
+		n, err := r.Read(buf)
+		_, _ = w.Write(buf[:n]) // never fails
+		if err != nil {
+			w.flush()
+			return
+		}
+		if read += n; read >= bytesSecond {
+			time.Sleep(time.Until(second.Add(time.Second)))
+		}
+		if time.Since(second) >= time.Second {
+			second, read = time.Now(), 0
+		}
+	}
+}
+
+// stream returns a writer for one source of lines, not safe for concurrent use.
+func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
+
+// lineWriter cuts what is written into lines.
+type lineWriter struct {
+	out  *output
+	part []byte // the line so far, at most maxLine
+	skip bool   // what follows belongs to a line that was too long
+}
+
+// Write takes in more of the text.
+func (w *lineWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		line, rest, ended := bytes.Cut(b, []byte{'\n'})
+		b = rest
+		if !w.skip {
+			w.part = append(w.part, line[:min(len(line), maxLine-len(w.part))]...)
+			w.skip = len(w.part) == maxLine
+		}
+		if ended {
+			w.flush()
+		}
+	}
+	return n, nil
+}
+
+func (w *lineWriter) flush() {
+	if line := bytes.TrimRight(w.part, "\r"); len(line) > 0 {
+		w.out.line(line)
+	}
+	w.part, w.skip = w.part[:0], false
+}
+
+// line logs one line if the limits allow it.
+func (o *output) line(b []byte) {
+	o.mu.Lock()
+	now := time.Now()
+	o.tokens = min(linesBurst, o.tokens+now.Sub(o.filled).Seconds()*linesSecond)
+	o.filled = now
+	if o.tokens < 1 {
+		o.left++
+		o.mu.Unlock()
+		return
+	}
+	o.tokens--
+	left := o.left
+	o.left = 0
+	o.mu.Unlock()
+	if left > 0 {
+		o.log.Warn("the plugin writes too much: lines left out", "lines", left)
+	}
+	level, text, attrs := parseLine(b)
+	o.mu.Lock()
+	o.tail = append(o.tail[max(0, len(o.tail)-tailLines+1):], fmt.Sprintf("%.200s", text))
+	o.mu.Unlock()
+	o.log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// last returns the last lines, as one text.
+func (o *output) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.tail, " / ")
+}
+
+// parseLine reads the JSON that log/slog and other loggers write; any other text
+// is information.
+func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
+	plain := strings.ToValidUTF8(string(b), "\uFFFD")
+	var fields map[string]any
+	if b[0] != '{' || json.Unmarshal(b, &fields) != nil {
+		return slog.LevelInfo, plain, nil
+	}
+	take := func(names ...string) string {
+		for _, name := range names {
+			if s, ok := fields[name].(string); ok {
+				delete(fields, name)
+				return s
+			}
+		}
+		return ""
+	}
+	text := take("msg", "message", "@message")
+	if text == "" {
+		return slog.LevelInfo, plain, nil
+	}
+	level := slog.LevelInfo
+	if named := take("level", "@level", "severity"); named != "" {
+		_ = level.UnmarshalText([]byte(named)) // an unknown level is information
+	}
+	take("time", "@timestamp", "timestamp")
+	if len(fields) == 0 {
+		return level, text, nil
+	}
+	return level, text, []slog.Attr{slog.Any("said", fields)}
+}

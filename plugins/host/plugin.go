@@ -1,0 +1,327 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/plugins"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// supervised is one plugin, whatever process it has at the moment.
+type supervised struct {
+	opts    Options
+	log     *slog.Logger
+	launch  func(context.Context) (*instance, error)
+	reloads chan reload
+	retired sync.WaitGroup // instances that are being drained
+	counts  counters
+
+	current atomic.Pointer[instance] // nil: none answers
+
+	mu       sync.Mutex
+	state    State
+	changed  chan struct{} // closed when the state changes
+	launched chan struct{} // closed after the first launch, whatever came of it
+}
+
+// reload asks for a new process; the answer is what came of it.
+type reload struct {
+	sum  string // the new program's checksum, "" to keep the one configured
+	done chan error
+}
+
+func newSupervised(o Options, log *slog.Logger) *supervised {
+	p := &supervised{
+		opts: o.withDefaults(), log: log.With("plugin", o.Name), reloads: make(chan reload),
+		changed: make(chan struct{}), launched: make(chan struct{}),
+	}
+	p.launch = func(ctx context.Context) (*instance, error) { return launch(ctx, p.opts, p.log) }
+	p.state = State{Name: o.Name, Path: o.Path, Condition: Starting, Since: time.Now()}
+	return p
+}
+
+// run keeps a process until ctx ends; then the calls in flight may finish.
+func (p *supervised) run(ctx context.Context) {
+	defer p.retired.Wait()
+	var (
+		i        *instance
+		failures int
+		err      error
+	)
+	for {
+		began := time.Now()
+		if i == nil {
+			i, err = p.launch(ctx)
+		}
+		if i != nil {
+			p.begin(i, time.Since(began))
+			p.firstDone()
+			lived := time.Now()
+			err = p.watch(ctx, i)
+			if time.Since(lived) >= p.opts.BackoffMax {
+				failures = 0
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		failures++
+		i = p.rest(ctx, failures, err)
+	}
+	p.set(Stopped, 0, nil)
+	p.firstDone()
+}
+
+func (p *supervised) firstDone() {
+	select {
+	case <-p.launched:
+	default:
+		close(p.launched)
+	}
+}
+
+// watch has an instance answer until it is lost or ctx ends, replacing it on
+// request. It returns why the last one was lost.
+func (p *supervised) watch(ctx context.Context, i *instance) error {
+	health := time.NewTicker(p.opts.HealthInterval)
+	defer health.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.set(Stopped, 0, nil)
+			p.current.Store(nil)
+			i.retire(context.WithoutCancel(ctx))
+			return nil
+		case <-i.session.done:
+			return p.lose(i, i.session.cause())
+		case <-i.process.exited:
+			return p.lose(i, errors.New("it ended"))
+		case r := <-p.reloads:
+			i = p.replace(ctx, i, r)
+		case <-health.C:
+			if has := occupied(i.process.ID()); p.opts.Memory > 0 && has > p.opts.Memory {
+				p.log.Warn("the plugin occupies too much memory and is replaced", "bytes", has)
+				i = p.replace(ctx, i, reload{done: make(chan error, 1)})
+			}
+			if err := p.check(ctx, i); err != nil && ctx.Err() == nil {
+				return p.lose(i, err)
+			}
+		}
+	}
+}
+
+func (p *supervised) check(ctx context.Context, i *instance) error {
+	if i.session.lately(p.opts.CallTimeout) {
+		return nil // it works; a question more might have to wait for others
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+	defer cancel()
+	err := i.check(ctx)
+	if errors.Is(err, errFull) {
+		return nil
+	}
+	return err
+}
+
+// lose ends an instance that answers no longer.
+func (p *supervised) lose(i *instance, err error) error {
+	p.current.CompareAndSwap(i, nil)
+	i.session.fail(err)
+	select {
+	case <-i.process.exited:
+	case <-time.After(50 * time.Millisecond): // a broken stream is how the end of a process shows first
+	}
+	select {
+	case <-i.process.exited:
+		err = fmt.Errorf("it ended (%s)", i.process.ended)
+	default:
+	}
+	i.close(0)
+	return err
+}
+
+// replace launches a new instance and has the old one, if there is one, finish
+// what it has. When the new one does not work, the old one goes on.
+func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
+	before := p.opts.SHA256
+	if r.sum != "" {
+		p.opts.SHA256 = r.sum
+	}
+	began := time.Now()
+	next, err := p.launch(ctx)
+	if err != nil {
+		p.opts.SHA256 = before
+		p.log.Warn("plugin not reloaded: what there was goes on", "err", err)
+		r.done <- err
+		return old
+	}
+	if old != nil {
+		p.begin(next, time.Since(began))
+		p.retired.Go(func() { old.retire(context.WithoutCancel(ctx)) })
+	}
+	r.done <- nil
+	return next
+}
+
+// begin gives the traffic to an instance.
+func (p *supervised) begin(i *instance, after time.Duration) {
+	p.current.Store(i)
+	d := describe(i.description, i.process.ID(), plugins.Contract)
+	p.mu.Lock()
+	p.state.Description = d
+	p.state.Launches++
+	p.mu.Unlock()
+	p.set(Ready, 0, nil)
+	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
+}
+
+// rest waits before the next launch, as long as so many failures call for. When
+// a reload is asked for meanwhile it returns the instance of that, if it works.
+func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
+	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
+	if failures >= p.opts.Failures || isUnusable(err) {
+		pause, condition = p.opts.Off, Off
+	}
+	// Jitter, so that plugins that fell together do not start together.
+	pause = pause*3/4 + rand.N(pause/2+1)
+	p.set(condition, failures, err)
+	p.firstDone()
+	p.log.Warn("plugin not available", "condition", string(condition), "failures", failures, "again", pause.Round(time.Millisecond), "err", err)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			return nil
+		case r := <-p.reloads:
+			if i := p.replace(ctx, nil, r); i != nil {
+				return i
+			}
+		}
+	}
+}
+
+func (p *supervised) set(c Condition, failures int, problem error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Condition, p.state.Since, p.state.Failures = c, time.Now(), failures
+	if problem != nil {
+		p.state.Problem = problem.Error()
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// snapshot is the state now.
+func (p *supervised) snapshot() State {
+	p.mu.Lock()
+	s := p.state
+	p.mu.Unlock()
+	s.Calls = p.counts.calls()
+	if i := p.current.Load(); i != nil {
+		s.Calls.Waiting = i.session.waiting()
+	}
+	return s
+}
+
+// description is what the present process, or the last one, says of itself; nil
+// if there was none yet.
+func (p *supervised) description() *Description {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.Description
+}
+
+// acquire returns an instance that answers, waiting for one that is about to.
+func (p *supervised) acquire(ctx context.Context) (*instance, error) {
+	for {
+		if i := p.current.Load(); i != nil {
+			return i, nil
+		}
+		p.mu.Lock()
+		changed, s := p.changed, p.state
+		p.mu.Unlock()
+		if i := p.current.Load(); i != nil {
+			return i, nil
+		}
+		if s.Condition == Off || s.Condition == Stopped {
+			return nil, core.Refuse(core.Busy, "The plugin %s is %s. Try again later.", p.opts.Name, s.Condition)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// answer is what an instance answered.
+type answer struct {
+	*pb.Response
+	from *instance
+}
+
+// ask has a question about so many messages answered by whatever instance there
+// is, for which build makes it. Refusals are Busy and Timeout; the caller's own
+// end is returned as it is.
+func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
+	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+	defer cancel()
+	for {
+		i, err := p.acquire(within)
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		r, err := build(i)
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
+		a, err := i.session.ask(within, r, messages)
+		if errors.Is(err, errDraining) {
+			continue // another has taken over
+		}
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		p.counts.answered.Add(1)
+		return answer{a, i}, nil
+	}
+}
+
+// garbage ends the instance of an answer that cannot be used.
+func (p *supervised) garbage(a answer, err error) error {
+	err = fmt.Errorf("its answer cannot be used: %w", err)
+	a.from.session.fail(err)
+	return p.refuse(context.Background(), err)
+}
+
+// refuse words and counts a failed call. ctx is the caller's.
+func (p *supervised) refuse(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		p.counts.late.Add(1)
+		return core.Refuse(core.Timeout, "The plugin %s did not answer within %v.", p.opts.Name, p.opts.CallTimeout)
+	}
+	p.counts.failed.Add(1)
+	p.log.Debug("call failed", "err", err)
+	if core.TextOf(err) != "" {
+		return err
+	}
+	if errors.Is(err, errFull) {
+		return core.Refuse(core.Busy, "The plugin %s has too much to do. Try again later.", p.opts.Name)
+	}
+	return core.Refuse(core.Busy, "The plugin %s is not available. Try again later.", p.opts.Name)
+}

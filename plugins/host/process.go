@@ -1,0 +1,207 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxHandshake bounds the line in which a plugin says where it listens.
+const maxHandshake = 8 << 10
+
+// process is a plugin's process and what it started, run as go-plugin wants its
+// runners: a group of its own that is ended as a whole. Its output never passes
+// through go-plugin, which a line can make panic.
+type process struct {
+	out *output
+
+	toHandshake *io.PipeWriter // the first line goes here
+	handshake   *io.PipeReader
+
+	exited chan struct{} // closed when it has been waited for and its output read
+	err    error         // how it ended, and the next; read after exited
+	ended  string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd // nil until go-plugin has said what it needs
+	pid    int       // 0 until it was started
+	killed bool      // it must not be started any more
+	said   string    // the first line
+}
+
+func newProcess(out *output) *process {
+	p := &process{out: out, exited: make(chan struct{})}
+	p.handshake, p.toHandshake = io.Pipe()
+	return p
+}
+
+// prepare says what to run.
+func (p *process) prepare(cmd *exec.Cmd) {
+	isolate(cmd)
+	p.mu.Lock()
+	p.cmd = cmd
+	p.mu.Unlock()
+}
+
+// Start starts the process.
+func (p *process) Start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed {
+		return context.Canceled
+	}
+	var ours, theirs [2]*os.File // standard output and error
+	for i := range ours {
+		var err error
+		if ours[i], theirs[i], err = os.Pipe(); err != nil {
+			closeFiles(ours[:i]...)
+			closeFiles(theirs[:i]...)
+			return err
+		}
+	}
+	cmd := p.cmd
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, theirs[0], theirs[1]
+	err := cmd.Start()
+	closeFiles(theirs[:]...)
+	if err != nil {
+		closeFiles(ours[:]...)
+		return err
+	}
+	p.pid = cmd.Process.Pid
+	var read sync.WaitGroup
+	read.Go(func() { p.followStdout(ours[0]) })
+	read.Go(func() { p.out.follow(ours[1]) })
+	go func() {
+		defer close(p.exited)
+		p.err = cmd.Wait()
+		p.ended = cmd.ProcessState.String()
+		p.signal(killSignal) // what it left behind
+		// A daemon that left the group may keep the pipes open.
+		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
+		read.Wait()
+		timer.Stop()
+		closeFiles(ours[:]...)
+	}()
+	return nil
+}
+
+// started reports whether there is, or was, a process.
+func (p *process) started() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid != 0
+}
+
+// signal sends to the process and all that it started, unless it has ended.
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.exited:
+	default:
+		if p.pid != 0 {
+			signalGroup(p.pid, s)
+		}
+	}
+}
+
+// followStdout passes on the first line and logs the others.
+func (p *process) followStdout(r io.Reader) {
+	b := bufio.NewReaderSize(r, maxHandshake)
+	line, err := b.ReadSlice('\n')
+	p.mu.Lock()
+	p.said = strings.TrimSpace(string(line))
+	p.mu.Unlock()
+	_, _ = p.toHandshake.Write(line) // nobody may be waiting any more
+	_ = p.toHandshake.Close()
+	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
+		p.out.follow(b)
+	}
+}
+
+// firstLine is what the process said first.
+func (p *process) firstLine() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
+}
+
+// Wait waits until the process has ended.
+func (p *process) Wait(context.Context) error {
+	<-p.exited
+	return p.err
+}
+
+// Kill ends the process and all that it started, at once.
+func (p *process) Kill(context.Context) error {
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	p.signal(killSignal)
+	_ = p.handshake.Close() // nobody will read it
+	return nil
+}
+
+// stop asks the process to end, and kills it when it has not after grace.
+func (p *process) stop(grace time.Duration) {
+	if !p.started() {
+		return
+	}
+	p.signal(termSignal)
+	select {
+	case <-p.exited:
+	case <-time.After(grace):
+		_ = p.Kill(context.Background())
+		<-p.exited
+	}
+}
+
+// Stdout has the first line and nothing else.
+func (p *process) Stdout() io.ReadCloser { return p.handshake }
+
+// Stderr has nothing.
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name is the program's path.
+func (p *process) Name() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd.Path
+}
+
+// ID is the process id, "" before there is one.
+func (p *process) ID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pid == 0 {
+		return ""
+	}
+	return strconv.Itoa(p.pid)
+}
+
+// Diagnose has nothing to add: launch reads what the process said.
+func (p *process) Diagnose(context.Context) string { return "" }
+
+// PluginToHost returns an address as it is: both ends are on this machine.
+func (p *process) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin returns an address as it is.
+func (p *process) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		_ = f.Close() // twice is harmless
+	}
+}

@@ -1,0 +1,210 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// Router is a plugin as a core.Router.
+type Router struct{ p *supervised }
+
+// What one verdict may hold.
+const (
+	maxRoutes  = 100
+	maxChanges = 1000
+)
+
+// Route asks the plugin. A plugin that does not route refuses as NotImplemented.
+func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	a, err := r.p.ask(ctx, len(ms), func(i *instance) (*pb.Request, error) {
+		if i.description.Router == nil {
+			return nil, core.Refuse(core.NotImplemented, "The plugin %s is no router.", r.p.opts.Name)
+		}
+		return routeRequest(at, ms, i.description.Router.NeedsBody)
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch got := a.Answer.(type) {
+	case *pb.Response_Routed:
+		verdicts, err := verdictsOf(got.Routed, len(ms))
+		if err != nil {
+			return nil, r.p.garbage(a, err)
+		}
+		r.p.counts.messages.Add(int64(len(ms)))
+		return verdicts, nil
+	case *pb.Response_Failure:
+		return nil, r.p.failed(got.Failure)
+	}
+	return nil, r.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
+}
+
+// Deterministic reports what the plugin says of itself, false before it has.
+func (r *Router) Deterministic() bool {
+	d := r.p.description()
+	return d != nil && d.Deterministic
+}
+
+// failed is the refusal of what a plugin could not judge.
+func (p *supervised) failed(f *pb.Failure) error {
+	p.counts.failed.Add(1)
+	p.log.Warn("the plugin could not judge", "err", f.Text)
+	if f.Kind == pb.Failure_UNSUPPORTED {
+		return core.Refuse(core.NotImplemented, "The plugin %s: %.500s", p.opts.Name, f.Text)
+	}
+	return core.Refuse(core.Busy, "The plugin %s could not judge the message: %.500s", p.opts.Name, f.Text)
+}
+
+var stages = map[core.StageKind]pb.Route_Stage{
+	core.StageIngress: pb.Route_INGRESS,
+	core.StageFilter:  pb.Route_FILTER,
+	core.StageTo:      pb.Route_TO,
+}
+
+func routeRequest(at core.Stage, ms []*core.Message, body bool) (*pb.Request, error) {
+	parameters, err := propertiesFor(at.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	q := &pb.Route{Stage: stages[at.Kind], Entity: typed.Text(at.Entity), Parameters: parameters, Messages: make([]*pb.Message, len(ms))}
+	for i, m := range ms {
+		if q.Messages[i], err = messageFor(m, body); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.Request{Question: &pb.Request_Route{Route: q}}, nil
+}
+
+func messageFor(m *core.Message, body bool) (*pb.Message, error) {
+	properties, err := propertiesFor(m.Properties)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := propertiesFor(m.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.Message{
+		MessageId: typed.Text(m.MessageID.String()), CorrelationId: typed.Text(m.CorrelationID.String()), UserId: m.UserID,
+		To: typed.Text(m.To), Subject: typed.Text(m.Subject), ReplyTo: typed.Text(m.ReplyTo),
+		ContentType: typed.Text(m.ContentType), ContentEncoding: typed.Text(m.ContentEncoding),
+		SessionId: typed.Text(m.SessionID), ReplyToSessionId: typed.Text(m.ReplyToSessionID), PartitionKey: typed.Text(m.PartitionKey),
+		CreationTime: millis(m.CreationTime), AbsoluteExpiryTime: millis(m.AbsoluteExpiryTime), ScheduledEnqueueTime: millis(m.ScheduledEnqueueTime),
+		Durable: m.Durable, Properties: properties, Annotations: annotations,
+		BodyKind: pb.Message_BodyKind(m.Body.Kind), BodySize: uint64(len(m.Body.Bytes)),
+	}
+	if m.GroupSequence.Set {
+		out.GroupSequence = &m.GroupSequence.V
+	}
+	if m.Priority.Set {
+		out.Priority = new(uint32(m.Priority.V))
+	}
+	if m.TimeToLive > 0 {
+		out.TimeToLiveMs = new(uint64(m.TimeToLive.Milliseconds()))
+	}
+	if body {
+		out.Body = m.Body.Bytes
+	}
+	if m.Transit != nil {
+		out.Hops, out.DeadLetterSource = uint32(m.Transit.Hops), typed.Text(m.Transit.DeadLetterSource)
+	}
+	return out, nil
+}
+
+func millis(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UnixMilli())
+}
+
+func propertiesFor(p core.Properties) ([]*pb.Property, error) {
+	if p.IsEmpty() {
+		return nil, nil
+	}
+	out := make([]*pb.Property, 0, p.Len())
+	for k, v := range p.All() {
+		made, err := typed.From(v)
+		if err != nil {
+			return nil, fmt.Errorf("property %q: %w", k, err)
+		}
+		out = append(out, &pb.Property{Key: typed.Text(k), Value: made})
+	}
+	return out, nil
+}
+
+// verdictsOf checks an answer: its sender is another program.
+func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
+	if len(a.GetVerdicts()) != messages {
+		return nil, fmt.Errorf("%d verdicts for %d messages", len(a.GetVerdicts()), messages)
+	}
+	out := make([]core.Verdict, messages)
+	for i, v := range a.Verdicts {
+		var err error
+		if out[i], err = verdictOf(v); err != nil {
+			return nil, fmt.Errorf("verdict %d: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+func verdictOf(v *pb.Verdict) (core.Verdict, error) {
+	if v.GetAction() < pb.Verdict_PASS || v.GetAction() > pb.Verdict_DEAD_LETTER {
+		return core.Verdict{}, fmt.Errorf("there is no action %d", v.Action)
+	}
+	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {
+		return core.Verdict{}, fmt.Errorf("%d routes and %d changes of properties are too many", len(v.Routes), len(v.Set)+len(v.Remove))
+	}
+	for _, address := range v.GetRoutes() {
+		if _, err := core.ParseAddress(address); err != nil {
+			return core.Verdict{}, fmt.Errorf("route %.100q: %w", address, err)
+		}
+	}
+	set, err := propertiesOf(v.GetSet())
+	if err != nil {
+		return core.Verdict{}, err
+	}
+	return core.Verdict{
+		Action: core.VerdictAction(v.GetAction()), Reason: shorten(v.GetReason()), Description: shorten(v.GetDescription()),
+		Set: set, Remove: v.GetRemove(), Routes: v.GetRoutes(), Beside: v.GetBeside(),
+	}, nil
+}
+
+func propertiesOf(ps []*pb.Property) (core.Properties, error) {
+	if len(ps) == 0 {
+		return core.Properties{}, nil
+	}
+	pairs := make([]core.Property, len(ps))
+	for i, p := range ps {
+		if p.GetKey() == "" || utf8.RuneCountInString(p.Key) > core.MaxPropertyNameLength {
+			return core.Properties{}, fmt.Errorf("%.100q is no property's name", p.GetKey())
+		}
+		v, err := typed.Of(p.Value)
+		if err != nil {
+			return core.Properties{}, fmt.Errorf("property %.100q: %w", p.Key, err)
+		}
+		pairs[i] = core.Property{Key: p.Key, Value: v}
+	}
+	set, err := core.NewProperties(pairs...)
+	if err == nil && len(set.Encoded()) > core.MaxHeaderBytes {
+		err = fmt.Errorf("the properties it sets take %d bytes", len(set.Encoded()))
+	}
+	return set, err
+}
+
+// shorten keeps what a dead letter's texts may hold.
+func shorten(s string) string {
+	if utf8.RuneCountInString(s) <= core.MaxDeadLetterTextChars {
+		return s
+	}
+	return string([]rune(s)[:core.MaxDeadLetterTextChars])
+}

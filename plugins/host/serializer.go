@@ -1,0 +1,83 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// Serializer is a plugin as a core.Serializer.
+type Serializer struct{ p *supervised }
+
+// ContentTypes are what the plugin says that it serves, none before it has.
+func (s *Serializer) ContentTypes() []string {
+	if d := s.p.description(); d != nil {
+		return d.ContentTypes
+	}
+	return nil
+}
+
+// Decode asks the plugin.
+func (s *Serializer) Decode(ctx context.Context, contentType string, payload []byte) (any, error) {
+	a, err := s.ask(ctx, &pb.Request{Question: &pb.Request_Decode{
+		Decode: &pb.Decode{ContentType: typed.Text(contentType), Payload: payload},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	decoded, ok := a.Answer.(*pb.Response_Decoded)
+	if !ok {
+		return nil, s.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
+	}
+	v, err := typed.Of(decoded.Decoded.GetValue())
+	if err != nil {
+		return nil, s.p.garbage(a, err)
+	}
+	return v, nil
+}
+
+// Encode asks the plugin.
+func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error) {
+	made, err := typed.From(v)
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := s.ask(ctx, &pb.Request{Question: &pb.Request_Encode{
+		Encode: &pb.Encode{ContentType: typed.Text(contentType), Value: made},
+	}})
+	if err != nil {
+		return nil, "", err
+	}
+	encoded, ok := a.Answer.(*pb.Response_Encoded)
+	if !ok {
+		return nil, "", s.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
+	}
+	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
+}
+
+// ask turns a failure into an error: one without a Code is about the payload.
+func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
+	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
+		if i.description.Serializer == nil {
+			return nil, core.Refuse(core.NotImplemented, "The plugin %s is no serializer.", s.p.opts.Name)
+		}
+		return r, nil
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	failure, ok := a.Answer.(*pb.Response_Failure)
+	if !ok {
+		return a, nil
+	}
+	s.p.counts.failed.Add(1)
+	if failure.Failure.GetKind() == pb.Failure_UNAVAILABLE {
+		return answer{}, core.Refuse(core.Busy, "The plugin %s: %.500s", s.p.opts.Name, failure.Failure.GetText())
+	}
+	return answer{}, errors.New(failure.Failure.GetText())
+}

@@ -1,0 +1,333 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// Why a session does not answer a call.
+var (
+	errDraining = errors.New("it is being replaced")
+	errFull     = errors.New("too much is waiting for it")
+	errHung     = errors.New("it stopped answering")
+)
+
+// stream is the host's side of the contract's stream; it carries frames.
+type stream interface {
+	SendMsg(any) error
+	RecvMsg(any) error
+	CloseSend() error
+}
+
+// session asks over one stream on behalf of many callers. It ends when the
+// stream does, or when the plugin answers what it was not asked.
+type session struct {
+	stream stream
+	opts   Options
+	wake   chan struct{} // capacity 1: the writer has something to look at
+	done   chan struct{} // closed when the session has ended
+
+	mu       sync.Mutex
+	err      error // why it ended
+	queue    []*call
+	pending  map[uint64]*call // on their way
+	lastID   uint64
+	frames   int           // on their way
+	messages int           // that wait or are on their way
+	bytes    int           // that wait
+	draining bool          // no more calls are taken
+	drained  bool          // and none is left: the plugin is to be told
+	idle     chan struct{} // closed when no messages are left, if somebody drains
+	misses   int           // calls that ran out of time since the last answer
+	answered time.Time     // when the last answer came
+}
+
+// call is one question and the place for its answer, each encoded.
+type call struct {
+	question []byte
+	messages int
+	asked    time.Time
+	id       uint64
+	frame    *frame // nil while it waits
+	answer   chan []byte
+}
+
+// frame is what calls that went together share.
+type frame struct{ left int }
+
+// newSession starts a session. Its goroutines end when the stream's methods
+// return with an error, which ending the stream's context makes them do.
+func newSession(s stream, o Options) *session {
+	n := &session{
+		stream: s, opts: o, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		pending: map[uint64]*call{}, answered: time.Now(),
+	}
+	go n.write()
+	go n.read()
+	return n
+}
+
+// ask waits for the answer to a question about so many messages until ctx ends.
+// The request has no id yet.
+func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
+	question, err := proto.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{question: question, messages: messages, asked: time.Now(), answer: make(chan []byte, 1)}
+	if err := s.enqueue(c); err != nil {
+		return nil, err
+	}
+	encoded, err := s.await(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	a := &pb.Response{}
+	if err := proto.Unmarshal(encoded, a); err != nil {
+		s.fail(err)
+		return nil, err
+	}
+	return a, nil
+}
+
+func (s *session) enqueue(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.draining:
+		return errDraining
+	case s.messages > 0 && (s.messages+c.messages > s.opts.Queue || s.bytes+len(c.question) > maxQueueBytes):
+		return errFull
+	}
+	s.queue = append(s.queue, c)
+	s.messages += c.messages
+	s.bytes += len(c.question)
+	s.poke()
+	return nil
+}
+
+func (s *session) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
+	select {
+	case a := <-c.answer:
+		return a, nil
+	case <-ctx.Done():
+		if s.abandon(c, errors.Is(ctx.Err(), context.DeadlineExceeded)) {
+			return nil, ctx.Err()
+		}
+	case <-s.done:
+	}
+	select {
+	case a := <-c.answer: // it came just in time
+		return a, nil
+	default:
+		return nil, s.cause()
+	}
+}
+
+// abandon gives a call up and reports whether it was still unanswered. late says
+// that its time ran out.
+func (s *session) abandon(c *call, late bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return false
+	case c.frame == nil:
+		i := slices.Index(s.queue, c)
+		s.queue = slices.Delete(s.queue, i, i+1)
+		s.bytes -= len(c.question)
+	case s.pending[c.id] != c:
+		return false
+	default:
+		delete(s.pending, c.id)
+	}
+	s.leave(c)
+	// A caller may have had less time than an answer may take.
+	if late && time.Since(c.asked) >= s.opts.CallTimeout*3/4 {
+		if s.misses++; s.misses >= missLimit && time.Since(s.answered) >= s.opts.CallTimeout {
+			s.failLocked(errHung)
+		}
+	}
+	return true
+}
+
+// leave takes a call off the counts. s.mu is held.
+func (s *session) leave(c *call) {
+	s.messages -= c.messages
+	if c.frame != nil {
+		if c.frame.left--; c.frame.left == 0 {
+			s.frames--
+			s.poke()
+		}
+	}
+	if s.messages == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// write sends what waits, while frames may be on their way.
+func (s *session) write() {
+	for {
+		out, last := s.next()
+		switch {
+		case last:
+			_ = s.stream.CloseSend()
+			return
+		case out != nil:
+			// Of io.EOF, read knows the cause.
+			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
+				s.fail(err)
+				return
+			}
+		default:
+			select {
+			case <-s.wake:
+			case <-s.done:
+				return
+			}
+		}
+	}
+}
+
+// next takes a frame's worth of calls from the queue, if they may leave now.
+// last says that none will follow.
+func (s *session) next() (out sentFrame, last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 || s.frames == maxFrames || s.err != nil {
+		return nil, s.drained
+	}
+	messages, bytes, n := 0, 0, 0
+	for _, c := range s.queue {
+		if n > 0 && (messages+c.messages > s.opts.Batch || bytes+len(c.question) > maxFrameBytes) {
+			break
+		}
+		messages += c.messages
+		bytes += len(c.question)
+		n++
+	}
+	const overhead = 24 // of a request: two tags, a length and an id
+	out, f := make(sentFrame, 0, bytes+n*overhead), &frame{left: n}
+	for _, c := range s.queue[:n] {
+		s.lastID++
+		c.id, c.frame = s.lastID, f
+		s.pending[c.id] = c
+		out = out.appendRequest(c.question, c.id)
+	}
+	s.frames++
+	s.bytes -= bytes
+	s.queue = slices.Delete(s.queue, 0, n)
+	return out, false
+}
+
+// read hands answers to their callers.
+func (s *session) read() {
+	for {
+		var in gotFrame
+		err := s.stream.RecvMsg(&in)
+		if err == nil {
+			err = s.deliver(in)
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+func (s *session) deliver(in gotFrame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range in {
+		if p.id == 0 || p.id > s.lastID {
+			return fmt.Errorf("it answered request %d, which it was not asked", p.id)
+		}
+		c := s.pending[p.id]
+		if c == nil {
+			continue // given up
+		}
+		delete(s.pending, p.id)
+		c.answer <- p.encoded
+		s.leave(c)
+		s.misses, s.answered = 0, time.Now()
+	}
+	return nil
+}
+
+// drain takes no more calls, and waits until the others are answered or ctx
+// ends. The plugin is then told that nothing follows.
+func (s *session) drain(ctx context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	idle := make(chan struct{})
+	if s.messages > 0 {
+		s.idle = idle
+	} else {
+		close(idle)
+	}
+	s.mu.Unlock()
+	select {
+	case <-idle:
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	s.drained = true
+	s.mu.Unlock()
+	s.poke()
+}
+
+// fail ends the session: whoever waits gets err.
+func (s *session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+func (s *session) failLocked(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	s.queue, s.pending = nil, map[uint64]*call{}
+	close(s.done)
+}
+
+func (s *session) cause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// waiting is how many messages wait or are on their way.
+func (s *session) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.messages
+}
+
+// lately reports whether an answer came within the last d.
+func (s *session) lately(d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.answered) < d
+}
