@@ -76,6 +76,17 @@ func overTCP(b *testing.B, bridge *Bridge) net.Conn {
 // or, as those of most clients do, one frame.
 func overWebSocket(b *testing.B, bridge *Bridge, byFrames bool) net.Conn {
 	b.Helper()
+	addr, stop := tunnelTo(b, bridge)
+	b.Cleanup(stop)
+	s := dialSocket(b, addr)
+	b.Cleanup(func() { _ = s.Close() })
+	s.byFrames = byFrames
+	return s
+}
+
+// tunnelTo serves a bridge through a tunnel. stop returns when all connections have ended.
+func tunnelTo(tb testing.TB, bridge *Bridge) (addr string, stop func()) {
+	tb.Helper()
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{})
 	server := httptest.NewServer(tunnel)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,14 +95,19 @@ func overWebSocket(b *testing.B, bridge *Bridge, byFrames bool) net.Conn {
 		defer close(done)
 		_ = tunnel.Run(ctx)
 	}()
-	nc, err := net.Dial("tcp", server.Listener.Addr().String())
+	return server.Listener.Addr().String(), func() { cancel(); <-done; server.Close() }
+}
+
+// dialSocket connects to a tunnel.
+func dialSocket(tb testing.TB, addr string) *socket {
+	tb.Helper()
+	nc, err := net.Dial("tcp", addr)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(func() { _ = nc.Close(); cancel(); <-done; server.Close() })
-	s := &socket{Conn: nc, in: bufio.NewReaderSize(nc, 64<<10), byFrames: byFrames}
+	s := &socket{Conn: nc, in: bufio.NewReaderSize(nc, 64<<10)}
 	if err := s.upgrade(websocket.TunnelPath); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
