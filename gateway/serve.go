@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
@@ -84,8 +85,10 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
+	native := websocket.New(b, b, authority, nativeOptions(c, log, bridge))
+	front.Go("websocket", native.Run)
 	front.Go("https", func(ctx context.Context) error {
-		return https.New(b, b, authority, httpsOptions(c, tunnel, log)).Serve(ctx, mux.HTTP())
+		return https.New(b, b, authority, httpsOptions(c, tunnel, native, log)).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)
@@ -118,11 +121,25 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 	}
 }
 
-func httpsOptions(c *config.Config, tunnel http.Handler, log *slog.Logger) https.Options {
+func nativeOptions(c *config.Config, log *slog.Logger, others ...bridges.Census) websocket.Options {
+	return websocket.Options{
+		Logger:         log,
+		Origins:        c.WebSocket.Origins,
+		Censuses:       others,
+		MaxConnections: c.WebSocket.MaxConnections,
+		MaxFeeds:       c.WebSocket.MaxFeeds,
+		MaxFrame:       c.WebSocket.MaxFrame,
+		DrainGrace:     grace(c),
+	}
+}
+
+func httpsOptions(c *config.Config, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
 	o := https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
+		websocket.Path:             native,
+		websocket.Path + "/":       native,
 		client.ModulePath:          files,
 		client.TypesPath:           files,
 	}}

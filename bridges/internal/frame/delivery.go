@@ -214,3 +214,6 @@ func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	_, v, err = value.ReadRaw(section[1:])
 	return v, rest, err == nil
 }
+
+// WriteTime writes an instant.
+func WriteTime(w Writer, t time.Time) { w.Instant(t.UnixMilli()) }

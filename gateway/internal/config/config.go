@@ -64,6 +64,10 @@ type AMQP struct {
 // WebSocket is for clients that are web pages above all.
 type WebSocket struct {
 	Origins []string `koanf:"origins" usage:"origin whose pages may connect by WebSocket besides the gateway's own, such as https://app.example.com or https://*.example.com; repeatable; * is all"`
+
+	MaxConnections int `koanf:"max-connections"` // of the native protocol
+	MaxFeeds       int `koanf:"max-feeds"`       // of a connection
+	MaxFrame       int `koanf:"max-frame"`       // bytes of a client's frame
 }
 
 // Policy is a shared access policy: a name, its keys and the rights they give.

@@ -86,25 +86,33 @@ func (c *Config) validateStore(r *report) {
 	}
 }
 
-func (a *AMQP) validate(r *report) {
-	const most = 1 << 30
-	for _, l := range []struct {
-		name  string
-		v     int
-		least int
-		most  int
-	}{
-		{"max-connections", a.MaxConnections, 1, most},
-		{"max-sessions", a.MaxSessions, 1, 1 << 16}, // channels are 16 bits wide (AMQP 1.0 §2.3.1)
-		{"max-links", a.MaxLinks, 1, most},
-		{"max-unsettled", a.MaxUnsettled, 1, most},
-		{"max-frame-size", a.MaxFrameSize, 512, 16 << 20}, // the least allowed (AMQP 1.0 §2.8.18)
-	} {
-		path := "amqp." + l.name
+// limit is a setting that is a number within a range.
+type limit struct {
+	name        string
+	v           int
+	least, most int
+}
+
+// validateLimits reports those that are given and out of their range.
+func validateLimits(r *report, section string, limits []limit) {
+	for _, l := range limits {
+		path := section + "." + l.name
 		if _, given := r.places[path]; given && !r.concerns(path) {
 			between(r, path, l.v, l.least, l.most)
 		}
 	}
+}
+
+const mostOfAll = 1 << 30 // where nothing else bounds a limit
+
+func (a *AMQP) validate(r *report) {
+	validateLimits(r, "amqp", []limit{
+		{"max-connections", a.MaxConnections, 1, mostOfAll},
+		{"max-sessions", a.MaxSessions, 1, 1 << 16}, // channels are 16 bits wide (AMQP 1.0 §2.3.1)
+		{"max-links", a.MaxLinks, 1, mostOfAll},
+		{"max-unsettled", a.MaxUnsettled, 1, mostOfAll},
+		{"max-frame-size", a.MaxFrameSize, 512, 16 << 20}, // the least allowed (AMQP 1.0 §2.8.18)
+	})
 }
 
 func (w *WebSocket) validate(r *report) {
@@ -113,6 +121,11 @@ func (w *WebSocket) validate(r *report) {
 			r.add(elementPath("websocket.origins", i), "%v", err)
 		}
 	}
+	validateLimits(r, "websocket", []limit{
+		{"max-connections", w.MaxConnections, 1, mostOfAll},
+		{"max-feeds", w.MaxFeeds, 1, mostOfAll},
+		{"max-frame", w.MaxFrame, 1 << 20, mostOfAll},
+	})
 }
 
 func (c *Config) validatePolicies(r *report) {

@@ -1,0 +1,176 @@
+package websocket
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Path is where clients of the native protocol connect. Paths are matched
+// without regard to case, and unescaped, so %24 will do for the dollar.
+const Path = "/$crosstown/ws"
+
+// The sub-protocols.
+const (
+	protocolJSON = "crosstown.v1.json"
+	protocolPack = "crosstown.v1.msgpack"
+)
+
+// stoppingText is what clients hear when the gateway stops.
+const stoppingText = "The gateway is stopping. Connect again."
+
+// Bridge is an HTTP handler for clients of the native protocol. It is safe for
+// concurrent use.
+type Bridge struct {
+	broker   core.Broker
+	admin    core.Admin
+	auth     core.Authority
+	opts     Options
+	upgrader *upgrader
+	ctx      context.Context // of all connections; ends when they are to drain
+	stop     context.CancelFunc
+	tasks    sync.WaitGroup // connections; grows only while stopped is false
+
+	mu      sync.Mutex
+	stopped bool
+	opening int // upgrades under way
+	conns   map[*conn]struct{}
+}
+
+// New returns a bridge in front of b, with admin for what needs Manage and auth
+// for those who want in. Run must be called for it to stop.
+func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridge {
+	o = o.withDefaults()
+	bridge := &Bridge{
+		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON),
+	}
+	bridge.opts.Censuses = append([]bridges.Census{bridge}, o.Censuses...)
+	bridge.ctx, bridge.stop = context.WithCancel(context.Background())
+	return bridge
+}
+
+// Run waits for ctx to end. Then it turns new connections away, says goodbye to
+// those that there are, lets what they have under way finish, and returns nil
+// when they have ended. HTTP servers know nothing of connections that were
+// upgraded, so somebody has to wait here.
+func (b *Bridge) Run(ctx context.Context) error {
+	<-ctx.Done()
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	b.stop()
+	b.tasks.Wait()
+	return nil
+}
+
+// ServeHTTP makes the request's connection one of the native protocol. It
+// returns while that is served, so that what belongs to the request can be freed.
+func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), Path) {
+		http.NotFound(w, r)
+		return
+	}
+	if text := b.enter(); text != "" {
+		http.Error(w, text, http.StatusServiceUnavailable)
+		return
+	}
+	ws, err := b.upgrader.upgrade(w, r)
+	if err != nil {
+		b.leave(nil)
+		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
+		return
+	}
+	encoding := frame.JSON
+	if ws.Subprotocol() == protocolPack {
+		encoding = frame.MessagePack
+	}
+	c := newConn(b, ws, encoding, r)
+	b.mu.Lock()
+	b.opening--
+	b.conns[c] = struct{}{}
+	b.mu.Unlock()
+	go b.serve(c)
+}
+
+// enter counts a connection that wants in, or says why it may not.
+func (b *Bridge) enter() (refusal string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+		return stoppingText
+	case len(b.conns)+b.opening >= b.opts.MaxConnections:
+		return fmt.Sprintf("%d connections are open, as many as there may be: see the setting websocket.max-connections.", b.opts.MaxConnections)
+	}
+	b.opening++
+	b.tasks.Add(1)
+	return ""
+}
+
+// leave is the reverse of enter; c is nil if it came to nothing.
+func (b *Bridge) leave(c *conn) {
+	b.mu.Lock()
+	if c == nil {
+		b.opening--
+	} else {
+		delete(b.conns, c)
+	}
+	b.mu.Unlock()
+	b.tasks.Done()
+}
+
+func (b *Bridge) serve(c *conn) {
+	defer b.leave(c)
+	defer c.dispose()
+	defer func() {
+		if r := recover(); r != nil {
+			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
+		}
+	}()
+	err := c.run(b.ctx)
+	c.log.Debug("connection closed", "err", err)
+}
+
+// Connections implements bridges.Census.
+func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
+	b.mu.Lock()
+	conns := make([]*conn, 0, len(b.conns))
+	for c := range b.conns {
+		conns = append(conns, c)
+	}
+	b.mu.Unlock()
+	told := make(chan bridges.Connection, len(conns))
+	asked := 0
+	for _, c := range conns {
+		if c.mail.post(func() { told <- c.describe() }) {
+			asked++
+		}
+	}
+	all := make([]bridges.Connection, 0, asked)
+	for range asked {
+		select {
+		case about := <-told:
+			all = append(all, about)
+		case <-ctx.Done():
+			return all
+		}
+	}
+	return all
+}
+
+// newID makes an id for a connection, by which it is found in the log.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,72 @@
+package websocket
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// peek shows messages without receiving them.
+func (c *conn) peek(q *request) {
+	show := func(ds []core.Delivery, err error) (func(frame.Writer), error) {
+		return func(w frame.Writer) { writeShown(w, ds, q.binary) }, err
+	}
+	if q.given.has(hasEntity) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+			return show(c.bridge.broker.Peek(ctx, id, q.entity, q.from, q.max))
+		})
+		return
+	}
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		return show(s.Peek(ctx, q.from, q.max))
+	})
+}
+
+// writeShown writes what was peeked, as much as a client is to be given at once.
+func writeShown(w frame.Writer, ds []core.Delivery, binary bool) {
+	w.Key("messages")
+	w.OpenList()
+	n := 0
+	for start := w.Len(); n < len(ds) && w.Len()-start < maxWaiting; n++ {
+		frame.WritePeeked(w, ds[n], binary)
+	}
+	w.CloseList(n)
+}
+
+// receiveDeferred receives deferred messages by their numbers.
+func (c *conn) receiveDeferred(q *request) {
+	show := func(ds []core.Delivery, err error) (func(frame.Writer), error) {
+		return func(w frame.Writer) {
+			w.Key("messages")
+			w.OpenList()
+			for i := range ds {
+				frame.WriteDelivery(w, ds[i], q.binary)
+			}
+			w.CloseList(len(ds))
+		}, err
+	}
+	if q.given.has(hasEntity) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+			return show(c.bridge.broker.ReceiveDeferred(ctx, id, q.entity, q.sequenceNumbers, q.mode))
+		})
+		return
+	}
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		return show(s.ReceiveDeferred(ctx, q.sequenceNumbers, q.mode))
+	})
+}
+
+// purge removes messages.
+func (c *conn) purge(q *request) {
+	if !q.given.has(hasMax) {
+		q.max = maxGroup
+	}
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		n, err := c.bridge.broker.Purge(ctx, id, q.entity, q.before, q.max)
+		return func(w frame.Writer) {
+			w.Key("count")
+			w.Int(int64(n))
+		}, err
+	})
+}

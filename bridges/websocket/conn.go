@@ -1,0 +1,515 @@
+package websocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// maxProduct is how much of what a client calls itself is kept.
+const maxProduct = 200
+
+// conn is one connection. Its fields belong to the owner goroutine (run) except
+// where a comment says otherwise. gorilla/websocket reads; the gateway's own
+// frames are written many at a time, which it cannot do.
+type conn struct {
+	bridge   *Bridge // shared; not changed
+	id       string  // not changed
+	log      *slog.Logger
+	ws       *websocket.Conn // the reader's
+	nc       net.Conn        // below ws
+	encoding frame.Encoding  // not changed
+	requests chan *request   // from the reader
+	over     chan struct{}   // closed when the reader must not wait any more
+	heard    atomic.Int64    // when the client last said something, Unix nanoseconds
+	limit    atomic.Int64    // bytes of a frame
+	mail     mailbox         // for everybody
+	tasks    sync.WaitGroup  // reader, writer and broker calls
+
+	ctx    context.Context // of broker calls
+	cancel context.CancelFunc
+
+	since   time.Time
+	product string
+
+	underWay map[int64]struct{} // requests by their ids
+	held     int                // bytes of them
+	busy     int                // broker calls under way
+
+	out     []byte // frames to be written
+	spare   []byte // room for out
+	writing int    // bytes that the writer has
+	choked  bool   // too much waits to be read: no more deliveries are asked for
+	said    bool   // our close is sent
+	gone    bool   // nothing is read any more
+	lost    error  // why the connection ended
+
+	timer    *time.Timer
+	armed    time.Time // when timer fires; zero: it does not
+	ping     time.Time // when to ping
+	pong     time.Time // until when the client must have said something; zero: nothing is awaited
+	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
+	drains   bool      // the bridge is stopping
+
+	identity core.Identity
+	proving  bool      // a token is being verified: nothing else is read
+	refused  int       // tokens
+	expires  time.Time // when to look at identity again; zero: never
+	warned   time.Time // the end that the client was told of
+
+	feeds   map[int64]*feed
+	outlets map[string]*outlet // by folded address
+	sends   []*outlet          // with messages to send
+	piles   map[string]*pile   // settlements by folded address
+	full    []*pile            // with something in them
+	waiting int                // bytes of deliveries that wait to be written
+}
+
+func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *conn {
+	now := time.Now()
+	c := &conn{
+		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now,
+		requests: make(chan *request), over: make(chan struct{}),
+		mail:     mailbox{wake: make(chan struct{}, 1)},
+		ping:     now.Add(b.opts.PingInterval),
+		deadline: now.Add(b.opts.AuthTimeout),
+	}
+	c.limit.Store(strangerFrame)
+	c.log = b.opts.Logger.With("conn", c.id)
+	c.log.Debug("connection opened", "peer", r.RemoteAddr, "protocol", ws.Subprotocol())
+	if c.product = r.UserAgent(); len(c.product) > maxProduct {
+		c.product = c.product[:maxProduct]
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	ws.SetPingHandler(func(data string) error {
+		c.heard.Store(time.Now().UnixNano())
+		c.mail.post(func() { c.control(opPong, data) })
+		return nil
+	})
+	ws.SetPongHandler(func(string) error {
+		c.heard.Store(time.Now().UnixNano())
+		return nil
+	})
+	ws.SetCloseHandler(func(int, string) error { return nil }) // the owner answers
+	return c
+}
+
+// run is the owner. It returns when the connection is over and what it had
+// under way is done, or has had its time.
+func (c *conn) run(ctx context.Context) error {
+	c.tasks.Go(c.read)
+	c.timer = time.NewTimer(c.bridge.opts.AuthTimeout)
+	stop := ctx.Done()
+	for c.pass(time.Now()); !c.ended(time.Now()); c.pass(time.Now()) {
+		select {
+		case q := <-c.input():
+			c.begin(q)
+			c.beginMore()
+		case <-c.mail.wake:
+		case <-c.timer.C:
+			c.armed = time.Time{}
+		case <-stop:
+			stop = nil
+			c.drain()
+		}
+	}
+	return c.lost
+}
+
+// moreRequests is how many requests are begun before the calls that they need
+// are: those that come together share them.
+const moreRequests = 64
+
+func (c *conn) beginMore() {
+	for range moreRequests {
+		select {
+		case q := <-c.input():
+			c.begin(q)
+		default:
+			return
+		}
+	}
+}
+
+// input is where requests come from, nil when the connection has enough to do.
+func (c *conn) input() <-chan *request {
+	if c.gone || c.said || c.proving || len(c.underWay) >= maxRequests || c.held > c.bridge.opts.MaxUnderWay || len(c.out)+c.writing > 2*maxWaiting {
+		return nil
+	}
+	return c.requests
+}
+
+// pass does all that can be done now.
+func (c *conn) pass(now time.Time) {
+	c.work()
+	c.deliverMore()
+	for _, o := range c.sends {
+		o.start()
+	}
+	c.sends = c.sends[:0]
+	for _, p := range c.full {
+		p.start()
+	}
+	c.full = c.full[:0]
+	c.tick(now)
+	c.write()
+}
+
+// work runs what came by mail, and reports whether there was any.
+func (c *conn) work() bool {
+	jobs := c.mail.take()
+	for _, job := range jobs {
+		job()
+	}
+	return len(jobs) > 0
+}
+
+// begin carries out a request, or starts to.
+func (c *conn) begin(q *request) {
+	if _, twice := c.underWay[q.id]; twice {
+		c.close(closeNoID, fmt.Sprintf("The request %d is under way already.", q.id))
+		return
+	}
+	if c.underWay == nil {
+		c.underWay = make(map[int64]struct{})
+	}
+	c.underWay[q.id] = struct{}{}
+	c.held += q.bytes
+	switch {
+	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
+		c.close(closeNotSignedIn, "The first frame must be auth.")
+	case q.wrong != nil:
+		c.refuse(q, q.wrong)
+	default:
+		q.op.run(c, q)
+	}
+}
+
+// answer tells that a request was carried out, with what more there is to say.
+func (c *conn) answer(q *request, more func(w frame.Writer)) {
+	c.finish(q)
+	c.tell("ok", func(w frame.Writer) {
+		w.Key("id")
+		w.Int(q.id)
+		if more != nil {
+			more(w)
+		}
+	})
+}
+
+// refuse tells why a request was not carried out.
+func (c *conn) refuse(q *request, err error) {
+	c.finish(q)
+	c.tell("error", func(w frame.Writer) {
+		w.Key("id")
+		w.Int(q.id)
+		c.writeError(w, err, q.entity)
+	})
+}
+
+// conclude answers or refuses.
+func (c *conn) conclude(q *request, err error, more func(w frame.Writer)) {
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	c.answer(q, more)
+}
+
+func (c *conn) finish(q *request) {
+	delete(c.underWay, q.id)
+	c.held -= q.bytes
+}
+
+// tell sends a frame.
+func (c *conn) tell(op string, more func(w frame.Writer)) {
+	if c.said || c.lost != nil {
+		return
+	}
+	out, mark := openFrame(c.out)
+	w := frame.NewWriter(c.encoding, out)
+	w.OpenMap()
+	w.Key("op")
+	w.Text(op)
+	if more != nil {
+		more(w)
+	}
+	w.CloseMap()
+	opcode := byte(opText)
+	if c.encoding == frame.MessagePack {
+		opcode = opBinary
+	}
+	c.out = closeFrame(w.Bytes(), mark, opcode)
+	c.choked = c.choked || len(c.out)+c.writing > maxWaiting
+}
+
+func (c *conn) control(opcode byte, payload string) {
+	if !c.said && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
+		c.out = appendControl(c.out, opcode, payload)
+	}
+}
+
+// close says goodbye. The client has closeGrace to answer.
+func (c *conn) close(code closeCode, reason string) {
+	if c.said {
+		return
+	}
+	c.out = appendClose(c.out, code, reason)
+	c.said = true
+	c.deadline = time.Now().Add(closeGrace)
+	if c.lost == nil && code != closeNormal && code != closeNoStatus {
+		c.lost = &fault{code, reason}
+	}
+	c.letGo()
+}
+
+// write hands what there is to say to a writer, if none is at work.
+func (c *conn) write() {
+	if c.writing > 0 || len(c.out) == 0 {
+		return
+	}
+	buf := c.out
+	c.out, c.spare = c.spare[:0], nil
+	c.writing = len(buf)
+	c.tasks.Go(func() {
+		err := transmit(c.nc, buf, c.bridge.opts.WriteTimeout)
+		c.mail.post(func() { c.wrote(buf, err) })
+	})
+}
+
+func (c *conn) wrote(buf []byte, err error) {
+	c.writing = 0
+	if cap(buf) <= keptBuffer {
+		c.spare = buf[:0]
+	}
+	if err != nil {
+		c.said = c.said || errors.Is(err, errSlow)
+		c.lose(err)
+		c.out = nil
+		_ = c.nc.Close() // which ends the reader
+	}
+	if c.choked && len(c.out) <= maxWaiting/2 {
+		c.choked = false
+		c.askAll()
+	}
+}
+
+// lose notes that nothing more can be read, and why. What the client is owed is
+// told to it, if it can still hear.
+func (c *conn) lose(err error) {
+	if fault, ok := errors.AsType[*fault](err); ok {
+		c.close(fault.code, fault.text)
+		return
+	}
+	if c.gone {
+		return
+	}
+	c.gone = true
+	if closed, ok := errors.AsType[*websocket.CloseError](err); ok && !c.said {
+		c.close(closeCode(closed.Code), "")
+		err = nil
+		if closed.Code != int(closeNormal) && closed.Code != int(closeNoStatus) {
+			err = closed
+		}
+	}
+	if c.lost == nil {
+		c.lost = err
+	}
+	c.said = true
+	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
+	c.letGo()
+}
+
+// drain says that the gateway is stopping. Feeds take nothing more; what is
+// under way is answered.
+func (c *conn) drain() {
+	c.drains = true
+	if c.said {
+		return
+	}
+	c.tell("bye", nil)
+	for _, f := range c.feeds {
+		f.quiet()
+	}
+	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
+}
+
+// tick does what is due, and sets the timer for what is due next.
+func (c *conn) tick(now time.Time) {
+	due := func(at time.Time) {
+		if !at.IsZero() && (c.armed.IsZero() || at.Before(c.armed)) {
+			c.armed = at
+			c.timer.Reset(at.Sub(now))
+		}
+	}
+	switch {
+	case c.gone:
+	case c.said:
+		if !now.Before(c.deadline) {
+			_ = c.nc.Close() // which ends the reader
+		}
+	case c.drains:
+		if len(c.underWay) == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline) {
+			c.close(closeStopping, stoppingText)
+		}
+	case len(c.identity) == 0 && !c.proving && !now.Before(c.deadline):
+		c.close(closeNotSignedIn, "No auth came in time.")
+	case len(c.identity) > 0:
+		due(c.checkIdentity(now))
+	}
+	if !c.said {
+		due(c.heartbeat(now))
+	}
+	if len(c.identity) == 0 || c.said || c.drains {
+		due(later(c.deadline, now))
+	}
+}
+
+// later is at, or a little after now if it has passed: somebody else is at work then.
+func later(at, now time.Time) time.Time {
+	if at.After(now) {
+		return at
+	}
+	return now.Add(time.Second)
+}
+
+// heartbeat pings, and closes a connection whose client does not answer. It
+// returns when something is due next.
+func (c *conn) heartbeat(now time.Time) time.Time {
+	interval := c.bridge.opts.PingInterval
+	if !c.pong.IsZero() {
+		switch {
+		case c.heard.Load() > c.pong.Add(-interval).UnixNano():
+			c.pong = time.Time{}
+		case c.input() == nil: // what it says waits
+			c.pong = now.Add(interval)
+		case !now.Before(c.pong):
+			c.close(closeTooSlow, "No pong came.")
+			return time.Time{}
+		}
+	}
+	if !now.Before(c.ping) {
+		c.control(opPing, "")
+		c.ping = now.Add(interval)
+		if c.pong.IsZero() {
+			c.pong = c.ping
+		}
+	}
+	return c.ping
+}
+
+// ended reports whether the connection has ended and nothing is left to do.
+func (c *conn) ended(now time.Time) bool {
+	if !c.gone {
+		return false
+	}
+	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
+}
+
+// letGo has everything go that the connection holds.
+func (c *conn) letGo() {
+	for _, f := range c.feeds {
+		f.drop()
+	}
+	for _, o := range c.outlets {
+		o.drop()
+	}
+}
+
+// dispose ends what belongs to the connection, and waits for it.
+func (c *conn) dispose() {
+	c.gone, c.said = true, true
+	c.cancel()
+	close(c.over)
+	_ = c.nc.Close()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	defer func() {
+		if r := recover(); r != nil { // a panic may be why the connection ended
+			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
+		}
+	}()
+	for {
+		c.letGo()
+		c.tasks.Wait()
+		if !c.work() && c.mail.close() {
+			return
+		}
+	}
+}
+
+// async runs work in a goroutine of its own, and then what it returns in the owner.
+func (c *conn) async(work func(ctx context.Context) (then func())) {
+	c.spawn(operationTimeout, work)
+}
+
+// spawn is async with a time-out.
+func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
+	c.busy++
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
+	c.tasks.Go(func() {
+		defer cancel()
+		defer func() {
+			if r := recover(); r != nil {
+				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
+				c.mail.post(func() {
+					c.busy--
+					c.close(closeInternal, texts[core.Internal])
+				})
+			}
+		}()
+		then := work(ctx)
+		c.mail.post(func() {
+			c.busy--
+			then()
+		})
+	})
+	return cancel
+}
+
+// call carries out a request outside the owner. work returns what there is to
+// say besides ok.
+func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(frame.Writer), error)) {
+	id := c.identity
+	c.async(func(ctx context.Context) func() {
+		more, err := work(ctx, id)
+		return func() { c.conclude(q, err, more) }
+	})
+}
+
+// describe is what others may know of the connection.
+func (c *conn) describe() bridges.Connection {
+	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Product: c.product}
+	seen := map[string]bool{}
+	for _, g := range c.identity {
+		if !seen[g.Policy] {
+			seen[g.Policy] = true
+			about.Policies = append(about.Policies, g.Policy)
+		}
+	}
+	for _, f := range c.feeds {
+		link := bridges.Link{Entity: f.entity, Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
+		if f.held != nil {
+			link.Session = f.held.ID()
+		}
+		about.Links = append(about.Links, link)
+	}
+	for _, o := range c.outlets {
+		about.Links = append(about.Links, bridges.Link{Entity: o.entity})
+	}
+	return about
+}

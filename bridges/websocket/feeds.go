@@ -1,0 +1,451 @@
+package websocket
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// How much of one feed may be asked for or be waiting at a time, whatever credit
+// a client gives: locks should not run while messages wait here, nor should a
+// client that does not read cost much memory.
+const (
+	maxAsked      = 1000      // deliveries
+	maxAskedBytes = 8 << 20   // by the size of those before
+	maxPending    = 32 << 20  // bytes of deliveries of a connection that wait to be written; more go back
+	guessedSize   = 32 << 10  // of the first
+	frameTarget   = 128 << 10 // bytes of deliveries after which a frame is full
+)
+
+// feed is a subscription to messages. While it is being opened, and while
+// something is done with its session, requests for it queue up.
+type feed struct {
+	conn     *conn
+	number   int64
+	entity   string // its address
+	mode     core.ReceiveMode
+	binary   bool // bodies
+	receiver core.Receiver
+	held     core.Session       // the receiver, where that has a session
+	cancel   context.CancelFunc // of the wait for a session
+
+	busy  bool     // something is under way that requests have to wait for
+	queue []func() // requests that wait
+
+	credit  int             // of the client, not spent
+	asked   int             // of it, what the broker has
+	size    int             // of deliveries, a moving average in bytes
+	pending []core.Delivery // delivered by the broker, not written yet
+	drains  *request        // to be answered when the broker has drained and all is written
+	taking  bool            // credit is being taken back
+	over    bool            // ended, by whomever
+	stopped bool            // the broker delivers no more
+}
+
+// feedOf finds the feed that a request names.
+func (c *conn) feedOf(q *request) (*feed, error) {
+	if f := c.feeds[q.feed]; f != nil {
+		return f, nil
+	}
+	return nil, core.Refuse(core.NotFound, "There is no feed %d: it was not opened, or has ended.", q.feed)
+}
+
+// openFeed begins to receive.
+func (c *conn) openFeed(q *request) {
+	switch {
+	case c.feeds[q.feed] != nil:
+		c.refuse(q, core.Refuse(core.InvalidArgument, "The feed %d is open already: end it, or choose another number.", q.feed))
+		return
+	case len(c.feeds) >= c.bridge.opts.MaxFeeds:
+		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, as many as it may.", len(c.feeds)))
+		return
+	case c.drains:
+		c.refuse(q, core.Refuse(core.Busy, "%s", stoppingText))
+		return
+	}
+	addr, err := c.addressOf(q.entity, core.Listen)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f := &feed{conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, credit: q.credit, size: guessedSize, busy: true}
+	if c.feeds == nil {
+		c.feeds = make(map[int64]*feed)
+	}
+	c.feeds[q.feed] = f
+	o := core.ReceiverOptions{
+		Mode: q.mode,
+		Deliver: func(ds []core.Delivery) {
+			ds = slices.Clone(ds)
+			c.mail.post(func() { f.delivered(ds) })
+		},
+		Closed: func(err error) { c.mail.post(func() { f.ended(err) }) },
+	}
+	identity := c.identity
+	if q.given.has(hasSession) || q.nextSession {
+		f.cancel = c.spawn(f.patience(q), func(ctx context.Context) func() {
+			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.entity, core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession})
+			return func() {
+				if err == nil {
+					f.held, f.receiver = s, s
+				}
+				f.opened(q, err)
+			}
+		})
+		return
+	}
+	c.async(func(ctx context.Context) func() {
+		r, err := c.bridge.broker.OpenReceiver(ctx, identity, f.entity, o)
+		return func() {
+			if err == nil {
+				f.receiver = r
+			}
+			f.opened(q, err)
+		}
+	})
+}
+
+// patience is how long to wait for a session.
+func (f *feed) patience(q *request) time.Duration {
+	if q.nextSession {
+		return max(q.wait, time.Millisecond)
+	}
+	return operationTimeout
+}
+
+// opened answers the request that opens the feed.
+func (f *feed) opened(q *request, err error) {
+	c := f.conn
+	switch {
+	case err != nil:
+	case f.over: // ended in the meantime
+		err = core.Refuse(core.Timeout, "The feed %d was ended.", f.number)
+	default:
+		err = c.identity.Check(core.Listen, f.entity, time.Now()) // the grant may have ended meanwhile
+	}
+	if err != nil {
+		c.refuse(q, err)
+		f.forget()
+		f.stop(nil)
+		f.next()
+		return
+	}
+	c.answer(q, func(w frame.Writer) {
+		if f.held != nil {
+			w.Key("session")
+			w.Text(f.held.ID())
+			w.Key("lockedUntil")
+			frame.WriteTime(w, f.held.LockedUntil())
+		}
+	})
+	if c.drains {
+		f.quiet()
+	}
+	f.next()
+	f.ask()
+}
+
+// forget lets the feed's number be used again.
+func (f *feed) forget() {
+	f.over = true
+	if f.conn.feeds[f.number] == f {
+		delete(f.conn.feeds, f.number)
+	}
+}
+
+// do runs what a request asks for once those before it are done. It is not run
+// if the feed ends before.
+func (f *feed) do(q *request, run func()) {
+	job := func() {
+		if f.over {
+			f.conn.refuse(q, core.Refuse(core.NotFound, "The feed %d has ended.", f.number))
+			return
+		}
+		run()
+	}
+	if f.busy {
+		f.queue = append(f.queue, job)
+		return
+	}
+	job()
+}
+
+// next runs the requests that wait, up to one that others have to wait for.
+func (f *feed) next() {
+	f.busy = false
+	for len(f.queue) > 0 && !f.busy {
+		job := f.queue[0]
+		f.queue = f.queue[1:]
+		job()
+	}
+}
+
+// callSession has a request carried out that needs the feed's session, before
+// those that follow.
+func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(frame.Writer), error)) {
+	f.do(q, func() {
+		if f.held == nil {
+			f.conn.refuse(q, core.Refuse(core.NotAllowed, "The feed %d has no session.", f.number))
+			return
+		}
+		f.busy = true
+		session := f.held
+		f.conn.async(func(ctx context.Context) func() {
+			more, err := work(ctx, session)
+			return func() {
+				f.conn.conclude(q, err, more)
+				f.next()
+			}
+		})
+	})
+}
+
+// credit lets more messages come.
+func (c *conn) credit(q *request) {
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f.do(q, func() {
+		if f.credit+q.credit > maxCredit {
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, with what is not spent %d: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
+			return
+		}
+		f.credit += q.credit
+		c.answer(q, nil)
+		f.ask()
+	})
+}
+
+// ask gives the broker as much credit as the client has given and the limits allow.
+func (f *feed) ask() {
+	c := f.conn
+	if f.receiver == nil || f.drains != nil || f.over || c.drains || c.choked || c.waiting > maxAskedBytes {
+		return
+	}
+	n := min(f.credit, maxAsked, max(1, maxAskedBytes/f.size)) - len(f.pending) - f.asked
+	if n > 0 {
+		f.asked += n
+		f.receiver.AddCredit(n)
+	}
+}
+
+// askAll has all feeds ask.
+func (c *conn) askAll() {
+	for _, f := range c.feeds {
+		f.ask()
+	}
+}
+
+// delivered takes what the broker delivers.
+func (f *feed) delivered(ds []core.Delivery) {
+	f.asked = max(0, f.asked-len(ds))
+	for i := range ds {
+		size := ds[i].Size()
+		f.size = max(1, f.size+(size-f.size)/8)
+		f.conn.waiting += size
+	}
+	f.pending = append(f.pending, ds...)
+	switch {
+	case f.stopped:
+		f.giveBack(0)
+	case f.conn.waiting > maxPending && f.mode == core.PeekLock && f.held == nil:
+		f.giveBack(0)
+		f.ask()
+	}
+}
+
+// giveBack unlocks pending deliveries but for the first keep. Those of a session
+// go back with it; those that are received and deleted are lost.
+func (f *feed) giveBack(keep int) {
+	if keep >= len(f.pending) {
+		return
+	}
+	back := f.pending[keep:]
+	for i := range back {
+		f.conn.waiting -= back[i].Size()
+		if f.mode == core.PeekLock && f.held == nil {
+			f.conn.release(f.entity, back[i].LockToken)
+		}
+	}
+	clear(back)
+	f.pending = f.pending[:keep]
+}
+
+// deliverMore writes deliveries while the client keeps up.
+func (c *conn) deliverMore() {
+	for again := true; again && !c.choked; {
+		again = false
+		for _, f := range c.feeds {
+			if len(f.pending) > 0 && !c.choked {
+				f.write()
+				again = again || len(f.pending) > 0
+			}
+		}
+	}
+	for _, f := range c.feeds {
+		f.drained()
+	}
+}
+
+// write writes a frame of deliveries.
+func (f *feed) write() {
+	c := f.conn
+	n := 0
+	c.tell("deliver", func(w frame.Writer) {
+		w.Key("feed")
+		w.Int(f.number)
+		w.Key("messages")
+		w.OpenList()
+		start := w.Len()
+		for n < len(f.pending) && w.Len()-start < frameTarget {
+			frame.WriteDelivery(w, f.pending[n], f.binary)
+			n++
+		}
+		w.CloseList(n)
+	})
+	for i := range n {
+		c.waiting -= f.pending[i].Size()
+	}
+	f.credit = max(0, f.credit-n)
+	clear(f.pending[:n])
+	if f.pending = f.pending[n:]; len(f.pending) == 0 {
+		f.pending = nil
+	}
+	f.ask()
+}
+
+// drainFeed takes the client's credit back, when what was on its way has been delivered.
+func (c *conn) drainFeed(q *request) {
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f.do(q, func() {
+		f.busy, f.drains = true, q
+		if f.receiver == nil { // the bridge is stopping
+			return
+		}
+		f.taking = true
+		f.receiver.Drain(func(int) { c.mail.post(f.tookBack) })
+	})
+}
+
+func (f *feed) tookBack() {
+	f.taking, f.asked = false, 0
+}
+
+// drained answers a drain once all is written.
+func (f *feed) drained() {
+	q := f.drains
+	if q == nil || f.taking || len(f.pending) > 0 {
+		return
+	}
+	unspent := f.credit
+	f.drains, f.credit = nil, 0
+	f.conn.answer(q, func(w frame.Writer) {
+		w.Key("unspent")
+		w.Int(int64(unspent))
+	})
+	f.next()
+}
+
+// endFeed ends a feed. A wait for a session is given up.
+func (c *conn) endFeed(q *request) {
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	end := func() {
+		f.forget()
+		f.stop(func() { c.answer(q, nil) })
+		f.next()
+	}
+	if f.receiver == nil && f.cancel != nil && f.busy {
+		f.forget()
+		f.queue = append(f.queue, func() { c.answer(q, nil) })
+		f.cancel()
+		return
+	}
+	f.do(q, end)
+}
+
+// ended tells that the gateway has ended the feed.
+func (f *feed) ended(err error) {
+	if f.over {
+		return
+	}
+	c := f.conn
+	opening := f.receiver == nil && f.busy
+	f.forget()
+	if opening { // its request is told
+		if f.cancel != nil {
+			f.cancel()
+		}
+		return
+	}
+	f.stop(nil)
+	if q := f.drains; q != nil {
+		f.drains, f.busy = nil, false
+		c.refuse(q, err)
+	}
+	c.tell("ended", func(w frame.Writer) {
+		w.Key("feed")
+		w.Int(f.number)
+		c.writeError(w, err, f.entity)
+	})
+	if !f.busy {
+		f.next()
+	}
+}
+
+// drop ends the feed because the connection ends.
+func (f *feed) drop() {
+	f.forget()
+	if f.cancel != nil {
+		f.cancel()
+	}
+	f.stop(nil)
+}
+
+// quiet takes no further deliveries because the bridge is stopping. A session
+// stays until the connection ends, so that what is under way can be settled.
+func (f *feed) quiet() {
+	switch {
+	case f.receiver == nil && f.cancel != nil:
+		f.cancel()
+	case f.held == nil:
+		f.stop(nil)
+	}
+}
+
+// stop closes the receiver, gives back what was not written, and then calls
+// after, if that is not nil.
+func (f *feed) stop(after func()) {
+	if after == nil {
+		after = func() {}
+	}
+	receiver := f.receiver
+	f.receiver, f.taking = nil, false
+	if receiver == nil {
+		after()
+		return
+	}
+	if f.held != nil { // at once: before the client hears of it, and comes back for the session
+		f.held.Close()
+	}
+	f.conn.async(func(context.Context) func() {
+		receiver.Close()
+		return func() { // not before: it would come back
+			f.stopped = true
+			f.giveBack(0)
+			after()
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package websocket
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// censusTime is how long bridges may take to tell of their connections.
+const censusTime = 5 * time.Second
+
+// entities lists queues, topics, or a topic's subscriptions.
+func (c *conn) entities(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		var all []core.Entity
+		var counts []core.Runtime
+		for len(all) < q.top { // however few at a time the admin is willing to list
+			es, rs, err := c.bridge.admin.Entities(ctx, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip+len(all), q.top-len(all))
+			if err != nil {
+				return nil, err
+			}
+			if len(es) == 0 {
+				break
+			}
+			all, counts = append(all, es...), append(counts, rs...)
+		}
+		return func(w frame.Writer) {
+			w.Key("entities")
+			w.OpenList()
+			for i := range all {
+				writeEntity(w, &all[i], &counts[i])
+			}
+			w.CloseList(len(all))
+		}, nil
+	})
+}
+
+func (c *conn) entity(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		return c.told(ctx, id, q.entity)
+	})
+}
+
+// told is the answer with an entity as it is now.
+func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(frame.Writer), error) {
+	e, counts, err := c.bridge.admin.Entity(ctx, id, name)
+	return func(w frame.Writer) {
+		w.Key("entity")
+		writeEntity(w, &e, &counts)
+	}, err
+}
+
+// create makes an entity.
+func (c *conn) create(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		settings := core.DefaultSettings(q.kind)
+		if err := apply(q.settings, q.kind, &settings); err != nil {
+			return nil, err
+		}
+		if settings.EnablePartitioning && !q.names("SupportOrdering") {
+			settings.SupportOrdering = false // partitions have no common order
+		}
+		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
+			return nil, err
+		}
+		var err error
+		switch q.kind {
+		case core.Subscription:
+			if q.rule != nil && q.rule.Name == "" {
+				q.rule.Name = core.DefaultRuleName
+			}
+			_, err = c.bridge.admin.CreateSubscription(ctx, id, q.entity, settings, q.rule)
+		case core.Topic:
+			_, err = c.bridge.admin.CreateTopic(ctx, id, q.entity, settings)
+		default:
+			_, err = c.bridge.admin.CreateQueue(ctx, id, q.entity, settings)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.told(ctx, id, q.entity)
+	})
+}
+
+// names reports whether a request's settings include that of the name.
+func (q *request) names(name string) bool {
+	for _, s := range q.settings {
+		if s.of.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// update changes the settings that are named.
+func (c *conn) update(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		e, _, err := c.bridge.admin.Entity(ctx, id, q.entity)
+		if err != nil {
+			return nil, err
+		}
+		settings := e.Settings
+		if err := apply(q.settings, e.Kind, &settings); err != nil {
+			return nil, err
+		}
+		if err := mayForward(id, &e.Settings, &settings); err != nil {
+			return nil, err
+		}
+		if _, err := c.bridge.admin.UpdateEntity(ctx, id, q.entity, settings); err != nil {
+			return nil, err
+		}
+		return c.told(ctx, id, q.entity)
+	})
+}
+
+// mayForward checks for Send on each entity that newly gets messages: whoever
+// sets a destination sends to it.
+func mayForward(id core.Identity, before, after *core.Settings) error {
+	for _, f := range [...]struct{ name, before, after string }{
+		{"ForwardTo", before.ForwardTo, after.ForwardTo},
+		{"ForwardDeadLetteredMessagesTo", before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
+	} {
+		to := core.ResourcePath(f.after)
+		if to == "" || core.FoldName(to) == core.FoldName(core.ResourcePath(f.before)) {
+			continue
+		}
+		if id.Check(core.Send, to, time.Now()) != nil {
+			return core.Refuse(core.Unauthorized, "%s: Unauthorized access. 'Send' claim(s) are required on '%s': sign in with a token for it, too.", f.name, to)
+		}
+	}
+	return nil
+}
+
+func (c *conn) remove(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		return nil, c.bridge.admin.DeleteEntity(ctx, id, q.entity)
+	})
+}
+
+func writeEntity(w frame.Writer, e *core.Entity, counts *core.Runtime) {
+	w.OpenMap()
+	w.Key("kind")
+	w.Text(strings.ToLower(e.Kind.String()))
+	w.Key("name")
+	w.Text(e.Name)
+	for _, at := range [...]struct {
+		key string
+		t   time.Time
+	}{{"created", e.CreatedAt}, {"updated", e.UpdatedAt}, {"accessed", e.AccessedAt}} {
+		w.Key(at.key)
+		if at.t.IsZero() {
+			w.Null()
+		} else {
+			frame.WriteTime(w, at.t)
+		}
+	}
+	w.Key("partitions")
+	w.Int(int64(e.Partitions))
+	w.Key("settings")
+	writeSettings(w, e.Kind, &e.Settings)
+	w.Key("counts")
+	w.OpenMap()
+	for _, n := range [...]struct {
+		key string
+		n   int64
+	}{
+		{"active", counts.Active},
+		{"scheduled", counts.Scheduled},
+		{"deadLetter", counts.DeadLetter},
+		{"transfer", counts.Transfer},
+		{"transferDeadLetter", counts.TransferDeadLetter},
+		{"bytes", counts.Bytes},
+		{"subscriptions", int64(counts.Subscriptions)},
+		{"enqueued", counts.Enqueued},
+	} {
+		w.Key(n.key)
+		w.Int(n.n)
+	}
+	w.CloseMap()
+	w.Key("availability")
+	w.Text(counts.Availability)
+	w.CloseMap()
+}
+
+// connections lists the clients of this gateway, whatever they speak.
+func (c *conn) connections(q *request) {
+	if err := c.identity.Check(core.Manage, "", time.Now()); err != nil {
+		c.refuse(q, err)
+		return
+	}
+	c.call(q, func(ctx context.Context, _ core.Identity) (func(frame.Writer), error) {
+		ctx, cancel := context.WithTimeout(ctx, censusTime)
+		defer cancel()
+		var all []bridges.Connection
+		for _, census := range c.bridge.opts.Censuses {
+			all = append(all, census.Connections(ctx)...)
+		}
+		return func(w frame.Writer) {
+			w.Key("connections")
+			w.OpenList()
+			for i := range all {
+				writeConnection(w, &all[i])
+			}
+			w.CloseList(len(all))
+		}, nil
+	})
+}
+
+func writeConnection(w frame.Writer, about *bridges.Connection) {
+	w.OpenMap()
+	for _, m := range [...]struct{ key, text string }{{"id", about.ID}, {"protocol", about.Protocol}, {"peer", about.Peer}, {"product", about.Product}} {
+		w.Key(m.key)
+		w.Text(m.text)
+	}
+	w.Key("since")
+	frame.WriteTime(w, about.Since)
+	w.Key("policies")
+	w.OpenList()
+	for _, p := range about.Policies {
+		w.Text(p)
+	}
+	w.CloseList(len(about.Policies))
+	w.Key("links")
+	w.OpenList()
+	for _, l := range about.Links {
+		w.OpenMap()
+		w.Key("entity")
+		w.Text(l.Entity)
+		w.Key("direction")
+		if l.Receives {
+			w.Text("receive")
+			w.Key("mode")
+			w.Text(map[bool]string{false: "peekLock", true: "receiveAndDelete"}[l.Deletes])
+		} else {
+			w.Text("send")
+		}
+		if l.Session != "" {
+			w.Key("session")
+			w.Text(l.Session)
+		}
+		w.CloseMap()
+	}
+	w.CloseList(len(about.Links))
+	w.CloseMap()
+}

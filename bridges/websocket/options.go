@@ -1,0 +1,78 @@
+package websocket
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options configure a Bridge. Zero fields have their defaults.
+type Options struct {
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Origins are the pages that may connect besides those of the gateway's own
+	// host: patterns as CheckOrigin takes them.
+	Origins []string
+	// Censuses tell of the connections of other bridges.
+	Censuses []bridges.Census
+
+	MaxConnections int // at a time; 20000
+	MaxFeeds       int // of one connection; 256
+	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
+
+	// MaxUnderWay bounds the bytes of the requests of one connection that are not
+	// answered yet: nothing is read while they have more; 64 MiB.
+	MaxUnderWay int
+
+	AuthTimeout  time.Duration // to sign in; 10 s
+	PingInterval time.Duration // and how long a pong may take; 30 s
+	WriteTimeout time.Duration // for the client to read something; 30 s
+	DrainGrace   time.Duration // for what is under way when the bridge stops or the client goes; 10 s
+}
+
+// The limits of the protocol that cannot be configured.
+const (
+	maxRequests      = 256 // of one connection, under way
+	maxCredit        = 5000
+	maxGroup         = 4500 // messages, settlements or numbers of one request
+	maxPeek          = 250
+	defaultPeek      = 32
+	maxTop           = 1000
+	defaultTop       = 100
+	maxTokens        = 3 // that are refused
+	maxGrants        = 5000
+	maxSenders       = 64 // that are kept open
+	maxWaiting       = 1 << 20
+	defaultWait      = time.Minute
+	maxWait          = 24 * time.Hour
+	expiryWarning    = time.Minute
+	operationTimeout = time.Minute
+	closeGrace       = 2 * time.Second // for the client to answer a close
+	minFrame         = 1 << 20
+	strangerFrame    = 64 << 10 // before signing in
+)
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	orDefault(&o.MaxConnections, 20_000)
+	orDefault(&o.MaxFeeds, 256)
+	orDefault(&o.MaxFrame, core.MaxMessageSizeKB<<10*3/2)
+	orDefault(&o.MaxUnderWay, 64<<20)
+	orDefault(&o.AuthTimeout, 10*time.Second)
+	orDefault(&o.PingInterval, 30*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.DrainGrace, 10*time.Second)
+	o.MaxFrame = max(o.MaxFrame, minFrame)
+	return o
+}
+
+// orDefault replaces what is not positive.
+func orDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}

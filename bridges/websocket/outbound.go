@@ -1,0 +1,120 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"time"
+)
+
+// The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
+// that says that no further part follows.
+const (
+	opText   = 0x81
+	opBinary = 0x82
+	opClose  = 0x88
+	opPing   = 0x89
+	opPong   = 0x8a
+)
+
+const (
+	// writeChunk is how much is written with one deadline.
+	writeChunk = 64 << 10
+	// keptBuffer is the largest buffer that is kept for the next write.
+	keptBuffer = 4 << 10
+	// lastWords is how long a client that did not read may take to hear why it is closed.
+	lastWords = 5 * time.Second
+
+	reservedHead = 4   // of a frame of 126 to 65535 bytes
+	maxShort     = 125 // bytes of a frame with a head of two
+)
+
+// openFrame begins a frame at the end of out. Its payload is to be appended.
+func openFrame(out []byte) (opened []byte, mark int) {
+	return append(out, 0, 0, 0, 0), len(out)
+}
+
+// closeFrame ends the frame that was opened at mark. A server does not mask.
+func closeFrame(out []byte, mark int, opcode byte) []byte {
+	n := len(out) - mark - reservedHead
+	switch {
+	case n <= maxShort:
+		out = slices.Delete(out, mark+2, mark+reservedHead)
+		out[mark+1] = byte(n)
+	case n <= math.MaxUint16:
+		out[mark+1] = 126
+		binary.BigEndian.PutUint16(out[mark+2:], uint16(n))
+	default:
+		out = slices.Insert(out, mark+reservedHead, 0, 0, 0, 0, 0, 0)
+		out[mark+1] = 127
+		binary.BigEndian.PutUint64(out[mark+2:], uint64(n))
+	}
+	out[mark] = opcode
+	return out
+}
+
+// appendControl appends a control frame of at most 125 bytes.
+func appendControl(out []byte, opcode byte, payload string) []byte {
+	payload = payload[:min(len(payload), maxShort)]
+	return append(append(out, opcode, byte(len(payload))), payload...)
+}
+
+// appendClose appends a close frame; closeNoStatus is one without a code.
+func appendClose(out []byte, code closeCode, reason string) []byte {
+	if code == closeNoStatus {
+		return appendControl(out, opClose, "")
+	}
+	payload := string(binary.BigEndian.AppendUint16(nil, uint16(code)))
+	for _, r := range reason {
+		if len(payload)+len(string(r)) > maxShort {
+			break
+		}
+		payload += string(r)
+	}
+	return appendControl(out, opClose, payload)
+}
+
+// frameEnd returns how many bytes of whole frames are at the start of b, the
+// last of them the one in which the byte at i is, or which begins there.
+func frameEnd(b []byte, i int) int {
+	end := 0
+	for end < i {
+		head, n := 2, int(b[end+1])
+		switch n {
+		case 126:
+			head, n = 4, int(binary.BigEndian.Uint16(b[end+2:]))
+		case 127:
+			head, n = 10, int(binary.BigEndian.Uint64(b[end+2:]))
+		}
+		end += head + n
+	}
+	return end
+}
+
+// errSlow is why a client that does not read is closed.
+var errSlow = errors.New("the client does not read")
+
+// transmit writes whole frames. It takes as long as the client reads something
+// within every patience. When it does not, it gets the rest of the frame that
+// it is in, and a close.
+func transmit(nc net.Conn, frames []byte, patience time.Duration) error {
+	for done := 0; done < len(frames); {
+		_ = nc.SetWriteDeadline(time.Now().Add(patience))
+		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])
+		done += n
+		if err == nil || n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		_ = nc.SetWriteDeadline(time.Now().Add(lastWords))
+		rest := slices.Clone(frames[done:frameEnd(frames, done)])
+		_, _ = nc.Write(appendClose(rest, closeTooSlow, "Nothing was read for too long."))
+		return errSlow
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package websocket
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// keys is an authority whose tokens are "POLICY RIGHTS SCOPE [LIFE]".
+type keys struct{}
+
+func (keys) Token(_ context.Context, token, _ string) (core.Grant, error) {
+	words := strings.Split(token, " ")
+	if len(words) < 3 {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has no valid signature.")
+	}
+	rights, err := core.ParseRights(words[1])
+	g := core.Grant{Policy: words[0], Rights: rights, Scope: words[2]}
+	if len(words) > 3 {
+		life, err := time.ParseDuration(words[3])
+		if err != nil {
+			return g, err
+		}
+		g.Expires = time.Now().Add(life)
+	}
+	return g, err
+}
+
+func (keys) Key(context.Context, string, string) (core.Grant, error) {
+	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey")
+}
+
+const rootToken = "root Manage "
+
+var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
+
+// house is a broker on an empty memory store, behind a bridge.
+type house struct {
+	tb     testing.TB
+	broker *broker.Broker
+	bridge *Bridge
+	url    string
+	stop   func() // ends Run and waits for it
+}
+
+// openHouse runs a bridge, with queues of these names, until the test ends.
+func openHouse(tb testing.TB, o Options, queues ...string) *house {
+	tb.Helper()
+	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	h := &house{tb: tb, broker: b, bridge: New(b, b, keys{}, o)}
+	server := httptest.NewServer(h.bridge)
+	h.url = "ws" + strings.TrimPrefix(server.URL, "http") + Path
+	behind, cancelBroker := context.WithCancel(context.Background())
+	front, cancelBridge := context.WithCancel(context.Background())
+	var brokerRuns, bridgeRuns sync.WaitGroup
+	brokerRuns.Go(func() { _ = b.Run(behind) })
+	bridgeRuns.Go(func() { _ = h.bridge.Run(front) })
+	h.stop = func() { cancelBridge(); bridgeRuns.Wait() }
+	tb.Cleanup(func() {
+		h.stop()
+		server.Close()
+		cancelBroker()
+		brokerRuns.Wait()
+	})
+	for _, name := range queues {
+		h.queue(name, nil)
+	}
+	return h
+}
+
+// queue creates a queue whose settings change may change.
+func (h *house) queue(name string, change func(*core.Settings)) {
+	h.tb.Helper()
+	s := core.DefaultSettings(core.Queue)
+	if change != nil {
+		change(&s)
+	}
+	deadline := time.Now().Add(patience)
+	for { // until the broker runs
+		_, err := h.broker.CreateQueue(context.Background(), root, name, s)
+		if err == nil {
+			return
+		}
+		if core.CodeOf(err) != core.Busy || time.Now().After(deadline) {
+			h.tb.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// object is a frame or a part of one. Numbers are int64 or float64, instants and
+// binary are texts as in JSON, whatever the encoding.
+type object = map[string]any
+
+// peer is a client.
+type peer struct {
+	tb   testing.TB
+	ws   *websocket.Conn
+	pack bool
+	id   int64
+	kept []object // frames that nobody has asked for yet
+}
+
+// dial connects without signing in.
+func (h *house) dial(protocol string) *peer {
+	h.tb.Helper()
+	d := websocket.Dialer{Subprotocols: []string{protocol}, HandshakeTimeout: patience}
+	ws, _, err := d.Dial(h.url, nil)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	h.tb.Cleanup(func() { _ = ws.Close() })
+	_ = ws.SetReadDeadline(time.Now().Add(patience))
+	return &peer{tb: h.tb, ws: ws, pack: protocol == protocolPack}
+}
+
+// connect signs in with every right.
+func (h *house) connect() *peer {
+	h.tb.Helper()
+	p := h.dial(protocolJSON)
+	p.ok("auth", object{"token": rootToken})
+	return p
+}
+
+// write sends a frame that is given as JSON, in the peer's encoding.
+func (p *peer) write(text string) {
+	p.tb.Helper()
+	kind, data := websocket.TextMessage, []byte(text)
+	if p.pack {
+		var err error
+		if data, err = msgpack.Marshal(parseJSON(p.tb, data)); err != nil {
+			p.tb.Fatal(err)
+		}
+		kind = websocket.BinaryMessage
+	}
+	if err := p.ws.WriteMessage(kind, data); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// send makes a request without waiting for its answer, and returns its id.
+func (p *peer) send(op string, members object) int64 {
+	p.tb.Helper()
+	p.id++
+	all := object{"op": op, "id": p.id}
+	for k, v := range members {
+		all[k] = v
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.write(string(text))
+	return p.id
+}
+
+// frame reads the next frame.
+func (p *peer) frame() object {
+	p.tb.Helper()
+	kind, data, err := p.ws.ReadMessage()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	var f object
+	if kind == websocket.BinaryMessage {
+		d := msgpack.NewDecoder(bytes.NewReader(data))
+		var v any
+		if v, err = d.DecodeInterface(); err == nil {
+			f, _ = plain(v).(object)
+		}
+	} else {
+		f, _ = parseJSON(p.tb, data).(object)
+	}
+	if err != nil || f == nil {
+		p.tb.Fatalf("frame %q: %v", data, err)
+	}
+	return f
+}
+
+// take returns the next frame that wanted says so of, and keeps those before it.
+func (p *peer) take(wanted func(object) bool) object {
+	p.tb.Helper()
+	if i := slices.IndexFunc(p.kept, wanted); i >= 0 {
+		f := p.kept[i]
+		p.kept = slices.Delete(p.kept, i, i+1)
+		return f
+	}
+	for {
+		f := p.frame()
+		if wanted(f) {
+			return f
+		}
+		p.kept = append(p.kept, f)
+	}
+}
+
+// answer waits for the answer to a request.
+func (p *peer) answer(id int64) object {
+	p.tb.Helper()
+	return p.take(func(f object) bool { return f["id"] == id })
+}
+
+// await waits for a frame that the gateway sends by itself.
+func (p *peer) await(op string) object {
+	p.tb.Helper()
+	return p.take(func(f object) bool { return f["op"] == op })
+}
+
+// ok makes a request that must succeed.
+func (p *peer) ok(op string, members object) object {
+	p.tb.Helper()
+	f := p.answer(p.send(op, members))
+	if f["op"] != "ok" {
+		p.tb.Fatalf("%s %v: got %v", op, members, f)
+	}
+	return f
+}
+
+// refused makes a request that must be refused with a code, and returns the text.
+func (p *peer) refused(op string, members object, code core.Code) string {
+	p.tb.Helper()
+	f := p.answer(p.send(op, members))
+	if f["op"] != "error" || f["code"] != string(code) || f["retriable"] != code.Retriable() {
+		p.tb.Fatalf("%s %v: got %v, want %s", op, members, f, code)
+	}
+	text, _ := f["text"].(string)
+	return text
+}
+
+// deliveries waits for n messages of a feed.
+func (p *peer) deliveries(feed int64, n int) (all []object) {
+	p.tb.Helper()
+	for len(all) < n {
+		f := p.take(func(f object) bool { return f["op"] == "deliver" && f["feed"] == feed })
+		for _, m := range f["messages"].([]any) {
+			all = append(all, m.(object))
+		}
+	}
+	if len(all) != n {
+		p.tb.Fatalf("feed %d: got %d messages, want %d", feed, len(all), n)
+	}
+	return all
+}
+
+// closed waits for the connection to end, and returns its close code.
+func (p *peer) closed() int {
+	p.tb.Helper()
+	return closeOf(p.tb, p.ws)
+}
+
+func broke(m object) object { return m["broker"].(object) }
+
+// parseJSON reads JSON with whole numbers as int64.
+func parseJSON(tb testing.TB, data []byte) any {
+	tb.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		tb.Fatalf("%q: %v", data, err)
+	}
+	return plain(v)
+}
+
+// plain makes values of both encodings alike.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case map[string]any:
+		for k := range v {
+			v[k] = plain(v[k])
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+		return v
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
+	case time.Time:
+		return v.UTC().Format("2006-01-02T15:04:05.000Z")
+	case int8, int16, int32, uint8, uint16, uint32, uint64:
+		var n int64
+		_, _ = fmt.Sscan(fmt.Sprint(v), &n)
+		return n
+	case float32:
+		return float64(v)
+	default:
+		return v
+	}
+}

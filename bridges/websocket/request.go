@@ -1,0 +1,376 @@
+package websocket
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// request is what a client asks for. Which fields it has depends on its
+// operation; those of members that are not given are zero, or the default.
+type request struct {
+	id    int64
+	op    *operation
+	wrong error // why it cannot be carried out, whatever the state of the connection
+	bytes int   // of its frame
+	given memberSet
+
+	token           string
+	entity          string
+	feed            int64
+	session         string
+	nextSession     bool
+	wait            time.Duration
+	mode            core.ReceiveMode
+	credit          int
+	binary          bool // bodies
+	messages        []*core.Message
+	settlements     []core.Settlement
+	lockTokens      []core.LockToken
+	sequenceNumbers []int64
+	from            int64
+	max             int
+	before, since   time.Time
+	state           []byte
+	skip, top       int
+	kind            core.Kind
+	topic           string
+	settings        []setting
+	rule            *core.Rule
+	rules           []core.Rule
+	message         *core.Message
+	name            string
+}
+
+// memberSet is a set of members, by their places in members.
+type memberSet uint64
+
+func (s memberSet) has(m memberSet) bool { return s&m == m }
+
+// member is something that requests may have.
+type member struct {
+	name string
+	read func(q *request, r frame.Reader) error
+}
+
+// The members of requests besides op and id, in the order of members.
+const (
+	hasToken memberSet = 1 << iota
+	hasEntity
+	hasFeed
+	hasSession
+	hasNextSession
+	hasWait
+	hasMode
+	hasCredit
+	hasBodies
+	hasMessages
+	hasSettlements
+	hasLockTokens
+	hasSequenceNumbers
+	hasFrom
+	hasMax
+	hasBefore
+	hasSince
+	hasState
+	hasSkip
+	hasTop
+	hasKind
+	hasTopic
+	hasSettings
+	hasRule
+	hasRules
+	hasMessage
+	hasName
+)
+
+var members = [...]member{
+	{"token", textInto(func(q *request) *string { return &q.token })},
+	{"entity", textInto(func(q *request) *string { return &q.entity })},
+	{"feed", func(q *request, r frame.Reader) (err error) {
+		q.feed, err = readWhole(r, 1, maxID)
+		return err
+	}},
+	{"session", textInto(func(q *request) *string { return &q.session })},
+	{"nextSession", func(q *request, r frame.Reader) (err error) {
+		q.nextSession, err = readBool(r)
+		return err
+	}},
+	{"wait", func(q *request, r frame.Reader) (err error) {
+		q.wait, err = frame.ReadSeconds(r)
+		q.wait = min(q.wait, maxWait)
+		return err
+	}},
+	{"mode", oneOf(func(q *request, m core.ReceiveMode) { q.mode = m }, choice[core.ReceiveMode]{"peekLock", core.PeekLock}, choice[core.ReceiveMode]{"receiveAndDelete", core.ReceiveAndDelete})},
+	{"credit", wholeInto(func(q *request) *int { return &q.credit }, 0, maxCredit)},
+	{"bodies", oneOf(func(q *request, b bool) { q.binary = b }, choice[bool]{"binary", true}, choice[bool]{"decoded", false})},
+	{"messages", func(q *request, r frame.Reader) (err error) {
+		q.messages, err = readItems(r, frame.ReadMessage)
+		return err
+	}},
+	{"settlements", func(q *request, r frame.Reader) (err error) {
+		q.settlements, err = readItems(r, readSettlement)
+		return err
+	}},
+	{"lockTokens", func(q *request, r frame.Reader) (err error) {
+		q.lockTokens, err = readItems(r, readLockToken)
+		return err
+	}},
+	{"sequenceNumbers", func(q *request, r frame.Reader) (err error) {
+		q.sequenceNumbers, err = readItems(r, readSequenceNumber)
+		return err
+	}},
+	{"from", func(q *request, r frame.Reader) (err error) {
+		q.from, err = readSequenceNumber(r)
+		return err
+	}},
+	{"max", wholeInto(func(q *request) *int { return &q.max }, 1, maxGroup)},
+	{"before", timeInto(func(q *request) *time.Time { return &q.before })},
+	{"since", timeInto(func(q *request) *time.Time { return &q.since })},
+	{"state", func(q *request, r frame.Reader) (err error) {
+		q.state, err = readState(r)
+		return err
+	}},
+	{"skip", wholeInto(func(q *request) *int { return &q.skip }, 0, 1<<31-1)},
+	{"top", wholeInto(func(q *request) *int { return &q.top }, 1, maxTop)},
+	{"kind", oneOf(func(q *request, k core.Kind) { q.kind = k }, choice[core.Kind]{"queue", core.Queue}, choice[core.Kind]{"topic", core.Topic}, choice[core.Kind]{"subscription", core.Subscription})},
+	{"topic", textInto(func(q *request) *string { return &q.topic })},
+	{"settings", func(q *request, r frame.Reader) (err error) {
+		q.settings, err = readSettings(r)
+		return err
+	}},
+	{"rule", func(q *request, r frame.Reader) error {
+		rule, err := readRule(r)
+		q.rule = &rule
+		return err
+	}},
+	{"rules", func(q *request, r frame.Reader) (err error) {
+		q.rules, err = readItems(r, readRule)
+		return err
+	}},
+	{"message", func(q *request, r frame.Reader) (err error) {
+		q.message, err = frame.ReadMessage(r)
+		return err
+	}},
+	{"name", textInto(func(q *request) *string { return &q.name })},
+}
+
+// memberOf finds a member by its name.
+var memberOf = func() map[string]int {
+	m := make(map[string]int, len(members))
+	for i := range members {
+		m[members[i].name] = i
+	}
+	return m
+}()
+
+// maxID is the largest id of a request or a feed: the largest whole number that
+// every JSON reader keeps.
+const maxID = 1<<53 - 1
+
+// parse makes a request of a frame. Its errors are faults; what is wrong with a
+// request that has an id is found in the request.
+func parse(e frame.Encoding, b *readBuffer) (*request, error) {
+	var err error
+	if b.members, err = frame.Split(e, b.data, b.members[:0]); err != nil {
+		return nil, faulty(closeMalformed, "The frame is %v.", err)
+	}
+	q := &request{bytes: len(b.data), wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
+	op := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "op" })
+	if op < 0 {
+		return nil, faulty(closeMalformed, "The frame has no op.")
+	}
+	r := frame.NewReader(e, b.members[op].Value)
+	if r.Kind() != frame.Text {
+		return nil, faulty(closeMalformed, "The frame's op is %s: it must be a text.", r.Kind())
+	}
+	name := r.Text()
+	id := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "id" })
+	if id < 0 {
+		return nil, faulty(closeNoID, "The request has no id.")
+	}
+	if q.id, err = readWhole(frame.NewReader(e, b.members[id].Value), 1, maxID); err != nil {
+		return nil, faulty(closeNoID, "%v", frame.In("id", err))
+	}
+	if q.op = operations[string(name)]; q.op == nil {
+		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q: there is no such operation.", name)
+		return q, nil
+	}
+	q.wrong = q.read(e, b.members, op, id)
+	return q, nil
+}
+
+// read reads the members of a request but for those at op and id.
+func (q *request) read(e frame.Encoding, all []frame.Member, op, id int) error {
+	for i := range all {
+		if i == op || i == id {
+			continue
+		}
+		name := all[i].Key
+		at, ok := memberOf[name]
+		bit := memberSet(1) << at
+		switch {
+		case name == "op" || name == "id" || ok && q.given.has(bit):
+			return frame.In(name, frame.Wrong("is given twice"))
+		case !ok || (q.op.need|q.op.may|q.op.either)&bit == 0:
+			return core.Refuse(core.InvalidArgument, "%.40s is no member of %s.", name, q.op.name)
+		}
+		q.given |= bit
+		if err := members[at].read(q, frame.NewReader(e, all[i].Value)); err != nil {
+			return frame.In(name, err)
+		}
+	}
+	for i := range members {
+		if bit := memberSet(1) << i; q.op.need.has(bit) && !q.given.has(bit) {
+			return core.Refuse(core.InvalidArgument, "%s is missing: %s needs it.", members[i].name, q.op.name)
+		}
+	}
+	if e := q.op.either; e != 0 && (q.given&e == 0 || q.given.has(e)) {
+		return core.Refuse(core.InvalidArgument, "%s needs either entity or feed.", q.op.name)
+	}
+	if q.op.check != nil {
+		return q.op.check(q)
+	}
+	return nil
+}
+
+func textInto(field func(*request) *string) func(*request, frame.Reader) error {
+	return func(q *request, r frame.Reader) (err error) {
+		*field(q), err = frame.ReadText(r)
+		return err
+	}
+}
+
+func timeInto(field func(*request) *time.Time) func(*request, frame.Reader) error {
+	return func(q *request, r frame.Reader) (err error) {
+		*field(q), err = frame.ReadTime(r)
+		return err
+	}
+}
+
+func wholeInto(field func(*request) *int, least, most int64) func(*request, frame.Reader) error {
+	return func(q *request, r frame.Reader) error {
+		n, err := readWhole(r, least, most)
+		*field(q) = int(n)
+		return err
+	}
+}
+
+// choice is a word that a member may be, and what it means.
+type choice[T any] struct {
+	word  string
+	means T
+}
+
+func oneOf[T any](set func(*request, T), choices ...choice[T]) func(*request, frame.Reader) error {
+	return func(q *request, r frame.Reader) error {
+		v, err := readChoice(r, choices)
+		if err == nil {
+			set(q, v)
+		}
+		return err
+	}
+}
+
+func readChoice[T any](r frame.Reader, choices []choice[T]) (none T, err error) {
+	word, err := frame.ReadText(r)
+	if err != nil {
+		return none, err
+	}
+	words := ""
+	for i, c := range choices {
+		if c.word == word {
+			return c.means, nil
+		}
+		if words += c.word; i < len(choices)-1 {
+			words += ", "
+		}
+	}
+	return none, frame.Wrong("is %.40q: it must be one of %s", word, words)
+}
+
+// readWhole reads a whole number within its limits.
+func readWhole(r frame.Reader, least, most int64) (int64, error) {
+	switch k := r.Kind(); k {
+	case frame.Int:
+		if n := r.Int(); n >= least && n <= most {
+			return n, nil
+		}
+	case frame.Uint, frame.Huge:
+	default:
+		return 0, frame.Wrong("is %s: it must be a whole number", k)
+	}
+	return 0, &frame.Error{Code: core.OutOfRange, Text: wholeRange(least, most)}
+}
+
+// readItems reads a list of 1 to maxGroup elements.
+func readItems[T any](r frame.Reader, read func(frame.Reader) (T, error)) ([]T, error) {
+	if k := r.Kind(); k != frame.List {
+		return nil, frame.Wrong("is %s: it must be a list", k)
+	}
+	var items []T
+	for r.Open(); r.More(); {
+		if len(items) == maxGroup {
+			return nil, &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
+		}
+		item, err := read(r)
+		if err != nil {
+			return nil, frame.At(len(items), err)
+		}
+		items = append(items, item)
+	}
+	if len(items) == 0 {
+		return nil, frame.Wrong("is empty")
+	}
+	return items, nil
+}
+
+func readLockToken(r frame.Reader) (core.LockToken, error) {
+	text, err := frame.ReadText(r)
+	if err != nil {
+		return core.LockToken{}, err
+	}
+	token, err := core.ParseLockToken(text)
+	if err != nil {
+		return token, frame.Wrong("is %.60q: %v", text, err)
+	}
+	return token, nil
+}
+
+func readSequenceNumber(r frame.Reader) (int64, error) {
+	return readWhole(r, 0, 1<<63-1)
+}
+
+func wholeRange(least, most int64) string {
+	return fmt.Sprintf("must be between %d and %d", least, most)
+}
+
+func readBool(r frame.Reader) (bool, error) {
+	if k := r.Kind(); k != frame.Bool {
+		return false, frame.Wrong("is %s: it must be true or false", k)
+	}
+	return r.Bool(), nil
+}
+
+// readMap reads a map; member must read the value of each name. Errors are given
+// the name, and one that comes twice is one.
+func readMap(r frame.Reader, member func(name string) error) error {
+	if k := r.Kind(); k != frame.Map {
+		return frame.Wrong("is %s: it must be a map", k)
+	}
+	var seen []string
+	for r.Open(); r.More(); {
+		name := string(r.Key())
+		if slices.Contains(seen, name) {
+			return frame.In(name, frame.Wrong("is given twice"))
+		}
+		seen = append(seen, name)
+		if err := member(name); err != nil {
+			return frame.In(name, err)
+		}
+	}
+	return nil
+}

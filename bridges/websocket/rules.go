@@ -1,0 +1,213 @@
+package websocket
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// correlationFields are the conditions of a correlation filter by their names.
+var correlationFields = [...]struct {
+	name  string
+	field func(*core.Correlation) **string
+}{
+	{"CorrelationId", func(c *core.Correlation) **string { return &c.CorrelationID }},
+	{"MessageId", func(c *core.Correlation) **string { return &c.MessageID }},
+	{"To", func(c *core.Correlation) **string { return &c.To }},
+	{"ReplyTo", func(c *core.Correlation) **string { return &c.ReplyTo }},
+	{"Label", func(c *core.Correlation) **string { return &c.Label }},
+	{"SessionId", func(c *core.Correlation) **string { return &c.SessionID }},
+	{"ReplyToSessionId", func(c *core.Correlation) **string { return &c.ReplyToSessionID }},
+	{"ContentType", func(c *core.Correlation) **string { return &c.ContentType }},
+}
+
+// readRule reads a rule. Without a filter it matches everything. Whether the
+// SQL texts are right is not asked here.
+func readRule(r frame.Reader) (rule core.Rule, err error) {
+	rule.Filter.Kind = core.TrueFilter
+	err = readMap(r, func(name string) (err error) {
+		switch name {
+		case "name":
+			rule.Name, err = frame.ReadText(r)
+		case "filter":
+			rule.Filter, err = readFilter(r)
+		case "action":
+			rule.Action, err = frame.ReadText(r)
+		case "actionParameters":
+			rule.ActionParameters, err = frame.ReadProperties(r)
+		default:
+			err = frame.Wrong("is no part of a rule")
+		}
+		return err
+	})
+	return rule, err
+}
+
+func readFilter(r frame.Reader) (f core.Filter, err error) {
+	kinded, correlated, worded := false, false, false
+	err = readMap(r, func(name string) (err error) {
+		switch name {
+		case "kind":
+			kinded = true
+			f.Kind, err = readChoice(r, []choice[core.FilterKind]{
+				{"sql", core.SQLFilter}, {"correlation", core.CorrelationFilter}, {"true", core.TrueFilter}, {"false", core.FalseFilter},
+			})
+		case "sql":
+			worded = true
+			f.SQL, err = frame.ReadText(r)
+		case "parameters":
+			worded = true
+			f.Parameters, err = frame.ReadProperties(r)
+		case "correlation":
+			correlated = true
+			f.Correlation, err = readCorrelation(r)
+		default:
+			err = frame.Wrong("is no part of a filter")
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+	case !kinded:
+		err = frame.In("kind", frame.Wrong("is missing"))
+	case worded && f.Kind != core.SQLFilter:
+		err = frame.Wrong("has sql or parameters: those go with the kind sql")
+	case correlated != (f.Kind == core.CorrelationFilter):
+		err = frame.Wrong("must have correlation if it is of that kind, and no other")
+	}
+	return f, err
+}
+
+func readCorrelation(r frame.Reader) (*core.Correlation, error) {
+	c := new(core.Correlation)
+	return c, readMap(r, func(name string) (err error) {
+		if name == "properties" {
+			c.Properties, err = frame.ReadProperties(r)
+			return err
+		}
+		for _, f := range correlationFields {
+			if f.name == name {
+				text, err := frame.ReadText(r)
+				*f.field(c) = &text
+				return err
+			}
+		}
+		return frame.Wrong("is no condition")
+	})
+}
+
+func writeRule(w frame.Writer, rule *core.Rule) {
+	w.OpenMap()
+	w.Key("name")
+	w.Text(rule.Name)
+	w.Key("filter")
+	w.OpenMap()
+	w.Key("kind")
+	w.Text(rule.Filter.Kind.String())
+	switch rule.Filter.Kind {
+	case core.SQLFilter:
+		w.Key("sql")
+		w.Text(rule.Filter.SQL)
+		w.Key("parameters")
+		frame.WriteProperties(w, rule.Filter.Parameters)
+	case core.CorrelationFilter:
+		w.Key("correlation")
+		w.OpenMap()
+		for _, f := range correlationFields {
+			if v := *f.field(rule.Filter.Correlation); v != nil {
+				w.Key(f.name)
+				w.Text(*v)
+			}
+		}
+		if p := rule.Filter.Correlation.Properties; !p.IsEmpty() {
+			w.Key("properties")
+			frame.WriteProperties(w, p)
+		}
+		w.CloseMap()
+	}
+	w.CloseMap()
+	if rule.Action != "" {
+		w.Key("action")
+		w.Text(rule.Action)
+		w.Key("actionParameters")
+		frame.WriteProperties(w, rule.ActionParameters)
+	}
+	w.CloseMap()
+}
+
+// rules lists a subscription's.
+func (c *conn) rules(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		rules, err := c.bridge.admin.Rules(ctx, id, q.entity)
+		return func(w frame.Writer) {
+			w.Key("rules")
+			w.OpenList()
+			for i := range rules {
+				writeRule(w, &rules[i])
+			}
+			w.CloseList(len(rules))
+		}, err
+	})
+}
+
+func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.admin.CreateRule) }
+
+func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.admin.UpdateRule) }
+
+func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		rule, err := put(ctx, id, q.entity, *q.rule)
+		return func(w frame.Writer) {
+			w.Key("rule")
+			writeRule(w, &rule)
+		}, err
+	})
+}
+
+func (c *conn) deleteRule(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		return nil, c.bridge.admin.DeleteRule(ctx, id, q.entity, q.name)
+	})
+}
+
+// testRules tells what rules make of a message.
+func (c *conn) testRules(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		judgements, err := c.bridge.admin.TestRules(ctx, id, q.entity, q.message, q.rules)
+		return func(w frame.Writer) {
+			w.Key("judgements")
+			w.OpenList()
+			for i := range judgements {
+				c.writeJudgement(w, &judgements[i], q.entity)
+			}
+			w.CloseList(len(judgements))
+		}, err
+	})
+}
+
+func (c *conn) writeJudgement(w frame.Writer, j *core.Judgement, entity string) {
+	w.OpenMap()
+	w.Key("subscription")
+	w.Text(j.Subscription)
+	w.Key("rule")
+	w.Text(j.Rule)
+	w.Key("matched")
+	w.Bool(j.Matched)
+	w.Key("why")
+	w.OpenList()
+	for _, text := range j.Why {
+		w.Text(text)
+	}
+	w.CloseList(len(j.Why))
+	if j.Err != nil {
+		_, text := c.words(j.Err, entity)
+		w.Key("error")
+		w.Text(text)
+	}
+	if j.Message != nil {
+		w.Key("message")
+		frame.WriteMessage(w, j.Message)
+	}
+	w.CloseMap()
+}

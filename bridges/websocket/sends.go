@@ -1,0 +1,167 @@
+package websocket
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// outlet is where a connection sends to one entity. One call of its Sender is
+// under way at most, which keeps the order; the requests that arrive meanwhile
+// are the next call's.
+type outlet struct {
+	conn    *conn
+	entity  string
+	key     string // in conn.outlets
+	sender  core.Sender
+	queue   []*request
+	sending bool
+	dropped bool
+}
+
+// send queues messages.
+func (c *conn) send(q *request) {
+	addr, err := c.addressOf(q.entity, core.Send)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	key := core.FoldName(addr.String())
+	o := c.outlets[key]
+	if o == nil {
+		o = &outlet{conn: c, entity: addr.String(), key: key}
+		if c.outlets == nil {
+			c.outlets = make(map[string]*outlet)
+		}
+		c.forgetIdle()
+		c.outlets[key] = o
+	}
+	o.queue = append(o.queue, q)
+	if len(o.queue) == 1 && !o.sending {
+		c.sends = append(c.sends, o)
+	}
+}
+
+// addressOf reads an address, and checks that the connection holds a right there
+// now: what was opened earlier may have outlived the token.
+func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
+	addr, err := core.ParseAddress(entity)
+	if err != nil {
+		return addr, err
+	}
+	return addr, c.identity.Check(right, addr.String(), time.Now())
+}
+
+// forgetIdle closes a sender that is not in use if there are too many.
+func (c *conn) forgetIdle() {
+	if len(c.outlets) < maxSenders {
+		return
+	}
+	for _, o := range c.outlets {
+		if !o.sending && len(o.queue) == 0 {
+			o.drop()
+			return
+		}
+	}
+}
+
+// start sends what is queued.
+func (o *outlet) start() {
+	if o.sending || len(o.queue) == 0 {
+		return
+	}
+	batch := o.queue
+	o.queue = nil
+	o.sending = true
+	sender, id := o.sender, o.conn.identity
+	o.conn.async(func(ctx context.Context) func() {
+		opened := sender
+		if opened == nil {
+			var err error
+			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.entity, func(error) {
+				o.conn.mail.post(o.drop)
+			})
+			if err != nil {
+				return func() { o.sent(batch, nil, err) }
+			}
+		}
+		groups := make([][]*core.Message, len(batch))
+		for i, q := range batch {
+			groups[i] = q.messages
+		}
+		appended := opened.Send(ctx, groups)
+		return func() {
+			o.sender = opened
+			o.sent(batch, appended, nil)
+		}
+	})
+}
+
+// sent tells what became of a batch. failure is why none of it was sent.
+func (o *outlet) sent(batch []*request, appended []core.Appended, failure error) {
+	o.sending = false
+	for i, q := range batch {
+		q.messages = nil
+		switch {
+		case failure != nil:
+			o.conn.refuse(q, failure)
+		case i >= len(appended): // the broker owes an answer for each group
+			o.conn.refuse(q, core.Internal)
+		default:
+			o.conn.conclude(q, appended[i].Err, func(w frame.Writer) {
+				w.Key("sequenceNumbers")
+				writeNumbers(w, appended[i].Numbers)
+			})
+		}
+	}
+	switch {
+	case len(o.queue) == 0 && (o.dropped || o.sender == nil):
+		o.drop()
+	case len(o.queue) > 0:
+		if o.dropped { // what follows finds out anew whether it can be sent
+			o.dropped = false
+			o.release()
+		}
+		o.conn.sends = append(o.conn.sends, o)
+	}
+}
+
+// drop closes the sender, once what was sent is stored. What is sent to the
+// entity afterwards finds out anew whether that can be.
+func (o *outlet) drop() {
+	o.dropped = true
+	if o.sending || len(o.queue) > 0 {
+		return
+	}
+	if o.conn.outlets[o.key] == o {
+		delete(o.conn.outlets, o.key)
+	}
+	o.release()
+}
+
+func (o *outlet) release() {
+	if sender := o.sender; sender != nil {
+		o.sender = nil
+		o.conn.async(func(context.Context) func() {
+			sender.Close()
+			return func() {}
+		})
+	}
+}
+
+func writeNumbers(w frame.Writer, numbers []int64) {
+	w.OpenList()
+	for _, n := range numbers {
+		w.Int(n)
+	}
+	w.CloseList(len(numbers))
+}
+
+// cancelScheduled removes scheduled messages.
+func (c *conn) cancelScheduled(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		return nil, c.bridge.broker.Cancel(ctx, id, q.entity, q.sequenceNumbers)
+	})
+}

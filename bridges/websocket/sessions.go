@@ -1,0 +1,81 @@
+package websocket
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// onSession carries out a request about the session of its feed.
+func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Session) (func(frame.Writer), error)) {
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f.callSession(q, work)
+}
+
+// renewSession extends a session's lock.
+func (c *conn) renewSession(q *request) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		until, err := s.Renew(ctx)
+		return func(w frame.Writer) {
+			w.Key("lockedUntil")
+			frame.WriteTime(w, until)
+		}, err
+	})
+}
+
+func (c *conn) state(q *request) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		state, err := s.State(ctx)
+		return func(w frame.Writer) {
+			w.Key("state")
+			if state == nil {
+				w.Null()
+			} else {
+				frame.Write(w, state)
+			}
+		}, err
+	})
+}
+
+func (c *conn) setState(q *request) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		return nil, s.SetState(ctx, q.state)
+	})
+}
+
+// readState reads a session's state: binary, a text, or null for none.
+func readState(r frame.Reader) ([]byte, error) {
+	v, err := frame.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return v, nil
+	case string:
+		return append([]byte{}, v...), nil
+	}
+	return nil, frame.Wrong("must be binary, a text or null")
+}
+
+// sessions lists the ids of an entity's sessions.
+func (c *conn) sessions(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		ids, err := c.bridge.broker.ListSessions(ctx, id, q.entity, q.since, q.skip, q.top)
+		return func(w frame.Writer) {
+			w.Key("sessions")
+			w.OpenList()
+			for _, id := range ids {
+				w.Text(id)
+			}
+			w.CloseList(len(ids))
+		}, err
+	})
+}

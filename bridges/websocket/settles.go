@@ -1,0 +1,212 @@
+package websocket
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// pile collects the settlements of one address while those before them are under way.
+type pile struct {
+	conn        *conn
+	address     string
+	requests    []pileRequest
+	settlements []core.Settlement
+	settling    bool
+}
+
+// pileRequest says whom to tell what became of the next n settlements of a pile.
+type pileRequest struct {
+	q    *request // nil: nobody
+	n    int
+	then func() // or nil
+}
+
+// settle ends locks.
+func (c *conn) settle(q *request) {
+	if !q.given.has(hasFeed) {
+		addr, err := c.addressOf(q.entity, core.Listen)
+		if err != nil {
+			c.refuse(q, err)
+			return
+		}
+		c.pileUp(addr.String(), pileRequest{q: q, n: len(q.settlements)}, q.settlements...)
+		return
+	}
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f.do(q, func() {
+		if err := c.identity.Check(core.Listen, f.entity, time.Now()); err != nil {
+			c.refuse(q, err)
+			return
+		}
+		r := pileRequest{q: q, n: len(q.settlements)}
+		if f.held != nil { // other requests about the session take effect after it
+			f.busy = true
+			r.then = f.next
+		}
+		c.pileUp(f.entity, r, q.settlements...)
+	})
+}
+
+// release unlocks what was delivered and cannot be written.
+func (c *conn) release(address string, token core.LockToken) {
+	c.pileUp(address, pileRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
+}
+
+func (c *conn) pileUp(address string, r pileRequest, settlements ...core.Settlement) {
+	key := core.FoldName(address)
+	p := c.piles[key]
+	if p == nil {
+		p = &pile{conn: c, address: address}
+		if c.piles == nil {
+			c.piles = make(map[string]*pile)
+		}
+		c.piles[key] = p
+	}
+	p.requests = append(p.requests, r)
+	p.settlements = append(p.settlements, settlements...)
+	if len(p.requests) == 1 && !p.settling {
+		c.full = append(c.full, p)
+	}
+}
+
+// start settles the pile in one call.
+func (p *pile) start() {
+	if p.settling || len(p.requests) == 0 {
+		return
+	}
+	requests, settlements := p.requests, p.settlements
+	p.requests, p.settlements = nil, nil
+	p.settling = true
+	id := p.conn.identity
+	p.conn.async(func(ctx context.Context) func() {
+		errs := p.conn.bridge.broker.Settle(ctx, id, p.address, settlements)
+		return func() { p.settled(requests, errs) }
+	})
+}
+
+func (p *pile) settled(requests []pileRequest, errs []error) {
+	c := p.conn
+	p.settling = false
+	for _, r := range requests {
+		if r.q != nil {
+			c.answer(r.q, func(w frame.Writer) {
+				c.writeResults(w, p.address, r.n, func(i int) error {
+					if i >= len(errs) { // the broker owes an answer for each settlement
+						return core.Internal
+					}
+					if errs[i] == nil {
+						w.Null()
+					}
+					return errs[i]
+				})
+			})
+		}
+		errs = errs[min(r.n, len(errs)):]
+		if r.then != nil {
+			r.then()
+		}
+	}
+	if len(p.requests) > 0 {
+		c.full = append(c.full, p)
+	} else {
+		delete(c.piles, core.FoldName(p.address))
+	}
+}
+
+// writeResults writes what became of the n items of a request. write writes that
+// of one, or returns why it was not carried out.
+func (c *conn) writeResults(w frame.Writer, entity string, n int, write func(i int) error) {
+	w.Key("results")
+	w.OpenList()
+	for i := range n {
+		if err := write(i); err != nil {
+			w.OpenMap()
+			c.writeError(w, err, entity)
+			w.CloseMap()
+		}
+	}
+	w.CloseList(n)
+}
+
+// renew extends locks.
+func (c *conn) renew(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		renewals := c.bridge.broker.Renew(ctx, id, q.entity, q.lockTokens)
+		return func(w frame.Writer) {
+			c.writeResults(w, q.entity, len(renewals), func(i int) error {
+				if err := renewals[i].Err; err != nil {
+					return err
+				}
+				w.OpenMap()
+				w.Key("lockedUntil")
+				frame.WriteTime(w, renewals[i].Until)
+				w.CloseMap()
+				return nil
+			})
+		}, nil
+	})
+}
+
+var outcomes = []choice[core.Outcome]{
+	{"complete", core.Complete},
+	{"abandon", core.Abandon},
+	{"defer", core.Defer},
+	{"deadLetter", core.DeadLetterOutcome},
+	{"release", core.Release},
+}
+
+// readSettlement reads how one lock is to end.
+func readSettlement(r frame.Reader) (s core.Settlement, err error) {
+	seen := map[string]bool{}
+	var why []core.Property
+	if err := readMap(r, func(name string) (err error) {
+		seen[name] = true
+		switch name {
+		case "lockToken":
+			s.Token, err = readLockToken(r)
+		case "outcome":
+			s.Outcome, err = readChoice(r, outcomes)
+		case "properties":
+			s.Properties, err = frame.ReadProperties(r)
+		case "reason", "description":
+			var text string
+			text, err = frame.ReadText(r)
+			key := core.PropertyDeadLetterReason
+			if name == "description" {
+				key = core.PropertyDeadLetterDescription
+			}
+			why = append(why, core.Property{Key: key, Value: text})
+		default:
+			err = frame.Wrong("is no member of a settlement")
+		}
+		return err
+	}); err != nil {
+		return s, err
+	}
+	for _, name := range [...]string{"lockToken", "outcome"} {
+		if !seen[name] {
+			return s, frame.In(name, frame.Wrong("is missing"))
+		}
+	}
+	switch {
+	case len(why) > 0 && s.Outcome != core.DeadLetterOutcome:
+		return s, frame.Wrong("has a reason or a description: those go with deadLetter")
+	case seen["properties"] && (s.Outcome == core.Complete || s.Outcome == core.Release):
+		return s, frame.Wrong("has properties: those go with abandon, defer and deadLetter")
+	}
+	if len(why) > 0 {
+		p, err := core.NewProperties(why...)
+		if err != nil {
+			return s, frame.Wrong("has a reason or a description that is no text: %v", err)
+		}
+		s.Properties = s.Properties.Merge(p)
+	}
+	return s, nil
+}

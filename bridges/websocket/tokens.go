@@ -1,0 +1,114 @@
+package websocket
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// authenticate proves a token. Nothing else is read meanwhile, so that requests
+// may follow it at once.
+func (c *conn) authenticate(q *request) {
+	c.proving = true
+	c.async(func(ctx context.Context) func() {
+		grant, err := c.bridge.auth.Token(ctx, q.token, "")
+		return func() { c.authenticated(q, grant, err) }
+	})
+}
+
+func (c *conn) authenticated(q *request, g core.Grant, err error) {
+	c.proving = false
+	if err == nil {
+		err = c.allow(g)
+	}
+	if err != nil {
+		c.refuse(q, err)
+		if core.CodeOf(err) == core.Unauthorized {
+			if c.refused++; c.refused >= maxTokens {
+				c.close(closeNotSignedIn, "Too many tokens were refused.")
+			}
+		}
+		return
+	}
+	c.limit.Store(int64(c.bridge.opts.MaxFrame))
+	c.answer(q, func(w frame.Writer) {
+		w.Key("policy")
+		w.Text(g.Policy)
+		w.Key("scope")
+		w.Text(g.Scope)
+		w.Key("rights")
+		writeRights(w, g.Rights)
+		w.Key("expires")
+		if g.Expires.IsZero() {
+			w.Null()
+		} else {
+			frame.WriteTime(w, g.Expires)
+		}
+		w.Key("connection")
+		w.Text(c.id)
+	})
+}
+
+// allow adds a grant to the identity, in place of an older one of the same
+// policy and scope. When there are too many, those that have ended make room.
+func (c *conn) allow(g core.Grant) error {
+	id := slices.Clone(c.identity) // others may be reading it
+	if i := slices.IndexFunc(id, func(o core.Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope }); i >= 0 {
+		id[i] = g
+	} else {
+		if len(id) >= maxGrants {
+			now := time.Now()
+			id = slices.DeleteFunc(id, func(o core.Grant) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) })
+		}
+		if len(id) >= maxGrants {
+			return core.Refuse(core.QuotaExceeded, "The connection holds %d tokens, as many as it may.", maxGrants)
+		}
+		id = append(id, g)
+	}
+	c.identity, c.expires = id, time.Now()
+	return nil
+}
+
+// checkIdentity warns before the last right ends, closes the connection when it
+// has, and ends feeds whose right has. It returns when to look again; zero means never.
+func (c *conn) checkIdentity(now time.Time) time.Time {
+	if c.expires.IsZero() || now.Before(c.expires) {
+		return c.expires
+	}
+	var next, last time.Time
+	forever := false
+	for _, g := range c.identity {
+		forever = forever || g.Expires.IsZero()
+		if now.Before(g.Expires) && (next.IsZero() || g.Expires.Before(next)) {
+			next = g.Expires
+		}
+		if g.Expires.After(last) {
+			last = g.Expires
+		}
+	}
+	for _, f := range c.feeds {
+		if err := c.identity.Check(core.Listen, f.entity, now); err != nil {
+			f.ended(err)
+		}
+	}
+	switch warning := last.Add(-expiryWarning); {
+	case forever:
+	case !now.Before(last):
+		c.close(closeNotSignedIn, "All rights have ended.")
+	case now.Before(warning):
+		if warning.Before(next) {
+			next = warning
+		}
+	case !c.warned.Equal(last):
+		c.warned = last
+		c.tell("expiring", func(w frame.Writer) {
+			w.Key("expires")
+			frame.WriteTime(w, last)
+		})
+	}
+	c.expires = next
+	return next
+}
