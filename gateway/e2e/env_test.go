@@ -29,7 +29,7 @@ type env struct {
 	*testing.T
 	gw        *gateway
 	plain     bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
-	websocket bool // AMQP over TLS in a WebSocket
+	websocket bool // AMQP in a WebSocket
 }
 
 // everywhere tells a story for both engines over TCP and over TLS, on a cluster,
@@ -286,14 +286,14 @@ func (e *env) wantCondition(err error, want amqp.ErrCond) {
 func (e *env) amqp() *amqp.Session {
 	e.Helper()
 	o := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(devPolicy, devKey)}
-	scheme := "amqp://"
+	scheme, inSocket := "amqp://", "ws://"
 	if !e.plain {
-		scheme, o.TLSConfig = "amqps://", e.tls()
+		scheme, inSocket, o.TLSConfig = "amqps://", "wss://", e.tls()
 	}
 	dial := func() (*amqp.Conn, error) { return amqp.Dial(e.ctx(), scheme+e.gw.host, o) }
 	if e.websocket {
 		dial = func() (*amqp.Conn, error) {
-			nc, err := dialSocket(e.ctx(), "wss://"+e.gw.host+"/$servicebus/websocket", e.tls())
+			nc, err := dialSocket(e.ctx(), inSocket+e.gw.host+"/$servicebus/websocket", e.tls())
 			if err != nil {
 				return nil, err
 			}

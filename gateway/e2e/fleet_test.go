@@ -68,7 +68,18 @@ func TestGatewaysShareEverything(t *testing.T) {
 
 func TestAStoppingGatewayLosesNothing(t *testing.T) {
 	t.Parallel()
+	for name, websocket := range map[string]bool{"tcp": false, "websocket": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stopUnderLoad(t, websocket)
+		})
+	}
+}
+
+func stopUnderLoad(t *testing.T, websocket bool) {
+	t.Helper()
 	a, b := fleet(t)
+	a.websocket = websocket
 	queue := a.queue(nil)
 	link, err := a.amqp().NewSender(a.ctx(), queue, nil)
 	if err != nil {
