@@ -1,0 +1,178 @@
+package payload
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options say whose payloads are read and rewritten. The zero value is nobody's.
+type Options struct {
+	// Chain serves receivers that say what they accept, of entities that have no
+	// chain of their own; nil: none.
+	Chain *Chain
+	// Entities are settings by the name of a queue or subscription.
+	Entities map[string]Entity
+	// Logger receives what operators should know; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Entity says how messages are received from one entity.
+type Entity struct {
+	// Chain is its own: what it cannot decode is dead-lettered. nil: that of
+	// Options, and nothing is dead-lettered.
+	Chain *Chain
+	// Deliver is what receivers get that do not say what they accept, in the same form.
+	Deliver string
+}
+
+// Broker is a core.Broker whose receivers get what they accept. What is asked
+// of it is asked of the Broker behind it, with the identity given.
+type Broker struct {
+	core.Broker
+	chain    *Chain
+	entities map[string]plan // by folded name
+	log      *slog.Logger
+	workers  sync.WaitGroup
+}
+
+// plan is what is done with the payloads that one receiver gets.
+type plan struct {
+	chain   *Chain // nil: nothing
+	accept  Accept
+	checked bool // what cannot be decoded is dead-lettered
+}
+
+// New puts a Broker before another.
+func New(b core.Broker, o Options) *Broker {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	front := &Broker{Broker: b, chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), log: o.Logger}
+	for name, e := range o.Entities {
+		p := plan{chain: e.Chain, accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
+		if p.chain == nil {
+			p.chain = o.Chain
+		}
+		front.entities[core.FoldName(name)] = p
+	}
+	return front
+}
+
+// Wait waits for the work of receivers that were closed.
+func (b *Broker) Wait() { b.workers.Wait() }
+
+// plan finds what is done for a receiver, and reports whether that is anything.
+func (b *Broker) plan(address, accept string) (p plan, ok bool) {
+	if b.chain == nil && len(b.entities) == 0 {
+		return p, false
+	}
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return p, false
+	}
+	p, ok = b.entities[core.FoldName(a.Entity)]
+	if !ok {
+		p.chain = b.chain
+	}
+	if accept != "" {
+		p.accept = ParseAccept(accept)
+	}
+	p.checked = p.checked && a.Sub == core.Main && !a.Management
+	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
+}
+
+// OpenReceiver implements core.Broker.
+func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	p, ok := b.plan(address, o.Accept)
+	if !ok {
+		return b.Broker.OpenReceiver(ctx, id, address, o)
+	}
+	r := newReceiver(b, p, id, address, &o)
+	inner, err := b.Broker.OpenReceiver(ctx, id, address, o)
+	if err != nil {
+		return nil, err
+	}
+	r.inner = inner
+	return r, nil
+}
+
+// AcceptSession implements core.Broker.
+func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+	p, ok := b.plan(address, o.Accept)
+	if !ok {
+		return b.Broker.AcceptSession(ctx, id, address, o)
+	}
+	r := newReceiver(b, p, id, address, &o.ReceiverOptions)
+	r.inSession = true
+	inner, err := b.Broker.AcceptSession(ctx, id, address, o)
+	if err != nil {
+		return nil, err
+	}
+	r.inner = inner
+	return &session{Session: inner, receiver: r}, nil
+}
+
+// Peek implements core.Broker.
+func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, n int) ([]core.Delivery, error) {
+	ds, err := b.Broker.Peek(ctx, id, address, from, n)
+	p, ok := b.plan(address, "")
+	if ok && err == nil {
+		p.rewrite(ctx, ds)
+	}
+	return ds, err
+}
+
+// ReceiveDeferred implements core.Broker.
+func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	ds, err := b.Broker.ReceiveDeferred(ctx, id, address, numbers, mode)
+	p, ok := b.plan(address, "")
+	if ok && err == nil {
+		p.rewrite(ctx, ds)
+	}
+	return ds, err
+}
+
+// rewrite transcodes what can be.
+func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
+	for i := range ds {
+		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // else it stays as it is
+	}
+}
+
+// session is a session whose messages go through a receiver.
+type session struct {
+	core.Session
+	receiver *receiver
+}
+
+func (s *session) AddCredit(n int)         { s.receiver.AddCredit(n) }
+func (s *session) Drain(drained func(int)) { s.receiver.Drain(drained) }
+func (s *session) Close()                  { s.receiver.Close() }
+func (s *session) plan() (p *plan, works bool) {
+	return &s.receiver.plan, !s.receiver.plan.accept.IsAny()
+}
+
+// ReceiveDeferred implements core.Session.
+func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	ds, err := s.Session.ReceiveDeferred(ctx, numbers, mode)
+	if p, ok := s.plan(); ok && err == nil {
+		p.rewrite(ctx, ds)
+	}
+	return ds, err
+}
+
+// Peek implements core.Session.
+func (s *session) Peek(ctx context.Context, from int64, n int) ([]core.Delivery, error) {
+	ds, err := s.Session.Peek(ctx, from, n)
+	if p, ok := s.plan(); ok && err == nil {
+		p.rewrite(ctx, ds)
+	}
+	return ds, err
+}
+
+// settleTimeout bounds the settling of what no receiver gets.
+const settleTimeout = 10 * time.Second

@@ -1,0 +1,31 @@
+// Package payload reads and rewrites the payloads of messages, through a chain
+// of serializers.
+//
+// # The chain
+//
+// A Chain tries the serializers that serve a message's declared content type
+// first, those that name it exactly before those that match it by a wildcard,
+// and then all others in the configured order. AMQP values and sequences need
+// no serializer to be read. A payload with a content encoding, such as gzip, is
+// nobody's to read.
+//
+// # Transcoding
+//
+// A Broker stands before another and gives receivers what they accept. A body
+// is rewritten only if the receiver prefers another content type to the one
+// that it has and a serializer writes that one; then it is a data body of the
+// new content type. Everything else stays as it is, byte for byte; so does a
+// payload that cannot be read, or that cannot be written in any type accepted.
+//
+// # Entities with a chain
+//
+// A chain of its own is an entity's word that receivers can read what they get.
+// Every message that is received from it is decoded first, whether or not it is
+// transcoded then, and one that no serializer of the chain can decode is
+// dead-lettered with the reason DeserializationFailed and a description of what
+// was tried, in order. That costs no delivery and no credit of the receiver.
+// Under receive-and-delete a message is removed once it is decoded. While a
+// serializer is Busy its message waits, locked, and then is released without
+// counting the delivery. Dead-letter queues, deferred messages and peeking never
+// dead-letter: there such payloads are given as they are.
+package payload

@@ -1,0 +1,263 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// receiver stands before the broker's receiver. What the broker delivers waits
+// in a queue, which credit bounds, for a worker that lives while there is some:
+// serializers may take their time, and the broker must not wait.
+type receiver struct {
+	b         *Broker
+	plan      plan
+	inner     core.Receiver
+	id        core.Identity
+	address   string
+	o         core.ReceiverOptions // the bridge's
+	inSession bool                 // then the end of the session gives back what is locked
+	ctx       context.Context      // ends with Close
+	cancel    context.CancelFunc
+
+	credit   sync.Mutex // orders what gives the inner receiver credit and takes it back
+	draining int        // Drains under way
+	owed     int        // credit to be reported by the next Drain that ends
+
+	delivery sync.Mutex // held while the bridge is called
+	closed   bool
+
+	mu      sync.Mutex
+	queue   []job
+	working bool
+}
+
+// job is a delivery or, if drained is set, the end of a Drain.
+type job struct {
+	core.Delivery
+	drained func(unspent int)
+	unspent int
+}
+
+// newReceiver makes a receiver, and has o ask for what the broker's is to do.
+func newReceiver(b *Broker, p plan, id core.Identity, address string, o *core.ReceiverOptions) *receiver {
+	r := &receiver{b: b, plan: p, id: id, address: address, o: *o}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	o.Deliver = r.deliver
+	o.Accept = ""
+	if r.checksFirst() {
+		o.Mode = core.PeekLock
+	}
+	return r
+}
+
+// checksFirst: messages to be received and deleted are locked until they are
+// decoded, because what is deleted cannot be dead-lettered.
+func (r *receiver) checksFirst() bool { return r.plan.checked && r.o.Mode == core.ReceiveAndDelete }
+
+// deliver takes what the broker delivers.
+func (r *receiver) deliver(ds []core.Delivery) {
+	jobs := make([]job, len(ds))
+	for i := range ds {
+		jobs[i].Delivery = ds[i]
+	}
+	r.enqueue(jobs...)
+}
+
+func (r *receiver) enqueue(jobs ...job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, jobs...)
+	if !r.working {
+		r.working = true
+		r.b.workers.Go(r.work)
+	}
+}
+
+// work empties the queue.
+func (r *receiver) work() {
+	for {
+		r.mu.Lock()
+		jobs := r.queue
+		r.queue = nil
+		r.working = len(jobs) > 0
+		r.mu.Unlock()
+		if len(jobs) == 0 {
+			return
+		}
+		r.do(jobs)
+	}
+}
+
+// do carries jobs out in their order, and hands deliveries over together.
+func (r *receiver) do(jobs []job) {
+	var ready []core.Delivery
+	for i := range jobs {
+		j := &jobs[i]
+		if j.drained != nil {
+			r.handOver(ready)
+			ready = nil
+			r.drained(j)
+			continue
+		}
+		if r.ctx.Err() != nil { // nobody will get it
+			ready = append(ready, j.Delivery)
+			continue
+		}
+		m, err := r.plan.chain.convert(r.ctx, j.Message, r.plan.accept, r.plan.checked)
+		if isPassing(err) && r.plan.checked {
+			r.handOver(ready)
+			ready = nil
+			m, err = r.persist(j.Delivery)
+		}
+		if r.keeps(j.Delivery, err) {
+			j.Message = m
+			ready = append(ready, j.Delivery)
+		}
+	}
+	r.handOver(ready)
+}
+
+// The pauses between attempts while a serializer is Busy.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// persist tries again for most of the time that the message is locked.
+func (r *receiver) persist(d core.Delivery) (*core.Message, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Until(d.LockedUntil)*3/4)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		select {
+		case <-ctx.Done():
+			return d.Message, ctx.Err()
+		case <-time.After(pause):
+		}
+		if m, err := r.plan.chain.convert(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
+			return m, err
+		}
+	}
+}
+
+// keeps reports whether the bridge gets a message that was converted with err.
+// It settles the others.
+func (r *receiver) keeps(d core.Delivery, err error) bool {
+	undecodable, ok := errors.AsType[*core.Undecodable](err)
+	switch {
+	case !r.plan.checked:
+		return true
+	case ok:
+		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, describe(undecodable))
+	case isPassing(err):
+		r.giveBack([]core.Delivery{d})
+	default: // decoded, or nobody's to read
+		return true
+	}
+	r.refund(1)
+	return false
+}
+
+// giveBack unlocks what the bridge does not get.
+func (r *receiver) giveBack(ds []core.Delivery) {
+	if r.o.Mode == core.PeekLock || r.checksFirst() {
+		r.settle(ds, core.Release, core.Properties{})
+	}
+}
+
+// settle ends locks, and returns the deliveries whose locks it ended.
+func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
+	if len(ds) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), settleTimeout)
+	defer cancel()
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: outcome, Properties: p}
+	}
+	for i, err := range r.b.Broker.Settle(ctx, r.id, r.address, settlements) {
+		if err == nil {
+			settled = append(settled, ds[i])
+			continue
+		}
+		r.b.log.Debug("settle a message that no receiver got", "entity", r.address, "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
+	}
+	return settled
+}
+
+// handOver gives deliveries to the bridge, unless the receiver is closed.
+func (r *receiver) handOver(ds []core.Delivery) {
+	if len(ds) == 0 {
+		return
+	}
+	if r.checksFirst() && r.ctx.Err() == nil {
+		n := len(ds)
+		ds = r.settle(ds, core.Complete, core.Properties{})
+		r.refund(n - len(ds))
+		for i := range ds {
+			ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{}
+		}
+		if len(ds) == 0 {
+			return
+		}
+	}
+	r.delivery.Lock()
+	defer r.delivery.Unlock()
+	if !r.closed {
+		r.o.Deliver(ds)
+		return
+	}
+	if !r.inSession && !ds[0].LockToken.IsZero() {
+		r.giveBack(ds)
+	}
+}
+
+// refund gives credit for n messages that the bridge did not get.
+func (r *receiver) refund(n int) {
+	r.credit.Lock()
+	defer r.credit.Unlock()
+	switch {
+	case n <= 0:
+	case r.draining > 0:
+		r.owed += n
+	default:
+		r.inner.AddCredit(n)
+	}
+}
+
+// AddCredit implements core.Receiver.
+func (r *receiver) AddCredit(n int) {
+	r.credit.Lock()
+	defer r.credit.Unlock()
+	r.inner.AddCredit(n)
+}
+
+// Drain implements core.Receiver.
+func (r *receiver) Drain(drained func(unspent int)) {
+	r.credit.Lock()
+	defer r.credit.Unlock()
+	r.draining++
+	r.inner.Drain(func(unspent int) { r.enqueue(job{drained: drained, unspent: unspent}) })
+}
+
+func (r *receiver) drained(j *job) {
+	r.credit.Lock()
+	r.draining--
+	unspent := j.unspent + r.owed
+	r.owed = 0
+	r.credit.Unlock()
+	j.drained(unspent)
+}
+
+// Close implements core.Receiver. A worker that is at work gives back what it has.
+func (r *receiver) Close() {
+	r.inner.Close()
+	r.cancel()
+	r.delivery.Lock()
+	defer r.delivery.Unlock()
+	r.closed = true
+}
