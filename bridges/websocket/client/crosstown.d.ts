@@ -624,20 +624,21 @@ export type Reconnect = {
      */
     initially?: boolean | undefined;
 };
+/**
+ * A shared access signature or a JSON web token, or several for the rights of all.
+ */
+export type Tokens = string | string[];
 export type Options = {
     /**
      * with a key, which signs tokens here and never leaves this object, or with a
      * SharedAccessSignature
      */
     connectionString?: string | undefined;
+    token?: Tokens | undefined;
     /**
-     * a shared access signature, or a JSON web token
+     * asked at each connection and before the last right ends
      */
-    token?: string | undefined;
-    /**
-     * asked at each connection and before the token ends
-     */
-    getToken?: (() => string | Promise<string>) | undefined;
+    getToken?: (() => Tokens | Promise<Tokens>) | undefined;
     reconnect?: false | Reconnect | undefined;
     /**
      * for a request, 60 by default

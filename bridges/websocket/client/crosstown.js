@@ -631,11 +631,17 @@ class Locks {
  */
 
 /**
+ * A shared access signature or a JSON web token, or several for the rights of all.
+ *
+ * @typedef {string | string[]} Tokens
+ */
+
+/**
  * @typedef {object} Options
  * @property {string} [connectionString] with a key, which signs tokens here and never leaves this object, or with a
  *   SharedAccessSignature
- * @property {string} [token] a shared access signature, or a JSON web token
- * @property {() => string | Promise<string>} [getToken] asked at each connection and before the token ends
+ * @property {Tokens} [token]
+ * @property {() => Tokens | Promise<Tokens>} [getToken] asked at each connection and before the last right ends
  * @property {Reconnect | false} [reconnect]
  * @property {number} [timeout] for a request, 60 by default
  * @property {any} [WebSocket] a class to use instead of the global one, such as that of the package `ws` in Node 18 and 20
@@ -709,7 +715,7 @@ class Wire {
 
   /**
    * @param {string} url
-   * @param {Options & {sign?: () => string | Promise<string>}} options sign makes tokens
+   * @param {Options} options
    * @param {<T extends keyof Events>(type: T, detail: Events[T]) => void} emit
    */
   constructor(url, options, emit) {
@@ -846,10 +852,10 @@ class Wire {
     const o = this.#o, mine = () => this.#socket === socket;
     let answer;
     try {
-      const token = await (o.sign ?? o.getToken ?? (() => o.token))();
+      const tokens = [await (o.getToken ? o.getToken() : o.token)].flat();
       if (!mine()) return;
-      answer = await this.#ask("auth", { token }, { before: true, bound: true });
-      for (const more of this.#tokens.values()) await this.#ask("auth", { token: more }, { before: true, bound: true });
+      [answer] = await Promise.all(tokens.map((token) => this.#auth(String(token))));
+      for (const [of, token] of this.#tokens) await this.#auth(token).catch((e) => this.#refused(of, e));
     } catch (e) {
       if (!mine()) return;
       const error = asError(e), refused = error.code === "unauthorized" || error.code === "invalid_argument";
@@ -867,6 +873,18 @@ class Wire {
     this.#emit("open", { connection: answer.connection, again, ...rightsOf(answer) });
     for (const s of [...this.#subscribers.values()]) s.signedIn();
     for (const p of [...this.#pending.values()]) if (!p.sent) this.#send(p);
+  }
+
+  /** @param {string} token */
+  #auth(token) {
+    if (!this.#socket) return Promise.reject(lost("auth", false, "safe"));
+    return this.#ask("auth", { token }, { before: true, bound: true });
+  }
+
+  /** A token that was given besides may have ended: the others go on. @param {string} of @param {CrosstownError} e */
+  #refused(of, e) {
+    if (e.code !== "unauthorized") throw e;
+    this.#tokens.delete(of);
   }
 
   /** @param {string} token @returns {Promise<Rights>} */
@@ -898,12 +916,12 @@ class Wire {
 
   /** @param {Date} expires */
   async #expiring(expires) {
-    const fresh = this.#o.sign ?? this.#o.getToken;
+    const fresh = this.#o.getToken;
     if (!fresh) return this.#emit("expiring", { expires });
     if (Date.now() - this.#renewed < stood) return; // tokens that last no minute
     this.#renewed = Date.now();
     try {
-      await this.request("auth", { token: await fresh() }, { bound: true });
+      for (const token of [await fresh()].flat()) await this.#auth(token);
     } catch {
       this.#emit("expiring", { expires });
     }
@@ -925,7 +943,7 @@ class Wire {
       reason || `The connection to ${this.#url} ended with code ${code}.`, { retriable: true });
     this.#attempts = this.#opened && Date.now() - this.#opened >= stood ? 1 : this.#attempts + 1;
     this.#opened = 0;
-    const renewable = code !== 4401 || o.sign || o.getToken;
+    const renewable = code !== 4401 || o.getToken;
     if (!r || final.has(code) || !renewable || this.#attempts > (r.attempts ?? Infinity) || (this.#openings === 0 && !r.initially)) {
       return this.fail(code, error);
     }
@@ -1405,9 +1423,9 @@ export class Crosstown {
       throw invalid("Nothing to sign in with: give a connectionString, a token, or getToken.");
     }
     const url = addressOf(isConnection ? "" : given, connection);
-    const sign = connection && !options.token && !options.getToken ? () => connection.signature ?? sas(connection) : undefined;
-    this.#wire = new Wire(url, { ...options, sign: connection?.signature ? undefined : sign, token: options.token ?? connection?.signature },
-      (type, detail) => this.#emit(type, detail));
+    const { token = connection?.signature, getToken } = options;
+    const sign = token || !connection ? undefined : () => sas(connection);
+    this.#wire = new Wire(url, { ...options, token, getToken: getToken ?? sign }, (type, detail) => this.#emit(type, detail));
     this.#locks = new Locks(this.#wire);
   }
 

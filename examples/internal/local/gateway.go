@@ -25,6 +25,7 @@ import (
 // Gateway is a running gateway.
 type Gateway struct {
 	Connection string // a connection string, with TLS
+	Address    string // for pages, without TLS: http://localhost:PORT
 	TLS        *tls.Config
 	Store      string // what the gateway says of its store
 
@@ -32,9 +33,9 @@ type Gateway struct {
 	command *exec.Cmd
 }
 
-// Start runs a gateway on its embedded default and waits until it is ready.
-// Without the path of a binary it builds one.
-func Start(ctx context.Context, binary string) (g *Gateway, err error) {
+// Start runs a gateway on its embedded default, with more flags if need be, and
+// waits until it is ready. Without the path of a binary it builds one.
+func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
 	if err != nil {
 		return nil, err
@@ -50,7 +51,8 @@ func Start(ctx context.Context, binary string) (g *Gateway, err error) {
 			return nil, fmt.Errorf("build the gateway: %w\n%s", err, built)
 		}
 	}
-	g = &Gateway{dir: dir, command: exec.Command(binary, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--log-level", "warn")}
+	flags = append([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--log-level", "warn"}, flags...)
+	g = &Gateway{dir: dir, command: exec.Command(binary, flags...)}
 	g.command.Stderr = os.Stderr
 	if err := g.launch(); err != nil {
 		return nil, err
@@ -79,6 +81,7 @@ func (g *Gateway) launch() error {
 		case "store":
 			g.Store = value
 		case "health": // the last line
+			g.Address = strings.TrimSuffix(value, "/health")
 			return g.trust(ca)
 		}
 	}

@@ -201,6 +201,29 @@ test("without a way to renew a token, it says that it ends; more tokens may be g
   assert.deepEqual(await open, { name: "a" });
 });
 
+test("several tokens sign in together; one given besides that has ended is let go", async (t) => {
+  const gateway = await start(t);
+  const bus = gateway.client({ token: ["t", "u"] });
+  const peer = await gateway.accept();
+  assert.equal((await peer.signIn()).token, "t");
+  assert.equal((await peer.signIn({ scope: "orders" })).token, "u");
+  await bus.ready;
+  const added = bus.signIn("v");
+  await peer.signIn({ scope: "events" });
+  await added;
+  peer.cut();
+  for (const ended of [true, false]) { // it is shown again once
+    const again = await gateway.accept();
+    await again.signIn();
+    await again.signIn();
+    if (ended) again.error(await again.expect("auth"), "unauthorized");
+    const answered = bus.entity("a");
+    await again.answer("entity", { entity: {} });
+    await answered;
+    again.cut();
+  }
+});
+
 test("a gateway that does not answer is left", async (t) => {
   const gateway = await start(t);
   const [bus, peer] = await gateway.open({ timeout: 0.05 });
