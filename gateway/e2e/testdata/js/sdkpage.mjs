@@ -6,7 +6,8 @@ await browse(async (page) => {
   await page.goto(process.env.STORY_PAGE);
   await page.waitForFunction("globalThis.tell");
   await page.evaluate((said) => globalThis.tell(said), {
-    connection: process.env.STORY_CONNECTION, queue: process.env.STORY_QUEUE, sessions: process.env.STORY_SESSIONS,
+    connection: process.env.STORY_CONNECTION, token: process.env.STORY_TOKEN,
+    queue: process.env.STORY_QUEUE, sessions: process.env.STORY_SESSIONS,
   });
 
   const elsewhere = new URL(process.env.STORY_PAGE);

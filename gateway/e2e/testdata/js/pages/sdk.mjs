@@ -8,7 +8,7 @@ function same(got, want, what) {
   }
 }
 
-globalThis.tell = async ({ connection, queue, sessions }) => {
+globalThis.tell = async ({ connection, token, queue, sessions }) => {
   const client = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0, timeoutInMs: 20000 } });
   const one = async (receiver) => {
     const messages = await receiver.receiveMessages(1, { maxWaitTimeInMs: 20000 });
@@ -52,6 +52,7 @@ globalThis.tell = async ({ connection, queue, sessions }) => {
   }));
   await sender.sendMessages({ body: "pushed" });
   same(await streamed, "pushed", "streamed");
+  await receiver.close();
 
   await client.createSender(sessions).sendMessages([{ body: 1, sessionId: "a" }, { body: 2, sessionId: "a" }]);
   const session = await client.acceptNextSession(sessions);
@@ -63,5 +64,13 @@ globalThis.tell = async ({ connection, queue, sessions }) => {
     same(m.body, want, "of the session");
     await session.completeMessage(m);
   }
+
+  // A page that is given a token, rather than a key, for sending.
+  const guest = new ServiceBusClient(token, { retryOptions: { maxRetries: 0, timeoutInMs: 20000 } });
+  await guest.createSender(queue).sendMessages({ body: "by token" });
+  const refused = await guest.createReceiver(queue).peekMessages(1).catch((e) => e);
+  same(refused.code, "UnauthorizedAccess", "peeking with a right to send");
+  await guest.close();
+  same((await one(client.createReceiver(queue, { receiveMode: "receiveAndDelete" }))).body, "by token", "sent by token");
   await client.close();
 };
