@@ -49,6 +49,8 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 		}
 		w.Key("connection")
 		w.Text(c.id)
+		w.Key("time")
+		frame.WriteTime(w, time.Now())
 	})
 }
 

@@ -288,8 +288,9 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be a whole number", text)
 }
 
-// specialFloats are the numbers that JSON cannot say.
-var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
+// specialFloats are the numbers that JSON cannot say, and the one that
+// JavaScript does not write in JSON.
+var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat reads a double, or a float if bits is 32.
 func readFloat(r Reader, bits int) (any, error) {
@@ -306,7 +307,7 @@ func readFloat(r Reader, bits int) (any, error) {
 		text := string(r.Text())
 		var ok bool
 		if f, ok = specialFloats[text]; !ok {
-			return nil, Wrong(`is %.40q: it must be a number, "NaN", "Infinity" or "-Infinity"`, text)
+			return nil, Wrong(`is %.40q: it must be a number, "NaN", "Infinity", "-Infinity" or "-0"`, text)
 		}
 	default:
 		return nil, Wrong("is %s: it must be a number", k)

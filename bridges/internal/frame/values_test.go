@@ -138,6 +138,7 @@ func TestReadingIsLiberal(t *testing.T) {
 		{`{"$ulong": 18446744073709551615}`, uint64(math.MaxUint64)},
 		{`{"$double": "NaN"}`, math.NaN()},
 		{`{"$double": 0.5}`, 0.5},
+		{`{"$double": "-0"}`, math.Copysign(0, -1)},
 		{`{"$float": 3}`, float32(3)},
 		{`1e2`, float64(100)},
 		{`{"$timestamp": "2026-01-31T13:00:00+01:00"}`, value.Timestamp(1769860800000)},
