@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,14 +69,7 @@ func (u *upgrader) refuse(w http.ResponseWriter, status int, text string) error 
 }
 
 func (u *upgrader) speaks(r *http.Request) bool {
-	for _, offered := range websocket.Subprotocols(r) {
-		for _, p := range u.protocols {
-			if p == offered {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(websocket.Subprotocols(r), func(offered string) bool { return slices.Contains(u.protocols, offered) })
 }
 
 // allows reports whether the page that asks may: one of the host itself, or of
