@@ -1,12 +1,13 @@
 // Messages that this page has received and not yet settled.
-import { html, Action, Check, Form, Input, open, signal, textOf, useEffect, useState } from "./ui.js";
-import { bus, changed } from "./session.js";
+import { html, Action, Check, effect, Form, Input, open, signal, textOf, useEffect, useState } from "./ui.js";
+import { bus, changed, session } from "./session.js";
 import { toText } from "./values.js";
 import { until } from "./format.js";
 import { Detail } from "./detail.js";
 
 /** {entity, delivery, feed?}: the feed is a session's, and ends with its last message. */
 const held = signal([]);
+effect(() => { if (!session.value) held.value = []; });
 
 /** The messages of an entity that this page has under lock, with the ways to settle them. */
 export function Held({ entity }) {

@@ -16,12 +16,13 @@ export const flowSeries = [
 
 export function Home() {
   const [samples, setSamples] = useState([]);
+  const large = names.value?.length > 200;
   usePoll(async () => {
     if (!may("Manage")) return;
     await load();
     if (!entries().some((e) => e.flow.value.in !== undefined)) return;
     setSamples((s) => [...s.slice(-300), { t: Date.now(), in: sum((e) => e.flow.value.in), out: sum((e) => (e.kind === "queue" ? e.flow.value.out : 0)) }]);
-  }, 2, []);
+  }, large ? 10 : 2, [large]);
   if (!may("Manage")) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
   const all = entries();

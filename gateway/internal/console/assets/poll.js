@@ -2,10 +2,10 @@
 import { useEffect, useRef } from "./ui.js";
 
 /**
- * Calls fn now and then every so many seconds, while the page is visible; when
- * answers are slow or do not come, less often. Returns what ends it.
+ * Calls fn after a delay and then every so many seconds, while the page is
+ * visible; when answers are slow or do not come, less often. Returns what ends it.
  */
-function poll(fn, seconds) {
+function poll(fn, seconds, delay) {
   let timer, failures = 0, over = false, running = false;
   const round = async () => {
     clearTimeout(timer);
@@ -23,7 +23,7 @@ function poll(fn, seconds) {
     if (!over) timer = setTimeout(round, 1000 * Math.max(Math.min(seconds * 2 ** failures, 30), 4 * took));
   };
   document.addEventListener("visibilitychange", round);
-  round();
+  timer = setTimeout(round, delay * 1000);
   return () => {
     over = true;
     clearTimeout(timer);
@@ -32,8 +32,8 @@ function poll(fn, seconds) {
 }
 
 /** Polls while a view is shown, anew when keys change. */
-export function usePoll(fn, seconds, keys) {
+export function usePoll(fn, seconds, keys, delay = 0) {
   const latest = useRef();
   latest.current = fn;
-  useEffect(() => poll(() => latest.current(), seconds), keys);
+  useEffect(() => poll(() => latest.current(), seconds, delay), keys);
 }

@@ -9,6 +9,7 @@ export function resubmit(entity, target, messages, edit = false) {
   const [message] = messages;
   return write(`Edit and resubmit to ${target}`, "Resubmit", draftOf(message), async (edited) => {
     const outcome = await new Job(entity, messages, moveTo(target, () => edited)).run(() => {});
+    changed();
     if (outcome.failed.length > 0) throw new Error(outcome.failed[0].text);
     return `Message ${message.sequenceNumber} is resubmitted.`;
   }, steps);

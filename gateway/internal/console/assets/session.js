@@ -1,6 +1,6 @@
 // Who is signed in. The key or token is in the client's memory and nowhere else.
 import { Crosstown } from "crosstown";
-import { signal, toast } from "./ui.js";
+import { closeDialogs, signal, toast } from "./ui.js";
 
 /** The client and what the gateway says of its rights; null before signing in. */
 export const session = signal(null);
@@ -44,6 +44,7 @@ export async function signIn(secret) {
 }
 
 function leave(why) {
+  closeDialogs();
   session.value = null;
   if (why) toast(`Signed out: ${why}`, true);
 }

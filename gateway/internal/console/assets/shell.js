@@ -61,9 +61,9 @@ function List() {
     addEventListener("keydown", seek);
     return () => removeEventListener("keydown", seek);
   }, []);
-  const measure = () => setView({ top: box.current.scrollTop, height: box.current.clientHeight });
+  const measure = ({ target }) => setView({ top: target.scrollTop, height: target.clientHeight });
   useEffect(() => {
-    const watch = new ResizeObserver(measure);
+    const watch = new ResizeObserver(([entry]) => measure(entry));
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
@@ -71,7 +71,7 @@ function List() {
   const rows = rowsOf(names.value ?? [], search.toLowerCase(), open);
   const from = Math.max(Math.floor(view.top / rowHeight) - 4, 0);
   const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
-  usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")]);
+  usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")], 0.15);
   usePoll(load, 30, []);
 
   const twist = async (name) => {

@@ -168,6 +168,7 @@ export function open(title, content, wide = false) {
   return new Promise((resolve) => {
     const dialog = { id: ++count, title, content, wide };
     dialog.close = (result) => {
+      dialog.element?.close(); // gives the focus back, which removing it would not
       dialogs.value = dialogs.value.filter((d) => d !== dialog);
       resolve(result);
     };
@@ -175,18 +176,20 @@ export function open(title, content, wide = false) {
   });
 }
 
+/** Dismisses whatever is open. */
+export const closeDialogs = () => dialogs.value.forEach((d) => d.close());
+
 /** Asks before something that cannot be undone; resolves to true if it is to be done. */
 export const confirm = (title, text, action) => open(title, (close) => html`
   <${Form} action=${action} danger submit=${async () => close(true)} cancel=${() => close()}><p class="prose">${text}</p><//>`);
 
-export const Dialogs = () => dialogs.value.map((d) => html`<${Dialog} key=${d.id} ...${d} />`);
+export const Dialogs = () => dialogs.value.map((d) => html`<${Dialog} key=${d.id} of=${d} />`);
 
-function Dialog({ id, title, content, wide, close }) {
-  const ref = useRef();
+function Dialog({ of }) {
+  const { id, title, content, wide, close } = of, ref = useRef();
   useEffect(() => {
-    const element = ref.current;
-    element.showModal();
-    return () => element.close(); // gives the focus back
+    of.element = ref.current;
+    of.element.showModal();
   }, []);
   return html`<dialog ref=${ref} class=${wide ? "wide" : ""} aria-labelledby=${"dialog" + id} onCancel=${(e) => { e.preventDefault(); close(); }}>
     <header><h2 id=${"dialog" + id}>${title}</h2>
