@@ -87,7 +87,10 @@ func (p *parser) target() (target, error) {
 	if ok {
 		return target{user: user}, nil
 	}
-	sys := o.value.(systemProperty)
+	sys, ok := o.value.(systemProperty)
+	if !ok {
+		return target{}, faultAt(t.at, "fields of the body are read-only")
+	}
 	if sys.set == nil {
 		return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", sys.name)
 	}

@@ -266,7 +266,7 @@ func TestWhatIsNoActionIsRefused(t *testing.T) {
 		{"SET 'a' = 1", 5, "expected the name of a property but found the text 'a'"},
 		{"SET in = 1", 5, "expected the name of a property but found 'in'"},
 		{"SET p('a') = 1", 6, "expected = but found '('"},
-		{"SET other.a = 1", 5, "expected the scope sys or user"},
+		{"SET other.a = 1", 5, "expected the scope sys, user or body"},
 		{"SET sys.Nothing = 1", 9, "there is no system property 'sys.Nothing'"},
 		{"SET a = sys.Nothing", 13, "there is no system property 'sys.Nothing'"},
 		{"SET sys.SequenceNumber = 1", 5, "the system property 'sys.SequenceNumber' is read-only"},

@@ -87,7 +87,7 @@ func (p *parser) nullTest(left operand) (operand, error) {
 
 func (o operand) isProperty() bool {
 	switch o.value.(type) {
-	case *userProperty, *namedProperty, systemProperty:
+	case *userProperty, *namedProperty, *bodyField, systemProperty:
 		return true
 	}
 	return false

@@ -43,6 +43,17 @@
 //     is not a boolean, an Unknown one.
 //   - x IN (a, b) is x = a OR x = b.
 //
+// # Fields of the body
+//
+// body.order.total is a field of the message's body, which Facts.Body decodes:
+// at most once for all filters, and only if the evaluation comes to one that
+// names such a field. Keys compare with regard to case; one that is no word is
+// written in brackets behind the '.': body.[order id].[_rev]. body.lines[0].sku
+// is a field of the first element of a list. A field that is missing, null, below a value that is no map or list, or
+// in a body that cannot be decoded, is Unknown; EXISTS(body.x) is true of one
+// that is there, even null. Lists and maps compare with nothing. The body
+// itself has no name: body alone is a user property.
+//
 // # Arithmetic
 //
 // Integer division cuts off the fraction. A division by zero, of whatever type,

@@ -18,6 +18,7 @@ func FuzzCompile(f *testing.F) {
 		`SET sys.Label = "colour" + 1; REMOVE user.price, SET x = property(sym) / 0`,
 		"SET sys.TimeToLive = '1.02:03:04' SET quantity = '7' SET at = colour",
 		"@p <= .5 or TRUE",
+		"body.order.lines[0].[a b] > 1 AND EXISTS(body.a)",
 	} {
 		f.Add(s)
 	}

@@ -21,7 +21,7 @@ func (o operand) predicate() (predicate, error) {
 		return o.condition, nil
 	}
 	switch v := o.value.(type) {
-	case *userProperty, *namedProperty, systemProperty:
+	case *userProperty, *namedProperty, *bodyField, systemProperty:
 		return flag{v}, nil
 	case constant:
 		if v.isUnknown() || v.kind == boolean {

@@ -91,6 +91,10 @@ type scope struct {
 	draft   *draft   // set while an action runs: then user properties are looked up there
 	fault   *fault   // the first thing that went wrong
 	served  []uint64 // bits by subscription: it has its plain copy; for Set.Match
+
+	body     any  // decoded, if
+	readable bool // it could be
+	looked   bool // the decoder was asked
 }
 
 // scopes are reused: expressions are called through interfaces, which would

@@ -17,6 +17,8 @@ type Facts struct {
 	EnqueuedSequenceNumber int64
 	DeliveryCount          uint32 // 0 is known
 	State                  core.State
+	// Body decodes a message's body, for conditions on its fields; nil: nobody can.
+	Body func(*core.Message) (any, error)
 }
 
 // system is a property of the scope sys.

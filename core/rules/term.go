@@ -189,9 +189,12 @@ func (p *parser) property(first token) (operand, error) {
 	if !p.token.is(".") {
 		return operand{at: first.at, value: p.userProperty(first.text)}, nil
 	}
+	if first.kind == tokenWord && strings.EqualFold(first.text, "body") {
+		return p.bodyField(first.at)
+	}
 	isSystem := first.kind == tokenWord && strings.EqualFold(first.text, "sys")
 	if !isSystem && (first.kind != tokenWord || !strings.EqualFold(first.text, "user")) {
-		return operand{}, faultAt(first.at, "expected the scope sys or user before '.' but found %s; names with a dot are written in brackets", first)
+		return operand{}, faultAt(first.at, "expected the scope sys, user or body before '.' but found %s; names with a dot are written in brackets", first)
 	}
 	if err := p.advance(); err != nil {
 		return operand{}, err

@@ -1,0 +1,130 @@
+package rules
+
+import (
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// bodyField is a field of the message's body: body.order.lines[0].total.
+type bodyField struct {
+	path []step
+}
+
+// step leads from a map to the value of a key, or from a list to an element.
+type step struct {
+	key   string
+	index int
+	inner bool // index counts, not key
+}
+
+func (p *bodyField) eval(s *scope) datum {
+	v, ok := s.decoded()
+	for _, st := range p.path {
+		if !ok {
+			return datum{}
+		}
+		v, ok = st.from(v)
+	}
+	if !ok {
+		return datum{}
+	}
+	return datumOf(v)
+}
+func (*bodyField) fallible() bool { return false }
+
+func (st step) from(v any) (any, bool) {
+	var elements []any
+	switch v := v.(type) {
+	case value.Map:
+		if st.inner {
+			return nil, false
+		}
+		return v.Get(st.key)
+	case value.List:
+		elements = v
+	case value.Array:
+		elements = v.Values
+	}
+	if !st.inner || st.index >= len(elements) {
+		return nil, false
+	}
+	return elements[st.index], true
+}
+
+// decoded returns the message's body, which is decoded when it is first asked for.
+func (s *scope) decoded() (any, bool) {
+	if !s.looked {
+		s.looked = true
+		if s.facts.Body != nil {
+			v, err := s.facts.Body(s.message)
+			s.body, s.readable = v, err == nil
+		}
+	}
+	return s.body, s.readable
+}
+
+// datumOf is a value as it is computed with. What has no family of its own is
+// looked at encoded.
+func datumOf(v any) datum {
+	switch v := v.(type) {
+	case nil:
+		return datum{kind: null}
+	case bool:
+		return booleanOf(v)
+	case int64:
+		return integerOf(v)
+	case uint64:
+		return unsignedOf(v)
+	case float64:
+		return realOf(v)
+	case string:
+		return textOf(v)
+	}
+	raw, err := value.Append(nil, v)
+	if err != nil {
+		return datum{}
+	}
+	return decode(raw)
+}
+
+// bodyField parses what follows body: .key, .[key] and [index], in turn.
+func (p *parser) bodyField(at int) (operand, error) {
+	f := &bodyField{}
+	for {
+		if p.token.kind == tokenName && len(f.path) > 0 && p.lexer.sql[p.token.at] == '[' {
+			st, err := indexStep(p.token)
+			if err != nil {
+				return operand{}, err
+			}
+			f.path = append(f.path, st)
+			if err := p.advance(); err != nil {
+				return operand{}, err
+			}
+			continue
+		}
+		more, err := p.take(".")
+		if err != nil {
+			return operand{}, err
+		}
+		if !more {
+			return operand{at: at, value: f}, nil
+		}
+		if p.token.kind != tokenName && p.token.kind != tokenWord {
+			return operand{}, p.expected("the name of a field")
+		}
+		f.path = append(f.path, step{key: p.token.text})
+		if err := p.advance(); err != nil {
+			return operand{}, err
+		}
+	}
+}
+
+// indexStep reads the number in [number], from 0.
+func indexStep(t token) (step, error) {
+	n, err := strconv.ParseUint(t.text, 10, 31)
+	if err != nil {
+		return step{}, faultAt(t.at, "expected the number of an element, from 0, in brackets but found %s; names of fields follow a '.'", t)
+	}
+	return step{index: int(n), inner: true}, nil
+}
