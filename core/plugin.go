@@ -23,9 +23,9 @@ type StageKind uint8
 const (
 	// StageIngress is an entity's own: every message that is sent to it passes here first.
 	StageIngress StageKind = iota
-	// StageFilter is a subscription's rule: Pass makes a copy for the
-	// subscription, with the properties that the verdict sets; Drop makes none.
-	// Routes are not looked at.
+	// StageFilter is plugin(…) in the rules of a topic's subscriptions: Pass is
+	// true, Drop false, and DeadLetter an error in the rule. The rest of the
+	// verdict is not looked at. Rules that ask the same are answered together.
 	StageFilter
 	// StageTo interprets the To of messages sent to an entity that enables it.
 	StageTo
@@ -36,8 +36,7 @@ func (k StageKind) String() string { return [...]string{"ingress", "filter", "to
 // Stage is where in the pipeline a router is asked.
 type Stage struct {
 	Kind StageKind
-	// Entity is the one that has the stage: the queue or topic that was sent to,
-	// or the subscription, as SubscriptionPath writes it.
+	// Entity is the queue or topic that was sent to.
 	Entity string
 	// Parameters are those given where the stage was configured.
 	Parameters Properties

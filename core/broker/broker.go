@@ -34,6 +34,9 @@ type Options struct {
 	// Pipelines are what messages pass on their way into entities: for each that
 	// of the first pipeline which is for it.
 	Pipelines []Pipeline
+	// Filters are the routers that rules may ask with plugin('name', …): what they
+	// pass the condition is true of. Their Parameters are not looked at.
+	Filters []Stage
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for
@@ -44,6 +47,7 @@ type Broker struct {
 	host      string
 	log       *slog.Logger
 	options   Options
+	filters   *filters
 	created   time.Time
 
 	base   context.Context // of calls that no caller waits for
@@ -87,6 +91,7 @@ func New(store core.Store, o Options) *Broker {
 		host:      o.Host,
 		log:       o.Logger,
 		options:   o,
+		filters:   newFilters(o.Filters),
 		created:   store.Now(),
 		entries:   map[string]*entry{},
 		dirty:     make(chan struct{}, 1),

@@ -58,7 +58,7 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 			rule.Name = core.DefaultRuleName
 		}
 	}
-	if err := checkRule(&rule); err != nil {
+	if err := b.checkRule(&rule); err != nil {
 		return core.Entity{}, err
 	}
 	topic, err := b.stored(ctx, topicName)

@@ -20,6 +20,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 	if err := c.admit(m); err != nil {
 		return nil, err
 	}
+	c.facts.Ask = b.askNow(ctx, t.Name, m)
 	all := make([]core.Judgement, 0, len(trial))
 	for _, r := range trial {
 		all = append(all, c.judge(r))

@@ -165,7 +165,10 @@ func (e *entry) tryCommit(ctx context.Context, v *view, p core.Partition, w core
 		if err != nil {
 			return nil, err
 		}
-		w.Version, w.Publications = a.version, e.publicationsBut(a, v, p.Index, ms, w.Effects)
+		w.Version = a.version
+		if w.Publications, err = e.publicationsBut(ctx, a, v, p.Index, ms, w.Effects); err != nil {
+			return nil, err
+		}
 		numbers, err := e.b.store.Commit(ctx, p, w)
 		if core.CodeOf(err) != core.Conflict {
 			return numbers, err
@@ -177,7 +180,7 @@ func (e *entry) tryCommit(ctx context.Context, v *view, p core.Partition, w core
 
 // publicationsBut is publications for one group, without copies of what the
 // effects say goes elsewhere instead.
-func (e *entry) publicationsBut(a *audience, v *view, partition uint16, ms []*core.Message, effects []core.Effect) []core.Publication {
+func (e *entry) publicationsBut(ctx context.Context, a *audience, v *view, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {
 		made[i].Message = m
@@ -194,10 +197,14 @@ func (e *entry) publicationsBut(a *audience, v *view, partition uint16, ms []*co
 		}
 		staying, places = append(staying, m), append(places, i)
 	}
-	for i, x := range e.publications(a, v, partition, [][]*core.Message{staying})[0] {
+	groups, err := e.publications(ctx, a, v, partition, [][]*core.Message{staying})
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range groups[0] {
 		made[places[i]] = x
 	}
-	return made
+	return made, nil
 }
 
 // isNothing reports whether there is nothing to do.

@@ -216,7 +216,7 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 		switch {
 		case a.Err == nil:
 			h.settle(at, core.Settlement{}, stored{pile.v.partitions[core.Main][pile.to.partition], pile.groups[i][0].Transit.Key})
-		case a.Err == errNoVerdict:
+		case a.Err == errNoVerdict, pile.to.e.b.filters.isSilence(a.Err):
 			h.l.keep(&h.ds[at], pile.to)
 			h.l.until = earlier(h.l.until, time.Now().Add(verdictHold))
 		case core.CodeOf(a.Err) == core.NotFound || !isHopeless(a.Err): // what is gone will not be found the next time
@@ -388,16 +388,24 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 	call, cancel := context.WithTimeout(ctx, pumpCall)
 	defer cancel()
 	v := e.current.Load()
-	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) [][]core.Publication {
+	ms := make([]*core.Message, len(ds))
+	for i := range ds {
+		ms[i] = ds[i].Message
+	}
+	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) ([][]core.Publication, error) {
+		q, err := e.b.inquire(call, v.Name, a.set.Calls(), ms[first:])
+		if err != nil {
+			return nil, err
+		}
 		groups := make([][]core.Publication, 0, len(ds)-first)
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
-			copies := a.copies(nil, v, p.Index, d.Message, rules.Facts{
+			copies := a.copies(nil, v, p.Index, d.Message, q.facts(rules.Facts{
 				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
-			})
+			}, i-first))
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}
-		return groups
+		return groups, nil
 	})
 	for i, a := range answers {
 		switch {

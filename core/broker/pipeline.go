@@ -55,17 +55,21 @@ type stage struct {
 }
 
 // newPipe is the pipeline that messages to the entity pass: that of the first of
-// the broker's that is for it; nil if none is.
+// the broker's that is for it; nil if none is. One of a topic may do without
+// stages: what rules ask about its messages may have them parked.
 func (b *Broker) newPipe(ent *core.Entity) *pipe {
 	if ent.Kind == core.Subscription {
 		return nil
+	}
+	p := &pipe{parked: make([]backlog, ent.Partitions), parks: ent.Kind == core.Topic && b.filters.park}
+	for i := range p.parked {
+		p.parked[i].mark.Store(somethingParked) // by a gateway before this one, perhaps
 	}
 	for i := range b.options.Pipelines {
 		line := &b.options.Pipelines[i]
 		if !fitsPattern(core.FoldName(line.Entity), core.FoldName(ent.Name)) {
 			continue
 		}
-		p := &pipe{parked: make([]backlog, ent.Partitions)}
 		for _, s := range line.Ingress {
 			p.add(ent, s, core.StageIngress)
 		}
@@ -76,15 +80,12 @@ func (b *Broker) newPipe(ent *core.Entity) *pipe {
 			}
 			p.add(ent, s, core.StageTo)
 		}
-		for i := range p.parked {
-			p.parked[i].mark.Store(somethingParked) // by a gateway before this one, perhaps
-		}
-		if len(p.stages) > 0 {
-			return p
-		}
+		break
+	}
+	if len(p.stages) == 0 && !p.parks {
 		return nil
 	}
-	return nil
+	return p
 }
 
 func (p *pipe) add(ent *core.Entity, s Stage, kind core.StageKind) {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -17,14 +18,18 @@ var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic keep ch
 // publishAs publishes groups to a partition of the topic. publications says what the
 // groups from first on are worth to an audience; it is asked again when the
 // store knows of a later one.
-func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *audience, first int) [][]core.Publication) []core.Appended {
+func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *audience, first int) ([][]core.Publication, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
 		a, err := e.audience(ctx)
 		if err != nil {
 			return append(answers, failed(n-len(answers), err)...)
 		}
-		got := e.b.store.Publish(ctx, p, a.version, publications(a, len(answers)))
+		groups, err := publications(a, len(answers))
+		if err != nil {
+			return append(answers, failed(n-len(answers), err)...)
+		}
+		got := e.b.store.Publish(ctx, p, a.version, groups)
 		done := 0
 		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
 			done++
@@ -49,18 +54,25 @@ func (e *entry) publish(ctx context.Context, v *view, partition uint16, groups [
 }
 
 func (e *entry) publishOnce(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
-	return e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) [][]core.Publication {
-		return e.publications(a, v, partition, groups[first:])
+	return e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) ([][]core.Publication, error) {
+		return e.publications(ctx, a, v, partition, groups[first:])
 	})
 }
 
 // publications evaluates the rules for messages from senders, and from pumps.
-func (e *entry) publications(a *audience, v *view, partition uint16, groups [][]*core.Message) [][]core.Publication {
+func (e *entry) publications(ctx context.Context, a *audience, v *view, partition uint16, groups [][]*core.Message) ([][]core.Publication, error) {
 	total := 0
 	for _, g := range groups {
 		total += len(g)
 	}
 	facts := rules.Facts{EnqueuedTime: e.b.store.Now()}
+	var q *inquiry // nil where no rule asks anybody
+	if calls := a.set.Calls(); len(calls) > 0 {
+		var err error
+		if q, err = e.b.inquire(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
+			return nil, err
+		}
+	}
 	all := make([]core.Publication, 0, total)
 	made := make([][]core.Publication, len(groups))
 	var copies []core.Copy
@@ -68,12 +80,15 @@ func (e *entry) publications(a *audience, v *view, partition uint16, groups [][]
 		start := len(all)
 		for _, m := range g {
 			from := len(copies)
+			if q != nil {
+				facts = q.facts(facts, len(all))
+			}
 			copies = a.copies(copies, v, partition, keyless(m), facts)
 			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
 		}
 		made[i] = all[start:len(all):len(all)]
 	}
-	return made
+	return made, nil
 }
 
 // keyless is the message as its copies are made of it: the key of a move is the topic's.

@@ -21,12 +21,15 @@ const (
 )
 
 // checkRule refuses a rule that could not be evaluated.
-func checkRule(r *core.Rule) error {
+func (b *Broker) checkRule(r *core.Rule) error {
 	if err := core.ValidateRuleName(r.Name); err != nil {
 		return err
 	}
-	_, err := rules.Compile(*r)
-	return err
+	c, err := rules.Compile(*r)
+	if err != nil {
+		return err
+	}
+	return b.filters.check(c)
 }
 
 // census is an estimate of how many filters a topic has: those counted last and
@@ -94,7 +97,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	if err := authorize(id, subscription); err != nil {
 		return core.Rule{}, err
 	}
-	if err := checkRule(&r); err != nil {
+	if err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
 	ent, err := b.subscription(ctx, subscription)
@@ -128,7 +131,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if err := authorize(id, subscription); err != nil {
 		return core.Rule{}, err
 	}
-	if err := checkRule(&r); err != nil {
+	if err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
 	err := b.changeRules(ctx, subscription, func(ent *core.Entity) error {

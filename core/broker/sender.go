@@ -246,6 +246,7 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 		got = e.appendTo(ctx, v, b.partition, b.groups)
 	} else {
 		got = e.storeLoads(ctx, v, b.partition, b.groups, b.loads)
+		e.parkUnfiltered(ctx, v, b, got)
 	}
 	for i, a := range got {
 		answers[b.at[i]] = a

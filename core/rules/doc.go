@@ -43,6 +43,13 @@
 //     is not a boolean, an Unknown one.
 //   - x IN (a, b) is x = a OR x = b.
 //
+// # Plugins
+//
+// plugin('name', value, name = value, …) is a condition that a router answers,
+// with constants and parameters as its arguments. Calls are collected per rule
+// and Set, so that routers can be asked for many messages at once beforehand;
+// Facts.Ask gives the answers.
+//
 // # Fields of the body
 //
 // body.order.total is a field of the message's body, which Facts.Body decodes:
@@ -67,8 +74,8 @@
 //
 // Compile refuses what it does not understand, unknown system properties,
 // parameters without a value, and constants that cannot be right, such as 1/0.
-// While a message is evaluated only arithmetic, property(…) with a computed name
-// and LIKE with a computed pattern can go wrong. AND and OR are evaluated from
+// While a message is evaluated only arithmetic, property(…) with a computed name,
+// plugin(…) and LIKE with a computed pattern can go wrong. AND and OR are evaluated from
 // the left, and stop where the answer is certain; what comes after cannot go
 // wrong any more.
 //

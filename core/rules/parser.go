@@ -14,6 +14,7 @@ type parser struct {
 	names      *names
 	parameters core.Properties
 	depth      int
+	calls      []Call // of plugins
 	notes      *notes // nil unless the text is to be explained
 }
 

@@ -20,6 +20,7 @@ type Rule struct {
 	predicate predicate
 	action    []statement // nil: none
 	names     names       // the user properties that the predicate looks at
+	calls     []Call      // of plugins in the predicate
 }
 
 // Compile parses a rule. It refuses with core.InvalidArgument what it does not
@@ -79,6 +80,7 @@ func (r *Rule) compileSQL(f core.Filter) (predicate, error) {
 	if err != nil {
 		return nil, r.refusal(filterText, f.SQL, err)
 	}
+	r.calls = p.calls
 	return c, nil
 }
 
@@ -104,6 +106,9 @@ func (r *Rule) refusal(which, sql string, err error) error {
 
 // Name returns the rule's name.
 func (r *Rule) Name() string { return r.name }
+
+// Calls returns what the filter asks plugins, nothing if that is nothing.
+func (r *Rule) Calls() []Call { return r.calls }
 
 // HasAction reports whether the rule makes a copy of its own.
 func (r *Rule) HasAction() bool { return r.action != nil }

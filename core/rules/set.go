@@ -17,6 +17,7 @@ type Set struct {
 	names     names // all user properties that a filter looks at
 	seed      maphash.Seed
 	served    int // words of the bits by subscription
+	calls     []Call
 }
 
 // candidate is a rule of a subscription.
@@ -54,6 +55,7 @@ func NewSet(subs [][]*Rule) *Set {
 		}
 		for _, r := range rules {
 			if s.counts(r, covered) {
+				s.note(r.calls)
 				s.add(shapes, candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
 			}
 		}
@@ -61,12 +63,24 @@ func NewSet(subs [][]*Rule) *Set {
 	return s
 }
 
+// Calls returns what must be asked of plugins before Match, each question once.
+func (s *Set) Calls() []Call { return s.calls }
+
 // counts reports whether evaluating the rule can make a difference.
 func (s *Set) counts(r *Rule, covered bool) bool {
 	if t, ok := r.predicate.(settled); ok && Truth(t) != True {
 		return false
 	}
 	return r.HasAction() || !covered || r.predicate.fallible()
+}
+
+// note adds the questions that are new.
+func (s *Set) note(calls []Call) {
+	for _, c := range calls {
+		if !slices.Contains(s.calls, c) {
+			s.calls = append(s.calls, c)
+		}
+	}
 }
 
 // places gives the rule's names slots of the set.

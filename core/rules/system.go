@@ -19,6 +19,8 @@ type Facts struct {
 	State                  core.State
 	// Body decodes a message's body, for conditions on its fields; nil: nobody can.
 	Body func(*core.Message) (any, error)
+	// Ask answers plugin(…): whether the router lets the message pass. nil: nobody does.
+	Ask func(Call) (bool, error)
 }
 
 // system is a property of the scope sys.

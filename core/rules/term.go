@@ -121,9 +121,9 @@ func (p *parser) primary() (operand, error) {
 	return operand{}, p.expected("a value")
 }
 
-// mentioned passes on a property or parameter that ends before the next token.
+// mentioned passes on an operand that ends before the next token, and notes a property or parameter.
 func (p *parser) mentioned(o operand, err error) (operand, error) {
-	if p.notes != nil && err == nil {
+	if p.notes != nil && err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)
 	}
 	return o, err
@@ -227,9 +227,12 @@ func (p *parser) userProperty(name string) *userProperty {
 
 // function parses the arguments of the function that t names.
 func (p *parser) function(t token) (operand, error) {
+	if t.is("plugin") {
+		return p.call(t.at)
+	}
 	isProperty := t.is("property") || t.is("p")
 	if !isProperty && !t.is("newid") {
-		return operand{}, faultAt(t.at, "there is no function '%.40s'; newid, property and p are there", t.text)
+		return operand{}, faultAt(t.at, "there is no function '%.40s'; newid, property, p and plugin are there", t.text)
 	}
 	if err := p.advance(); err != nil { // (
 		return operand{}, err

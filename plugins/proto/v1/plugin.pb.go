@@ -93,7 +93,7 @@ type Route_Stage int32
 
 const (
 	Route_INGRESS Route_Stage = 0 // everything sent to the entity passes here first
-	Route_FILTER  Route_Stage = 1 // PASS makes a copy for the subscription; routes do not count
+	Route_FILTER  Route_Stage = 1 // a rule asks: PASS is yes, DROP no, DEAD_LETTER an error; the rest does not count
 	Route_TO      Route_Stage = 2 // the message's "to" is to be interpreted
 )
 
@@ -852,8 +852,8 @@ func (x *Failure) GetText() string {
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Stage Route_Stage            `protobuf:"varint,1,opt,name=stage,proto3,enum=crosstown.plugin.v1.Route_Stage" json:"stage,omitempty"`
-	// The queue or topic that was sent to, or the subscription
-	// (TOPIC/Subscriptions/NAME).
+	// The queue or topic that was sent to; also where rules of the topic's
+	// subscriptions ask.
 	Entity string `protobuf:"bytes,2,opt,name=entity,proto3" json:"entity,omitempty"`
 	// What was given where the stage was configured.
 	Parameters    []*Property `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
