@@ -10,7 +10,7 @@ import (
 // upgrader's connection does not tell what is in its own.
 type hijacker struct {
 	http.ResponseWriter
-	size   int // of the buffer in bytes
+	size   int // of the buffer in bytes, above 256: the upgrader takes no smaller one
 	buffer *bufio.Reader
 }
 

@@ -157,8 +157,8 @@ func TestMessagesAreAStreamOfBytes(t *testing.T) {
 	}
 }
 
-// frame is a frame of a client, masked with zeros.
-func amqpFrame(first byte, data string) string {
+// clientFrame is a frame of a client, masked with zeros.
+func clientFrame(first byte, data string) string {
 	head := []byte{first, 0x80 | byte(len(data))}
 	if len(data) > 125 {
 		head = []byte{first, 0x80 | 126, byte(len(data) >> 8), byte(len(data))}
@@ -175,15 +175,15 @@ func TestAReadTakesWhatIsHereAndWaitsForNothingElse(t *testing.T) {
 		room       int
 		want       []string
 	}{
-		{"one message", amqpFrame(binary, x), 5000, []string{x}},
-		{"several", amqpFrame(binary, x) + amqpFrame(binary, y) + amqpFrame(binary, "z"), 5000, []string{x + y, "z"}}, // too short to be looked at
-		{"more than there is room for", amqpFrame(binary, x) + amqpFrame(binary, y), 1500, []string{x + y[:500], y[500:2000], y[2000:]}},
-		{"fragments", amqpFrame(begin, x) + amqpFrame(end, y) + amqpFrame(binary, x), 5000, []string{x, y, x}},
-		{"pings between", amqpFrame(binary, x) + amqpFrame(ping, y[:120]) + amqpFrame(ping, y[:120]), 5000, []string{x}},
-		{"pings before", amqpFrame(ping, "") + amqpFrame(binary, x) + amqpFrame(ping, y[:100]) + amqpFrame(binary, y), 5000, []string{x, y}},
-		{"a part of the next", amqpFrame(binary, x) + amqpFrame(binary, y)[:2000], 5000, []string{x + y[:1992]}},
-		{"its head", amqpFrame(binary, x) + amqpFrame(binary, y)[:8], 5000, []string{x}},
-		{"empty ones", amqpFrame(binary, "") + amqpFrame(binary, x) + amqpFrame(binary, "") + amqpFrame(binary, "") + amqpFrame(binary, y), 5000, []string{x, y}},
+		{"one message", clientFrame(binary, x), 5000, []string{x}},
+		{"several", clientFrame(binary, x) + clientFrame(binary, y) + clientFrame(binary, "z"), 5000, []string{x + y, "z"}}, // too short to be looked at
+		{"more than there is room for", clientFrame(binary, x) + clientFrame(binary, y), 1500, []string{x + y[:500], y[500:2000], y[2000:]}},
+		{"fragments", clientFrame(begin, x) + clientFrame(end, y) + clientFrame(binary, x), 5000, []string{x, y, x}},
+		{"pings between", clientFrame(binary, x) + clientFrame(ping, y[:120]) + clientFrame(ping, y[:120]), 5000, []string{x}},
+		{"pings before", clientFrame(ping, "") + clientFrame(binary, x) + clientFrame(ping, y[:100]) + clientFrame(binary, y), 5000, []string{x, y}},
+		{"a part of the next", clientFrame(binary, x) + clientFrame(binary, y)[:2000], 5000, []string{x + y[:1992]}},
+		{"its head", clientFrame(binary, x) + clientFrame(binary, y)[:8], 5000, []string{x}},
+		{"empty ones", clientFrame(binary, "") + clientFrame(binary, x) + clientFrame(binary, "") + clientFrame(binary, "") + clientFrame(binary, y), 5000, []string{x, y}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
