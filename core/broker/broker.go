@@ -37,6 +37,9 @@ type Options struct {
 	// Filters are the routers that rules may ask with plugin('name', …): what they
 	// pass the condition is true of. Their Parameters are not looked at.
 	Filters []Stage
+	// Body decodes a message's body for rules with conditions on its fields; nil:
+	// none of those is ever true.
+	Body func(*core.Message) (any, error)
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for

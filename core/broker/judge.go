@@ -16,7 +16,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	c := court{topic: newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now()}}
+	c := court{topic: newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now(), Body: b.options.Body}}
 	if err := c.admit(m); err != nil {
 		return nil, err
 	}

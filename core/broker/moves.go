@@ -402,6 +402,7 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 			d := &ds[i]
 			copies := a.copies(nil, v, p.Index, d.Message, q.facts(rules.Facts{
 				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+				Body: e.b.options.Body,
 			}, i-first))
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}

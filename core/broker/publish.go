@@ -65,7 +65,7 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 	for _, g := range groups {
 		total += len(g)
 	}
-	facts := rules.Facts{EnqueuedTime: e.b.store.Now()}
+	facts := rules.Facts{EnqueuedTime: e.b.store.Now(), Body: e.b.options.Body}
 	var q *inquiry // nil where no rule asks anybody
 	if calls := a.set.Calls(); len(calls) > 0 {
 		var err error

@@ -1,0 +1,41 @@
+package broker
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// numbered bodies decode to the number that they are.
+func decodeNumber(m *core.Message) (any, error) {
+	var n int64
+	err := json.Unmarshal(m.Body.Bytes, &n)
+	return value.Map{{Key: "n", Value: n}}, err
+}
+
+func TestRulesLookIntoTheBody(t *testing.T) {
+	t.Parallel()
+	inBubbleWith(t, Options{Namespace: "ns", Body: decodeNumber}, func(t *testing.T, b *started) {
+		b.createTopic(t, "t")
+		large := b.subscribe(t, "t", "large", []core.Rule{sqlRule("r", "body.n > 10", "")})
+		later := text("30")
+		later.ScheduledEnqueueTime = time.Now().Add(time.Minute)
+		b.send(t, "t", text("5"), text("20"), text("no number"), later)
+		if got, want := b.bodiesIn(t, large), "20"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got, want := b.bodiesIn(t, large), "20 30"; got != want {
+			t.Errorf("with what was scheduled: got %s, want %s", got, want)
+		}
+		js, err := b.TestRules(t.Context(), root, "t", text("15"), nil)
+		if err != nil || len(js) != 1 || !js[0].Matched {
+			t.Errorf("tested: got %+v, %v, want a match", js, err)
+		}
+	})
+}
