@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/plugins"
 )
@@ -127,4 +129,20 @@ func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, erro
 	}
 	defer i.close(killGrace)
 	return describe(i.description, i.process.ID(), plugins.Contract), nil
+}
+
+// Attach returns a host of one plugin that serves at the other end of conn and
+// whose process, if it is one of its own, is the caller's concern: for tests. Its
+// Run must not be called. close ends the stream.
+func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, close func(), err error) {
+	h = New([]Options{o}, nil)
+	p := h.plugins[o.Name]
+	i := &instance{opts: p.opts, conn: conn, process: newProcess(nil)}
+	if err := i.greet(ctx); err != nil {
+		i.close(0)
+		return nil, nil, err
+	}
+	p.begin(i, 0)
+	p.firstDone()
+	return h, func() { i.close(0) }, nil
 }

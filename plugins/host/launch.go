@@ -94,7 +94,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 // window is how much a stream may have on its way, in bytes.
 const window = 1 << 20
 
-// connect shakes hands and asks the plugin everything once.
+// connect shakes hands.
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
 	if err != nil {
@@ -105,6 +105,11 @@ func (i *instance) connect(ctx context.Context) error {
 		return err
 	}
 	i.conn = dispensed.(*grpc.ClientConn)
+	return i.greet(ctx)
+}
+
+// greet asks the plugin at the other end everything once.
+func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{}); err != nil {
 		return fmt.Errorf("describe: %w", err)
@@ -132,6 +137,9 @@ func (i *instance) check(ctx context.Context) error {
 		return fmt.Errorf("health check: it says %v", health.Status)
 	}
 	if _, err := i.session.ask(ctx, &pb.Request{}, 0); err != nil {
+		if errors.Is(err, errNotTaken) {
+			err = i.session.cause()
+		}
 		return fmt.Errorf("empty request: %w", err)
 	}
 	return nil

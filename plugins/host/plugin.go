@@ -288,8 +288,9 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errDraining) {
-			continue // another has taken over
+		if errors.Is(err, errNotTaken) { // another has taken over, or will
+			p.current.CompareAndSwap(i, nil)
+			continue
 		}
 		if err != nil {
 			return answer{}, p.refuse(ctx, err)

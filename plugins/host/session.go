@@ -16,7 +16,7 @@ import (
 
 // Why a session does not answer a call.
 var (
-	errDraining = errors.New("it is being replaced")
+	errNotTaken = errors.New("it takes no more questions") // it was not asked: another may be
 	errFull     = errors.New("too much is waiting for it")
 	errHung     = errors.New("it stopped answering")
 )
@@ -103,10 +103,8 @@ func (s *session) enqueue(c *call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.err != nil:
-		return s.err
-	case s.draining:
-		return errDraining
+	case s.err != nil || s.draining:
+		return errNotTaken
 	case s.messages > 0 && (s.messages+c.messages > s.opts.Queue || s.bytes+len(c.question) > maxQueueBytes):
 		return errFull
 	}

@@ -19,12 +19,13 @@ const (
 	ByTo    Stage = "to"      // where does its To lead?
 )
 
-// Message is a message as its producer sent it. Of its fields only Properties
-// may be changed. It must not be kept.
+// Message is a message as its producer sent it. Only its Properties may be
+// changed, in place: what is read from them, a list or binary, may not. Nothing
+// of it may be kept.
 type Message struct {
 	Stage      Stage
 	Entity     string         // the queue or topic it was sent to, or the subscription
-	Parameters map[string]any // given where the plugin's use was configured; shared
+	Parameters map[string]any // given where the plugin's use was configured
 
 	MessageID        string
 	CorrelationID    string
@@ -56,14 +57,20 @@ type Message struct {
 // AMQP 1.0 §3.2.1: the priority of messages that have none.
 const defaultPriority = 4
 
-func messageOf(r *route, m *pb.Message) (*Message, error) {
-	properties, err := mapOf(m.Properties)
-	if err != nil {
-		return nil, err
+// messageOf returns a message, and the values of its properties as they came.
+func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
+	came := make([]any, len(m.Properties))
+	properties := make(map[string]any, len(m.Properties))
+	for i, p := range m.Properties {
+		v, err := typed.Of(p.Value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("property %q: %w", p.Key, err)
+		}
+		came[i], properties[p.Key] = v, v
 	}
 	annotations, err := mapOf(m.Annotations)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := &Message{
 		Stage: r.stage, Entity: r.entity, Parameters: r.parameters,
@@ -80,7 +87,7 @@ func messageOf(r *route, m *pb.Message) (*Message, error) {
 	if m.Priority != nil {
 		out.Priority = uint8(*m.Priority)
 	}
-	return out, nil
+	return out, came, nil
 }
 
 func moment(ms *int64) time.Time {
@@ -90,8 +97,10 @@ func moment(ms *int64) time.Time {
 	return time.UnixMilli(*ms).UTC()
 }
 
-// mapOf returns a map that may be written to.
 func mapOf(ps []*pb.Property) (map[string]any, error) {
+	if len(ps) == 0 {
+		return nil, nil
+	}
 	m := make(map[string]any, len(ps))
 	for _, p := range ps {
 		v, err := typed.Of(p.Value)
@@ -103,17 +112,17 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to a verdict how now differs from the properties that came.
-func changes(v *pb.Verdict, came []*pb.Property, now map[string]any) error {
+// changes adds to a verdict how now differs from the properties and their values that came.
+func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
-	for _, p := range came {
+	for i, p := range properties {
 		after, ok := now[p.Key]
 		if !ok {
 			v.Remove = append(v.Remove, p.Key)
 			continue
 		}
 		kept++
-		if before, _ := typed.Of(p.Value); !same(before, after) { // it was converted before
+		if !same(came[i], after) {
 			if err := set(v, p.Key, after); err != nil {
 				return err
 			}
@@ -122,8 +131,8 @@ func changes(v *pb.Verdict, came []*pb.Property, now map[string]any) error {
 	if kept == len(now) {
 		return nil
 	}
-	old := make(map[string]bool, len(came))
-	for _, p := range came {
+	old := make(map[string]bool, len(properties))
+	for _, p := range properties {
 		old[p.Key] = true
 	}
 	for k, after := range now {

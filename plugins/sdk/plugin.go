@@ -31,15 +31,15 @@ type Plugin struct {
 	// case and without parameters; application/*+avro serves what it matches.
 	ContentTypes []string
 	// Decode reads a payload. The error is taken to mean that the payload is not
-	// of its type, unless it is Unavailable.
+	// of its type, unless it is ErrUnavailable.
 	Decode func(ctx context.Context, contentType string, payload []byte) (any, error)
 	// Encode writes a value as contentType, one of ContentTypes.
 	Encode func(ctx context.Context, contentType string, v any) ([]byte, error)
 }
 
-// Unavailable is, or wraps, an error of Decode or Encode that has nothing to do
+// ErrUnavailable is, or wraps, an error of Decode or Encode that has nothing to do
 // with what was given: asking again may help.
-var Unavailable = errors.New("unavailable")
+var ErrUnavailable = errors.New("unavailable")
 
 func (p *Plugin) validate() error {
 	switch {

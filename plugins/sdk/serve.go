@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -13,6 +14,10 @@ import (
 
 	"github.com/crosstown-mq/crosstown/plugins"
 )
+
+// gcPercent has the collector run less often than it would in a program with so
+// small a heap, unless GOGC says otherwise: at the default it takes a tenth of the CPU.
+const gcPercent = 400
 
 // Serve is a plugin's whole main: it serves the gateway that started the program
 // until that ends it. It does not return.
@@ -26,6 +31,9 @@ func Serve(p Plugin) {
 		os.Exit(2)
 	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: plugin.HandshakeConfig{MagicCookieKey: plugins.CookieKey, MagicCookieValue: plugins.CookieValue},
 		VersionedPlugins: map[int]plugin.PluginSet{
@@ -46,7 +54,9 @@ type registration struct {
 }
 
 // GRPCServer registers the plugin.
-func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { return Register(s, r.p) }
+func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	return Register(s, r.p)
+}
 
 // GRPCClient is the gateway's side, which is not here.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {

@@ -141,7 +141,7 @@ func (w *worker) encode(ctx context.Context, id uint64, q *pb.Encode) *pb.Respon
 }
 
 func kindOf(err error) pb.Failure_Kind {
-	if errors.Is(err, Unavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return pb.Failure_UNAVAILABLE
 	}
 	return pb.Failure_INVALID
@@ -210,7 +210,7 @@ func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts
 }
 
 func (w *worker) verdict(ctx context.Context, r *route, m *pb.Message) (*pb.Verdict, error) {
-	given, err := messageOf(r, m)
+	given, came, err := messageOf(r, m)
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +220,9 @@ func (w *worker) verdict(ctx context.Context, r *route, m *pb.Message) (*pb.Verd
 	}
 	out := &pb.Verdict{
 		Action: v.action, Reason: typed.Text(v.reason), Description: typed.Text(v.description), Beside: v.beside,
-		Routes: make([]string, len(v.routes)),
 	}
-	for i, entity := range v.routes {
-		out.Routes[i] = typed.Text(entity)
+	for _, entity := range v.routes {
+		out.Routes = append(out.Routes, typed.Text(entity))
 	}
-	return out, changes(out, m.Properties, given.Properties)
+	return out, changes(out, m.Properties, came, given.Properties)
 }

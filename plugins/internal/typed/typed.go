@@ -306,8 +306,16 @@ var zeros = map[value.Kind]*pb.Value{}
 func init() {
 	for _, v := range []any{
 		nil, false, uint8(0), uint16(0), uint32(0), uint64(0), int8(0), int16(0), int32(0), int64(0), float32(0), float64(0),
-		value.Decimal32{}, value.Decimal64{}, value.Decimal128{}, value.Char(0), value.Timestamp(0), value.UUID{},
-		[]byte{}, "", value.Symbol(""), value.List{}, value.Map{}, value.ArrayOf([]bool{}),
+		value.Decimal32{},
+		value.Decimal64{},
+		value.Decimal128{},
+		value.Char(0), value.Timestamp(0),
+		value.UUID{},
+		[]byte{},
+		"", value.Symbol(""),
+		value.List{},
+		value.Map{},
+		value.ArrayOf([]bool{}),
 	} {
 		encoded, _ := value.Append(nil, v) // they all have an encoding
 		zeros[value.KindOf(encoded)], _ = from(v, 0)

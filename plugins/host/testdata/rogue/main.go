@@ -68,6 +68,13 @@ func main() {
 			fmt.Println("what it prints")
 		}()
 	}
+	if manner == "pass" || manner == "pass-body" {
+		sdk.Serve(sdk.Plugin{
+			Name:      "pass",
+			OnSend:    func(context.Context, *sdk.Message) (sdk.Verdict, error) { return sdk.Accept, nil },
+			NeedsBody: manner == "pass-body",
+		})
+	}
 	sdk.Serve(sdk.Plugin{
 		Name:          "rogue",
 		Version:       os.Getenv("ROGUE_VERSION"),
