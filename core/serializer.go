@@ -17,7 +17,7 @@ import (
 type Serializer interface {
 	// ContentTypes are the media types that it serves, in lower case, without
 	// parameters, the preferred one first. A '*' stands for any run of
-	// characters: application/*+json, text/*.
+	// characters: application/*+json, text/*. None means that it does not know yet.
 	ContentTypes() []string
 	// Decode reads a payload whose declared content type, parameters included,
 	// is contentType; "" where the message declares none, or one that another

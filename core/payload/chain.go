@@ -20,38 +20,44 @@ type Named struct {
 // and may be used by many goroutines.
 type Chain struct {
 	members []Named
-	exact   map[string][]int // by content type: the members that name it
 }
 
 // NewChain makes a chain.
-func NewChain(members ...Named) *Chain {
-	c := &Chain{members: slices.Clone(members), exact: make(map[string][]int)}
-	for i, m := range c.members {
-		for _, t := range m.ContentTypes() {
-			if !isPattern(t) {
-				c.exact[t] = append(c.exact[t], i)
-			}
-		}
-	}
-	return c
-}
+func NewChain(members ...Named) *Chain { return &Chain{slices.Clone(members)} }
 
-// serving returns the members that serve a type, those that name it first.
+// serving returns the members that serve a type: those that name it, then those
+// that do not know yet what they serve, then those of which a pattern matches.
 func (c *Chain) serving(mediaType string) []int {
 	if mediaType == "" {
 		return nil
 	}
-	serving := slices.Clip(c.exact[mediaType])
-	for i, m := range c.members {
-		if !slices.Contains(serving, i) && m.matches(mediaType) {
-			serving = append(serving, i)
+	serving := make([]int, 0, len(c.members))
+	for rank := range 3 {
+		for i := range c.members {
+			if c.members[i].rank(mediaType) == rank {
+				serving = append(serving, i)
+			}
 		}
 	}
 	return serving
 }
 
-func (n Named) matches(mediaType string) bool {
-	return slices.ContainsFunc(n.ContentTypes(), func(t string) bool { return isPattern(t) && matches(t, mediaType) })
+// rank says how well a member serves a type: 0 is best, 3 not at all.
+func (n *Named) rank(mediaType string) int {
+	types := n.ContentTypes()
+	rank := 3
+	if len(types) == 0 {
+		rank = 1 // a plugin that has not been launched yet
+	}
+	for _, t := range types {
+		switch {
+		case t == mediaType:
+			return 0
+		case isPattern(t) && matches(t, mediaType):
+			rank = 2
+		}
+	}
+	return rank
 }
 
 // errEncoded: what is compressed is nobody's to read.
@@ -126,8 +132,8 @@ func (c *Chain) try(ctx context.Context, failure *core.Undecodable, i int, conte
 // isPassing reports whether an error says nothing of the payload: the
 // serializer could not be asked.
 func isPassing(err error) bool {
-	return errors.Is(err, core.Busy) || errors.Is(err, core.Timeout) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	code, ok := errors.AsType[core.Code](err)
+	return ok && code.Retriable() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Transcode returns the message in the content type that is liked best: itself

@@ -60,6 +60,22 @@ func TestBusySerializerEndsTheSearch(t *testing.T) {
 	}
 }
 
+func TestSerializerThatIsNotThereYetIsAskedBeforePatterns(t *testing.T) {
+	t.Parallel()
+	x, y := formats()
+	y.types, y.fails = nil, []error{core.Busy, core.Busy}
+	c := chainOf(x, y)
+	if _, err := c.Decode(t.Context(), message("app/a+x", "x:1")); !errors.Is(err, core.Busy) {
+		t.Errorf("a type that a pattern matches: got %v, want busy", err)
+	}
+	if v, err := c.Decode(t.Context(), message("app/x", "x:1")); v != "1" {
+		t.Errorf("a type that somebody names: got %v, %v", v, err)
+	}
+	if _, err := c.Decode(t.Context(), message("app/z", "z:1")); !errors.Is(err, core.Busy) {
+		t.Errorf("a type that nobody else serves: got %v, want busy", err)
+	}
+}
+
 func TestAMQPValuesNeedNoSerializer(t *testing.T) {
 	t.Parallel()
 	c := chainOf(formats())

@@ -9,8 +9,10 @@ import (
 // amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
 type amqpFormat struct{}
 
-// ContentTypes has a name of our own: none is registered for AMQP's values.
-func (amqpFormat) ContentTypes() []string { return []string{"application/x-amqp-value"} }
+// amqpTypes has a name of our own: none is registered for AMQP's values.
+var amqpTypes = []string{"application/x-amqp-value"}
+
+func (amqpFormat) ContentTypes() []string { return amqpTypes }
 
 func (amqpFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	if len(payload) > maxSize {

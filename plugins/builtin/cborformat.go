@@ -18,7 +18,9 @@ const typeCBOR = "application/cbor"
 // cborFormat is CBOR, RFC 8949.
 type cborFormat struct{}
 
-func (cborFormat) ContentTypes() []string { return []string{typeCBOR, "application/*+cbor"} }
+var cborTypes = []string{typeCBOR, "application/*+cbor"}
+
+func (cborFormat) ContentTypes() []string { return cborTypes }
 
 func (cborFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	b, err := newBinaryReader("CBOR", payload)

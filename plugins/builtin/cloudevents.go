@@ -18,7 +18,9 @@ const typeCloudEvents = "application/cloudevents+json"
 // binary where the event has data_base64, else any value.
 type cloudEvents struct{}
 
-func (cloudEvents) ContentTypes() []string { return []string{typeCloudEvents} }
+var eventTypes = []string{typeCloudEvents}
+
+func (cloudEvents) ContentTypes() []string { return eventTypes }
 
 func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	v, err := decodeJSON(payload)

@@ -12,9 +12,9 @@ const typeJSON = "application/json"
 // jsonFormat is JSON, RFC 8259.
 type jsonFormat struct{}
 
-func (jsonFormat) ContentTypes() []string {
-	return []string{typeJSON, "application/*+json", "text/json"}
-}
+var jsonTypes = []string{typeJSON, "application/*+json", "text/json"}
+
+func (jsonFormat) ContentTypes() []string { return jsonTypes }
 
 func (jsonFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	return decodeJSON(payload)

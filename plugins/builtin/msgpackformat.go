@@ -15,9 +15,9 @@ const typeMessagePack = "application/msgpack"
 // msgpackFormat is MessagePack.
 type msgpackFormat struct{}
 
-func (msgpackFormat) ContentTypes() []string {
-	return []string{typeMessagePack, "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}
-}
+var msgpackTypes = []string{typeMessagePack, "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}
+
+func (msgpackFormat) ContentTypes() []string { return msgpackTypes }
 
 func (msgpackFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
 	b, err := newBinaryReader("MessagePack", payload)

@@ -13,7 +13,9 @@ import (
 // textFormat is plain text in UTF-8. A payload is one string.
 type textFormat struct{}
 
-func (textFormat) ContentTypes() []string { return []string{"text/plain"} }
+var textTypes = []string{"text/plain"}
+
+func (textFormat) ContentTypes() []string { return textTypes }
 
 func (textFormat) Decode(_ context.Context, contentType string, payload []byte) (any, error) {
 	if err := checkCharset(contentType); err != nil {
