@@ -173,7 +173,7 @@ export class Delivery extends Message {
  *   by default the feed ends with session_lock_lost then
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
  *   default; a session's lock is renewed until the feed is closed, unless this is false or 0
- * @property {"binary"} [bodies] every body as its bytes
+ * @property {"decoded" | "binary"} [bodies] binary: every body as its bytes
  */
 /**
  * A subscription to messages, as an async iterator. When the connection breaks
@@ -227,7 +227,7 @@ export class Feed<M extends Message = Delivery> {
  * @typedef {object} PeekOptions
  * @property {number} [from] a sequence number, 1 by default
  * @property {number} [max] 1 to 250, 32 by default
- * @property {"binary"} [bodies]
+ * @property {"decoded" | "binary"} [bodies]
  */
 /**
  * @typedef {{wait?: number} & Pick<FeedOptions, "mode" | "bodies" | "autoRenew">} TakeOptions
@@ -235,7 +235,7 @@ export class Feed<M extends Message = Delivery> {
 /**
  * @typedef {object} DeferredOptions
  * @property {"peekLock" | "receiveAndDelete"} [mode]
- * @property {"binary"} [bodies]
+ * @property {"decoded" | "binary"} [bodies]
  */
 /**
  * @typedef {object} Entity
@@ -280,7 +280,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {string} protocol
  * @property {string} peer
  * @property {string} since
- * @property {string} policy
+ * @property {string[]} policies
  * @property {string} product
  * @property {{entity: string, direction: string, mode?: string, session?: string}[]} links
  */
@@ -404,7 +404,12 @@ export class Crosstown {
     settle(entity: string, settlements: Settlement[]): Promise<(null | CrosstownError)[]>;
     /** Renews locks. @param {string} entity @param {string[]} lockTokens @returns {Promise<(Date | CrosstownError)[]>} until when, in step */
     renew(entity: string, lockTokens: string[]): Promise<(Date | CrosstownError)[]>;
-    /** Removes messages. @param {string} entity @param {{before?: Date | string, max?: number}} [which] @returns {Promise<number>} how many */
+    /**
+     * Removes messages, at most `max`, 4,500 if that is not given.
+     * @param {string} entity
+     * @param {{before?: Date | string, max?: number}} [which] before: those that came earlier, else all
+     * @returns {Promise<number>} how many
+     */
     purge(entity: string, { before, max }?: {
         before?: Date | string;
         max?: number;
@@ -724,9 +729,9 @@ export type FeedOptions = {
      */
     autoRenew?: number | false | undefined;
     /**
-     * every body as its bytes
+     * binary: every body as its bytes
      */
-    bodies?: "binary" | undefined;
+    bodies?: "binary" | "decoded" | undefined;
 };
 export type PeekOptions = {
     /**
@@ -737,14 +742,14 @@ export type PeekOptions = {
      * 1 to 250, 32 by default
      */
     max?: number | undefined;
-    bodies?: "binary" | undefined;
+    bodies?: "binary" | "decoded" | undefined;
 };
 export type TakeOptions = {
     wait?: number;
 } & Pick<FeedOptions, "mode" | "bodies" | "autoRenew">;
 export type DeferredOptions = {
     mode?: "peekLock" | "receiveAndDelete" | undefined;
-    bodies?: "binary" | undefined;
+    bodies?: "binary" | "decoded" | undefined;
 };
 export type Entity = {
     kind: "queue" | "topic" | "subscription";
@@ -803,7 +808,7 @@ export type Connection = {
     protocol: string;
     peer: string;
     since: string;
-    policy: string;
+    policies: string[];
     product: string;
     links: {
         entity: string;

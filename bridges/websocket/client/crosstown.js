@@ -1005,7 +1005,7 @@ const rightsOf = ({ policy, scope, rights, expires }) => ({ policy, scope, right
  *   by default the feed ends with session_lock_lost then
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
  *   default; a session's lock is renewed until the feed is closed, unless this is false or 0
- * @property {"binary"} [bodies] every body as its bytes
+ * @property {"decoded" | "binary"} [bodies] binary: every body as its bytes
  */
 
 /**
@@ -1335,7 +1335,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @typedef {object} PeekOptions
  * @property {number} [from] a sequence number, 1 by default
  * @property {number} [max] 1 to 250, 32 by default
- * @property {"binary"} [bodies]
+ * @property {"decoded" | "binary"} [bodies]
  */
 
 /**
@@ -1345,7 +1345,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
 /**
  * @typedef {object} DeferredOptions
  * @property {"peekLock" | "receiveAndDelete"} [mode]
- * @property {"binary"} [bodies]
+ * @property {"decoded" | "binary"} [bodies]
  */
 
 /**
@@ -1395,7 +1395,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {string} protocol
  * @property {string} peer
  * @property {string} since
- * @property {string} policy
+ * @property {string[]} policies
  * @property {string} product
  * @property {{entity: string, direction: string, mode?: string, session?: string}[]} links
  */
@@ -1613,9 +1613,14 @@ export class Crosstown {
   /** Renews locks. @param {string} entity @param {string[]} lockTokens @returns {Promise<(Date | CrosstownError)[]>} until when, in step */
   renew(entity, lockTokens) { return this.#locks.renew(entity, lockTokens); }
 
-  /** Removes messages. @param {string} entity @param {{before?: Date | string, max?: number}} [which] @returns {Promise<number>} how many */
-  async purge(entity, { before, max } = {}) {
-    return (await this.#wire.request("purge", { entity, before: before && instant(before), max }, { again: "safe" })).count;
+  /**
+   * Removes messages, at most `max`, 4,500 if that is not given.
+   * @param {string} entity
+   * @param {{before?: Date | string, max?: number}} [which] before: those that came earlier, else all
+   * @returns {Promise<number>} how many
+   */
+  async purge(entity, { before = "9999-12-31T23:59:59.999Z", max } = {}) {
+    return (await this.#wire.request("purge", { entity, before: instant(before), max }, { again: "safe" })).count;
   }
 
   /**
