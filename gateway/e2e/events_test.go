@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -169,4 +170,14 @@ func TestAStreamOfPartitionsResumes(t *testing.T) {
 			e.Errorf("got %q, want %q, each once", got, want)
 		}
 	})
+}
+
+func TestAPageReadsAStream(t *testing.T) {
+	tell(t, func(e *env) {
+		queue := e.queue(nil)
+		token := auth.SignSAS("http://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(time.Hour))
+		elsewhere := httptest.NewServer(http.NotFoundHandler())
+		defer elsewhere.Close()
+		e.browser("streampage", "STORY_QUEUE="+queue, "STORY_TOKEN="+token, "STORY_PAGE="+elsewhere.URL)
+	}, "memory/tcp")
 }
