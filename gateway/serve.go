@@ -62,7 +62,9 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 
-	b := broker.New(st, broker.Options{Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions})
+	b := broker.New(st, broker.Options{
+		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
+	})
 	behind := rungroup.New(context.WithoutCancel(ctx))
 	behind.Go("broker", b.Run)
 	defer func() {
@@ -73,6 +75,8 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 
+	received := withSerializers(b, &c.Serializers, log)
+	defer received.Wait()
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
 	authority := newAuthority(c, b, issuers, certificate.hosts)
 	front := rungroup.New(ctx)
@@ -81,14 +85,14 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	bridge := amqp.New(b, b, authority, amqpOptions(c, log))
+	bridge := amqp.New(received, b, authority, amqpOptions(c, log))
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	native := websocket.New(b, b, authority, nativeOptions(c, log, bridge))
+	native := websocket.New(received, b, authority, nativeOptions(c, log, bridge))
 	front.Go("websocket", native.Run)
 	front.Go("https", func(ctx context.Context) error {
-		return https.New(b, b, authority, httpsOptions(c, tunnel, native, log)).Serve(ctx, mux.HTTP())
+		return https.New(received, b, authority, httpsOptions(c, tunnel, native, log)).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)

@@ -33,6 +33,7 @@ type Config struct {
 	Policies       []Policy      `koanf:"policies"`
 	Queues         []Queue       `koanf:"queues"`
 	Topics         []Topic       `koanf:"topics"`
+	Serializers    Serializers   `koanf:"serializers"`
 	Identity       `koanf:",squash"`
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
