@@ -161,10 +161,16 @@ func TestPathsThatCannotBe(t *testing.T) {
 
 func TestBodyFieldsAreExplained(t *testing.T) {
 	t.Parallel()
-	e := Explain(core.Rule{Name: "r", Filter: core.Filter{Kind: core.SQLFilter, SQL: "body.order.total > 200"}}, &core.Message{},
-		Facts{Body: func(*core.Message) (any, error) { return orderBody, nil }})
-	if want := "body.order.total > 200 is false: body.order.total is 125.5 (double)"; len(e.Why) != 1 || e.Why[0] != want {
-		t.Errorf("got %q, want %q", e.Why, want)
+	f := Facts{Body: func(*core.Message) (any, error) { return orderBody, nil }}
+	for sql, want := range map[string]string{
+		"body.order.total > 200": "body.order.total > 200 is false: body.order.total is 125.5 (double)",
+		"body.order.note = 'x'":  "body.order.note = 'x' is unknown: body.order.note is null",
+		"body.order.none = 'x'":  "body.order.none = 'x' is unknown: body.order.none is not set",
+	} {
+		e := Explain(core.Rule{Name: "r", Filter: core.Filter{Kind: core.SQLFilter, SQL: sql}}, &core.Message{}, f)
+		if len(e.Why) != 1 || e.Why[0] != want {
+			t.Errorf("got %q, want %q", e.Why, want)
+		}
 	}
 }
 

@@ -131,8 +131,11 @@ func (s *scope) describe(e expression) string {
 		}
 	}
 	d := e.eval(s)
-	if _, isConstant := e.(constant); d.kind == null && !isConstant { // a system property
-		d = datum{}
+	switch e.(type) {
+	case systemProperty, *namedProperty:
+		if d.kind == null {
+			return "not set"
+		}
 	}
 	return d.describe(d.family())
 }
