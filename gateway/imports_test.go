@@ -28,7 +28,7 @@ var arrows = []struct {
 	{"core/broker", []string{"core", "core/value", "core/rules"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", nil},
-	{"bridges/internal/frame", []string{"core", "core/value", "github.com/vmihailenco/msgpack/v5/..."}},
+	{"bridges/internal/frame", []string{"core", "core/value"}},
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/..."}},
 	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "bridges", "bridges/internal/frame"}},
