@@ -35,7 +35,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 
 // serve runs a gateway until ctx ends, and stops it in the reverse order of its
 // start: no more connections, what is in flight within the drain time, broker,
-// store. The start-up lines go to out once everything is ready.
+// plugins, store. The start-up lines go to out once everything is ready.
 func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) (err error) {
 	began := time.Now()
 	listeners, err := listen.Open(ctx, c.Listen)
@@ -62,6 +62,17 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 
+	plugins := newPlugins(c, log)
+	beside := rungroup.New(context.WithoutCancel(ctx))
+	beside.Go("plugins", plugins.Run)
+	defer func() {
+		beside.Stop()
+		err = errors.Join(err, beside.Wait())
+	}()
+	if err := plugins.Launched(ctx); err != nil {
+		return err
+	}
+
 	b := broker.New(st, broker.Options{
 		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
 	})
@@ -81,6 +92,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	authority := newAuthority(c, b, issuers, certificate.hosts)
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
+	defer context.AfterFunc(beside.Context(), front.Stop)()
 	front.Go("listen", mux.Serve)
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
@@ -92,7 +104,11 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	native := websocket.New(received, b, authority, nativeOptions(c, log, bridge))
 	front.Go("websocket", native.Run)
 	front.Go("https", func(ctx context.Context) error {
-		return https.New(received, b, authority, httpsOptions(c, tunnel, native, log)).Serve(ctx, mux.HTTP())
+		o := httpsOptions(c, tunnel, native, log)
+		desk := &pluginDesk{plugins: plugins, authority: authority, log: log}
+		desk.routes(o.Routes)
+		o.Details = func() map[string]any { return pluginHealth(plugins) }
+		return https.New(received, b, authority, o).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)

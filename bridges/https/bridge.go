@@ -34,6 +34,9 @@ type Options struct {
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
 	Routes map[string]http.Handler
+	// Details, if not nil, returns what else /health tells everybody, by name; nil
+	// for nothing. It does not change whether the gateway counts as healthy.
+	Details func() map[string]any
 	// Home answers requests for "/" that a browser makes to show a page: GET or
 	// HEAD, with text/html among what is accepted and without api-version. nil
 	// leaves them to the management API, which lists entities there.

@@ -20,10 +20,14 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 		Warnings []string `json:"warnings,omitempty"` // why messages might be lost, with the remedy
 	}
 	answer := struct {
-		Status string `json:"status"`
-		Reason string `json:"reason,omitempty"`
-		Store  *store `json:"store,omitempty"`
+		Status  string         `json:"status"`
+		Reason  string         `json:"reason,omitempty"`
+		Store   *store         `json:"store,omitempty"`
+		Details map[string]any `json:"details,omitempty"`
 	}{Status: "healthy"}
+	if b.opts.Details != nil {
+		answer.Details = b.opts.Details()
+	}
 	status := http.StatusOK
 	if about, err := b.broker.Health(ctx); err == nil {
 		answer.Store = &store{about.Engine, about.Durable, about.Skew.String(), about.Warnings}

@@ -33,6 +33,7 @@ type Config struct {
 	Policies       []Policy      `koanf:"policies"`
 	Queues         []Queue       `koanf:"queues"`
 	Topics         []Topic       `koanf:"topics"`
+	Plugins        []Plugin      `koanf:"plugins"`
 	Serializers    Serializers   `koanf:"serializers"`
 	Identity       `koanf:",squash"`
 

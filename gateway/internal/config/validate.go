@@ -43,6 +43,7 @@ func (c *Config) validate(r *report) {
 	c.WebSocket.validate(r)
 	c.validatePolicies(r)
 	c.validateEntities(r)
+	c.validatePlugins(r)
 	c.Serializers.validate(r)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }

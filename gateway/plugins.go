@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
+	var all []host.Options
+	for _, p := range c.Plugins {
+		all = append(all, host.Options{
+			Name: p.Name, Path: p.Path, Args: p.Args, SHA256: p.SHA256, Env: p.Env, Dir: p.Dir,
+			CallTimeout: p.CallTimeout, StartTimeout: p.StartTimeout, DrainTimeout: p.DrainTimeout,
+			Queue: p.Queue, Batch: p.Batch, BackoffMin: p.BackoffMin, BackoffMax: p.BackoffMax,
+			Failures: p.Failures, Off: p.Off, HealthInterval: p.HealthInterval, Memory: int64(p.MaxMemory) << 20,
+		})
+	}
+	return host.New(all, log)
+}
+
+// pluginHealth is what /health tells of plugins: nothing, if there are none.
+func pluginHealth(h *host.Host) map[string]any {
+	conditions := map[string]host.Condition{}
+	for _, s := range h.States() {
+		conditions[s.Name] = s.Condition
+	}
+	if len(conditions) == 0 {
+		return nil
+	}
+	return map[string]any{"plugins": conditions}
+}
+
+// pluginsPath is where plugins are looked at and reloaded. No entity's name
+// begins with a dollar sign.
+const pluginsPath = "/$crosstown/plugins"
+
+const (
+	maxReloadBody = 4 << 10 // bytes of a request to reload
+	reloadTimeout = 2 * time.Minute
+)
+
+// pluginDesk answers GET for the plugins' states, and POST of {"sha256": …} to
+// one of them, which reloads it. Both need Manage on the namespace.
+type pluginDesk struct {
+	plugins   *host.Host
+	authority *auth.Authority
+	log       *slog.Logger
+}
+
+func (d *pluginDesk) routes(routes map[string]http.Handler) {
+	routes[pluginsPath], routes[pluginsPath+"/"] = d, d
+}
+
+// ServeHTTP answers one request.
+func (d *pluginDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := d.answer(r)
+	status := http.StatusOK
+	if err != nil {
+		answer = map[string]string{"error": core.TextOf(err)}
+		switch core.CodeOf(err) {
+		case core.Unauthorized:
+			status = http.StatusUnauthorized
+		case core.NotFound:
+			status = http.StatusNotFound
+		case core.NotAllowed:
+			status = http.StatusMethodNotAllowed
+		case core.InvalidArgument:
+			status = http.StatusBadRequest
+		default:
+			d.log.Error("request about plugins", "err", err)
+			status, answer = http.StatusInternalServerError, map[string]string{"error": "It could not be done: the gateway's log says why."}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // nobody may be there to read it
+}
+
+func (d *pluginDesk) answer(r *http.Request) (any, error) {
+	if err := d.authorize(r); err != nil {
+		return nil, err
+	}
+	name := strings.Trim(r.URL.Path[len(pluginsPath):], "/")
+	switch {
+	case name == "" && r.Method == http.MethodGet:
+		return d.plugins.States(), nil
+	case name == "":
+		return nil, core.Refuse(core.NotAllowed, "The plugins can be got; one of them is reloaded with POST %s/NAME.", pluginsPath)
+	case r.Method == http.MethodPost:
+		return d.reload(r, name)
+	case r.Method == http.MethodGet:
+		return d.state(name)
+	}
+	return nil, core.Refuse(core.NotAllowed, "A plugin can be got, and reloaded with POST.")
+}
+
+func (d *pluginDesk) authorize(r *http.Request) error {
+	token := r.Header.Get("Authorization")
+	if token == "" {
+		return core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
+	}
+	grant, err := d.authority.Token(r.Context(), token, "")
+	if err != nil {
+		return err
+	}
+	return core.Identity{grant}.Check(core.Manage, "", time.Now())
+}
+
+func (d *pluginDesk) state(name string) (any, error) {
+	for _, s := range d.plugins.States() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return nil, core.Refuse(core.NotFound, "There is no plugin %q.", name)
+}
+
+func (d *pluginDesk) reload(r *http.Request, name string) (any, error) {
+	var asked struct {
+		SHA256 string `json:"sha256"`
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxReloadBody))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return nil, core.Refuse(core.InvalidArgument, `The body is no JSON like {"sha256": "…"}: %v.`, err)
+		}
+	}
+	// It is replaced whether or not anybody waits.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadTimeout)
+	defer cancel()
+	if err := d.plugins.Reload(ctx, name, asked.SHA256); err != nil {
+		return nil, err
+	}
+	return d.state(name)
+}
