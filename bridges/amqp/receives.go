@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // How much of one link may be asked for or be waiting at a time, whatever credit a client gives: locks should not run
@@ -17,6 +18,19 @@ const (
 	maxAskedBytes = 8 << 20  // by the size of those before
 	guessedSize   = 32 << 10 // of the first
 )
+
+// acceptProperty is a link property of our own: the content types that the client can read, in the form of HTTP's
+// Accept.
+const acceptProperty = "com.crosstown:accept"
+
+// accepted is the value of that property, "" if it is not there. It is not ok if it is no text.
+func accepted(properties value.Map) (accept string, ok bool) {
+	v, _ := properties.Get(acceptProperty)
+	if v == nil {
+		return "", true
+	}
+	return text(v)
+}
 
 // receiverLink is a link on which the client receives from an entity.
 type receiverLink struct {
@@ -55,6 +69,11 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 			c.mail.post(func() { r.deliver(ds) })
 		},
 		Closed: func(err error) { c.mail.post(func() { r.close(err) }) },
+	}
+	var ok bool
+	if options.Accept, ok = accepted(a.Properties); !ok {
+		l.Refuse(c.refusal(core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
+		return
 	}
 	if wanted, ok := a.Source.Filter.Get(sessionFilter); ok {
 		r.accept(wanted, options)

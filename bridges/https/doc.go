@@ -59,6 +59,10 @@
 // Content-Type application/json: see
 // value.AppendJSON.
 //
+// A receiver's Accept header counts where the gateway has serializers: a body of
+// another type is sent as the one liked best that can be made of it. If there is
+// none it is sent as it is, with its own Content-Type, rather than with 406.
+//
 // A content type that a header cannot hold is given as ContentType in
 // BrokerProperties instead.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -26,7 +27,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	d, ok, err := b.fetch(r.Context(), id, entity, mode, wait)
+	d, ok, err := b.fetch(r.Context(), id, entity, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
 	if err != nil {
 		return err
 	}
@@ -59,20 +60,22 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
+// accepted is the request's Accept header. Content types that nobody can make of
+// a message are no reason to refuse it (RFC 9110 §12.5.1): clients name all sorts.
+func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
+
 // fetch waits for one message, and reports whether one came. Whatever ends it,
 // no message stays locked that it does not return.
-func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, mode core.ReceiveMode, wait time.Duration) (core.Delivery, bool, error) {
+func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o core.ReceiverOptions, wait time.Duration) (core.Delivery, bool, error) {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	closed := make(chan error, 1)
-	rx, err := b.broker.OpenReceiver(ctx, id, entity, core.ReceiverOptions{
-		Mode: mode,
-		Deliver: func(ds []core.Delivery) {
-			for _, d := range ds {
-				arrived <- d
-			}
-		},
-		Closed: func(err error) { closed <- err },
-	})
+	o.Deliver = func(ds []core.Delivery) {
+		for _, d := range ds {
+			arrived <- d
+		}
+	}
+	o.Closed = func(err error) { closed <- err }
+	rx, err := b.broker.OpenReceiver(ctx, id, entity, o)
 	if err != nil {
 		return core.Delivery{}, false, err
 	}
