@@ -61,6 +61,7 @@ type conn struct {
 	armed    time.Time // when timer fires; zero: it does not
 	ping     time.Time // when to ping
 	pong     time.Time // until when the client must have said something; zero: nothing is awaited
+	stalled  bool      // nothing was read of late
 	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
 	drains   bool      // the bridge is stopping
 
@@ -146,7 +147,10 @@ func (c *conn) beginMore() {
 
 // input is where requests come from, nil when the connection has enough to do.
 func (c *conn) input() <-chan *request {
-	if c.gone || c.said || c.proving || len(c.underWay) >= maxRequests || c.held > c.bridge.opts.MaxUnderWay || len(c.out)+c.writing > 2*maxWaiting {
+	if c.said && !c.gone { // nobody answers, but the reader must not wait
+		return c.requests
+	}
+	if c.gone || c.proving || len(c.underWay) >= maxRequests || c.held > c.bridge.opts.MaxUnderWay || len(c.out)+c.writing > 2*maxWaiting {
 		return nil
 	}
 	return c.requests
@@ -179,6 +183,9 @@ func (c *conn) work() bool {
 
 // begin carries out a request, or starts to.
 func (c *conn) begin(q *request) {
+	if c.said {
+		return
+	}
 	if _, twice := c.underWay[q.id]; twice {
 		c.close(closeNoID, fmt.Sprintf("The request %d is under way already.", q.id))
 		return
@@ -390,11 +397,12 @@ func later(at, now time.Time) time.Time {
 // returns when something is due next.
 func (c *conn) heartbeat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
+	defer func() { c.stalled = c.input() == nil }()
 	if !c.pong.IsZero() {
 		switch {
-		case c.heard.Load() > c.pong.Add(-interval).UnixNano():
+		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
 			c.pong = time.Time{}
-		case c.input() == nil: // what it says waits
+		case c.stalled: // what it said waited until now
 			c.pong = now.Add(interval)
 		case !now.Before(c.pong):
 			c.close(closeTooSlow, "No pong came.")

@@ -16,7 +16,7 @@ const (
 	maxAsked      = 1000      // deliveries
 	maxAskedBytes = 8 << 20   // by the size of those before
 	maxPending    = 32 << 20  // bytes of deliveries of a connection that wait to be written; more go back
-	guessedSize   = 32 << 10  // of the first
+	guessedSize   = 256 << 10 // of the first: what most entities allow
 	frameTarget   = 128 << 10 // bytes of deliveries after which a frame is full
 )
 

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http/httptest"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -54,26 +56,60 @@ type house struct {
 	tb     testing.TB
 	broker *broker.Broker
 	bridge *Bridge
-	url    string
+	pipes  *pipes
 	stop   func() // ends Run and waits for it
+}
+
+// pipes is a listener whose connections have no buffers, and no wire.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	close sync.Once
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error {
+	l.close.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
+
+func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
 }
 
 // openHouse runs a bridge, with queues of these names, until the test ends.
 func openHouse(tb testing.TB, o Options, queues ...string) *house {
 	tb.Helper()
 	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
-	h := &house{tb: tb, broker: b, bridge: New(b, b, keys{}, o)}
-	server := httptest.NewServer(h.bridge)
-	h.url = "ws" + strings.TrimPrefix(server.URL, "http") + Path
+	h := &house{tb: tb, broker: b, bridge: New(b, b, keys{}, o), pipes: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}}
+	server := &http.Server{Handler: h.bridge}
 	behind, cancelBroker := context.WithCancel(context.Background())
 	front, cancelBridge := context.WithCancel(context.Background())
-	var brokerRuns, bridgeRuns sync.WaitGroup
+	var brokerRuns, bridgeRuns, serverRuns sync.WaitGroup
+	serverRuns.Go(func() { _ = server.Serve(h.pipes) })
 	brokerRuns.Go(func() { _ = b.Run(behind) })
 	bridgeRuns.Go(func() { _ = h.bridge.Run(front) })
 	h.stop = func() { cancelBridge(); bridgeRuns.Wait() }
 	tb.Cleanup(func() {
 		h.stop()
-		server.Close()
+		_ = server.Close()
+		serverRuns.Wait()
 		cancelBroker()
 		brokerRuns.Wait()
 	})
@@ -109,24 +145,48 @@ type object = map[string]any
 
 // peer is a client.
 type peer struct {
-	tb   testing.TB
-	ws   *websocket.Conn
-	pack bool
-	id   int64
-	kept []object // frames that nobody has asked for yet
+	tb    testing.TB
+	ws    *websocket.Conn
+	pack  bool
+	id    int64
+	asked map[int64]string // operations by the ids of their requests
+	in    chan input
+	kept  []object // frames that nobody has asked for yet
+}
+
+// input is a frame as it came, or the end.
+type input struct {
+	kind int
+	data []byte
+	err  error
+}
+
+// read reads until the connection ends.
+func (p *peer) read() {
+	for {
+		kind, data, err := p.ws.ReadMessage()
+		p.in <- input{kind, data, err}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // dial connects without signing in.
 func (h *house) dial(protocol string) *peer {
 	h.tb.Helper()
-	d := websocket.Dialer{Subprotocols: []string{protocol}, HandshakeTimeout: patience}
-	ws, _, err := d.Dial(h.url, nil)
+	ws, _, err := h.dialer(protocol).Dial("ws://gateway"+Path, nil)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
 	h.tb.Cleanup(func() { _ = ws.Close() })
-	_ = ws.SetReadDeadline(time.Now().Add(patience))
-	return &peer{tb: h.tb, ws: ws, pack: protocol == protocolPack}
+	p := &peer{tb: h.tb, ws: ws, pack: protocol == protocolPack, asked: map[int64]string{}, in: make(chan input, 10_000)}
+	go p.read()
+	return p
+}
+
+func (h *house) dialer(protocol string) *websocket.Dialer {
+	return &websocket.Dialer{Subprotocols: []string{protocol}, HandshakeTimeout: patience, NetDialContext: h.pipes.dial}
 }
 
 // connect signs in with every right.
@@ -156,6 +216,15 @@ func (p *peer) write(text string) {
 // send makes a request without waiting for its answer, and returns its id.
 func (p *peer) send(op string, members object) int64 {
 	p.tb.Helper()
+	text := p.compose(op, members)
+	conforms(p.tb, "request", text)
+	p.write(string(text))
+	return p.id
+}
+
+// compose makes a request, valid or not.
+func (p *peer) compose(op string, members object) []byte {
+	p.tb.Helper()
 	p.id++
 	all := object{"op": op, "id": p.id}
 	for k, v := range members {
@@ -165,14 +234,27 @@ func (p *peer) send(op string, members object) int64 {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	p.write(string(text))
-	return p.id
+	p.asked[p.id] = op
+	return text
+}
+
+// next waits for what comes next.
+func (p *peer) next() input {
+	p.tb.Helper()
+	select {
+	case next := <-p.in:
+		return next
+	case <-time.After(100 * patience): // in a bubble time is for free
+		p.tb.Fatal("nothing comes")
+		return input{}
+	}
 }
 
 // frame reads the next frame.
 func (p *peer) frame() object {
 	p.tb.Helper()
-	kind, data, err := p.ws.ReadMessage()
+	next := p.next()
+	kind, data, err := next.kind, next.data, next.err
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -185,11 +267,25 @@ func (p *peer) frame() object {
 		}
 	} else {
 		f, _ = parseJSON(p.tb, data).(object)
+		p.check(f, data)
 	}
 	if err != nil || f == nil {
 		p.tb.Fatalf("frame %q: %v", data, err)
 	}
 	return f
+}
+
+// check compares a frame with the schema.
+func (p *peer) check(f object, data []byte) {
+	p.tb.Helper()
+	switch id, _ := f["id"].(int64); f["op"] {
+	case "ok":
+		conforms(p.tb, "ok."+p.asked[id], data)
+	case "error":
+		conforms(p.tb, "error", data)
+	default:
+		conforms(p.tb, "notice", data)
+	}
 }
 
 // take returns the next frame that wanted says so of, and keeps those before it.
@@ -234,7 +330,8 @@ func (p *peer) ok(op string, members object) object {
 // refused makes a request that must be refused with a code, and returns the text.
 func (p *peer) refused(op string, members object, code core.Code) string {
 	p.tb.Helper()
-	f := p.answer(p.send(op, members))
+	p.write(string(p.compose(op, members)))
+	f := p.answer(p.id)
 	if f["op"] != "error" || f["code"] != string(code) || f["retriable"] != code.Retriable() {
 		p.tb.Fatalf("%s %v: got %v, want %s", op, members, f, code)
 	}
@@ -260,7 +357,15 @@ func (p *peer) deliveries(feed int64, n int) (all []object) {
 // closed waits for the connection to end, and returns its close code.
 func (p *peer) closed() int {
 	p.tb.Helper()
-	return closeOf(p.tb, p.ws)
+	for {
+		if next := p.next(); next.err != nil {
+			closed, ok := errors.AsType[*websocket.CloseError](next.err)
+			if !ok {
+				p.tb.Fatalf("ended without a close: %v", next.err)
+			}
+			return closed.Code
+		}
+	}
 }
 
 func broke(m object) object { return m["broker"].(object) }
