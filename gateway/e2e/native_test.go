@@ -29,6 +29,13 @@ type nativeReply struct {
 	SequenceNumbers []int64           `json:"sequenceNumbers"`
 	Messages        []json.RawMessage `json:"messages"`
 	Results         []*nativeReply    `json:"results"`
+	Judgements      []struct {
+		Subscription, Rule string
+		Matched            bool
+		Why                []string
+		Error              string
+		Message            struct{ Broker struct{ Label string } }
+	} `json:"judgements"`
 }
 
 // native connects and signs in with the development policy.
