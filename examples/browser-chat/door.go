@@ -1,0 +1,54 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/examples/internal/local"
+)
+
+const topic = "chat"
+
+// What pages sign in with. The key is known to this program and to the gateway.
+const policy = "pages"
+
+var key = rand.Text()
+
+// door lets pages in.
+type door struct {
+	manager *admin.Client
+	gateway string
+}
+
+// ServeHTTP makes a subscription for a page, to what is said in one room. It is
+// deleted when nobody has listened for a while.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := rand.Text()
+	_, err := d.manager.CreateSubscription(r.Context(), topic, name, &admin.CreateSubscriptionOptions{
+		Properties: &admin.SubscriptionProperties{
+			AutoDeleteOnIdle: new("PT5M"),
+			LockDuration:     new("PT5S"),
+			DefaultRule:      &admin.RuleProperties{Name: "room", Filter: &admin.CorrelationFilter{Subject: new(r.FormValue("room"))}},
+		},
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{ // the page may be gone
+		"gateway": d.gateway, "topic": topic, "subscription": topic + "/Subscriptions/" + name,
+	})
+}
+
+// giveToken gives the rights of a page for a while: a real chat would ask who it
+// is first.
+func giveToken(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = io.WriteString(w, local.Sign(topic, policy, key, time.Hour))
+}

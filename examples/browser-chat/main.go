@@ -1,0 +1,81 @@
+// Browser-chat is a chat among pages: what one says is published on a topic, and
+// each page has a subscription of its own. See README.md.
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/examples/internal/local"
+)
+
+//go:embed page
+var page embed.FS
+
+func main() {
+	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
+	port := flag.Int("port", 8080, "port of the page on localhost")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if err := run(ctx, *gateway, *port, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "browser-chat:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves the page until ctx ends, and says to out where. Port 0 is any that
+// is free.
+func run(ctx context.Context, binary string, port int, out io.Writer) (err error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ln.Close() }()
+	origin := fmt.Sprintf("http://localhost:%d", ln.Addr().(*net.TCPAddr).Port)
+
+	// A policy for pages, which may talk and listen and change nothing.
+	g, err := local.Start(ctx, binary, "--websocket-origins", origin, "--policy", policy+"="+key+":Send,Listen")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Stop()) }()
+	manager, err := g.Admin()
+	if err != nil {
+		return err
+	}
+	// With duplicate detection a page may send again what it got no answer to.
+	if _, err := manager.CreateTopic(ctx, topic, &admin.CreateTopicOptions{
+		Properties: &admin.TopicProperties{RequiresDuplicateDetection: new(true)},
+	}); err != nil {
+		return err
+	}
+
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("POST /join", &door{manager, g.Address})
+	mux.HandleFunc("GET /token", giveToken)
+	server := &http.Server{Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	_, _ = fmt.Fprintf(out, "Open %s in two windows.\n", origin)
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+// Package pagetest shows an example's page to a headless Chromium.
+package pagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// browserVariable, when set, makes it a failure that there is no Chromium, or
+// that what drives it cannot be installed, and so does CI; else tests are
+// skipped then.
+const browserVariable = "E2E_BROWSER"
+
+const patience = 90 * time.Second
+
+// Tell has Node.js tell testdata/story.mjs, which drives Chromium. It finds the
+// page's address in STORY_PAGE, and its last line is "told".
+func Tell(t *testing.T, page string) {
+	t.Helper()
+	dir := t.TempDir()
+	chromium, err := install(dir)
+	if err != nil && os.Getenv(browserVariable) == "" && os.Getenv("CI") == "" {
+		t.Skipf("set %s to fail instead: %v", browserVariable, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, "node", "story.mjs")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "STORY_PAGE="+page, "STORY_CHROMIUM="+chromium)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // upon which playwright ends its browser
+	c.WaitDelay = 10 * time.Second
+	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "told\n") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// install copies the story to dir, with what drives a browser, and returns the
+// path of Chromium.
+func install(dir string) (chromium string, err error) {
+	for _, tool := range []string{"node", "npm", "chromium"} {
+		if chromium, err = exec.LookPath(tool); err != nil {
+			return "", err
+		}
+	}
+	_, here, _, _ := runtime.Caller(0)
+	here = filepath.Dir(here)
+	for from, to := range map[string]string{
+		filepath.Join("testdata", "story.mjs"):                                 "story.mjs",
+		filepath.Join(here, "testdata", "package.json"):                        "package.json",
+		filepath.Join(here, "testdata", "package-lock.json"):                   "package-lock.json",
+		filepath.Join(here, "../../../gateway/e2e/testdata/js", "browser.mjs"): "browser.mjs",
+	} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(dir, to), content, 0o600); err != nil {
+			return "", err
+		}
+	}
+	npm := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	npm.Dir = dir
+	if out, err := npm.CombinedOutput(); err != nil {
+		return "", errors.Join(fmt.Errorf("npm ci: %w", err), errors.New(string(out)))
+	}
+	return chromium, nil
+}
+
+// Started runs an example's program until the test ends, and returns what it
+// says first.
+func Started(t *testing.T, run func(ctx context.Context, out *Lines) error) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &Lines{first: make(chan string, 1)}, make(chan error, 1)
+	go func() { ended <- run(ctx, out) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case line := <-out.first:
+		return line
+	case err := <-ended:
+		ended <- err
+		t.Fatal("the program has ended")
+	case <-time.After(patience):
+		t.Fatal("the program says nothing")
+	}
+	return ""
+}
+
+// Lines is a writer that passes its first line on.
+type Lines struct{ first chan string }
+
+func (l *Lines) Write(line []byte) (int, error) {
+	select {
+	case l.first <- string(line):
+	default: // only the first one is asked for
+	}
+	return len(line), nil
+}
