@@ -40,7 +40,7 @@ import (
 // time: put what belongs together into one story, and tell it on one engine.
 
 // storyTime bounds a story.
-const storyTime = 3 * patience
+const storyTime = 6 * patience
 
 // Where set, it is a failure that the JavaScript packages cannot be installed,
 // or that there is no Chromium; else stories are skipped then. So it is where

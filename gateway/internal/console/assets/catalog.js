@@ -3,7 +3,7 @@ import { bus, may } from "./session.js";
 import { batch, signal } from "./ui.js";
 
 const kept = 300; // samples: five minutes of one that is looked at
-const span = 6000; // ms that a rate is the mean of
+const span = 5000; // ms that a rate is the mean of
 const fresh = 700; // ms in which nobody needs to ask again
 
 /** An entity: `data` is what the gateway last said of it, `flow` its rates. */
@@ -26,8 +26,8 @@ class Entry {
       this.data.value = data;
       if (last && sample.t - last.t < fresh) return;
       const first = this.samples.find((s) => s.t >= sample.t - span) ?? last;
-      this.samples = [...this.samples.slice(-kept), Object.assign(sample, flowBetween(last, sample))];
       this.flow.value = flowBetween(first, sample);
+      this.samples = [...this.samples.slice(-kept), { ...sample, ...this.flow.value }];
     });
   }
 }
@@ -48,6 +48,14 @@ const entries = new Map();
 
 /** Names of queues and topics in order; null until they are known. */
 export const names = signal(null);
+
+/** The rates of all queues and topics together over time. */
+export const totals = signal([]);
+
+/** Adds something up over all queues and topics. */
+export const sum = (of) => roots().reduce((all, e) => all + (of(e) ?? 0), 0);
+
+export const roots = () => (names.value ?? []).map(entryOf).filter(Boolean);
 
 /** Why there is no list. */
 export const problem = signal(null);
@@ -87,6 +95,9 @@ export async function load() {
       all.forEach(learn);
       names.value = inOrder(all);
       problem.value = null;
+      if (!roots().some((e) => e.flow.value.in !== undefined)) return;
+      const sample = { t: Date.now(), in: sum((e) => e.flow.value.in), out: sum((e) => (e.kind === "queue" ? e.flow.value.out : 0)) };
+      totals.value = [...totals.value.slice(-kept), sample];
     });
   } catch (e) {
     problem.value = e;
@@ -132,4 +143,5 @@ export function forget(name) {
 export function clear() {
   entries.clear();
   names.value = problem.value = null;
+  totals.value = [];
 }

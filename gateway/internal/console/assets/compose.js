@@ -68,23 +68,22 @@ function bodyOf({ kind, body, original }, broker) {
   return { text: body };
 }
 
-/** The parts of a form about a message; `short` leaves out what filters seldom look at. */
+/** The parts of a form about a message; `short` puts last what filters seldom look at. */
 export function Fields({ form, set, short }) {
   const put = (name) => (v) => set({ ...form, [name]: v });
   const input = (name, more) => html`<${Input} label=${name} value=${form[name]} set=${put(name)} ...${more} />`;
   const kinds = form.original ? ["As it was", "JSON", "Text", "Base64"] : ["JSON", "Text", "Base64"];
-  return html`
-    ${!short && html`<fieldset><legend>Body</legend>
-      <div class="fields"><${Select} label="Kind" value=${form.kind} set=${put("kind")} options=${kinds} />${input("ContentType", { placeholder: { JSON: "application/json", Text: "text/plain; charset=utf-8" }[form.kind] })}</div>
+  const body = html`<div class="fields"><${Select} label="Kind" value=${form.kind} set=${put("kind")} options=${kinds} />${input("ContentType", { placeholder: { JSON: "application/json", Text: "text/plain; charset=utf-8" }[form.kind] })}</div>
       ${form.kind === "As it was" ? html`<p class="muted">The AMQP ${form.original.value !== undefined ? "value" : "sequence"} is sent as it was.</p>`
-      : html`<${Field} label="Content">${(a) => html`<textarea ...${a} rows="7" spellcheck=${false} value=${form.body} onInput=${(e) => put("body")(e.target.value)}></textarea>`}<//>`}
-    </fieldset>`}
+      : html`<${Field} label="Content">${(a) => html`<textarea ...${a} rows="7" spellcheck=${false} value=${form.body} onInput=${(e) => put("body")(e.target.value)}></textarea>`}<//>`}`;
+  return html`
+    ${!short && html`<fieldset><legend>Body</legend>${body}</fieldset>`}
     <${Properties} list=${form.properties} set=${put("properties")} />
     ${short && html`<div class="fields">${input("Label")}${input("MessageId")}${input("CorrelationId")}${input("To")}</div>`}
+    ${short && html`<details><summary>Body</summary><div class="form">${body}</div></details>`}
     <details open=${!short && texts.some((n) => form[n] !== "")}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
       <div class="fields">${texts.filter((n) => !short || !["Label", "MessageId", "CorrelationId", "To"].includes(n)).map((n) => input(n))}
-        ${short ? input("ContentType") : html`
-        ${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
+        ${!short && html`${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
         <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date())} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
       </div></details>`;
 }

@@ -1,6 +1,6 @@
 // The namespace as a whole.
-import { html, Empty, Loading, useState } from "./ui.js";
-import { entryOf, load, names } from "./catalog.js";
+import { html, Empty, Loading } from "./ui.js";
+import { load, names, roots, sum, totals } from "./catalog.js";
 import { amount, bytes, rate } from "./format.js";
 import { addressOf } from "./route.js";
 import { usePoll } from "./poll.js";
@@ -15,17 +15,11 @@ export const flowSeries = [
 ];
 
 export function Home() {
-  const [samples, setSamples] = useState([]);
   const large = names.value?.length > 200;
-  usePoll(async () => {
-    if (!may("Manage")) return;
-    await load();
-    if (!entries().some((e) => e.flow.value.in !== undefined)) return;
-    setSamples((s) => [...s.slice(-300), { t: Date.now(), in: sum((e) => e.flow.value.in), out: sum((e) => (e.kind === "queue" ? e.flow.value.out : 0)) }]);
-  }, large ? 10 : 2, [large]);
+  usePoll(load, large ? 10 : 2, [large]);
   if (!may("Manage")) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
-  const all = entries();
+  const all = roots();
   const queues = all.filter((e) => e.kind === "queue").length;
   const dead = sum((e) => counts(e).deadLetter);
   const troubled = all.filter((e) => counts(e).deadLetter + counts(e).transferDeadLetter > 0 || e.data.value?.settings.Status !== "Active")
@@ -42,7 +36,7 @@ export function Home() {
       <${Tile} name="Dead letters" value=${amount(dead)} bad=${dead > 0} />
       <${Tile} name="Stored" value=${bytes(sum((e) => counts(e).bytes))} />
     </dl>
-    <${Chart} title="Throughput" samples=${samples} series=${flowSeries} />
+    <${Chart} title="Throughput" samples=${totals.value} series=${flowSeries} />
     <div class="halves">
       <section class="card"><header><h2>Needs attention</h2></header>
         ${troubled.length === 0 ? html`<${Empty} title="All is well">No queue has dead letters, and nothing is disabled.<//>` : html`<${Table} rows=${troubled} />`}
@@ -54,9 +48,7 @@ export function Home() {
   </div>`;
 }
 
-const entries = () => (names.value ?? []).map(entryOf).filter(Boolean);
 const counts = (e) => e.data.value?.counts ?? {};
-const sum = (f) => entries().reduce((all, e) => all + (f(e) ?? 0), 0);
 
 const Table = ({ rows }) => html`<div class="scroll"><table>
   <thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Dead letters</th></tr></thead>
