@@ -11,7 +11,7 @@ import (
 func Commands(environ []string) []*cobra.Command {
 	return []*cobra.Command{
 		sendCommand(environ), receiveCommand(environ), peekCommand(environ),
-		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ),
+		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
 	}
 }
 

@@ -1,0 +1,182 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+func pluginCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{Use: "plugin", Short: "See, reload, try and begin plugins"})
+	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())
+	return c
+}
+
+func pluginListCommand(environ []string) *cobra.Command {
+	var o common
+	c := &cobra.Command{Use: "list", Short: "Tell how the plugins of a gateway are doing", Args: cobra.NoArgs}
+	o.bind(c, environ)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var states []host.State
+		if err := o.askPlugins(c.Context(), http.MethodGet, "", nil, &states); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(states)
+		}
+		return printStates(c.OutOrStdout(), states)
+	}
+	return c
+}
+
+func pluginReloadCommand(environ []string) *cobra.Command {
+	var (
+		o   common
+		sum string
+	)
+	c := &cobra.Command{
+		Use:   "reload NAME",
+		Short: "Replace a plugin's process by a new one without losing a message",
+		Long: `Replace a plugin's process by a new one without losing a message.
+
+The new one is started and tried first; when it does not work, the old one goes on.`,
+		Args: cobra.ExactArgs(1),
+	}
+	o.bind(c, environ)
+	c.Flags().StringVar(&sum, "sha256", "", "`checksum` of the new program, where the configuration has one of the old")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var s host.State
+		if err := o.askPlugins(c.Context(), http.MethodPost, args[0], map[string]string{"sha256": sum}, &s); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(s)
+		}
+		_, err := fmt.Fprintf(c.OutOrStdout(), "reloaded plugin %s\n", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
+		return err
+	}
+	return c
+}
+
+// pluginTimeout bounds a request about plugins; a reload waits for a program to start.
+const pluginTimeout = 3 * time.Minute
+
+// askPlugins asks the gateway about its plugins, or one of them.
+func (o *common) askPlugins(ctx context.Context, method, name string, body, answer any) error {
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/$crosstown/plugins"}
+	if t.Emulator {
+		u.Scheme = "http"
+	}
+	if name != "" {
+		u = u.JoinPath(name)
+	}
+	payload := &bytes.Buffer{}
+	if body != nil {
+		if err := json.NewEncoder(payload).Encode(body); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), payload)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host)) // the whole namespace
+	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		var refused struct{ Error string }
+		_ = json.Unmarshal(text, &refused) // it may be another's answer
+		err := errors.New(cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)))
+		if response.StatusCode == http.StatusUnauthorized {
+			return fmt.Errorf("%w: %s", err, policyHint)
+		}
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// signature proves what the connection string holds, for the resource if it is a key.
+func (t *target) signature(resource string) string {
+	if t.Signature != "" {
+		return t.Signature
+	}
+	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(pluginTimeout))
+}
+
+func printStates(out io.Writer, states []host.State) error {
+	if len(states) == 0 {
+		_, err := fmt.Fprintln(out, "no plugins: the gateway's configuration names none")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "name\tcondition\tfor\tanswered\tlate\tfailed\twaiting\tlaunches\tis") // an error comes with Flush
+	for _, s := range states {
+		is := strings.Join(describe(s.Description), ", ")
+		if s.Problem != "" && s.Condition != host.Ready {
+			is = s.Problem
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Name, s.Condition, time.Since(s.Since).Round(time.Second),
+			s.Calls.Answered, s.Calls.Late, s.Calls.Failed, s.Calls.Waiting, s.Launches, is)
+	}
+	return w.Flush()
+}
+
+// describe lists what a plugin says of itself.
+func describe(d *host.Description) []string {
+	if d == nil {
+		return nil
+	}
+	said := []string{d.Name}
+	if d.Version != "" {
+		said[0] += " " + d.Version
+	}
+	said = append(said, fmt.Sprintf("contract %d", d.Contract))
+	if d.Router {
+		said = append(said, "router"+routerTraits(d))
+	}
+	if len(d.ContentTypes) > 0 {
+		said = append(said, "serializer of "+strings.Join(d.ContentTypes, " "))
+	}
+	return said
+}
+
+func routerTraits(d *host.Description) string {
+	var traits []string
+	if d.NeedsBody {
+		traits = append(traits, "needs bodies")
+	}
+	if d.Deterministic {
+		traits = append(traits, "deterministic")
+	}
+	if len(traits) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(traits, ", ") + ")"
+}

@@ -1,0 +1,91 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/project"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+	pluginv1 "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+func pluginCheckCommand() *cobra.Command {
+	var (
+		o      host.Options
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "check PATH [-- ARGS...]",
+		Short: "Start a plugin's program, shake hands, tell what it is, and end it",
+		Long: `Start a plugin's program, shake hands, tell what it is, and end it.
+
+The exit status says whether a gateway could use it. What the program writes is
+shown on standard error.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Name, o.Path, o.Args = "check", args[0], args[1:]
+			began := time.Now()
+			d, err := host.Check(c.Context(), o, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
+			if err != nil {
+				return fmt.Errorf("%s cannot be used: %w", args[0], err)
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(d)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is usable: %s, ready after %v\n", args[0], strings.Join(describe(d), ", "), time.Since(began).Round(time.Millisecond))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.SHA256, "sha256", "", "`checksum` that the program must have")
+	f.StringArrayVar(&o.Env, "env", nil, "`variable` of its environment, NAME=VALUE or NAME; repeatable")
+	f.StringVar(&o.Dir, "dir", "", "its working `directory`")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func pluginNewCommand() *cobra.Command {
+	var p project.Project
+	c := &cobra.Command{
+		Use:       "new router|serializer NAME",
+		Short:     "Write a project for a plugin in Go to begin with",
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: []string{project.Router, project.Serializer},
+		RunE: func(c *cobra.Command, args []string) error {
+			p.Kind, p.Name = args[0], args[1]
+			if p.Dir == "" {
+				p.Dir = p.Name
+			}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				p.Version = info.Main.Version
+			}
+			written, err := p.Write()
+			if err != nil {
+				return usage(err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: %s\nbegin with %[1]s/README.md\n", p.Dir, strings.Join(written, ", "))
+			return err
+		},
+	}
+	c.Flags().StringVar(&p.Dir, "dir", "", "`directory` to write to (default NAME)")
+	c.Flags().StringVar(&p.Replace, "replace", "", "`directory` of Crosstown's source, to use instead of fetching it")
+	return c
+}
+
+func pluginProtoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "proto",
+		Short: "Print the contract of plugins, for authors who use another language than Go",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(c.OutOrStdout(), pluginv1.Source)
+			return err
+		},
+	}
+}

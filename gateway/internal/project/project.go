@@ -1,0 +1,118 @@
+// Package project writes projects for the authors of plugins to begin with.
+package project
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// module is Crosstown's own.
+const module = "github.com/crosstown-mq/crosstown"
+
+// unreleased stands for a version that is not published anywhere.
+const unreleased = "v0.0.0-00010101000000-000000000000"
+
+// The kinds of plugins.
+const (
+	Router     = "router"
+	Serializer = "serializer"
+)
+
+// Project is one to be written.
+type Project struct {
+	Kind    string // Router or Serializer
+	Name    string // of the plugin, its program and its module
+	Dir     string // must not exist, or be empty
+	Version string // of the module it needs, such as v1.2.3; "" for none that is published
+	Replace string // directory of Crosstown's source; "" where it is fetched
+}
+
+var (
+	names    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+)
+
+// Write writes the project's files and returns their names.
+func (p *Project) Write() ([]string, error) {
+	if p.Kind != Router && p.Kind != Serializer {
+		return nil, fmt.Errorf("%q is no kind of plugin: use %s or %s", p.Kind, Router, Serializer)
+	}
+	if !names.MatchString(p.Name) {
+		return nil, fmt.Errorf("%q is no name for a plugin: use lower-case letters, digits and hyphens", p.Name)
+	}
+	if there, err := os.ReadDir(p.Dir); err == nil && len(there) > 0 {
+		return nil, fmt.Errorf("%s is not empty", p.Dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	goMod, err := p.goMod()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{"go.mod": goMod, ".gitignore": "/" + p.Name + "\n"}
+	written := []string{"main.go", "main_test.go", "README.md", "go.mod", ".gitignore"}
+	for name, source := range map[string]string{
+		"main.go": p.Kind + "/main.go", "main_test.go": p.Kind + "/main_test.go", "README.md": "README.md",
+	} {
+		if files[name], err = p.fill("templates/" + source + ".tmpl"); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	for _, name := range written {
+		if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(files[name]), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return written, nil
+}
+
+func (p *Project) goMod() (string, error) {
+	version := p.Version
+	if !releases.MatchString(version) {
+		version = unreleased
+	}
+	text := fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", p.Name, module, version)
+	if p.Replace == "" {
+		return text, nil
+	}
+	source, err := filepath.Abs(p.Replace)
+	if err != nil {
+		return "", err
+	}
+	own, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil || !strings.HasPrefix(string(own), "module "+module+"\n") {
+		return "", fmt.Errorf("%s does not hold Crosstown's source", source)
+	}
+	return text + fmt.Sprintf("\nreplace %s => %s\n", module, source), nil
+}
+
+func (p *Project) fill(name string) (string, error) {
+	t, err := template.ParseFS(templates, name)
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(filepath.Join(p.Dir, p.Name))
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		Project
+		Title, Path string
+	}{*p, strings.ToUpper(p.Name[:1]) + p.Name[1:], path})
+	return b.String(), err
+}

@@ -1,0 +1,89 @@
+package project_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/project"
+)
+
+func source(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestProjectsAreReadyToUse follows what their README says, without network.
+func TestProjectsAreReadyToUse(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{project.Router, project.Serializer} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "mine")
+			p := project.Project{Kind: kind, Name: "mine-" + kind, Dir: dir, Replace: source(t)}
+			written, err := p.Write()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range written {
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			}
+			// The sums of what Crosstown needs are known here; tidy keeps those of the project.
+			sums, err := os.ReadFile(filepath.Join(p.Replace, "go.sum"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range []string{"mod tidy", "vet .", "test .", "build -o " + p.Name + " ."} {
+				c := exec.Command("go", strings.Fields(line)...)
+				c.Dir = dir
+				c.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+				if out, err := c.CombinedOutput(); err != nil {
+					t.Fatalf("go %s: %v\n%s", line, err, out)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeWrittenSaysWhy(t *testing.T) {
+	t.Parallel()
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "here"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	for want, p := range map[string]project.Project{
+		"no kind":                   {Kind: "filter", Name: "a", Dir: fresh},
+		"no name":                   {Kind: project.Router, Name: "A/b", Dir: fresh},
+		"is not empty":              {Kind: project.Router, Name: "a", Dir: full},
+		"does not hold Crosstown's": {Kind: project.Router, Name: "a", Dir: fresh, Replace: full},
+	} {
+		if _, err := p.Write(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestAReleaseIsRequired(t *testing.T) {
+	t.Parallel()
+	p := project.Project{Kind: project.Router, Name: "a", Dir: filepath.Join(t.TempDir(), "a"), Version: "v1.2.3"}
+	if _, err := p.Write(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.Dir, "go.mod"))
+	if err != nil || !slices.Contains(strings.Split(string(text), "\n"), "require github.com/crosstown-mq/crosstown v1.2.3") {
+		t.Errorf("got %s, %v", text, err)
+	}
+}

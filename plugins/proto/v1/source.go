@@ -1,0 +1,10 @@
+// Package pluginv1 is the contract between a gateway and its plugins, version 1,
+// made from plugin.proto.
+package pluginv1
+
+import _ "embed"
+
+// Source is plugin.proto, for authors who use another language.
+//
+//go:embed plugin.proto
+var Source string
