@@ -12,7 +12,7 @@ LOGS ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 build: ## Build bin/crosstown
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
@@ -39,10 +39,13 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp LOGS=dir)
 	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)'
 
+screenshots: build ## Take the console's pictures for the README, in headless Chromium
+	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsoleIsAtHomeInABrowser ./gateway/e2e
+
 demo: ## Send over HTTPS, receive over AMQP, and the other way round
 	$(GO) run ./examples/https-to-amqp
 
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test check generate fuzz bench scorecard demo tools
+.PHONY: help build run test check generate fuzz bench scorecard screenshots demo tools
