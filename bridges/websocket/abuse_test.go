@@ -253,7 +253,7 @@ func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
 		filler := h.connect()
-		big := string(make([]byte, 200<<10))
+		big := strings.Repeat("x", 200<<10)
 		for range 100 {
 			filler.ok("send", object{"entity": "q", "messages": []object{{"broker": object{"ContentType": "x"}, "text": big}}})
 		}
@@ -297,8 +297,8 @@ func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 func TestAClientThatDoesNotAnswerPingsIsClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{})
-		p := h.connect()
-		p.ws.SetPingHandler(func(string) error { return nil })
+		p := h.dialWith(protocolJSON, func(ws *websocket.Conn) { ws.SetPingHandler(func(string) error { return nil }) })
+		p.ok("auth", object{"token": rootToken})
 		began := time.Now()
 		if code := p.closed(); code != 4408 || time.Since(began) != time.Minute {
 			t.Errorf("got %d after %v", code, time.Since(began))
@@ -312,9 +312,10 @@ func TestAClientThatDoesNotAnswerPingsIsClosed(t *testing.T) {
 func TestPingsOfClientsAreAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{})
-		p := h.connect()
 		pongs := make(chan string, 1)
-		p.ws.SetPongHandler(func(data string) error { pongs <- data; return nil })
+		p := h.dialWith(protocolJSON, func(ws *websocket.Conn) {
+			ws.SetPongHandler(func(data string) error { pongs <- data; return nil })
+		})
 		if err := p.ws.WriteControl(websocket.PingMessage, []byte("hello"), time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
