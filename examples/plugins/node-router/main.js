@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+// Node-router is a Crosstown plugin in JavaScript: it sends heavy parcels elsewhere.
+import { serve } from './crosstown.js';
+
+const heaviest = 30; // kilograms that a parcel may weigh
+
+serve({
+  name: 'node-router',
+  version: '1.0.0',
+  deterministic: true,
+  onSend(message) {
+    const { weight } = message.properties;
+    if (typeof weight !== 'number') {
+      return { action: 'DEAD_LETTER', reason: 'NoWeight', description: 'The property weight, a number, says how a parcel goes.' };
+    }
+    if (weight <= heaviest) return {}; // it passes as it is
+    return { routes: ['freight'], set: { 'handled-by': 'node-router', pallets: Math.ceil(weight / 500) } };
+  },
+});
