@@ -46,22 +46,25 @@ func (p *passage) loads(groups [][]*core.Message) []load {
 // storeLoads stores groups in a partition in their order: runs of plain ones as
 // any are, and of others what comes of them in one step.
 func (e *entry) storeLoads(ctx context.Context, v *view, partition uint16, groups [][]*core.Message, loads []load) []core.Appended {
-	answers := make([]core.Appended, 0, len(groups))
-	for first := 0; first < len(groups); first = len(answers) {
+	answers := make([]core.Appended, len(groups))
+	end := 0
+	for first := 0; first < len(groups); first = end {
 		if first > 0 {
 			if err := answers[first-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				return append(answers, failed(len(groups)-first, err)...) // or they would overtake it
+				copy(answers[first:], failed(len(groups)-first, err)) // or they would overtake it
+				return answers
 			}
 		}
-		plain, end, size := loads[first].isPlain(), first+1, len(loads[first])
+		plain, size := loads[first].isPlain(), len(loads[first])
+		end = first + 1
 		for end < len(groups) && loads[end].isPlain() == plain && (plain || size+len(loads[end]) <= commitSize) {
 			size += len(loads[end])
 			end++
 		}
 		if plain {
-			answers = append(answers, e.appendTo(ctx, v, partition, groups[first:end])...)
+			copy(answers[first:end], e.appendTo(ctx, v, partition, groups[first:end]))
 		} else {
-			answers = append(answers, e.commitLoads(ctx, v, partition, loads[first:end])...)
+			copy(answers[first:end], e.commitLoads(ctx, v, partition, loads[first:end]))
 		}
 	}
 	return answers
