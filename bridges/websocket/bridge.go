@@ -25,6 +25,10 @@ const (
 	protocolPack = "crosstown.v1.msgpack"
 )
 
+// readAhead is the size of a connection's read buffer, in which it has most
+// requests as a whole. Larger ones are read past it.
+const readAhead = 1 << 10
+
 // stoppingText is what clients hear when the gateway stops.
 const stoppingText = "The gateway is stopping. Connect again."
 
@@ -84,7 +88,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, text, http.StatusServiceUnavailable)
 		return
 	}
-	ws, err := b.upgrader.upgrade(w, r)
+	ws, err := b.upgrader.upgrade(&hijacker{ResponseWriter: w, size: readAhead}, r)
 	if err != nil {
 		b.leave(nil)
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
