@@ -4,10 +4,12 @@ package client
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -22,8 +24,9 @@ var files embed.FS
 
 type file struct {
 	content     []byte
+	compressed  []byte // with gzip
 	contentType string
-	tag         string // quoted
+	tag         string // of the content, without quotes
 }
 
 // handler serves the files under their paths.
@@ -44,7 +47,11 @@ func open(name, contentType string) file {
 	if err != nil {
 		panic(err) // go:embed has it
 	}
-	return file{content, contentType, fmt.Sprintf(`"%x"`, sha256.Sum256(content))}
+	var compressed bytes.Buffer
+	z := gzip.NewWriter(&compressed)
+	_, _ = z.Write(content) // a Buffer takes everything
+	_ = z.Close()
+	return file{content, compressed.Bytes(), contentType, fmt.Sprintf("%x", sha256.Sum256(content))}
 }
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +67,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	set := w.Header().Set
 	set("Content-Type", f.contentType)
-	set("ETag", f.tag)
+	set("Vary", "Accept-Encoding")
 	set("Cache-Control", "no-cache") // ask each time, so that client and gateway are of one version
 	set("Access-Control-Allow-Origin", "*")
 	set("Cross-Origin-Resource-Policy", "cross-origin")
@@ -68,5 +75,11 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == ModulePath {
 		set("X-TypeScript-Types", TypesPath)
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+	content, tag := f.content, f.tag
+	if r.Header.Get("Range") == "" && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		content, tag = f.compressed, f.tag+"-gzip"
+		set("Content-Encoding", "gzip")
+	}
+	set("ETag", `"`+tag+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }

@@ -197,7 +197,7 @@ export class Feed<M extends Message = Delivery> {
     return(): Promise<IteratorResult<M, undefined>>;
     /**
      * Up to `max` messages, in a feed with prefetch 0: as soon as there is one, or
-     * none after `wait` seconds.
+     * none after `wait` seconds. One call at a time.
      * @param {number} max
      * @param {number} [wait] 60 by default
      * @returns {Promise<M[]>}

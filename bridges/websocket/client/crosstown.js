@@ -320,7 +320,7 @@ const members = new Set(["broker", "properties", "text", "json", "binary", "valu
 
 /** @param {BrokerProperties} broker */
 const encodeBroker = (broker) => Object.fromEntries(Object.entries(broker).map(([name, v]) =>
-  [name, name === "MessageId" || name === "CorrelationId" ? encodeValue(v) : v instanceof Date ? instant(v) : v]));
+  [name, v !== undefined && /^(Message|Correlation)Id$/.test(name) ? encodeValue(v) : v instanceof Date ? instant(v) : v]));
 
 /**
  * @param {OutgoingMessage | string | Uint8Array} message
@@ -940,7 +940,8 @@ class Wire {
     this.#socket = undefined;
     const o = this.#o, r = o.reconnect ?? {};
     const error = new CrosstownError(code === 4401 ? "unauthorized" : "connection_lost",
-      reason || `The connection to ${this.#url} ended with code ${code}.`, { retriable: true });
+      reason || `The connection to ${this.#url} ended with code ${code}${this.#openings ? "" : ": no gateway answers there, or it does not let in pages of this origin"}.`,
+      { retriable: true });
     this.#attempts = this.#opened && Date.now() - this.#opened >= stood ? 1 : this.#attempts + 1;
     this.#opened = 0;
     const renewable = code !== 4401 || o.getToken;
@@ -1092,8 +1093,9 @@ export class Feed {
 
   /** The next message, as soon as there is one. @returns {Promise<IteratorResult<M, undefined>>} */
   next() {
-    if (this.#buffer.length > 0) {
-      const value = /** @type {M} */ (this.#buffer.shift());
+    this.#dropEnded();
+    const value = this.#buffer.shift();
+    if (value) {
       this.#topUp();
       return Promise.resolve({ value, done: false });
     }
@@ -1108,6 +1110,13 @@ export class Feed {
     });
   }
 
+  /** A message that waited here until its lock ended is somebody else's by now. */
+  #dropEnded() {
+    if (this.#options.mode !== "peekLock" || this.#ofSession) return;
+    const now = new Date(this.#wire.now());
+    this.#buffer = this.#buffer.filter((m) => !(m instanceof Delivery) || m.lockedUntil > now);
+  }
+
   /** What `break` in a loop does: closes. @returns {Promise<IteratorResult<M, undefined>>} */
   async return() {
     await this.close();
@@ -1116,7 +1125,7 @@ export class Feed {
 
   /**
    * Up to `max` messages, in a feed with prefetch 0: as soon as there is one, or
-   * none after `wait` seconds.
+   * none after `wait` seconds. One call at a time.
    * @param {number} max
    * @param {number} [wait] 60 by default
    * @returns {Promise<M[]>}
@@ -1168,7 +1177,9 @@ export class Feed {
     this.#buffer = [];
     this.#finish();
     if (this.#options.mode !== "peekLock") return unread;
-    if (!this.#ofSession) await Promise.allSettled(unread.map((d) => d instanceof Delivery && d.release()));
+    const released = this.#ofSession ? [] : unread.map((d) => d instanceof Delivery && d.release());
+    if (this.#wire.state === "open") await Promise.allSettled(released);
+    else for (const r of released) Promise.resolve(r).catch(() => {}); // their locks may end first
     return [];
   }
 
@@ -1216,6 +1227,7 @@ export class Feed {
   }
 
   async #open() {
+    if (this.#closing) return;
     const { mode, bodies, session, nextSession, wait, autoRenew } = this.#options;
     const which = !this.#ofSession ? {} : this.#accepted ? { session: this.#session } : { session, nextSession };
     const credit = Math.max(this.#target - this.#buffer.length, 0);

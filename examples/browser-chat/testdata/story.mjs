@@ -8,6 +8,7 @@ const join = async (page, name, room) => {
   await page.getByLabel("Room").fill(room);
   await page.getByRole("button", { name: "Join" }).click();
   await page.getByLabel("Your message").waitFor();
+  assert.ok(await page.getByLabel("Name").isHidden());
   assert.equal(await page.getByRole("status").textContent(), "connected");
 };
 const say = async (page, text) => {

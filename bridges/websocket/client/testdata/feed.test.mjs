@@ -41,7 +41,7 @@ test("a message has its body, properties and lock", async (t) => {
   const { feed, deliver } = await open(t, {});
   const until = soon(60);
   deliver({ broker: { SequenceNumber: 7, MessageId: { $uuid: "u" }, LockToken: "k", LockedUntilUtc: until, Label: "l" }, properties: { n: { $long: "9007199254740993" } }, json: { a: 1 } },
-    { broker: {}, binary: "AQ==" }, { broker: {}, value: { $int: 1 } }, { broker: {}, sequence: [[1]] }, { broker: {} }, { broker: {}, json: null });
+    ...[{ binary: "AQ==" }, { value: { $int: 1 } }, { sequence: [[1]] }, {}, { json: null }].map((body) => ({ ...message(), ...body })));
   const { value: m } = await feed.next();
   assert.ok(m instanceof Delivery && m instanceof Message);
   assert.deepEqual([m.sequenceNumber, m.lockToken, m.lockedUntil, m.body, m.json, m.text, m.properties, String(m.broker.MessageId), m.broker.Label],
@@ -137,6 +137,20 @@ test("locks are renewed until their messages are settled", async (t) => {
   const renewed = refusal(second.renew(), "lock_lost"); // by hand: nothing else came since
   peer.ok(await peer.expect("renew"), { results: [{ code: "lock_lost", text: "gone", retriable: false }] });
   await renewed;
+});
+
+test("locks end by the gateway's clock, whatever the client's own says", async (t) => {
+  const gateway = await start(t);
+  const bus = gateway.client();
+  const peer = await gateway.accept();
+  await peer.signIn({ time: soon(3600) });
+  const feed = bus.receive("a");
+  await peer.answer("feed", {});
+  peer.send({ op: "deliver", feed: 1, messages: [message("x", { LockedUntilUtc: soon(3602) }), message("y", { LockedUntilUtc: soon(3590) })] });
+  await peer.answer("renew", { results: [{ lockedUntil: soon(3602) }, { code: "lock_lost", text: "gone", retriable: false }] });
+  assert.equal((await feed.next()).value.text, "x");
+  peer.send({ op: "deliver", feed: 1, messages: [message("z", { LockedUntilUtc: soon(3602) })] });
+  assert.equal((await feed.next()).value.text, "z"); // y waited until its lock had ended
 });
 
 test("closing gives back what was not read", async (t) => {
@@ -271,6 +285,17 @@ test("a session is accepted again if that is wanted, when the gateway has it fre
   await again.answer("feed", { session: "s", lockedUntil: soon(60) });
   again.send({ op: "deliver", feed: 1, messages: [message("2")] });
   assert.equal((await feed.next()).value.text, "2");
+});
+
+test("a feed that is closed at once is never opened", async (t) => {
+  const gateway = await start(t);
+  const [bus, peer] = await gateway.open();
+  const feed = bus.receive("a");
+  await feed.close();
+  await refusal(feed.ready, "closed");
+  const asked = bus.entity("a");
+  await peer.answer("entity", { entity: {} });
+  await asked;
 });
 
 test("closing while the gateway looks for a session ends that", async (t) => {
