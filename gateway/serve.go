@@ -73,9 +73,10 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 
-	b := broker.New(st, broker.Options{
-		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
-	})
+	b, err := newBroker(c, st, plugins, log)
+	if err != nil {
+		return err
+	}
 	behind := rungroup.New(context.WithoutCancel(ctx))
 	behind.Go("broker", b.Run)
 	defer func() {

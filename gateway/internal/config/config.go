@@ -34,6 +34,7 @@ type Config struct {
 	Queues         []Queue       `koanf:"queues"`
 	Topics         []Topic       `koanf:"topics"`
 	Plugins        []Plugin      `koanf:"plugins"`
+	Pipelines      []Pipeline    `koanf:"pipelines"`
 	Serializers    Serializers   `koanf:"serializers"`
 	Identity       `koanf:",squash"`
 

@@ -17,6 +17,9 @@ type Plugin struct {
 	SHA256 string   `koanf:"sha256"`
 	Env    []string `koanf:"env"` // NAME=VALUE, or NAME for the gateway's own value
 	Dir    string   `koanf:"dir"`
+	// Unavailable says what becomes of messages that it gives no answer for, unless
+	// the stage that asks says otherwise. It counts for rules that ask.
+	Unavailable string `koanf:"unavailable"`
 
 	CallTimeout    time.Duration `koanf:"call-timeout"`
 	StartTimeout   time.Duration `koanf:"start-timeout"`
@@ -56,6 +59,7 @@ func (p *Plugin) validate(path string, r *report) {
 	if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != 32 && p.SHA256 != "" {
 		r.add(path+".sha256", "%q is no SHA-256 checksum: write the 64 digits that sha256sum prints", p.SHA256)
 	}
+	validateUnavailable(path, p.Unavailable, r)
 	for n, e := range p.Env {
 		if name, _, _ := strings.Cut(e, "="); !variableName.MatchString(name) {
 			r.add(elementPath(path+".env", n), "%q is no variable: write NAME=VALUE, or NAME for the gateway's own value", e)

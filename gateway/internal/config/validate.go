@@ -44,6 +44,7 @@ func (c *Config) validate(r *report) {
 	c.validatePolicies(r)
 	c.validateEntities(r)
 	c.validatePlugins(r)
+	c.validatePipelines(r)
 	c.Serializers.validate(r)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }

@@ -1,0 +1,84 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+func TestPipelinesAreRead(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, map[string]string{"c.yaml": `
+plugins:
+  - {name: geo, path: geo-router, unavailable: park}
+  - {name: to, path: to-router}
+pipelines:
+  - entity: orders/*
+    ingress:
+      - plugin: geo
+        parameters: {region: west, limit: 5, strict: true}
+      - {plugin: to, unavailable: pass}
+    to: {plugin: to}
+  - entity: inbox
+    follow-to: true
+`}, nil, "--config=$DIR/c.yaml")
+	if len(c.Pipelines) != 2 || c.Pipelines[0].Entity != "orders/*" || len(c.Pipelines[0].Ingress) != 2 || c.Pipelines[0].To.Plugin != "to" || !c.Pipelines[1].FollowTo {
+		t.Fatalf("got %+v", c.Pipelines)
+	}
+	stages := c.Pipelines[0].Ingress
+	p, err := stages[0].Parameters()
+	if region, _ := p.Get("region"); err != nil || region != "west" || p.Len() != 3 {
+		t.Errorf("parameters: got %v, %v", p, err)
+	}
+	for i, want := range []string{config.Park, config.Pass} {
+		if got := c.UnavailableAt(&stages[i]); got != want {
+			t.Errorf("stage %d: got %q, want %q", i, got, want)
+		}
+	}
+	if got := c.UnavailableAt(c.Pipelines[0].To); got != "" {
+		t.Errorf("where nothing is said: got %q", got)
+	}
+}
+
+func TestWhatIsWrongWithPipelinesIsReported(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, map[string]string{"c.yaml": `plugins:
+  - {name: geo, path: geo-router, unavailable: wait}
+pipelines:
+  - entity: "a b"
+    ingress: [{plugin: Geo}]
+  - entity: orders
+    ingress: [{plugin: geo, unavailable: drop, parameters: {list: [1]}}]
+    to: {plugin: geo}
+    follow-to: true
+  - entity: Orders
+  - entity: x
+    ingress: [{plugin: geo, colour: red}]
+`}, nil, "--config=$DIR/c.yaml")
+	if err == nil {
+		t.Fatal("nothing is reported")
+	}
+	for _, want := range []string{
+		`plugins[0].unavailable: "wait" is not known: use one of refuse, pass, park`,
+		`c.yaml:4: pipelines[0].entity: "a b" is neither`,
+		`pipelines[0].ingress[0].plugin: there is no plugin "Geo": geo are configured`,
+		`pipelines[1].ingress[0].unavailable: "drop" is not known`,
+		"pipelines[1].ingress[0]: parameters.list is [1]",
+		"pipelines[1].follow-to: to names a plugin",
+		`pipelines[2].entity: "Orders" is there twice`,
+		"pipelines[2]: it does nothing",
+		"pipelines[3].ingress[0].colour",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+	_, err = load(t, map[string]string{"c.yaml": "pipelines: [{entity: q, to: {plugin: p}}]"}, nil, "--config=$DIR/c.yaml")
+	if err == nil || !strings.Contains(err.Error(), `there is no plugin "p": none are configured`) {
+		t.Errorf("without plugins: got %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+// unavailable is what the words of the configuration mean to the broker.
+var unavailable = map[string]broker.Unavailable{
+	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
+}
+
+// newBroker makes the broker, with the plugins in its pipelines. What they are is
+// known by then, of those that could be started.
+func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Logger) (*broker.Broker, error) {
+	pipes := plumbing{c: c, plugins: plugins}
+	pipelines, err := pipes.pipelines()
+	if err != nil {
+		return nil, err
+	}
+	filters, err := pipes.filters()
+	if err != nil {
+		return nil, err
+	}
+	return broker.New(st, broker.Options{
+		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
+		Pipelines: pipelines, Filters: filters,
+	}), nil
+}
+
+// plumbing makes stages of what is configured.
+type plumbing struct {
+	c       *config.Config
+	plugins *host.Host
+}
+
+// pipelines are what messages pass on their way in.
+func (p *plumbing) pipelines() ([]broker.Pipeline, error) {
+	var lines []broker.Pipeline
+	for i := range p.c.Pipelines {
+		configured := &p.c.Pipelines[i]
+		line := broker.Pipeline{Entity: configured.Entity}
+		for n := range configured.Ingress {
+			s, err := p.stage(&configured.Ingress[n])
+			if err != nil {
+				return nil, err
+			}
+			line.Ingress = append(line.Ingress, s)
+		}
+		switch {
+		case configured.To != nil:
+			s, err := p.stage(configured.To)
+			if err != nil {
+				return nil, err
+			}
+			line.To = &s
+		case configured.FollowTo:
+			line.To = &broker.Stage{}
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+// filters are the plugins that rules may ask: all but those that do not route,
+// as far as is known.
+func (p *plumbing) filters() ([]broker.Stage, error) {
+	var all []broker.Stage
+	for i := range p.c.Plugins {
+		configured := &p.c.Plugins[i]
+		if p.doesNotRoute(configured.Name) {
+			continue
+		}
+		s, err := p.stage(&config.Stage{Plugin: configured.Name})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (p *plumbing) stage(s *config.Stage) (broker.Stage, error) {
+	if p.doesNotRoute(s.Plugin) {
+		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is no router: it serves payloads only", s.Plugin)
+	}
+	r, err := p.plugins.Router(s.Plugin)
+	if err != nil {
+		return broker.Stage{}, fmt.Errorf("plugin %s: %s", s.Plugin, core.TextOf(err))
+	}
+	parameters, err := s.Parameters()
+	return broker.Stage{Name: s.Plugin, Router: r, Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
+}
+
+// doesNotRoute reports whether a plugin has said that it is no router.
+func (p *plumbing) doesNotRoute(name string) bool {
+	for _, s := range p.plugins.States() {
+		if s.Name == name {
+			return s.Description != nil && !s.Router
+		}
+	}
+	return false
+}
