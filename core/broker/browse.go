@@ -102,6 +102,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 			return nil, b.refusal(err, &v.Entity)
 		}
 	}
+	e.traffic.outlets[sub].delivered.Add(int64(len(found)))
 	if mode == core.ReceiveAndDelete {
 		return e.removeLocked(ctx, sub, found)
 	}
@@ -162,6 +163,7 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 			return b.refusal(err, &v.Entity)
 		}
 	}
+	e.traffic.cancelled.Add(int64(len(numbers)))
 	return nil
 }
 
@@ -213,7 +215,9 @@ func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, l
 				young = append(young, d)
 			}
 		}
-		for _, err := range e.b.store.Settle(ctx, p, settlements) {
+		errs := e.b.store.Settle(ctx, p, settlements)
+		e.traffic.outlets[p.Sub].settle(settlements, errs)
+		for _, err := range errs {
 			if err == nil {
 				removed++
 			}

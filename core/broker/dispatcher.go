@@ -320,6 +320,7 @@ func (d *dispatcher) serve(r *receiver) {
 		if isClosed {
 			d.release(ds)
 		} else {
+			d.e.traffic.outlets[d.sub].delivered.Add(int64(len(ds)))
 			r.o.Deliver(ds)
 		}
 	}

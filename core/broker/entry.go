@@ -67,6 +67,7 @@ type entry struct {
 	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
 	house    *house         // of a topic, else nil
 	pipe     *pipe          // nil: messages pass nothing on their way in
+	traffic  traffic
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added

@@ -242,6 +242,7 @@ func (l *lane) step(ctx context.Context) plan {
 		} else {
 			moved = l.forward(ctx, e, p, ds, locked)
 		}
+		e.traffic.outlets[p.Sub].moved.Add(int64(moved))
 	}
 	return l.plan(len(ds) == asked, moved > 0, next, pause)
 }

@@ -145,6 +145,7 @@ func (e *entry) commit(ctx context.Context, v *view, p core.Partition, w core.Wo
 		}
 		return nil, e.b.refusal(err, &v.Entity)
 	}
+	e.traffic.commit(p.Sub, &w, numbers)
 	if v.Kind == core.Topic {
 		e.expectSchedules([][]*core.Message{w.Messages})
 	}

@@ -261,6 +261,7 @@ func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups 
 	} else {
 		answers = e.b.store.Append(ctx, v.partitions[core.Main][partition], groups)
 	}
+	e.traffic.accept(answers)
 	for i := range answers {
 		if answers[i].Err == nil {
 			continue

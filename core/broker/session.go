@@ -225,6 +225,7 @@ func (s *session) take(n int) {
 	switch {
 	case len(ds) == 0:
 	case open:
+		e.traffic.outlets[core.Main].delivered.Add(int64(len(ds)))
 		s.o.Deliver(ds)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.b.log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.key, "count", len(ds))
@@ -262,6 +263,7 @@ func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken}
 	}
 	errs := e.b.store.Settle(e.b.base, p, settlements)
+	e.traffic.outlets[core.Main].settle(settlements, errs)
 	gone := ds[:0]
 	var kept []core.Delivery
 	for i, err := range errs {
@@ -377,6 +379,7 @@ func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	if err != nil {
 		return nil, err
 	}
+	s.hub.e.traffic.outlets[core.Main].delivered.Add(int64(len(found)))
 	if mode == core.ReceiveAndDelete {
 		return s.hub.e.removeLocked(ctx, core.Main, found)
 	}

@@ -62,7 +62,9 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 	v := e.current.Load()
 	partitions := v.partitions[sub]
 	if p, ok := lone(settlements, len(partitions), partitionOfSettlement); ok {
-		return e.b.refusals(e.b.store.Settle(ctx, partitions[p], settlements), v)
+		errs := e.b.store.Settle(ctx, partitions[p], settlements)
+		e.traffic.outlets[sub].settle(settlements, errs)
+		return e.b.refusals(errs, v)
 	}
 	piles, strays := scatter(settlements, len(partitions), partitionOfSettlement)
 	errs := make([]error, len(settlements))
@@ -70,7 +72,9 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 		errs[i] = errLockLost
 	}
 	together(piles, func(p *pile[core.Settlement]) {
-		for i, err := range e.b.refusals(e.b.store.Settle(ctx, partitions[p.partition], p.items), v) {
+		answers := e.b.store.Settle(ctx, partitions[p.partition], p.items)
+		e.traffic.outlets[sub].settle(p.items, answers)
+		for i, err := range e.b.refusals(answers, v) {
 			errs[p.place(i)] = err
 		}
 	})

@@ -145,6 +145,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 		}
 	}
 	errs := d.e.b.store.Settle(d.context(), p, settlements)
+	d.e.traffic.outlets[d.sub].settle(settlements, errs)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range removals {

@@ -1,0 +1,94 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// oldestBytes is about how much is read of a partition to find its oldest message.
+	oldestBytes = 64 << 10
+	// oldestLook is how many messages are looked at for that: those in front may
+	// be scheduled ones, which do not count.
+	oldestLook = 8
+)
+
+// Holding is what an entity holds at one moment, in all gateways: the store counts.
+type Holding struct {
+	Entity string
+	Kind   core.Kind
+	Counts [core.SubQueues]core.Stats
+	// Oldest is when the oldest of its own messages was enqueued, scheduled ones
+	// aside. Zero: there is none, or finding it would mean to read large messages.
+	Oldest time.Time
+}
+
+// Holdings counts what the entities hold whose names are wanted; wanted is asked
+// for each entity of the namespace. Deleted meanwhile, an entity holds nothing. A
+// partition that does not answer fails the call.
+func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
+	var ents []core.Entity
+	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
+		if wanted(e.Name, e.Kind) {
+			ents = append(ents, *e)
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Holding, len(ents))
+	errs := make([]error, len(ents))
+	inParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Holding counts what one entity holds, or answers NotFound.
+func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return Holding{}, err
+	}
+	v := e.current.Load()
+	h, err := b.holding(ctx, &v.Entity)
+	return h, b.refusal(err, &v.Entity)
+}
+
+func (b *Broker) holding(ctx context.Context, e *core.Entity) (Holding, error) {
+	h := Holding{Entity: e.Name, Kind: e.Kind}
+	var err error
+	if h.Counts, err = b.count(ctx, e); err != nil && core.CodeOf(err) != core.NotFound {
+		return h, err
+	}
+	main := &h.Counts[core.Main]
+	there := main.Ready + main.Locked + main.Deferred
+	if there == 0 || e.Kind == core.Topic { // what a topic holds is scheduled, or about to leave
+		return h, nil
+	}
+	look := int(min(oldestBytes*(there+main.Scheduled)/max(main.Bytes, 1), oldestLook))
+	for i := range e.Partitions {
+		if look == 0 {
+			break
+		}
+		ds, err := b.store.Peek(ctx, partition(e, uint16(i), core.Main), 0, look)
+		if err != nil {
+			return h, err
+		}
+		for _, d := range ds {
+			if d.State != core.Scheduled {
+				if h.Oldest.IsZero() || d.EnqueuedTime.Before(h.Oldest) {
+					h.Oldest = d.EnqueuedTime
+				}
+				break
+			}
+		}
+	}
+	return h, nil
+}
