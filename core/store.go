@@ -145,7 +145,7 @@ type Partitions interface {
 	// NotAllowed where Policy.Sessions: see Sessions.LockInSession.
 	Lock(ctx context.Context, p Partition, max int) (ds []Delivery, next time.Time, err error)
 	// Settle ends locks; the answer has one element per settlement: nil, LockLost,
-	// NotAllowed or a failure. Where Policy.Sessions it is SessionLockLost that
+	// NotAllowed, InvalidArgument or a failure. Where Policy.Sessions it is SessionLockLost that
 	// stands for a lost lock, whichever way it was lost.
 	Settle(ctx context.Context, p Partition, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration; one element per token.
@@ -292,6 +292,13 @@ type Settlement struct {
 	// For a dead letter the broker has put DeadLetterReason and
 	// DeadLetterErrorDescription among them.
 	Properties Properties
+	// Backoff, of an Abandon, puts the next delivery off: until then the message is
+	// under a lock that nobody holds, which ends like any other, with a failed
+	// delivery. The last delivery that Policy.MaxDeliveryCount allows is followed by
+	// none, and dead-letters the message at once. Among dead letters, whose counts
+	// do not rise, every failure is like the first. InvalidArgument where
+	// Policy.Sessions, whose messages are locked as long as their session.
+	Backoff Backoff
 }
 
 // Renewal is the outcome of renewing one lock.

@@ -95,13 +95,11 @@ func (t *turn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {
 		x := &settlements[i]
-		switch {
-		case t.holder(x.Token) == nil || given[x.Token]:
+		if t.holder(x.Token) == nil || given[x.Token] {
 			return lost(t.Policy)
-		case x.Outcome == core.DeadLetterOutcome && t.ref.Sub.IsDeadLetter():
-			return core.NotAllowed
-		case x.Outcome > core.Release:
-			return fmt.Errorf("settle with unknown outcome %d: %w", x.Outcome, core.InvalidArgument)
+		}
+		if err := t.allows(x); err != nil {
+			return err
 		}
 		given[x.Token] = true
 	}

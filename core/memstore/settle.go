@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -29,26 +30,53 @@ func (t *turn) settle(s *core.Settlement) error {
 	if e == nil {
 		return lost(t.Policy)
 	}
+	if err := t.allows(s); err != nil {
+		return err
+	}
 	switch s.Outcome {
 	case core.Complete:
 		q.remove(e)
 	case core.Abandon:
 		q.override(e, s.Properties)
-		t.unlock(q, e, true)
+		t.abandon(q, e, s.Backoff)
 	case core.Release:
 		t.unlock(q, e, false)
 	case core.Defer:
 		q.override(e, s.Properties)
 		q.move(e, deferred)
 	case core.DeadLetterOutcome:
-		if q.ref.Sub.IsDeadLetter() {
-			return core.NotAllowed
-		}
 		t.deadLetter(q, e, s.Properties)
-	default:
-		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
 	}
 	return nil
+}
+
+// allows reports why a lock that is held cannot end so.
+func (t *turn) allows(s *core.Settlement) error {
+	switch {
+	case s.Outcome > core.Release:
+		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
+	case s.Outcome == core.DeadLetterOutcome && t.ref.Sub.IsDeadLetter():
+		return core.NotAllowed
+	case s.Outcome == core.Abandon && t.Sessions && !s.Backoff.IsZero():
+		return fmt.Errorf("put a message of a session off: %w", core.InvalidArgument)
+	}
+	return nil
+}
+
+// abandon ends the lock of e after a failed delivery. With a backoff another lock
+// takes its place, whose nonce nobody is told.
+func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
+	if b.IsZero() || t.hasFailed(q, e.failures+1) {
+		t.unlock(q, e, true)
+		return
+	}
+	failures := int(e.failures)
+	if q.ref.Sub.IsDeadLetter() { // what it failed there does not count here
+		failures = 0
+	}
+	e.nonce, e.until = rand.Uint64(), t.now+b.After(failures).Milliseconds()
+	q.move(e, e.standing)
+	t.ring(q) // who waits must learn when to look again
 }
 
 // lost is what a lock that has ended is answered.

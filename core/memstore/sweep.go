@@ -48,7 +48,7 @@ func (t *turn) sweep(q *queue) {
 func (t *turn) unlock(q *queue, e *entry, failed bool) {
 	if failed && !q.ref.Sub.IsDeadLetter() {
 		e.failures++
-		if t.MaxDeliveryCount > 0 && int(e.failures) >= t.MaxDeliveryCount {
+		if t.hasFailed(q, e.failures) {
 			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)))
 			return
 		}
@@ -62,6 +62,11 @@ func (t *turn) unlock(q *queue, e *entry, failed bool) {
 		q.move(e, again)
 		t.announce(q, e)
 	}
+}
+
+// hasFailed reports whether so many failed deliveries are too many.
+func (t *turn) hasFailed(q *queue, failures uint32) bool {
+	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }
 
 // announce rings for e, which has become available.

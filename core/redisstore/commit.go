@@ -90,7 +90,7 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle)
 		if st.Token.Partition() == sh.Index {
 			m = member(st.Token.Number(), secret(st.Token.Nonce()))
 		}
-		settles = append(settles, outcomeWord(st.Outcome), entryID(st.Token.Number()), m, overrideFor(st))
+		settles = append(settles, sh.outcomeWord(st), entryID(st.Token.Number()), m, overrideFor(st))
 	}
 	own, void := sh.positions(w.Cancels)
 	cancels := make([]any, len(own))

@@ -61,7 +61,7 @@ func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
 				continue
 			}
 			n := st.Token.Number()
-			args = append(args, outcomeWord(st.Outcome), entryID(n), member(n, secret(st.Token.Nonce())), overrideFor(st))
+			args = append(args, sh.outcomeWord(st), entryID(n), member(n, secret(st.Token.Nonce())), overrideFor(st))
 			all = append(all, &t.work.errs[i])
 		}
 	}
@@ -135,12 +135,17 @@ func (sh *shard) lost() error {
 	return core.LockLost
 }
 
-// outcomeWord is how settle.lua knows an outcome.
-func outcomeWord(o core.Outcome) string {
-	if o > core.Release {
+// outcomeWord is how settle.lua knows what is to become of a lock.
+func (sh *shard) outcomeWord(st *core.Settlement) string {
+	later := st.Outcome == core.Abandon && !st.Backoff.IsZero()
+	switch {
+	case st.Outcome > core.Release || later && sh.Sessions:
 		return "unknown"
+	case later:
+		b := st.Backoff.Bound()
+		return fmt.Sprintf("wait %d %g %d", b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
 	}
-	return o.String()
+	return st.Outcome.String()
 }
 
 // overrideFor is what a settlement sets; complete and release set nothing.

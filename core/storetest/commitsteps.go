@@ -16,8 +16,8 @@ func (p *player) commit(pl *place) {
 		settled = p.settlements(at)
 	}
 	for _, s := range settled {
-		a.Settlements = append(a.Settlements, core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over})
-		b.Settlements = append(b.Settlements, core.Settlement{Token: s.token.b, Outcome: s.outcome, Properties: s.over})
+		forA, forB := s.told()
+		a.Settlements, b.Settlements = append(a.Settlements, forA), append(b.Settlements, forB)
 	}
 	if p.pick(8) == 0 {
 		a.Cancels = p.someNumbers(at, p.of(at.Ref).scheduled)
@@ -84,7 +84,7 @@ func (p *player) leaving(n int, destination string) []*core.Message {
 func (p *player) work(w *core.Work, ms []*core.Message) string {
 	text := fmt.Sprintf("by %d", w.Version)
 	for _, s := range w.Settlements {
-		text += fmt.Sprintf(" %v %d", s.Outcome, s.Token.Number())
+		text += fmt.Sprintf(" %v %d backoff %v", s.Outcome, s.Token.Number(), s.Backoff)
 	}
 	text += fmt.Sprintf(" cancel %v messages %s", positions(w.Cancels), describe(ms, p.clock.Now()))
 	for _, e := range w.Effects {

@@ -139,6 +139,10 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 		if p.pick(3) == 0 {
 			pairs[i].over = properties(p, oneOf(p, "a", "b", "c"), fmt.Sprintf("set%d", len(p.story)))
 		}
+		if pairs[i].outcome == core.Abandon && (!at.Sessions || p.pick(8) == 0) {
+			pairs[i].backoff = oneOf(p, core.Backoff{}, core.Backoff{}, core.Backoff{First: time.Millisecond}, core.Backoff{First: time.Second},
+				core.Backoff{First: 500 * time.Millisecond, Factor: 2, Max: 5 * time.Second}, core.Backoff{First: 10 * time.Second, Factor: 1.5})
+		}
 	}
 	return pairs
 }
@@ -148,6 +152,15 @@ type settlementPair struct {
 	token   pair[core.LockToken]
 	outcome core.Outcome
 	over    core.Properties
+	backoff core.Backoff
+}
+
+// told are the settlement as the model and the engine are told it.
+func (s *settlementPair) told() (a, b core.Settlement) {
+	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
+	b = a
+	b.Token = s.token.b
+	return a, b
 }
 
 func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
@@ -297,14 +310,13 @@ func (p *player) took(at core.Partition, a, b []core.Delivery) {
 func (p *player) settle(at core.Partition, pairs []settlementPair) {
 	p.Helper()
 	forA, forB := make([]core.Settlement, len(pairs)), make([]core.Settlement, len(pairs))
-	for i, pair := range pairs {
-		forA[i] = core.Settlement{Token: pair.token.a, Outcome: pair.outcome, Properties: pair.over}
-		forB[i] = core.Settlement{Token: pair.token.b, Outcome: pair.outcome, Properties: pair.over}
+	for i := range pairs {
+		forA[i], forB[i] = pairs[i].told()
 	}
 	a := p.a.Settle(p.Context(), at, forA)
 	b := p.b.Settle(p.Context(), at, forB)
 	for i, pair := range pairs {
-		p.tell("settle%s %d %v %s: %v", name(at), pair.token.a.Number(), pair.outcome, render(pair.over), a[i])
+		p.tell("settle%s %d %v %s backoff %v: %v", name(at), pair.token.a.Number(), pair.outcome, render(pair.over), pair.backoff, a[i])
 	}
 	if len(a) != len(b) {
 		p.fail("settle: model gives %d answers, engine %d", len(a), len(b))
@@ -315,7 +327,7 @@ func (p *player) settle(at core.Partition, pairs []settlementPair) {
 			notes := p.of(at.Ref)
 			notes.deferred = append(notes.deferred, pair.token.a.SequenceNumber())
 		}
-		if core.CodeOf(a[i]) != core.NotAllowed {
+		if code := core.CodeOf(a[i]); code != core.NotAllowed && code != core.InvalidArgument {
 			p.spent(at, pair.token)
 		}
 	}

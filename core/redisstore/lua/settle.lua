@@ -2,8 +2,9 @@
 -- settle.lua: end locks, each at most once.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown; entry id 0-<n>;
---            member of locks; overrides '' or a length-prefixed map of properties
+-- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown, or wait <ms> <factor> <ms>
+--            (abandon, with the first wait and the longest one); entry id 0-<n>; member of locks; overrides '' or a
+--            length-prefixed map of properties
 -- Returns {'ok', then index and code of each that was refused: lock_lost | not_allowed | invalid_argument, or for which
 --         this call had no time left: again} | {'more'}: call again
 if not sweep() then
@@ -47,8 +48,10 @@ for i, member in ipairs(members) do
     elseif outcome == 'defer' then
       call('ZADD', deferred, 0, n)
       if session then session.defer(n) end
-    else
+    elseif outcome == 'dead-letter' then
       act('bury', n)
+    else
+      act('postpone', n, outcome)
     end
   end
 end

@@ -10,7 +10,8 @@
 -- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits, a once the
 --                             holder of a session has; of a topic v the version of its subscriptions, and there c is s:
 --                             what becomes due goes to again
--- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms)
+-- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce where nobody holds the lock:
+--                             the message waits after a failed delivery
 -- KEYS[4]  again      zset    numbers to deliver once more, by number
 -- KEYS[5]  counts     hash    n -> failed deliveries, where there were any
 -- KEYS[6]  overrides  hash    n -> properties that settlements set: length-prefixed maps, oldest first
@@ -143,6 +144,18 @@ local function makeActs()
     end
   end
 
+  -- postpone is fail, but later: wait is what settle.lua takes. Until then nobody holds the lock, and who waits for
+  -- messages must learn when to look again. After the last delivery there is nothing to wait for.
+  local function postpone(n, wait)
+    local failures = tonumber(call('HGET', counts, n) or 0)
+    if counting and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n) end
+    local first, factor, most = string.match(wait, '^wait (%S+) (%S+) (%S+)$')
+    local deadline = format('%.0f', now + math.floor(math.min(first * factor ^ failures, tonumber(most))))
+    call('ZADD', locks, deadline, pad(n))
+    call('ZADD', deferred, 'XX', deadline, n)
+    ready = true
+  end
+
   -- activate appends a scheduled message anew, under a new number.
   local function activate(n)
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
@@ -188,7 +201,7 @@ local function makeActs()
 
   return {
     activate = activate, bury = bury, erase = erase, expire = expire, fail = fail, free = free,
-    isAvailable = isAvailable, isLate = isLate, lapse = lapse,
+    isAvailable = isAvailable, isLate = isLate, lapse = lapse, postpone = postpone,
   }
 end
 
