@@ -42,6 +42,7 @@ await browse(async (page) => {
   const told = await page.evaluate((said) => globalThis.tell(said), { gateway, proxy: `127.0.0.1:${proxy.address().port}`, connection, queue, count });
   console.log(JSON.stringify(told));
   assert.equal(told.opened, 3);
+  assert.equal(told.stray, "unauthorized");
   assert.ok(told.asked > 0, "some answer was lost");
   assert.deepEqual(told.surprises, []);
   assert.deepEqual(told.done, new Array(count).fill(1), "each message was completed once");

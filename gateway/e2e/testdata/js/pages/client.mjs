@@ -49,5 +49,8 @@ globalThis.tell = async ({ gateway, proxy, connection, queue, count }) => {
   await sent;
   const { counts } = await bus.entity(queue);
   await bus.close();
-  return { ...told, counts };
+
+  // Without an address it goes to where the module is from, which knows no such token.
+  const stray = await new Crosstown({ token: "none" }).ready.catch((e) => e.code);
+  return { ...told, counts, stray };
 };
