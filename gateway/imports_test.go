@@ -41,6 +41,8 @@ var arrows = []struct {
 	{"plugins/host", []string{"core", "core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 	{"plugins/plugintest", []string{"core", "core/value", "plugins", "plugins/host", "plugins/proto/...", "plugins/sdk", "google.golang.org/grpc/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
+	{"examples/plugins/avro", []string{"plugins/sdk", "plugins/plugintest", "github.com/hamba/avro/v2"}},
+	{"examples/plugins/protobuf", []string{"plugins/sdk", "plugins/plugintest", "google.golang.org/protobuf/..."}},
 	{"examples/plugins/...", []string{"plugins/sdk", "plugins/plugintest"}},
 	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},

@@ -18,3 +18,10 @@ type (
 	Array      = value.Array
 	Described  = value.Described
 )
+
+// ParseDecimal128 reads a number as JSON writes it, exactly. It is not ok if s is
+// none, or needs more than 34 digits.
+func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecimal128(s) }
+
+// ParseUUID reads 8-4-4-4-12 hexadecimal digits.
+func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }

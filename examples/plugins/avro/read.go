@@ -61,8 +61,11 @@ func (r *reader) value(s avro.Schema, depth int) (any, error) {
 	case *avro.NullSchema:
 		return nil, nil
 	case *avro.EnumSchema:
-		symbol, err := s.Symbol(int(r.ReadInt()))
-		return symbol, err
+		symbol, ok := s.Symbol(int(r.ReadInt()))
+		if !ok {
+			return nil, fmt.Errorf("%s has no such symbol", s.Name())
+		}
+		return symbol, nil
 	case *avro.FixedSchema:
 		b := make([]byte, s.Size())
 		r.Read(b)

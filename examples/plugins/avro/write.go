@@ -62,7 +62,7 @@ func put(w *avro.Writer, v any, s avro.Schema, depth int) error {
 	return refused(v, s)
 }
 
-func refused(v any, s avro.Schema) error { return fmt.Errorf("%.60v is no %s", v, s.Type()) }
+func refused(v any, s avro.Schema) error { return fmt.Errorf("%s is no %s", shown(v), s.Type()) }
 
 func refusedUnless(ok bool, v any, s avro.Schema) error {
 	if !ok {
@@ -134,7 +134,7 @@ func putMap(w *avro.Writer, v any, s *avro.MapSchema, depth int) error {
 	for _, e := range m {
 		key, ok := textOf(e.Key)
 		if !ok {
-			return fmt.Errorf("the key %.60v is no text", e.Key)
+			return fmt.Errorf("the key %s is no text", shown(e.Key))
 		}
 		w.WriteString(key)
 		if err := put(w, e.Value, s.Values(), depth); err != nil {
@@ -269,7 +269,7 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 		if b, ok := v.([]byte); ok {
 			return b, nil
 		}
-		return nil, fmt.Errorf("%.60v is no binary", v)
+		return nil, fmt.Errorf("%s is no binary", shown(v))
 	}
 	number, ok := new(big.Rat).SetString(fmt.Sprint(v))
 	switch v.(type) {
@@ -279,21 +279,24 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 		ok = ok && isInteger
 	}
 	if !ok {
-		return nil, fmt.Errorf("%.60v is no decimal", v)
+		return nil, fmt.Errorf("%s is no decimal", shown(v))
 	}
 	scaled := number.Mul(number, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.Scale())), nil)))
 	if !scaled.IsInt() || len(strings.TrimPrefix(scaled.Num().String(), "-")) > d.Precision() {
-		return nil, fmt.Errorf("%.60v does not fit into %d digits, %d of them behind the point", v, d.Precision(), d.Scale())
+		return nil, fmt.Errorf("%s does not fit into %d digits, %d of them behind the point", shown(v), d.Precision(), d.Scale())
 	}
-	return twosComplement(scaled.Num(), size), nil
-}
-
-func twosComplement(n *big.Int, size int) []byte {
+	n := scaled.Num()
 	if size == 0 {
 		size = n.BitLen()/8 + 1
 	}
-	if n.Sign() < 0 {
+	if n.BitLen() >= size*8 {
+		return nil, fmt.Errorf("%s does not fit into %d bytes", shown(v), size)
+	}
+	if n.Sign() < 0 { // two's complement
 		n = new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(size)*8))
 	}
-	return n.FillBytes(make([]byte, size))
+	return n.FillBytes(make([]byte, size)), nil
 }
+
+// shown is the beginning of a value's text.
+func shown(v any) string { return fmt.Sprintf("%.60s", fmt.Sprint(v)) }
