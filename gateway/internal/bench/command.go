@@ -17,13 +17,15 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Drive load through an AMQP 1.0 broker and check that each message arrives once",
-		Long: `Drive load through an AMQP 1.0 broker and check that each message arrives once.
+		Long: `Drive load through an AMQP 1.0 broker, or by WebSocket through a gateway, and
+check that each message arrives once.
 
 The entity must exist and hold nothing else. The command fails when a message
 was lost or doubled. Latencies count from when a message was due, so a stall
 of the broker shows in every message it delayed.`,
 		Example: `  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
   crosstown bench --connection-string "$CONNECTION" --entity bench --mode latency --rate 2000 --duration 30s
+  crosstown bench --url ws://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost:5300 --entity bench --msgpack
   crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.Validate() },
@@ -36,7 +38,8 @@ of the broker shows in every message it delayed.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.URL, "url", o.URL, "broker, amqp://[user:password@]host[:port] or amqps://…")
+	f.StringVar(&o.URL, "url", o.URL, "broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's own protocol")
+	f.BoolVar(&o.MessagePack, "msgpack", false, "speak MessagePack, not JSON, over a WebSocket")
 	f.StringVar(&o.ConnectionString, "connection-string", "", "broker, as a Service Bus connection string")
 	f.StringVar(&o.Entity, "entity", "", "queue to use; with a connection string its EntityPath is the default")
 	f.StringVar(&o.CAFile, "ca", "", "PEM `file` of authorities to trust for TLS")

@@ -28,13 +28,16 @@ const (
 
 // Options say what to run. Start from Defaults.
 type Options struct {
-	// URL is amqp://[user:password@]host[:port] or amqps://…; ConnectionString
-	// is a Service Bus connection string. Exactly one of them is set.
+	// URL is amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://…
+	// for the gateway's own protocol; ConnectionString is a Service Bus
+	// connection string. Exactly one of them is set.
 	URL              string
 	ConnectionString string
 	// Entity is the queue's address. It should hold nothing else: the first
 	// message that no run of this package sent ends the run, unless Verify is off.
 	Entity string
+	// MessagePack is the encoding of the gateway's own protocol, instead of JSON.
+	MessagePack bool
 	// CAFile is a PEM file of authorities to trust for TLS; "" trusts the system's.
 	CAFile string
 

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-
-	"github.com/Azure/go-amqp"
 )
 
 // receiver takes messages from one link and settles them.
 type receiver struct {
 	run    *run
-	link   *amqp.Receiver
+	link   intake
 	order  order
 	result histogram
 
@@ -22,19 +20,6 @@ type receiver struct {
 
 // errForeign stops a run before it eats somebody's messages.
 var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
-
-func (o *Options) receiverOptions() *amqp.ReceiverOptions {
-	ro := &amqp.ReceiverOptions{Credit: -1} // this package issues it: see receiver.replenish
-	switch o.Settle {
-	case SettleBatch, SettleEach:
-		ro.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr()
-	case SettleFirst:
-		ro.SettlementMode = amqp.ReceiverSettleModeFirst.Ptr()
-	case SettleNone:
-		ro.RequestedSenderSettleMode = amqp.SenderSettleModeSettled.Ptr()
-	}
-	return ro
-}
 
 // receive runs until done ends (the books are balanced, or patience is over) or
 // something fails; it settles what it has taken first.
@@ -45,12 +30,12 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	defer stop()
 	defer context.AfterFunc(done, stop)()
 
-	if err := r.link.IssueCredit(uint32(r.run.o.Credit)); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, plain(err))
+	if err := r.link.issueCredit(r.run.o.Credit); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, err)
 	}
 	var settling sync.WaitGroup
 	for {
-		m, err := r.link.Receive(taking, nil)
+		m, err := r.link.receive(taking)
 		if err != nil {
 			settling.Wait()
 			if cause := context.Cause(ctx); cause != nil {
@@ -59,17 +44,17 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			if done.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("receive from %s: %w", r.run.target.entity, plain(err))
+			return fmt.Errorf("receive from %s: %w", r.run.target.entity, err)
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
-			_ = r.link.ReleaseMessage(context.WithoutCancel(ctx), m) // the lock would give it back, later
+			_ = m.release(context.WithoutCancel(ctx)) // the lock would give it back, later
 			continue
 		}
 		r.run.taken.Add(1)
 		settle := func() {
-			if err := r.link.AcceptMessage(ctx, m); err != nil {
-				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, plain(err)))
+			if err := m.accept(ctx); err != nil {
+				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, err))
 				return
 			}
 			r.run.settled.Add(1)
@@ -92,16 +77,16 @@ func (r *receiver) replenish() error {
 	if r.spent.Add(1)%half != 0 {
 		return nil
 	}
-	if err := r.link.IssueCredit(uint32(half)); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, plain(err))
+	if err := r.link.issueCredit(int(half)); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, err)
 	}
 	return nil
 }
 
 // book enters one delivery in the books.
-func (r *receiver) book(m *amqp.Message) error {
+func (r *receiver) book(m arrival) error {
 	now := r.run.elapsed()
-	s, ok := readStamp(m.GetData())
+	s, ok := readStamp(m.payload())
 	switch {
 	case !ok && r.run.o.Verify:
 		return errForeign

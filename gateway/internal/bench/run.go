@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/Azure/go-amqp"
 )
 
 // setUpTimeout bounds connecting, and each close at the end.
@@ -75,7 +72,7 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 
 // links are the connections of a run and what was opened on them.
 type links struct {
-	conns     []*amqp.Conn
+	conns     []connection
 	senders   []*sender
 	receivers []*receiver
 	sendTime  time.Duration
@@ -99,13 +96,9 @@ func (r *run) connect(ctx context.Context) (*links, error) {
 		l.conns = append(l.conns, c)
 	}
 	for i := range r.o.Senders {
-		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
+		link, err := l.conns[i%len(l.conns)].openSender(ctx)
 		if err != nil {
-			return l, withCause(ctx, fmt.Errorf("open a session: %w", plain(err)))
-		}
-		link, err := session.NewSender(ctx, r.target.entity, nil)
-		if err != nil {
-			return l, withCause(ctx, fmt.Errorf("open a sender to %s: %w", r.target.entity, plain(err)))
+			return l, withCause(ctx, err)
 		}
 		l.senders = append(l.senders, &sender{run: r, id: uint32(i), link: link})
 	}
@@ -117,16 +110,8 @@ func (r *run) connect(ctx context.Context) (*links, error) {
 
 func (r *run) attachReceivers(ctx context.Context, l *links) error {
 	for i := range r.o.Receivers {
-		session, err := l.conns[i%len(l.conns)].NewSession(ctx, nil)
+		link, err := l.conns[i%len(l.conns)].openReceiver(ctx, &r.o)
 		if err != nil {
-			return withCause(ctx, fmt.Errorf("open a session: %w", plain(err)))
-		}
-		link, err := session.NewReceiver(ctx, r.target.entity, r.o.receiverOptions())
-		if err != nil {
-			err = fmt.Errorf("open a receiver of %s: %w", r.target.entity, plain(err))
-			if strings.Contains(err.Error(), "settle") {
-				err = fmt.Errorf("%w (every broker offers --settle %s)", err, SettleFirst)
-			}
 			return withCause(ctx, err)
 		}
 		l.receivers = append(l.receivers, &receiver{run: r, link: link, order: order{next: make([]uint64, r.o.Senders)}})

@@ -11,19 +11,19 @@ import (
 	"os"
 	"strings"
 
-	"github.com/Azure/go-amqp"
-
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 // target is where to connect, and as whom.
 type target struct {
-	address string // amqp://host:port or amqps://host:port, without credentials
+	address string // amqp://host:port, amqps://…, ws://… or wss://…, without credentials
 	host    string // host name without port, for TLS
 	entity  string
 	caFile  string
 
 	user, password string // SASL PLAIN, when there is a user
+
+	pack bool // speak MessagePack, not JSON, over a WebSocket
 
 	claims bool   // put a token on every connection
 	policy string // shared access policy and key, or a ready-made token
@@ -32,32 +32,36 @@ type target struct {
 }
 
 func (o *Options) target() (target, error) {
-	t := target{entity: o.Entity, caFile: o.CAFile}
+	t := target{entity: o.Entity, caFile: o.CAFile, pack: o.MessagePack}
 	if o.ConnectionString != "" {
 		return t, t.readConnectionString(o.ConnectionString)
 	}
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
-		return t, errors.New("--url: use amqp://[user:password@]host[:port] or amqps://…") // err could repeat the password
+	if err != nil || u.Host == "" || ports[u.Scheme] == "" {
+		return t, errors.New("--url: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err could repeat the password
 	}
 	if u.User != nil {
 		t.user = u.User.Username()
 		t.password, _ = u.User.Password()
 	}
-	t.setAddress(u.Scheme == "amqps", u)
+	if strings.HasPrefix(u.Scheme, "ws") {
+		t.policy, t.key = t.user, t.password // for a token: there is no SASL
+	}
+	t.setAddress(u)
 	return t, nil
 }
 
-func (t *target) setAddress(secure bool, u *url.URL) {
-	scheme, port := "amqp", "5672"
-	if secure {
-		scheme, port = "amqps", "5671"
-	}
-	if u.Port() != "" {
-		port = u.Port()
+// ports are those of the schemes: of the gateway's own protocol, where a gateway
+// listens for HTTP.
+var ports = map[string]string{"amqp": "5672", "amqps": "5671", "ws": "5300", "wss": "8443"}
+
+func (t *target) setAddress(u *url.URL) {
+	port := u.Port()
+	if port == "" {
+		port = ports[u.Scheme]
 	}
 	t.host = u.Hostname()
-	t.address = (&url.URL{Scheme: scheme, Host: net.JoinHostPort(t.host, port)}).String()
+	t.address = (&url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(t.host, port)}).String()
 }
 
 // readConnectionString reads a Service Bus connection string; with
@@ -71,34 +75,20 @@ func (t *target) readConnectionString(s string) error {
 	if t.entity == "" {
 		t.entity = c.EntityPath
 	}
-	t.setAddress(!c.Emulator, &url.URL{Host: c.Host})
+	scheme := "amqps"
+	if c.Emulator {
+		scheme = "amqp"
+	}
+	t.setAddress(&url.URL{Scheme: scheme, Host: c.Host})
 	return nil
 }
 
 // dial opens a connection and proves who we are.
-func (t *target) dial(ctx context.Context) (*amqp.Conn, error) {
-	o := &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous(), HostName: t.host}
-	if t.user != "" {
-		o.SASLType = amqp.SASLTypePlain(t.user, t.password)
+func (t *target) dial(ctx context.Context) (connection, error) {
+	if strings.HasPrefix(t.address, "ws") {
+		return t.dialWebSocket(ctx)
 	}
-	if strings.HasPrefix(t.address, "amqps:") {
-		config, err := t.tlsConfig()
-		if err != nil {
-			return nil, err
-		}
-		o.TLSConfig = config
-	}
-	conn, err := amqp.Dial(ctx, t.address, o)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.address, plain(err))
-	}
-	if t.claims {
-		if err := t.putToken(ctx, conn); err != nil {
-			_ = conn.Close() // the refusal matters more
-			return nil, fmt.Errorf("put a token for %s at %s: %w", t.entity, t.address, plain(err))
-		}
-	}
-	return conn, nil
+	return t.dialAMQP(ctx)
 }
 
 func (t *target) tlsConfig() (*tls.Config, error) {

@@ -1,0 +1,32 @@
+package bench
+
+import "context"
+
+// connection is a client's connection, whatever it speaks.
+type connection interface {
+	openSender(ctx context.Context) (outlet, error)
+	openReceiver(ctx context.Context, o *Options) (intake, error)
+	Close() error
+}
+
+// outlet sends messages.
+type outlet interface {
+	// send sends a message, whose payload may be used again when it returns. wait
+	// returns once the broker has stored it.
+	send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error)
+}
+
+// intake receives messages.
+type intake interface {
+	issueCredit(n int) error
+	receive(ctx context.Context) (arrival, error)
+}
+
+// arrival is a message that was received.
+type arrival interface {
+	payload() []byte
+	// accept completes the message in the way that the options say.
+	accept(ctx context.Context) error
+	// release gives it back.
+	release(ctx context.Context) error
+}
