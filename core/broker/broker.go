@@ -34,6 +34,9 @@ type Options struct {
 	// Pipelines are what messages pass on their way into entities: for each that
 	// of the first pipeline which is for it.
 	Pipelines []Pipeline
+	// Retries are how long abandoned messages wait: in each queue and subscription
+	// as the first says which is for it.
+	Retries []Retry
 	// Filters are the routers that rules may ask with plugin('name', …): what they
 	// pass the condition is true of. Their Parameters are not looked at.
 	Filters []Stage

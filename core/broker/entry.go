@@ -68,6 +68,7 @@ type entry struct {
 	house    *house         // of a topic, else nil
 	pipe     *pipe          // nil: messages pass nothing on their way in
 	traffic  traffic
+	retry    *Retry // nil: abandoned messages do not wait
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -83,7 +84,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	if ent.Kind == core.Topic {
 		e.house = newHouse()
 	}
-	e.pipe = b.newPipe(&ent)
+	e.pipe, e.retry = b.newPipe(&ent), b.newRetry(&ent)
 	e.current.Store(newView(ent))
 	e.readAt.Store(now.UnixNano())
 	return e

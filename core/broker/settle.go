@@ -15,17 +15,12 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, s
 		return repeat(err, len(settlements))
 	}
 	e.use()
-	reasons := -1 // the first dead-letter settlement
 	for i := range settlements {
-		if settlements[i].Outcome == core.DeadLetterOutcome {
-			reasons = i
-			break
+		if e.hasSay(&settlements[i]) {
+			return e.settlePrepared(ctx, a.Sub, settlements)
 		}
 	}
-	if reasons < 0 {
-		return e.settle(ctx, a.Sub, settlements)
-	}
-	return e.settleWithReasons(ctx, a.Sub, settlements)
+	return e.settle(ctx, a.Sub, settlements)
 }
 
 func repeat(err error, n int) []error {
@@ -36,20 +31,33 @@ func repeat(err error, n int) []error {
 	return errs
 }
 
-// settleWithReasons checks the reasons of dead letters first; those with bad
-// ones are not settled.
-func (e *entry) settleWithReasons(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+// hasSay reports whether the broker has something to do about a settlement.
+func (e *entry) hasSay(s *core.Settlement) bool {
+	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry != nil || !s.Properties.IsEmpty())
+}
+
+// prepare returns a settlement as the store is to carry it out.
+func (e *entry) prepare(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
+	var err error
+	switch s.Outcome {
+	case core.DeadLetterOutcome:
+		s.Properties, err = deadLetterProperties(s.Properties)
+	case core.Abandon:
+		err = e.putOff(sub, &s)
+	}
+	return s, err
+}
+
+// settlePrepared carries out what can be prepared; bad settlements are refused.
+func (e *entry) settlePrepared(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	good := make([]core.Settlement, 0, len(settlements))
 	at := make([]int, 0, len(settlements))
 	for i, s := range settlements {
-		if s.Outcome == core.DeadLetterOutcome {
-			if s.Properties, errs[i] = deadLetterProperties(s.Properties); errs[i] != nil {
-				continue
-			}
+		if s, errs[i] = e.prepare(sub, s); errs[i] == nil {
+			good = append(good, s)
+			at = append(at, i)
 		}
-		good = append(good, s)
-		at = append(at, i)
 	}
 	for i, err := range e.settle(ctx, sub, good) {
 		errs[at[i]] = err

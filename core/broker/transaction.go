@@ -95,23 +95,19 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 	if err != nil {
 		return err
 	}
-	checked := make([]core.Settlement, len(settlements))
-	copy(checked, settlements)
-	for i := range checked {
-		if checked[i].Outcome == core.DeadLetterOutcome {
-			if checked[i].Properties, err = deadLetterProperties(checked[i].Properties); err != nil {
-				return err
-			}
+	for i := range settlements {
+		if _, err := e.prepare(a.Sub, settlements[i]); err != nil {
+			return err
 		}
 	}
-	partition, ok := lone(checked, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
+	partition, ok := lone(settlements, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
 	if !ok {
 		return errSeveralPartitions
 	}
-	if err := t.locate(place{e, a.Sub, partition}, len(checked)); err != nil {
+	if err := t.locate(place{e, a.Sub, partition}, len(settlements)); err != nil {
 		return err
 	}
-	t.settlements = append(t.settlements, checked...)
+	t.settlements = append(t.settlements, settlements...)
 	return nil
 }
 
@@ -168,6 +164,11 @@ func (t *transaction) Commit(ctx context.Context) error {
 		return err
 	}
 	v := p.e.current.Load()
+	for i := range t.settlements { // only now, because some go by the time
+		if t.settlements[i], err = p.e.prepare(p.sub, t.settlements[i]); err != nil {
+			return err
+		}
+	}
 	work := core.Work{Settlements: t.settlements, Cancels: t.cancels}
 	var own []*core.Message
 	for _, x := range t.sends {

@@ -1,0 +1,149 @@
+package broker
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Retry is how long messages that are abandoned wait for their next delivery,
+// unless whoever abandons one says so. It is configuration: all gateways of a
+// namespace should have the same. Queues and subscriptions with sessions know no
+// waits.
+type Retry struct {
+	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
+	Entity string
+	core.Backoff
+	// Jitter, from 0 to 1, is the share of a wait that may be taken off it at random.
+	Jitter float64
+}
+
+// newRetry is the first of the broker's that is for the entity; nil if none is.
+func (b *Broker) newRetry(ent *core.Entity) *Retry {
+	if ent.Settings.RequiresSession {
+		return nil
+	}
+	for i := range b.options.Retries {
+		r := &b.options.Retries[i]
+		if fitsPattern(core.FoldName(r.Entity), core.FoldName(ent.Name)) {
+			return r
+		}
+	}
+	return nil
+}
+
+// backoff is the wait of one message.
+func (r *Retry) backoff() core.Backoff {
+	b := r.Bound()
+	share := 1 - r.Jitter*rand.Float64()
+	b.First = time.Duration(float64(b.First) * share)
+	b.Max = time.Duration(float64(b.Max) * share)
+	return b
+}
+
+// putOff finds out how long an abandoned message is to wait.
+func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
+	wait, asked, err := askedWait(s.Properties, e.b.store.Now())
+	switch {
+	case err != nil:
+		return err
+	case asked:
+		s.Properties = s.Properties.Without(core.PropertyRetryAfter, core.PropertyRetryAt)
+		s.Backoff = core.Backoff{First: wait}
+	case s.Backoff.IsZero() && e.retry != nil && sub == core.Main:
+		s.Backoff = e.retry.backoff()
+	}
+	if v := e.current.Load(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
+		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be put off, because it has sessions, whose messages are received in order: abandon it without a delay.", v.Name)
+	}
+	return nil
+}
+
+// askedWait is the wait that properties ask for, if they do.
+func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
+	if p.IsEmpty() {
+		return 0, false, nil
+	}
+	after, hasAfter := p.Get(core.PropertyRetryAfter)
+	at, hasAt := p.Get(core.PropertyRetryAt)
+	switch {
+	case hasAfter && hasAt:
+		return 0, true, core.Refuse(core.InvalidArgument, "There are both %s and %s: give one.", core.PropertyRetryAfter, core.PropertyRetryAt)
+	case hasAfter:
+		wait, err = readWait(after)
+	case hasAt:
+		var due time.Time
+		due, err = readInstant(at)
+		wait = max(due.Sub(now), 0)
+	default:
+		return 0, false, nil
+	}
+	if err == nil && wait > core.MaxBackoff {
+		err = core.Refuse(core.OutOfRange, "The message is to wait for %v: it can wait for %v at most.", wait, core.MaxBackoff)
+	}
+	return wait, true, err
+}
+
+// readWait reads a PropertyRetryAfter.
+func readWait(v any) (time.Duration, error) {
+	var seconds float64
+	switch v := v.(type) {
+	case int8:
+		seconds = float64(v)
+	case int16:
+		seconds = float64(v)
+	case int32:
+		seconds = float64(v)
+	case int64:
+		seconds = float64(v)
+	case uint8:
+		seconds = float64(v)
+	case uint16:
+		seconds = float64(v)
+	case uint32:
+		seconds = float64(v)
+	case uint64:
+		seconds = float64(v)
+	case float32:
+		seconds = float64(v)
+	case float64:
+		seconds = v
+	case string:
+		if d, err := core.ParseDuration(v); err == nil {
+			return d, nil
+		}
+		var err error
+		if seconds, err = strconv.ParseFloat(v, 64); err != nil {
+			seconds = math.NaN()
+		}
+	case value.Described:
+		ticks, ok := v.Value.(int64)
+		if !ok || v.Descriptor != value.DescriptorTimeSpan {
+			return 0, errWait
+		}
+		seconds = float64(ticks) / 1e7
+	default:
+		return 0, errWait
+	}
+	if math.IsNaN(seconds) || seconds < 0 {
+		return 0, errWait
+	}
+	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
+}
+
+var errWait = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+
+// readInstant reads a PropertyRetryAt.
+func readInstant(v any) (time.Time, error) {
+	if t, ok := v.(value.Timestamp); ok {
+		return t.Time(), nil
+	}
+	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a text, or a DateTimeOffset
+		return t, nil
+	}
+	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is no time: give a timestamp, or a text such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
+}
