@@ -9,7 +9,7 @@ import { browse } from "./browser.mjs";
 
 const { STORY_CONNECTION: connection, STORY_LISTENER: listener, STORY_GATEWAY: gateway, STORY_SCREENSHOTS: pictures } = process.env;
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const orders = "store/orders", topic = "store/events", subscription = `${topic}/Subscriptions/eu`, carts = "store/carts";
+const orders = "store/orders", topic = "store/events", subscription = `${topic}/Subscriptions/eu`, carts = "store/carts", letters = "store/letters";
 
 /** Programs at work, until they are stopped. */
 function traffic(bus) {
@@ -96,6 +96,24 @@ await browse(async (page, context) => {
   await signIn(connection);
   await heading("Overview").waitFor();
   await heading("It is quiet").waitFor();
+
+  // What people write for values and durations is what the gateway reads.
+  assert.deepEqual(await page.evaluate(async () => {
+    const near = (name) => import(new URL(name, document.querySelector("link[rel=icon]").href));
+    const { toText, toValue, typeOf } = await near("values.js"), { duration, parseDuration } = await near("format.js");
+    const values = {
+      string: "a", long: "-9223372036854775808", double: "3", boolean: "false", timestamp: "2026-01-31T12:00:00.000Z", uuid: "00112233-4455-6677-8899-aabbccddeeff",
+      binary: "AP8=", int: "-2147483648", short: "32767", byte: "-128", ulong: "18446744073709551615", uint: "4294967295", ushort: "65535", ubyte: "255",
+      float: "1.5", decimal32: "00112233", decimal64: "0011223344556677", decimal128: "00112233445566770011223344556677", symbol: "s", char: "ü", null: "",
+    };
+    const refused = (type, text) => { try { toValue(type, text); } catch (e) { return /^“/.test(e.message); } return false; };
+    return {
+      values: Object.entries(values).filter(([type, text]) => typeOf(toValue(type, text)) !== type || toText(toValue(type, text)) !== text).map(([type]) => type),
+      refused: [["int", "2147483648"], ["ubyte", "-1"], ["long", "1.5"], ["double", "x"], ["boolean", "yes"], ["uuid", "1"], ["binary", "%"], ["char", "ab"], ["timestamp", "soon"], ["decimal32", "1"]].filter(([type, text]) => !refused(type, text)),
+      durations: ["90 s", "1h 30min", "14 d", "forever", "PT5M", "P1DT2H"].map((text) => duration(parseDuration(text))),
+      shown: [duration("PT1M30S"), duration("P14D")],
+    };
+  }), { values: [], refused: [], durations: ["1 min 30 s", "1 h 30 min", "14 d", "forever", "5 min", "1 d 2 h"], shown: ["1 min 30 s", "14 d"] });
 
   // A queue, a message, looked at: with the keyboard alone.
   await tabTo("New queue or topic");
@@ -299,6 +317,16 @@ await browse(async (page, context) => {
   await open(orders, "settings");
   await page.getByLabel("Deliveries before dead-lettering").fill("3");
   await button("Save").click();
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: `http://${gateway}` });
+  await button("Add policy").click();
+  await dialog.getByLabel("Name").fill("auditor");
+  await dialog.getByLabel("Send").uncheck();
+  await dialog.getByLabel("Listen").check();
+  await dialog.getByRole("button", { name: "Add policy" }).click();
+  await button("Copy connection string").click();
+  await said("in the clipboard");
+  const auditor = await page.evaluate(() => navigator.clipboard.readText());
+  await accessible("settings");
   await link("Overview").last().click();
   await page.getByText("Deliveries at most").waitFor();
   const busy = traffic(bus);
@@ -317,6 +345,35 @@ await browse(async (page, context) => {
   await page.getByRole("cell", { name: /MSJSClient/ }).first().waitFor();
   await accessible("connected clients");
   await bus.close();
+
+  // Resubmitting many can be stopped; what is left can be deleted at once.
+  await page.evaluate(async ([secret, queue]) => {
+    const { Crosstown } = await import("/client/crosstown.js");
+    const client = new Crosstown(location.origin, { connectionString: secret });
+    await client.create("queue", queue);
+    await client.send(queue, Array.from({ length: 1000 }, (_, i) => `letter ${i}`));
+    const feed = client.receive(queue, { prefetch: 1000 });
+    for (let i = 0, settled = []; i < 1000; i++) {
+      settled.push((await feed.next()).value.deadLetter({ reason: "Tried" }));
+      if (i === 999) await Promise.all(settled);
+    }
+    await client.close();
+  }, [connection, letters]);
+  await open(letters, "dead");
+  for (let shown = 50; shown < 500; shown += 50) await Promise.all([page.getByText(`${shown + 50} shown`).waitFor(), button("Show more").click()]);
+  await page.getByLabel("Choose all").check();
+  await button("Resubmit 500").click();
+  await dialog.getByRole("button", { name: "Resubmit", exact: true }).click();
+  await dialog.getByRole("button", { name: "Cancel the rest" }).click();
+  await dialog.getByText("cancelled, the rest is untouched").waitFor();
+  const moved = Number(/^\d+/.exec(await dialog.getByRole("status").textContent()));
+  assert.ok(moved > 0 && moved < 500, `${moved} of 500 were resubmitted`);
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+  await button("Delete all").click();
+  await dialog.getByRole("button", { name: "Delete all" }).click();
+  await said(`${(1000 - moved).toLocaleString("en-GB")} deleted.`);
+  await link(/^Messages/).click();
+  await button("Message 1001").waitFor();
 
   // A thousand entities: only those in sight are drawn.
   await page.evaluate(async (secret) => {
@@ -345,6 +402,13 @@ await browse(async (page, context) => {
   await page.getByText(/shown/).waitFor();
   assert.equal(await button("Send").count() + (await button("Delete").count()) + (await link("Settings").count()), 0);
   await accessible("with a key that may only listen");
+
+  await button("Sign out").click();
+  await page.goto(`http://${gateway}/#/`);
+  await signIn(auditor);
+  await heading(`auditor may Listen in ${orders}`).waitFor();
+  await button("Open").click();
+  await page.getByText(/shown/).waitFor();
 
   // On a small screen the list and the entity take turns.
   await page.setViewportSize({ width: 390, height: 800 });

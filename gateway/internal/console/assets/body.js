@@ -16,7 +16,7 @@ export function utf8(bytes) {
 }
 
 /** The parts of a message's body as texts by the way to look at it; the best comes first. */
-export function waysToShow(message) {
+function waysToShow(message) {
   if (message.value !== undefined) {
     const text = toText(message.value);
     return { [`AMQP ${typeOf(message.value)}`]: text };

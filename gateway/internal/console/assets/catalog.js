@@ -1,5 +1,5 @@
 // The entities that the page knows, with their counts and rates.
-import { bus, may } from "./session.js";
+import { bus, mayList } from "./session.js";
 import { batch, signal } from "./ui.js";
 
 const kept = 300; // samples: five minutes of one that is looked at
@@ -88,7 +88,7 @@ const inOrder = (list) => list.map((d) => d.name).sort((a, b) => a.localeCompare
 
 /** Asks for all queues and topics. */
 export async function load() {
-  if (!may("Manage")) return;
+  if (!mayList()) return;
   try {
     const all = (await Promise.all([pages("queue"), pages("topic")])).flat();
     batch(() => {

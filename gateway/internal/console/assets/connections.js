@@ -1,12 +1,12 @@
 import { html, Empty, Loading, textOf, useState } from "./ui.js";
-import { bus, may, session } from "./session.js";
+import { bus, mayList, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { time } from "./format.js";
 import { usePoll } from "./poll.js";
 
 export function Connections() {
   const [{ list, error }, set] = useState({});
-  const allowed = may("Manage");
+  const allowed = mayList();
   usePoll(async () => {
     if (!allowed) return;
     try {
@@ -19,7 +19,7 @@ export function Connections() {
   return html`<div class="page"><h1>Connected clients</h1>
     <p class="muted">Of this gateway; other gateways of the same namespace have connections of their own.</p>
     <section class="card">${
-      !allowed ? html`<${Empty} title="Not with this key">Who is connected needs Manage.<//>`
+      !allowed ? html`<${Empty} title="Not with this key">Who is connected needs Manage for the namespace.<//>`
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>

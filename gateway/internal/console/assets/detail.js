@@ -8,7 +8,7 @@ const instants = new Set(["EnqueuedTimeUtc", "ExpiresAtUtc", "LockedUntilUtc", "
 
 function written(name, v) {
   if (instants.has(name)) return html`<time datetime=${v} title=${v}>${time(v)}</time>`;
-  return name === "TimeToLive" ? duration(`PT${v}S`) === `PT${v}S` ? `${v} s` : `${v.toLocaleString()} s` : toText(v);
+  return name === "TimeToLive" ? duration(`PT${v}S`) : toText(v);
 }
 
 export function Detail({ message, close, children }) {

@@ -141,7 +141,8 @@ async function subscribe(topic) {
 }
 
 async function remove(kind, name) {
-  const lost = kind === "topic" ? "Its subscriptions and their messages are deleted with it." : "Its messages are deleted with it, dead letters included.";
+  const { active = 0 } = entryOf(name)?.data.value?.counts ?? {};
+  const lost = kind === "topic" ? "Its subscriptions and their messages are deleted with it." : `Its messages are deleted with it${active > 0 ? `, ${amount(active)} active ones` : ""} and dead letters included.`;
   if (!(await confirm(`Delete ${name}?`, `${lost} This cannot be undone.`, `Delete ${kind}`))) return;
   await bus().delete(name);
   const topic = kind === "subscription" ? name.split(/\/subscriptions\//i)[0] : "";

@@ -44,8 +44,15 @@ export function duration(iso) {
   const m = parts.exec(iso);
   if (!m) return iso ?? "–";
   if (Number(m[1]) >= 10_000_000) return "forever";
-  const words = ["d", "h", "min", "s"].map((unit, i) => (m[i + 1] ? `${Number(m[i + 1])} ${unit}` : "")).filter(Boolean);
-  return words.join(" ") || "0 s";
+  let rest = Number(m[1] ?? 0) * units.d + Number(m[2] ?? 0) * units.h + Number(m[3] ?? 0) * units.min + Number(m[4] ?? 0);
+  const words = [];
+  for (const unit of ["d", "h", "min"]) {
+    const n = Math.floor(rest / units[unit]);
+    if (n > 0) words.push(`${n} ${unit}`);
+    rest -= n * units[unit];
+  }
+  if (rest > 0 || words.length === 0) words.push(`${Number(rest.toFixed(3))} s`);
+  return words.join(" ");
 }
 
 const units = { d: 86400, h: 3600, m: 60, min: 60, s: 1 };

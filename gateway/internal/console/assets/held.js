@@ -120,7 +120,7 @@ function Receiving({ entity, sessions, close }) {
   };
   if (found) return html`<div class="page">${found.map((m) => html`<${Detail} message=${m} />`)}</div>`;
   return html`<div class="form">
-    <${Form} action="Receive" submit=${submit} cancel=${() => close()}>
+    <${Form} action=${removing ? "Receive and delete" : "Receive"} danger=${removing} submit=${submit} cancel=${() => close()}>
       <${Input} label="How many" type="number" min="1" max="100" required value=${count} set=${setCount} autofocus />
       ${sessions && html`<${Input} label="Session" value=${session} set=${setSession} placeholder="the next one that is free" hint="This page holds the session until its last message is settled." />`}
       <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you, for up to five minutes, until you settle them. Receiving counts a delivery." />

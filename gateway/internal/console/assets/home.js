@@ -4,7 +4,7 @@ import { load, names, roots, sum, totals } from "./catalog.js";
 import { amount, bytes, rate } from "./format.js";
 import { addressOf } from "./route.js";
 import { usePoll } from "./poll.js";
-import { may, session } from "./session.js";
+import { mayList, session } from "./session.js";
 import { Chart } from "./chart.js";
 
 export const Tile = ({ name, value, unit, bad }) => html`<div class=${"tile" + (bad ? " bad" : "")}><dt>${name}</dt><dd>${value}${unit && html` <small class="muted">${unit}</small>`}</dd></div>`;
@@ -17,7 +17,7 @@ export const flowSeries = [
 export function Home() {
   const large = names.value?.length > 200;
   usePoll(load, large ? 10 : 2, [large]);
-  if (!may("Manage")) return html`<${Restricted} />`;
+  if (!mayList()) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
   const all = roots();
   const queues = all.filter((e) => e.kind === "queue").length;
@@ -62,5 +62,5 @@ const Table = ({ rows }) => html`<div class="scroll"><table>
 function Restricted() {
   const { policy, rights, scope } = session.value;
   return html`<div class="page"><h1>Welcome</h1><section class="card"><${Empty} title=${`${policy} may ${rights.join(" and ")}${scope ? ` in ${scope}` : ""}`}>
-    <p>Counts, charts and settings need Manage. ${rights.includes("Listen") ? "Open an entity by its name to browse and receive its messages." : "Open an entity by its name to send to it."}</p><//></section></div>`;
+    <p>The overview needs Manage for the namespace. ${rights.includes("Listen") ? "Open an entity by its name to browse and receive its messages." : "Open an entity by its name to send to it."}</p><//></section></div>`;
 }

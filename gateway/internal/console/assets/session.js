@@ -17,6 +17,9 @@ export const bus = () => session.value.bus;
 /** Whether any right of that name was given; Manage includes the others. */
 export const may = (right) => session.value.rights.includes(right) || session.value.rights.includes("Manage");
 
+/** Whether it may list entities and see who is connected: Manage for one entity alone is not enough. */
+export const mayList = () => may("Manage") && session.value.scope === "";
+
 /** Signs in with a connection string or a token; throws what is wrong with it. */
 export async function signIn(secret) {
   const text = secret.trim();
@@ -32,7 +35,10 @@ export async function signIn(secret) {
     await client.close();
     throw e.code === "unauthorized" ? new Error(`The gateway refuses it: ${e.message}`) : e;
   }
-  client.on("open", () => { line.value = "open"; });
+  client.on("open", () => {
+    line.value = "open";
+    changed();
+  });
   client.on("close", ({ error, retryIn }) => {
     if (session.value?.bus !== client) return;
     if (retryIn !== null) line.value = "waiting";

@@ -1,12 +1,17 @@
 // The settings of entities: to look at, to change, and for new ones.
 import { html, Check, Form, Input, open, Select, useState } from "./ui.js";
 import { bus, changed } from "./session.js";
+import { Policies } from "./policies.js";
 import { duration, parseDuration } from "./format.js";
 
 const all = ["queue", "topic", "subscription"], stored = ["queue", "subscription"], roots = ["queue", "topic"];
 const statuses = ["Active", "Disabled", "SendDisabled", "ReceiveDisabled"];
 
-/** In the order of the form: name, what it is, how it is written, which kinds have it, whether it is fixed once the entity exists. */
+/**
+ * In the order of the form: name, what it is, how it is written, which kinds
+ * have it, whether it is fixed once the entity exists. Settings that the gateway
+ * keeps for the SDKs, and that change nothing, are not here.
+ */
 const table = [
   { name: "Status", label: "Status", type: statuses, kinds: all },
   { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "5 s to 5 min" },
@@ -23,7 +28,6 @@ const table = [
   { name: "MaxSizeInMegabytes", label: "Largest size, in MB", type: "number", kinds: roots },
   { name: "MaxMessageSizeInKilobytes", label: "Largest message, in KB", type: "number", kinds: roots },
   { name: "AutoDeleteOnIdle", label: "Delete after idling for", type: "duration", kinds: all, hint: "at least 5 min, or forever" },
-  { name: "EnableBatchedOperations", label: "Batched operations", type: "boolean", kinds: all },
   { name: "UserMetadata", label: "Notes", type: "text", kinds: all, hint: "up to 1,024 characters" },
 ];
 
@@ -73,13 +77,14 @@ export function Settings({ entry }) {
     changed();
   };
   return html`<section class="card"><header><h2>Settings</h2></header><div class="in">
-    <${Form} action="Save" submit=${submit}><${SettingFields} kind=${kind} form=${form} set=${set} existing /><//></div></section>`;
+    <${Form} action="Save" submit=${submit}><${SettingFields} kind=${kind} form=${form} set=${set} existing /><//></div></section>
+    ${kind !== "subscription" && html`<${Policies} entry=${entry} />`}`;
 }
 
 /** Asks for a new queue or topic, or a subscription of a topic; resolves to what was made. */
 export const createEntity = (topic) => open(topic ? `New subscription of ${topic}` : "New queue or topic", (close) => html`<${Creating} topic=${topic} close=${close} />`, true);
 
-const initial = (kind) => ({ ...draftOf(kind, {}), Status: "Active", EnableBatchedOperations: true, DeadLetteringOnFilterEvaluationExceptions: true });
+const initial = (kind) => ({ ...draftOf(kind, {}), Status: "Active", DeadLetteringOnFilterEvaluationExceptions: true });
 
 function Creating({ topic, close }) {
   const [kind, setKind] = useState(topic ? "subscription" : "queue"), [name, setName] = useState("");

@@ -1,7 +1,7 @@
 // What is around every page: who is signed in, and the list of entities.
 import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { add, clear, entryOf, load, loadSubscriptions, names, problem, refresh } from "./catalog.js";
-import { changes, line, may, session, signOut } from "./session.js";
+import { changes, line, mayList, session, signOut } from "./session.js";
 import { addressOf, go, route } from "./route.js";
 import { amount, rate } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -32,7 +32,7 @@ export function Shell() {
         <${Action} run=${signOut} icon="out">Sign out<//>
       </div>
     </header>
-    <nav class="side" aria-label="Entities">${may("Manage") ? html`<${List} />` : html`<${ByName} />`}</nav>
+    <nav class="side" aria-label="Entities">${mayList() ? html`<${List} />` : html`<${ByName} />`}</nav>
     <main class="main" id="main" tabindex="-1" ref=${main}>
       ${page === "home" ? html`<${Home} />` : page === "connections" ? html`<${Connections} />` : html`<${Entity} key=${name} name=${name} />`}
     </main>
@@ -146,5 +146,5 @@ function ByName() {
       <button class="button primary">Open</button>
     </form>
     <${Pages} />
-    <${Empty} title="This key may not list entities">That needs Manage. Open an entity by its name: what the key may do there works.<//>`;
+    <${Empty} title="This key may not list entities">That needs Manage for the namespace. Open an entity by its name: what the key may do there works.<//>`;
 }
