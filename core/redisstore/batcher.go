@@ -21,8 +21,9 @@ const (
 // order, and ride the next one together: there is no timer, so a lone caller
 // waits for nobody.
 type batcher[T any] struct {
-	store *Store
-	flush func([]*ticket[T])
+	store   *Store
+	flushed *flushes
+	flush   func([]*ticket[T])
 
 	mu      sync.Mutex
 	waiting []*ticket[T]
@@ -39,7 +40,9 @@ type ticket[T any] struct {
 	done  chan struct{}
 }
 
-func (b *batcher[T]) start(s *Store, flush func([]*ticket[T])) { b.store, b.flush = s, flush }
+func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*ticket[T])) {
+	b.store, b.flushed, b.flush = s, flushed, flush
+}
 
 // submit hands work in and waits for its flush. If ctx ends first, the flush
 // goes on without the caller, who must not look at work again. A caller with
@@ -128,6 +131,11 @@ func (b *batcher[T]) land() bool {
 }
 
 func (b *batcher[T]) depart(batch []*ticket[T]) {
+	items := 0
+	for _, t := range batch {
+		items += t.items
+	}
+	b.flushed.count(items)
 	b.flush(batch)
 	for _, t := range batch {
 		close(t.done)

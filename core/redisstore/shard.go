@@ -46,10 +46,10 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 	if sh == nil {
 		s.shards.trim()
 		sh = s.newShard(p, p.Sessions)
-		sh.appends.start(s, func(ts []*ticket[*sending]) { s.flushAppends(sh, ts) })
-		sh.publishes.start(s, func(ts []*ticket[*publishing]) { s.flushPublishes(sh, ts) })
-		sh.settles.start(s, func(ts []*ticket[*settling]) { s.flushSettles(sh, ts) })
-		sh.renews.start(s, func(ts []*ticket[*renewing]) { s.flushRenews(sh, ts) })
+		sh.appends.start(s, &s.flushed.appends, func(ts []*ticket[*sending]) { s.flushAppends(sh, ts) })
+		sh.publishes.start(s, &s.flushed.publishes, func(ts []*ticket[*publishing]) { s.flushPublishes(sh, ts) })
+		sh.settles.start(s, &s.flushed.settles, func(ts []*ticket[*settling]) { s.flushSettles(sh, ts) })
+		sh.renews.start(s, &s.flushed.renews, func(ts []*ticket[*renewing]) { s.flushRenews(sh, ts) })
 		s.shards.all[p] = sh
 	}
 	sh.users++

@@ -34,6 +34,7 @@ type Store struct {
 	log     *slog.Logger
 	clock   clock
 	shards  shards
+	flushed struct{ appends, publishes, settles, renews flushes }
 	bells   bells
 	changes changes
 
