@@ -39,9 +39,16 @@ func TestMain(m *testing.M) {
 // quick are options under which a test need not wait long.
 func quick(args ...string) host.Options {
 	return host.Options{
-		Name: "rogue", Path: rogue, Args: args, CallTimeout: 500 * time.Millisecond, StartTimeout: 20 * time.Second,
+		Name: "rogue", Path: rogue, Args: args, CallTimeout: 5 * time.Second, StartTimeout: 20 * time.Second,
 		BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Failures: 1000, HealthInterval: 200 * time.Millisecond,
 	}
+}
+
+// impatient are those of a test that has to wait for calls to be late.
+func impatient(args ...string) host.Options {
+	o := quick(args...)
+	o.CallTimeout = 500 * time.Millisecond
+	return o
 }
 
 // env is a host with one plugin.

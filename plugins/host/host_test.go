@@ -148,6 +148,7 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 			if test.manner == "mute" {
 				o.StartTimeout = time.Second
 			}
+			o.CallTimeout = 100 * time.Millisecond // nobody will answer
 			e := start(t, o)
 			s := e.state()
 			if s.Condition != test.condition || !strings.Contains(s.Problem, test.want) {

@@ -41,7 +41,7 @@ type session struct {
 	queue    []*call
 	pending  map[uint64]*call // on their way
 	lastID   uint64
-	frames   int           // on their way
+	frames   int           // on their way, none of whose calls is answered
 	messages int           // that wait or are on their way
 	bytes    int           // that wait
 	draining bool          // no more calls are taken
@@ -61,8 +61,9 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is what calls that went together share.
-type frame struct{ left int }
+// frame is what calls that went together share. Once one of them is answered it
+// makes room for another: those that take longer keep nobody waiting.
+type frame struct{ answered bool }
 
 // newSession starts a session. Its goroutines end when the stream's methods
 // return with an error, which ending the stream's context makes them do.
@@ -170,11 +171,10 @@ func (s *session) abandon(c *call, late bool) bool {
 // leave takes a call off the counts. s.mu is held.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
-	if c.frame != nil {
-		if c.frame.left--; c.frame.left == 0 {
-			s.frames--
-			s.poke()
-		}
+	if c.frame != nil && !c.frame.answered {
+		c.frame.answered = true
+		s.frames--
+		s.poke()
 	}
 	if s.messages == 0 && s.idle != nil {
 		close(s.idle)
@@ -224,7 +224,7 @@ func (s *session) next() (out sentFrame, last bool) {
 		n++
 	}
 	const overhead = 24 // of a request: two tags, a length and an id
-	out, f := make(sentFrame, 0, bytes+n*overhead), &frame{left: n}
+	out, f := make(sentFrame, 0, bytes+n*overhead), &frame{}
 	for _, c := range s.queue[:n] {
 		s.lastID++
 		c.id, c.frame = s.lastID, f

@@ -72,7 +72,7 @@ func TestAKilledPluginIsBackAndNobodyGetsAnothersAnswer(t *testing.T) {
 
 func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
-	e := start(t, quick())
+	e := start(t, impatient())
 	seen := e.underLoad(callers, func() {
 		e.answeredMore()
 		before := e.state().Launches
@@ -85,7 +85,7 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 
 func TestAPluginThatHangsUnaskedIsReplaced(t *testing.T) {
 	t.Parallel()
-	e := start(t, quick())
+	e := start(t, impatient())
 	signal(t, e.pid(), syscall.SIGSTOP)
 	e.relaunched(1)
 	if s := e.state(); !strings.Contains(s.Problem, "health check") {
@@ -95,7 +95,9 @@ func TestAPluginThatHangsUnaskedIsReplaced(t *testing.T) {
 
 func TestSomeMessagesThatHangCostOnlyTheirCallers(t *testing.T) {
 	t.Parallel()
-	e := start(t, quick())
+	o := quick()
+	o.CallTimeout = 2 * time.Second
+	e := start(t, o)
 	seen := e.underLoad(4, func() {
 		var hung sync.WaitGroup
 		for range 2 {
@@ -116,11 +118,11 @@ func TestSomeMessagesThatHangCostOnlyTheirCallers(t *testing.T) {
 
 func TestASlowPluginIsTooLateForItsCallersAndNotForOthers(t *testing.T) {
 	t.Parallel()
-	e := start(t, quick())
+	e := start(t, impatient())
 	if _, err := e.ask(message(t, "1", "sleep", int64(600))); !errors.Is(err, core.Timeout) || !strings.Contains(err.Error(), "500ms") {
 		t.Errorf("got %v, want Timeout that tells the time", err)
 	}
-	if v, err := e.ask(message(t, "2", "sleep", int64(100))); err != nil || get(v, "echo") != "2" {
+	if v, err := e.ask(message(t, "2", "sleep", int64(10))); err != nil || get(v, "echo") != "2" {
 		t.Errorf("got %v, %v", v, err)
 	}
 	if s := e.state(); s.Calls.Late != 1 || s.Launches != 1 {
@@ -207,7 +209,6 @@ func TestTooManyFailuresTurnItOffAndItIsTriedAgain(t *testing.T) {
 func TestCallsWaitForAPluginThatIsAboutToBeBack(t *testing.T) {
 	t.Parallel()
 	o := quick("crash-once", filepath.Join(t.TempDir(), "crashed"))
-	o.CallTimeout = 10 * time.Second
 	e := start(t, o)
 	if _, err := e.ask(message(t, "1")); err != nil {
 		t.Error(err)
@@ -217,7 +218,7 @@ func TestCallsWaitForAPluginThatIsAboutToBeBack(t *testing.T) {
 func TestMoreThanTheQueueHoldsIsRefused(t *testing.T) {
 	t.Parallel()
 	o := quick()
-	o.Queue, o.CallTimeout = 4, 5*time.Second
+	o.Queue = 4
 	e := start(t, o)
 	var asked sync.WaitGroup
 	for range o.Queue {
@@ -259,9 +260,7 @@ func TestAReloadTouchesNoCall(t *testing.T) {
 
 func TestAReloadLetsTheOldOneFinish(t *testing.T) {
 	t.Parallel()
-	o := quick()
-	o.CallTimeout = 10 * time.Second
-	e := start(t, o)
+	e := start(t, quick())
 	slow := make(chan error, 1)
 	go func() {
 		_, err := e.ask(message(t, "slow", "sleep", int64(300)))
@@ -309,7 +308,6 @@ func TestStoppingLetsCallsFinishAndLeavesNothing(t *testing.T) {
 	child := filepath.Join(t.TempDir(), "child")
 	o := quick("child", child)
 	o.Env = []string{"PATH"}
-	o.CallTimeout = 10 * time.Second
 	e := start(t, o)
 	pid := e.pid()
 	b, err := os.ReadFile(child)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,7 +50,10 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 	return d, nil
 }
 
-// Work answers the requests of a stream, each frame in a goroutine of its own.
+// patience is how long the requests of a frame wait for one before them.
+const patience = 2 * time.Millisecond
+
+// Work answers the requests of a stream, each frame by itself.
 func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
 	var (
 		frames  sync.WaitGroup
@@ -68,15 +72,53 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 		room <- struct{}{}
 		frames.Go(func() {
 			defer func() { <-room }()
-			out := &pb.Responses{Responses: make([]*pb.Response, len(in.Requests))}
-			for i, r := range in.Requests {
-				out.Responses[i] = w.respond(stream.Context(), r)
-			}
-			sending.Lock()
-			defer sending.Unlock()
-			_ = stream.Send(out) // the stream has ended otherwise, and Recv says so
+			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
+				sending.Lock()
+				defer sending.Unlock()
+				_ = stream.Send(&pb.Responses{Responses: out}) // the stream has ended otherwise, and Recv says so
+			})
 		})
 	}
+}
+
+// respondAll answers requests one after the other. While one of them takes long,
+// what is answered so far leaves, and another goroutine goes on with the others.
+func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
+	if len(requests) == 1 {
+		send([]*pb.Response{w.respond(ctx, requests[0])})
+		return
+	}
+	var (
+		next    atomic.Int64
+		done    = make(chan *pb.Response, len(requests))
+		respond = func() {
+			for i := next.Add(1); int(i) <= len(requests); i = next.Add(1) {
+				done <- w.respond(ctx, requests[i-1])
+			}
+		}
+		out    []*pb.Response
+		waited = time.NewTicker(patience)
+	)
+	defer waited.Stop()
+	go respond()
+	for range requests {
+		var a *pb.Response
+		for a == nil {
+			select {
+			case a = <-done:
+			case <-waited.C:
+				if len(out) > 0 {
+					send(out)
+					out = nil
+				}
+				if int(next.Load()) < len(requests) {
+					go respond()
+				}
+			}
+		}
+		out = append(out, a)
+	}
+	send(out)
 }
 
 // respond answers one request; a panic becomes a failure.

@@ -29,11 +29,28 @@ export function serve(plugin) {
       router: { needs_body: plugin.needsBody ?? false, deterministic: plugin.deterministic ?? false },
     }),
     work(stream) {
-      stream.on('data', async ({ requests }) => {
-        const responses = await Promise.all(requests.map((request) => respond(plugin, request)));
+      let responses = [];
+      const flush = () => {
         stream.write({ responses });
+        responses = [];
+      };
+      let open = 0;
+      let ended = false;
+      stream.on('data', ({ requests }) => {
+        open += requests.length;
+        for (const request of requests) {
+          respond(plugin, request).then((response) => {
+            open--;
+            // What is ready at the same time leaves together; nobody waits for the slow.
+            if (responses.push(response) === 1) setImmediate(flush);
+            if (ended && open === 0) setImmediate(() => stream.end());
+          });
+        }
       });
-      stream.on('end', () => stream.end());
+      stream.on('end', () => {
+        ended = true;
+        if (open === 0) setImmediate(() => stream.end());
+      });
     },
   });
   new health.HealthImplementation({ plugin: 'SERVING' }).addToServer(server);
