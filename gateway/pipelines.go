@@ -29,7 +29,7 @@ func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Lo
 	}
 	return broker.New(st, broker.Options{
 		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
-		Pipelines: pipelines, Filters: filters,
+		Pipelines: pipelines, Filters: filters, Retries: retries(c),
 	}), nil
 }
 

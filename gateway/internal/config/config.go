@@ -35,6 +35,7 @@ type Config struct {
 	Topics         []Topic       `koanf:"topics"`
 	Plugins        []Plugin      `koanf:"plugins"`
 	Pipelines      []Pipeline    `koanf:"pipelines"`
+	Retries        []Retry       `koanf:"retries"`
 	Serializers    Serializers   `koanf:"serializers"`
 	Identity       `koanf:",squash"`
 

@@ -102,6 +102,8 @@ func convert(_, to reflect.Type, v any) (any, error) {
 	switch to.Kind() {
 	case reflect.Int, reflect.Int64:
 		return convertInt(v)
+	case reflect.Float64:
+		return convertFloat(v)
 	case reflect.Bool:
 		return convertBool(v)
 	case reflect.String:
@@ -143,6 +145,14 @@ func convertInt(v any) (any, error) {
 		}
 	}
 	return nil, misfit(fmt.Sprintf("%v is not a whole number: write digits only", v))
+}
+
+func convertFloat(v any) (any, error) {
+	switch v.(type) {
+	case int, int64, float64:
+		return v, nil
+	}
+	return nil, misfit(fmt.Sprintf("%v is no number: write one such as 2 or 0.5", v))
 }
 
 func convertBool(v any) (any, error) {

@@ -45,6 +45,7 @@ func (c *Config) validate(r *report) {
 	c.validateEntities(r)
 	c.validatePlugins(r)
 	c.validatePipelines(r)
+	c.validateRetries(r)
 	c.Serializers.validate(r)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }
