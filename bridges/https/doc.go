@@ -28,6 +28,10 @@
 // message id, which is taken on the token's word unless it looks like a number.
 // Location headers name the sequence number.
 //
+// With the header x-crosstown-retry-after (seconds, or an ISO 8601 duration) or
+// x-crosstown-retry-at (a time by RFC 3339, or in quotes by RFC 1123) an unlocked
+// message is delivered again no earlier than that.
+//
 // # Properties as headers
 //
 // A request header that is none of HTTP's own (see isUserHeader) is a user

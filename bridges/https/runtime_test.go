@@ -173,6 +173,35 @@ func TestLocksAreSettled(t *testing.T) {
 	}
 }
 
+func TestUnlockingSaysWhenTheMessageComesBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		headers []string
+		key     string
+		want    any
+	}{
+		"seconds":       {[]string{"x-crosstown-retry-after: 30", "x-other: 1"}, core.PropertyRetryAfter, int32(30)},
+		"a fraction":    {[]string{"X-Crosstown-Retry-After: 0.5"}, core.PropertyRetryAfter, 0.5},
+		"a duration":    {[]string{"x-crosstown-retry-after: PT1M"}, core.PropertyRetryAfter, "PT1M"},
+		"a time":        {[]string{"x-crosstown-retry-at: 2026-02-01T12:00:00Z"}, core.PropertyRetryAt, "2026-02-01T12:00:00Z"},
+		"a time quoted": {[]string{`x-crosstown-retry-at: "Tue, 02 Jan 2024 03:05:05 GMT"`}, core.PropertyRetryAt, value.TimestampOf(fakeNow.Add(time.Minute))},
+	} {
+		f := newFakeBus("q")
+		b := newBridge(f)
+		f.put("q", &core.Message{})
+		if w := call(b, "POST", "/q/messages/head", ""); w.Code != http.StatusCreated {
+			t.Fatalf("%s: peek-lock: got %d, want 201", name, w.Code)
+		}
+		if w := call(b, "PUT", "/q/messages/1/00000000-0000-0001-0000-000000abcdef", "", c.headers...); w.Code != http.StatusOK {
+			t.Fatalf("%s: got %d %s, want 200", name, w.Code, w.Body)
+		}
+		p := f.settled[0].Properties
+		if got, _ := p.Get(c.key); got != c.want || p.Len() != 1 {
+			t.Errorf("%s: got %v of %d properties, want %v", name, got, p.Len(), c.want)
+		}
+	}
+}
+
 // brokerPropertiesOf finds the header, which is not in net/http's canonical form.
 func brokerPropertiesOf(w *httptest.ResponseRecorder) string {
 	for name, values := range w.Header() {

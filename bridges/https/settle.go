@@ -30,9 +30,9 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 			err = renewal.Err
 		}
 	case http.MethodDelete:
-		err = b.end(r, id, entity, token, core.Complete)
+		err = b.end(r, id, entity, core.Settlement{Token: token, Outcome: core.Complete})
 	default:
-		err = b.end(r, id, entity, token, core.Abandon)
+		err = b.unlock(r, id, entity, token)
 	}
 	if err == nil {
 		_ = respond(w, http.StatusOK, nil)
@@ -40,8 +40,24 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	return err
 }
 
-func (b *Bridge) end(r *http.Request, id core.Identity, entity string, token core.LockToken, outcome core.Outcome) error {
-	for _, err := range b.broker.Settle(r.Context(), id, entity, []core.Settlement{{Token: token, Outcome: outcome}}) {
+// unlock abandons a message. The headers that say when it is to be delivered
+// again are properties to the broker.
+func (b *Bridge) unlock(r *http.Request, id core.Identity, entity string, token core.LockToken) error {
+	var pairs []core.Property
+	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
+		if text := r.Header.Get(name); text != "" {
+			pairs = append(pairs, core.Property{Key: name, Value: parseHeaderValue(text)})
+		}
+	}
+	when, err := encodeProperties(pairs)
+	if err != nil {
+		return err
+	}
+	return b.end(r, id, entity, core.Settlement{Token: token, Outcome: core.Abandon, Properties: when})
+}
+
+func (b *Bridge) end(r *http.Request, id core.Identity, entity string, s core.Settlement) error {
+	for _, err := range b.broker.Settle(r.Context(), id, entity, []core.Settlement{s}) {
 		if err != nil {
 			return err
 		}
