@@ -33,7 +33,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@.ci/fuzz $(FUZZTIME)
 
 bench: build ## Run the benchmarks, then load through gateways on both stores (BENCH=regexp COUNT=n)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
 	@.ci/bench bin/crosstown
 
 scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp LOGS=dir)

@@ -3,6 +3,7 @@ package plugintest
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -154,9 +155,7 @@ func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 			Action: v.Action.String(), Reason: v.Reason, Description: v.Description,
 			Routes: v.Routes, Beside: v.Beside, Properties: map[string]any{},
 		}
-		for k, p := range v.Revise(made[i].Properties).All() {
-			outcomes[i].Properties[k] = p
-		}
+		maps.Insert(outcomes[i].Properties, v.Revise(made[i].Properties).All())
 	}
 	return outcomes, nil
 }
