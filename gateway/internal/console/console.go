@@ -74,7 +74,8 @@ func policy(page string) string {
 		inline = " 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 	}
 	return "default-src 'none'; script-src 'self'" + inline + "; style-src 'self'; img-src 'self' data:; " +
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'"
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 }
 
 // ordinaryHost matches what may be put into a policy as it is.

@@ -42,7 +42,7 @@ func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
 	policy := r.Header.Get("Content-Security-Policy")
 	for _, directive := range []string{
 		"default-src 'none';", "script-src 'self' 'sha256-", "style-src 'self';", "base-uri 'none';", "form-action 'none';",
-		"frame-ancestors 'none';", "connect-src 'self' ws://bus.example:5672 wss://bus.example:5672",
+		"frame-ancestors 'none';", "require-trusted-types-for 'script';", "trusted-types 'none';", "connect-src 'self' ws://bus.example:5672 wss://bus.example:5672",
 	} {
 		if !strings.Contains(policy, directive) {
 			t.Errorf("policy: %q is missing in %s", directive, policy)

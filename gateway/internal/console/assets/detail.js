@@ -26,7 +26,7 @@ export function Detail({ message, close, children }) {
           <th>${name}</th><td><pre class="value">${toText(v)}</pre></td><td class="tight"><small>${typeOf(v)}</small></td></tr>`)}</tbody></table>`}
       </section>
       <section><h3>Broker properties</h3>
-        <table class="facts"><tbody>${Object.entries(message.broker).filter(([name]) => name !== "LockToken").map(([name, v]) => html`<tr key=${name}><th>${name}</th><td>${written(name, v)}</td></tr>`)}</tbody></table>
+        <table class="facts fixed"><tbody>${Object.entries(message.broker).filter(([name]) => name !== "LockToken").map(([name, v]) => html`<tr key=${name}><th>${name}</th><td>${written(name, v)}</td></tr>`)}</tbody></table>
       </section>
     </div>
   </section>`;

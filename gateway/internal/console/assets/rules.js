@@ -14,7 +14,7 @@ export function Rules({ entity, topic }) {
       : html`<div class="scroll"><table><thead><tr><th>Name</th><th>Filter</th><th>Action</th><th class="tight"></th></tr></thead>
         <tbody>${value.map((r) => html`<tr key=${r.name}><td class="wrap"><strong>${r.name}</strong></td><td class="wrap"><code>${filterText(r.filter)}</code></td>
           <td class="wrap">${r.action ? html`<code>${r.action}</code>` : html`<span class="muted">none</span>`}</td>
-          <td class="tight"><div class="actions" style=${{ flexWrap: "nowrap" }}><${Action} class="small" icon="edit" label=${`Edit rule ${r.name}`} run=${() => edit(entity, r)} /><${Action} class="small danger" icon="trash" label=${`Delete rule ${r.name}`} run=${() => remove(entity, r.name)} /></div></td></tr>`)}</tbody></table></div>`}
+          <td class="tight"><div class="actions"><${Action} class="small" icon="edit" label=${`Edit rule ${r.name}`} run=${() => edit(entity, r)} /><${Action} class="small danger" icon="trash" label=${`Delete rule ${r.name}`} run=${() => remove(entity, r.name)} /></div></td></tr>`)}</tbody></table></div>`}
     </section>
     <${Tester} topic=${topic} subscription=${entity} />`;
 }

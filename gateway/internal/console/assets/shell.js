@@ -24,6 +24,7 @@ export function Shell() {
   return html`<div class="shell" data-page=${page}>
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>Skip the list</a>
     <header class="top">
+      <a class="button quiet back" href="#/" aria-label="All entities"><${Icon} name="back" /></a>
       <a class="brand" href="#/"><${Brand} /></a>
       <div class="who">
         <span class="spread muted" title=${line.value}><span class=${"dot " + line.value}></span>${line.value === "open" ? location.host : "connecting again …"}</span>
