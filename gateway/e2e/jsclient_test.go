@@ -10,6 +10,13 @@ func TestTheClientIsAtHomeInNode(t *testing.T) {
 	tell(t, func(e *env) { e.node("client", "STORY_QUEUE="+e.name()) }, "memory/tcp", "redis/tls")
 }
 
+func TestTheClientSaysWhatItDoesNotKnow(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		sessions := e.queue(&admin.QueueProperties{RequiresSession: new(true)})
+		e.node("reconnect", "STORY_QUEUE="+e.queue(nil), "STORY_SESSIONS="+sessions)
+	})
+}
+
 func TestTheClientLosesNothingWhenItsConnectionBreaks(t *testing.T) {
 	tell(t, func(e *env) {
 		queue := e.queue(&admin.QueueProperties{RequiresDuplicateDetection: new(true), LockDuration: new("PT5S")})

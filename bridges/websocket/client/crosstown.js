@@ -58,6 +58,9 @@ const invalid = (text) => new CrosstownError("invalid_argument", text);
 /** @param {any} e @returns {CrosstownError} */
 const asError = (e) => (e instanceof CrosstownError ? e : new CrosstownError(e.code ?? "internal", e.text ?? String(e?.message ?? e), e));
 
+/** @param {number} seconds Infinity is 24 days, which no page lives to see @param {() => void} f @returns {any} what clearTimeout takes */
+const after = (seconds, f) => setTimeout(f, Math.min(seconds * 1000, 2 ** 31 - 1));
+
 // ---------------------------------------------------------------- values
 
 /**
@@ -479,9 +482,9 @@ class Locks {
    * @returns {Promise<void>}
    */
   async settle(delivery, origin, s) {
+    const settlement = { ...s, properties: s.properties && mapValues(s.properties, encodeValue) };
     const kept = delivery && this.#kept.get(delivery);
     if (delivery) this.#kept.delete(delivery);
-    const settlement = { ...s, properties: s.properties && mapValues(s.properties, encodeValue) };
     try {
       await new Promise((/** @type {(v: void) => void} */ resolve, reject) => {
         if (this.#asked.size === 0) queueMicrotask(() => this.flush());
@@ -490,7 +493,7 @@ class Locks {
         batch.push({ settlement, resolve, reject });
       });
     } catch (e) {
-      if (kept && asError(e).unknownOutcome) this.#keep(/** @type {Delivery} */ (delivery), kept);
+      if (kept && asError(e).retriable) this.#keep(delivery, { ...kept, due: this.#wire.renewal(delivery.lockedUntil) });
       throw e;
     }
   }
@@ -768,7 +771,7 @@ class Wire {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
       const text = JSON.stringify({ op, id, ...members });
-      const timer = setTimeout(() => this.#overdue(id), timeout * 1000);
+      const timer = after(timeout, () => this.#overdue(id));
       const p = { op, text, sent: false, again, bound, asked: Date.now(), timer, resolve, reject };
       this.#pending.set(id, p);
       if (before || this.state === "open") this.#send(p);
@@ -844,7 +847,7 @@ class Wire {
     socket.onmessage = (/** @type {{data: any}} */ e) => mine() && this.#hear(e.data);
     socket.onclose = (/** @type {{code: number, reason: string}} */ e) => mine() && this.#closed(e.code, String(e.reason));
     socket.onerror = () => {}; // onclose follows, and knows as much
-    this.#timer = setTimeout(() => this.#drop("The gateway did not answer in time."), 15_000);
+    this.#timer = after(15, () => this.#drop("The gateway did not answer in time."));
   }
 
   /** @param {any} socket */
@@ -951,7 +954,7 @@ class Wire {
     this.state = "waiting";
     const longest = Math.min((r.minDelay ?? 0.25) * 2 ** (this.#attempts - 1), r.maxDelay ?? 30);
     const retryIn = longest * (1 - Math.random() / 2);
-    this.#timer = setTimeout(() => this.#connect(), retryIn * 1000);
+    this.#timer = after(retryIn, () => this.#connect());
     this.#reject(code, (p) => (p.sent && p.again !== "repeat") || p.bound);
     for (const p of this.#pending.values()) p.sent = false;
     for (const s of [...this.#subscribers.values()]) s.lost();
@@ -1139,7 +1142,7 @@ export class Feed {
     if (this.#buffer.length === 0 && !this.#over) {
       await new Promise((/** @type {(v: void) => void} */ resolve) => {
         this.#arrived = resolve;
-        timer = setTimeout(resolve, wait * 1000);
+        timer = after(wait, resolve);
         this.#topUp();
       });
     }
@@ -1478,7 +1481,7 @@ export class Crosstown {
     /** @type {any} */
     let timer;
     if (this.state === "open") {
-      const patience = new Promise((resolve) => { timer = setTimeout(resolve, 5000); });
+      const patience = new Promise((/** @type {(v: void) => void} */ resolve) => { timer = after(5, resolve); });
       await Promise.race([patience, this.#wire.finish()]);
       clearTimeout(timer);
     }

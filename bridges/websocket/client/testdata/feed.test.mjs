@@ -139,6 +139,20 @@ test("locks are renewed until their messages are settled", async (t) => {
   await renewed;
 });
 
+test("a lock is renewed while settling may be tried again", async (t) => {
+  const { peer, feed, deliver } = await open(t, {});
+  deliver(message("1", { LockedUntilUtc: soon(2) }));
+  const { value } = await feed.next();
+  await assert.rejects(value.abandon({ wrong: () => 1 }), { code: "invalid_argument" });
+  const busy = refusal(value.complete(), "busy");
+  await peer.answer("settle", { results: [{ code: "busy", text: "Try again.", retriable: true }] });
+  await busy;
+  await peer.answer("renew", { results: [{ lockedUntil: soon(60) }] });
+  const settled = value.complete();
+  await peer.answer("settle", { results: [null] });
+  await settled;
+});
+
 test("locks end by the gateway's clock, whatever the client's own says", async (t) => {
   const gateway = await start(t);
   const bus = gateway.client();

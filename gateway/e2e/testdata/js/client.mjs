@@ -1,15 +1,9 @@
 // The client for pages and Node, as the gateway serves it, does all that it can.
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
 import { WebSocket } from "ws";
+import { Crosstown, Value } from "./served.mjs";
 
-const { STORY_GATEWAY: gateway, STORY_CONNECTION: connection, STORY_QUEUE: queue } = process.env;
-const served = await fetch(`http://${gateway}/client/crosstown.js`);
-assert.equal(served.headers.get("content-type"), "text/javascript; charset=utf-8");
-const file = new URL(`crosstown-${process.pid}.mjs`, import.meta.url);
-await writeFile(file, await served.text());
-const { Crosstown, Value } = await import(file);
-
+const { STORY_CONNECTION: connection, STORY_QUEUE: queue } = process.env;
 const bus = new Crosstown(connection, { WebSocket });
 await bus.ready;
 const refused = (promise, code) => assert.rejects(promise, { name: "CrosstownError", code });
