@@ -27,7 +27,7 @@ const (
 
 // readAhead is the size of a connection's read buffer, in which it has most
 // requests as a whole. Larger ones are read past it.
-const readAhead = 1 << 10
+const readAhead = 2 << 10
 
 // stoppingText is what clients hear when the gateway stops.
 const stoppingText = "The gateway is stopping. Connect again."

@@ -19,6 +19,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// readRequests is how many requests are read ahead of what the owner does.
+const readRequests = 16
+
 // maxProduct is how much of what a client calls itself is kept.
 const maxProduct = 200
 
@@ -50,7 +53,6 @@ type conn struct {
 	busy     int                // broker calls under way
 
 	out     []byte // frames to be written
-	spare   []byte // room for out
 	writing int    // bytes that the writer has
 	choked  bool   // too much waits to be read: no more deliveries are asked for
 	said    bool   // our close is sent
@@ -83,7 +85,7 @@ func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *
 	now := time.Now()
 	c := &conn{
 		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now,
-		requests: make(chan *request), over: make(chan struct{}),
+		requests: make(chan *request, readRequests), over: make(chan struct{}),
 		mail:     mailbox{wake: make(chan struct{}, 1)},
 		ping:     now.Add(b.opts.PingInterval),
 		deadline: now.Add(b.opts.AuthTimeout),
@@ -246,6 +248,9 @@ func (c *conn) tell(op string, more func(w frame.Writer)) {
 	if c.said || c.lost != nil {
 		return
 	}
+	if c.out == nil {
+		c.out = takeBuffer()
+	}
 	out, mark := openFrame(c.out)
 	w := frame.NewWriter(c.encoding, out)
 	w.OpenMap()
@@ -289,7 +294,7 @@ func (c *conn) write() {
 		return
 	}
 	buf := c.out
-	c.out, c.spare = c.spare[:0], nil
+	c.out = nil
 	c.writing = len(buf)
 	c.tasks.Go(func() {
 		err := transmit(c.nc, buf, c.bridge.opts.WriteTimeout)
@@ -299,9 +304,7 @@ func (c *conn) write() {
 
 func (c *conn) wrote(buf []byte, err error) {
 	c.writing = 0
-	if cap(buf) <= keptBuffer {
-		c.spare = buf[:0]
-	}
+	giveBuffer(buf)
 	if err != nil {
 		c.said = c.said || errors.Is(err, errSlow)
 		c.lose(err)

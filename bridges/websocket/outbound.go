@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -23,14 +24,28 @@ const (
 const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
-	// keptBuffer is the largest buffer that is kept for the next write.
-	keptBuffer = 4 << 10
+	// keptBuffer is the largest buffer that is used again.
+	keptBuffer = 256 << 10
 	// lastWords is how long a client that did not read may take to hear why it is closed.
 	lastWords = 5 * time.Second
 
 	reservedHead = 4   // of a frame of 126 to 65535 bytes
 	maxShort     = 125 // bytes of a frame with a head of two
 )
+
+// writeBuffers hold frames until they are written. Idle connections have none.
+var writeBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func takeBuffer() []byte {
+	b := writeBuffers.Get().(*[]byte)
+	return (*b)[:0]
+}
+
+func giveBuffer(b []byte) {
+	if cap(b) <= keptBuffer {
+		writeBuffers.Put(&b)
+	}
+}
 
 // openFrame begins a frame at the end of out. Its payload is to be appended.
 func openFrame(out []byte) (opened []byte, mark int) {

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -125,7 +126,7 @@ func checkString(data []byte, i int) (end int, err error) {
 	if i >= len(data) || data[i] != '"' {
 		return i, malformed(i, "there is no string")
 	}
-	for i++; i < len(data); i++ {
+	for i = plainText(data, i+1); i < len(data); i = plainText(data, i+1) {
 		switch c := data[i]; {
 		case c == '"':
 			return i + 1, nil
@@ -148,6 +149,22 @@ func checkString(data []byte, i int) (end int, err error) {
 		}
 	}
 	return i, malformed(i, "it ends too early")
+}
+
+// plainText returns the position of the first byte from i on, or one little
+// before it, that is not plain in a string: a quote, a backslash or a control
+// character. It looks at eight bytes at a time.
+func plainText(data []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(data); i += 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		quote, backslash := x^ones*'"', x^ones*'\\'
+		found := (x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
+		if found&highs != 0 {
+			break
+		}
+	}
+	return i
 }
 
 func hex4(data []byte, i int) (r rune, ok bool) {
