@@ -27,8 +27,12 @@ func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+	body, err := bodyDecoder(&c.Serializers, plugins)
+	if err != nil {
+		return nil, err
+	}
 	return broker.New(st, broker.Options{
-		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: bodyDecoder(&c.Serializers),
+		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: body,
 		Pipelines: pipelines, Filters: filters, Retries: retries(c),
 	}), nil
 }

@@ -7,33 +7,56 @@ import (
 	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain makes a chain of configured serializers, nil if there are none.
-func chain(names []string) *payload.Chain {
+// chain makes a chain of configured serializers, nil if there are none: built in
+// ones, else plugins.
+func chain(names []string, plugins *host.Host) (*payload.Chain, error) {
 	if len(names) == 0 {
-		return nil
+		return nil, nil
 	}
 	members := make([]payload.Named, len(names))
 	for i, name := range names {
 		members[i] = payload.Named{Name: name, Serializer: builtin.Named(name)}
+		if members[i].Serializer != nil {
+			continue
+		}
+		plugin, err := plugins.Serializer(name)
+		if err != nil {
+			return nil, err
+		}
+		members[i].Serializer = plugin
 	}
-	return payload.NewChain(members...)
+	return payload.NewChain(members...), nil
 }
 
 // bodyDecoder decodes bodies for rules: by the configured chain, else JSON.
-func bodyDecoder(c *config.Serializers) func(*core.Message) (any, error) {
-	if ours := chain(c.Chain); ours != nil {
-		return ours.Body
+func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message) (any, error), error) {
+	names := c.Chain
+	if len(names) == 0 {
+		names = []string{builtin.JSON}
 	}
-	return chain([]string{builtin.JSON}).Body
+	ours, err := chain(names, plugins)
+	if err != nil {
+		return nil, err
+	}
+	return ours.Body, nil
 }
 
 // withSerializers puts the configured serializers before a broker.
-func withSerializers(b core.Broker, c *config.Serializers, log *slog.Logger) *payload.Broker {
-	o := payload.Options{Chain: chain(c.Chain), Entities: make(map[string]payload.Entity), Logger: log}
-	for _, e := range c.Entities {
-		o.Entities[e.Name] = payload.Entity{Chain: chain(e.Chain), Deliver: e.Deliver}
+func withSerializers(b core.Broker, c *config.Serializers, plugins *host.Host, log *slog.Logger) (*payload.Broker, error) {
+	shared, err := chain(c.Chain, plugins)
+	if err != nil {
+		return nil, err
 	}
-	return payload.New(b, o)
+	o := payload.Options{Chain: shared, Entities: make(map[string]payload.Entity), Logger: log}
+	for _, e := range c.Entities {
+		own, err := chain(e.Chain, plugins)
+		if err != nil {
+			return nil, err
+		}
+		o.Entities[e.Name] = payload.Entity{Chain: own, Deliver: e.Deliver}
+	}
+	return payload.New(b, o), nil
 }

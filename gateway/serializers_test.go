@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 const serializersFile = `
@@ -33,11 +37,7 @@ serializers:
 // startWithFile starts a gateway with a configuration file.
 func startWithFile(t *testing.T, content string) *gateway {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return startGateway(t, "--store=memory", "--config="+file)
+	return startGateway(t, "--store=memory", "--config="+writeFile(t, "c.yaml", content))
 }
 
 // rest makes a request of the REST API; headers are "Name: value".
@@ -207,5 +207,66 @@ func TestWithoutSerializersNothingIsRewritten(t *testing.T) {
 	g.post(t, "/t", "application/json", `{"n": 1}`)
 	if status, _, body := g.rest(t, "DELETE", "/t/Subscriptions/s/messages/head?timeout=5", ""); status != http.StatusOK {
 		t.Errorf("a rule on a field of JSON: got %d %s", status, body)
+	}
+}
+
+// avroFile has the example plugin serve a queue that takes nothing but Avro and JSON.
+const avroFile = `
+plugins: [{name: avro, path: %q, args: [../examples/plugins/avro/schemas], backoff-min: 10ms}]
+queues: [{name: orders}]
+serializers:
+  chain: [json, avro]
+  entities: [{name: orders, chain: [avro, json]}]
+`
+
+const orderJSON = `{"id":"01000000-0000-0000-0000-000000000002","placed":"2023-11-14T22:13:20.123Z","customer":null,"state":"PAID",` +
+	`"total":125.50,"lines":[{"sku":"A-1","quantity":2,"weight":1.5}],"labels":{}}`
+
+func TestPluginsAreSerializers(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "avro")
+	if out, err := exec.Command("go", "build", "-o", program, "../examples/plugins/avro").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	g := startWithFile(t, fmt.Sprintf(avroFile, program))
+	g.post(t, "/orders", "application/json", orderJSON)
+	status, contentType, order := g.rest(t, "DELETE", "/orders/messages/head?timeout=5", "", "Accept: application/avro; schema=shop.Order")
+	if status != http.StatusOK || contentType != "application/avro; schema=shop.Order" || !strings.HasPrefix(order, "\xc3\x01") {
+		t.Fatalf("as Avro: got %d %s %q", status, contentType, order)
+	}
+	g.post(t, "/orders", "application/avro", order)
+	if _, contentType, body := g.rest(t, "DELETE", "/orders/messages/head?timeout=5", "", "Accept: application/json"); contentType != "application/json" || body != orderJSON {
+		t.Errorf("as JSON: got %s %s, want %s", contentType, body, orderJSON)
+	}
+	g.post(t, "/orders", "application/avro", "\xc3\x01broken")
+	g.post(t, "/orders", "application/avro", order)
+	killPlugin(t, g)
+	if status, _, body := g.rest(t, "POST", "/orders/messages/head?timeout=10", "", "Accept: application/json"); status != http.StatusCreated || body != orderJSON {
+		t.Errorf("from a plugin that was killed: got %d %s", status, body)
+	}
+	status, _, body := g.rest(t, "DELETE", "/orders/$DeadLetterQueue/messages/head?timeout=5", "")
+	if status != http.StatusOK || body != "\xc3\x01broken" {
+		t.Errorf("dead letter: got %d %q", status, body)
+	}
+}
+
+// killPlugin kills the one plugin's process.
+func killPlugin(t *testing.T, g *gateway) {
+	t.Helper()
+	_, _, answer := g.rest(t, "GET", pluginsPath, "")
+	var states []host.State
+	if err := json.Unmarshal([]byte(answer), &states); err != nil || len(states) != 1 {
+		t.Fatalf("plugins: got %s, %v", answer, err)
+	}
+	pid, err := strconv.Atoi(states[0].PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
 	}
 }

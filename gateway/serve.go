@@ -87,7 +87,10 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 
-	received := withSerializers(b, &c.Serializers, log)
+	received, err := withSerializers(b, &c.Serializers, plugins, log)
+	if err != nil {
+		return err
+	}
 	defer received.Wait()
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
 	authority := newAuthority(c, b, issuers, certificate.hosts)
@@ -106,7 +109,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	front.Go("websocket", native.Run)
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
-		desk := &pluginDesk{plugins: plugins, authority: authority, log: log}
+		desk := &pluginDesk{plugins: plugins, authority: authority, stages: b.Stages, log: log}
 		desk.routes(o.Routes)
 		o.Details = func() map[string]any { return pluginHealth(plugins) }
 		return https.New(received, b, authority, o).Serve(ctx, mux.HTTP())

@@ -12,7 +12,7 @@ import (
 // Serializers say how payloads are read and rewritten. Without a chain none is
 // rewritten, and conditions on fields of the body are for JSON.
 type Serializers struct {
-	Chain    []string            `koanf:"chain" usage:"serializer of payloads whose receivers ask for another content type, and for conditions on body fields: json, msgpack, cbor, amqp, text or cloudevents; repeatable, in the order in which they are tried (default none: nothing is rewritten, and fields are of JSON)"`
+	Chain    []string            `koanf:"chain" usage:"serializer of payloads whose receivers ask for another content type, and for conditions on body fields: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, in the order in which they are tried (default none: nothing is rewritten, and fields are of JSON)"`
 	Entities []EntitySerializers `koanf:"entities"`
 }
 
@@ -23,8 +23,15 @@ type EntitySerializers struct {
 	Deliver string   `koanf:"deliver"` // the content type that receivers get who name none
 }
 
-func (s *Serializers) validate(r *report) {
-	validateChain("serializers.chain", s.Chain, r)
+func (s *Serializers) validate(r *report, plugins []Plugin) {
+	known := builtin.Names()
+	for i, p := range plugins {
+		if builtin.Named(p.Name) != nil {
+			r.add(elementPath("plugins", i)+".name", "%q is the name of a serializer that is built in: choose another", p.Name)
+		}
+		known = append(known, p.Name)
+	}
+	validateChain("serializers.chain", s.Chain, known, r)
 	var taken names
 	for i, e := range s.Entities {
 		path := elementPath("serializers.entities", i)
@@ -35,7 +42,7 @@ func (s *Serializers) validate(r *report) {
 		case !taken.add(e.Name):
 			r.add(path+".name", "%q is there twice: put its settings together", e.Name)
 		}
-		validateChain(path+".chain", e.Chain, r)
+		validateChain(path+".chain", e.Chain, known, r)
 		switch {
 		case len(e.Chain) == 0 && e.Deliver == "":
 			r.add(path, "%q has no settings: give it a chain, a content type to deliver, or both", e.Name)
@@ -47,11 +54,11 @@ func (s *Serializers) validate(r *report) {
 	}
 }
 
-func validateChain(path string, chain []string, r *report) {
+func validateChain(path string, chain, known []string, r *report) {
 	for i, name := range chain {
 		switch {
-		case builtin.Named(name) == nil:
-			r.add(elementPath(path, i), "there is no serializer %q: use %s", name, strings.Join(builtin.Names(), ", "))
+		case !slices.Contains(known, name):
+			r.add(elementPath(path, i), "there is no serializer %q: use %s", name, strings.Join(known, ", "))
 		case slices.Contains(chain[:i], name):
 			r.add(elementPath(path, i), "%s is there twice: remove one", name)
 		}

@@ -10,15 +10,16 @@ import (
 
 func TestSerializersAreNamedInTheirOrder(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"c.yaml": `serializers:
-  chain: [msgpack, json]
+	files := map[string]string{"c.yaml": `plugins: [{name: avro, path: /bin/avro}]
+serializers:
+  chain: [msgpack, avro, json]
   entities:
     - {name: orders, chain: [cbor]}
     - {name: events/Subscriptions/all, deliver: "application/json, text/plain;q=0.5"}
 `}
 	c := mustLoad(t, files, nil, "--config=$DIR/c.yaml")
 	want := config.Serializers{
-		Chain: []string{"msgpack", "json"},
+		Chain: []string{"msgpack", "avro", "json"},
 		Entities: []config.EntitySerializers{
 			{Name: "orders", Chain: []string{"cbor"}},
 			{Name: "events/Subscriptions/all", Deliver: "application/json, text/plain;q=0.5"},
@@ -31,7 +32,8 @@ func TestSerializersAreNamedInTheirOrder(t *testing.T) {
 
 func TestSerializersAreChecked(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"c.yaml": `serializers:
+	files := map[string]string{"c.yaml": `plugins: [{name: cbor, path: x}]
+serializers:
   entities:
     - {name: orders, chain: [json, jsno]}
     - {name: ORDERS, chain: [json, json]}
@@ -44,6 +46,7 @@ func TestSerializersAreChecked(t *testing.T) {
 	for _, want := range []string{
 		`there is no serializer "xml": use json, msgpack`,
 		`there is no serializer "jsno"`,
+		`"cbor" is the name of a serializer that is built in`,
 		`"ORDERS" is there twice`,
 		`json is there twice`,
 		`"json" is no content type`,

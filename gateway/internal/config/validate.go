@@ -46,7 +46,7 @@ func (c *Config) validate(r *report) {
 	c.validatePlugins(r)
 	c.validatePipelines(r)
 	c.validateRetries(r)
-	c.Serializers.validate(r)
+	c.Serializers.validate(r, c.Plugins)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }
 
