@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+)
+
+// clockSlack is by how much the clocks of a store and of a test may differ.
+const clockSlack = 50 * time.Millisecond
+
+// putOff abandons a message with a property.
+func (e *env) putOff(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, property string, v any) error {
+	e.Helper()
+	return r.AbandonMessage(e.ctx(), m, &azservicebus.AbandonMessageOptions{PropertiesToModify: map[string]any{property: v, "tried": true}})
+}
+
+// wantBack waits for a message that was put off at began.
+func (e *env) wantBack(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, began time.Time, wait time.Duration) *azservicebus.ReceivedMessage {
+	e.Helper()
+	again := e.one(r)
+	if took := time.Since(began); took < wait-clockSlack {
+		e.Fatalf("message %d was to wait for %v, and is there after %v", *m.SequenceNumber, wait, took)
+	}
+	p := again.ApplicationProperties
+	if *again.SequenceNumber != *m.SequenceNumber || again.DeliveryCount != m.DeliveryCount+1 || len(p) != 1 || p["tried"] != true {
+		e.Fatalf("got number %d, delivery %d, properties %v; want %d, %d, and tried alone", *again.SequenceNumber, again.DeliveryCount, p, *m.SequenceNumber, m.DeliveryCount+1)
+	}
+	return again
+}
+
+func TestAMessageIsPutOff(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		e.send(queue, "a", "b", "c", "d")
+		r := e.receiver(queue)
+		m := e.one(r)
+		began := time.Now()
+		if err := e.putOff(r, m, "x-crosstown-retry-after", 1.5); err != nil {
+			e.Fatal(err)
+		}
+		others := e.take(r, 3)
+		if got, want := bodies(others), []string{"b", "c", "d"}; !slices.Equal(got, want) {
+			e.Fatalf("meanwhile: got %q, want %q", got, want)
+		}
+		e.complete(r, others...)
+		if browsed := e.peek(r, 0, 5); len(browsed) != 1 || browsed[0].State != azservicebus.MessageStateActive {
+			e.Errorf("peek: got %v, want one that is active", browsed)
+		}
+		m = e.wantBack(r, m, began, 1500*time.Millisecond)
+
+		began = time.Now()
+		due := began.Add(time.Second)
+		if err := e.putOff(r, m, "x-crosstown-retry-at", due); err != nil {
+			e.Fatal(err)
+		}
+		m = e.wantBack(r, m, began, due.Truncate(time.Millisecond).Sub(began))
+
+		// The SDK itself hides refusals of this kind behind its retries.
+		for v, want := range map[any]string{"soon": "is no delay", int32(100_000): "it can wait for 24h0m0s at most"} {
+			reply := e.ask(queue, "com.microsoft:update-disposition", map[string]any{
+				"disposition-status": "abandoned", "lock-tokens": []amqp.UUID{m.LockToken},
+				"properties-to-modify": map[string]any{"x-crosstown-retry-after": v},
+			})
+			if text, _ := reply.ApplicationProperties["statusDescription"].(string); !strings.Contains(text, want) {
+				e.Errorf("wait for %v: got %v, want %q", v, reply.ApplicationProperties, want)
+			}
+		}
+		e.completeByToken(queue, m) // it was locked all the time
+		e.nothing(r)
+	})
+}
+
+func TestEveryProtocolPutsMessagesOff(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		for name, abandon := range map[string]func(queue string, m *azservicebus.ReceivedMessage){
+			"management": func(queue string, m *azservicebus.ReceivedMessage) {
+				e.manage(queue, "com.microsoft:update-disposition", map[string]any{
+					"disposition-status": "abandoned", "lock-tokens": []amqp.UUID{m.LockToken},
+					"properties-to-modify": map[string]any{"x-crosstown-retry-after": "PT1S", "tried": true},
+				})
+			},
+			"WebSocket": func(queue string, m *azservicebus.ReceivedMessage) {
+				e.native().must(map[string]any{"op": "settle", "entity": queue, "settlements": []any{map[string]any{
+					"lockToken": amqp.UUID(m.LockToken).String(), "outcome": "abandon",
+					"properties": map[string]any{"x-crosstown-retry-after": 1, "tried": true},
+				}}})
+			},
+		} {
+			e.Log(name)
+			queue := e.queue(nil)
+			e.send(queue, "a")
+			r := e.receiver(queue)
+			m := e.one(r)
+			began := time.Now()
+			abandon(queue, m)
+			e.complete(r, e.wantBack(r, m, began, time.Second))
+		}
+
+		queue := e.queue(nil)
+		e.send(queue, "a")
+		locked := e.wantHTTP(e.http(http.MethodPost, queue+"/messages/head?timeout=5", "", nil), http.StatusCreated)
+		began := time.Now()
+		e.wantHTTP(e.http(http.MethodPut, locked.settleAt(e), "", http.Header{"x-crosstown-retry-after": {"1"}}), http.StatusOK)
+		m := e.one(e.receiver(queue))
+		if took := time.Since(began); took < time.Second-clockSlack || m.DeliveryCount != 2 || len(m.ApplicationProperties) != 0 {
+			e.Errorf("by HTTP: back after %v, delivery %d, properties %v", took, m.DeliveryCount, m.ApplicationProperties)
+		}
+	})
+}
+
+func TestPoliciesPutMessagesOff(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"memory", "redis"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "crosstown.yaml")
+			const retries = "retries: [{entity: retr*, backoff: 300ms, factor: 2, max: 1s}]\n"
+			if err := os.WriteFile(file, []byte(retries), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config="+file), plain: true}
+			e.create("retried", &admin.QueueProperties{MaxDeliveryCount: new(int32(5))})
+			e.send("retried", "a")
+			r := e.receiver("retried")
+			m := e.one(r)
+			abandon := func() {
+				t.Helper()
+				if err := r.AbandonMessage(e.ctx(), m, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, wait := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second} {
+				began := time.Now()
+				abandon()
+				again := e.one(r)
+				if took := time.Since(began); took < wait-clockSlack || again.DeliveryCount != m.DeliveryCount+1 {
+					t.Fatalf("delivery %d: back after %v, want %v", again.DeliveryCount, took, wait)
+				}
+				m = again
+			}
+			abandon() // for the last time
+			if dead := e.one(e.deadLetters("retried")); string(dead.Body) != "a" {
+				t.Errorf("dead letter: got %q", dead.Body)
+			}
+		})
+	}
+}
+
+func TestHowExactlyMessagesComeBack(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		const messages = 200
+		queue := e.queue(nil)
+		s := e.sender(queue)
+		batch, err := s.NewMessageBatch(e.ctx(), nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		for range messages {
+			if err := batch.AddMessage(&azservicebus.Message{Body: []byte("m")}, nil); err != nil {
+				e.Fatal(err)
+			}
+		}
+		if err := s.SendMessageBatch(e.ctx(), batch, nil); err != nil {
+			e.Fatal(err)
+		}
+		// The SDK's receiver collects messages for a while; this one hands over each as it comes.
+		r, err := e.amqp().NewReceiver(e.ctx(), queue, &amqp.ReceiverOptions{Credit: messages})
+		if err != nil {
+			e.Fatal(err)
+		}
+		receive := func() (m *amqp.Message, number int64) {
+			e.Helper()
+			m, err := r.Receive(e.ctx(), nil)
+			if err != nil {
+				e.Fatal(err)
+			}
+			number, _ = m.Annotations["x-opt-sequence-number"].(int64)
+			return m, number
+		}
+		due := map[int64]time.Time{}
+		for range messages {
+			m, number := receive()
+			due[number] = time.Now().Add(2*time.Second + rand.N(3*time.Second)).Truncate(time.Millisecond)
+			if err := r.ModifyMessage(e.ctx(), m, &amqp.ModifyMessageOptions{Annotations: amqp.Annotations{"x-crosstown-retry-at": due[number]}}); err != nil {
+				e.Fatal(err)
+			}
+		}
+		late := make([]time.Duration, messages)
+		for i := range late {
+			m, number := receive()
+			late[i] = time.Since(due[number])
+			if err := r.AcceptMessage(e.ctx(), m); err != nil {
+				e.Fatal(err)
+			}
+		}
+		slices.Sort(late)
+		if late[0] < -clockSlack {
+			e.Errorf("a message came %v before its time", -late[0])
+		}
+		e.Logf("late by %v at best, %v at the median, %v at the 99th percentile, %v at worst", late[0], late[messages/2], late[messages*99/100], late[messages-1])
+	})
+}
+
+func TestTheJavaScriptSDKPutsMessagesOff(t *testing.T) {
+	onEachEngine(t, func(e *env) { e.node("retry", "STORY_QUEUE="+e.queue(nil)) })
+}
