@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -22,7 +23,7 @@ func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 			Name: p.Name, Path: p.Path, Args: p.Args, SHA256: p.SHA256, Env: p.Env, Dir: p.Dir,
 			CallTimeout: p.CallTimeout, StartTimeout: p.StartTimeout, DrainTimeout: p.DrainTimeout,
 			Queue: p.Queue, Batch: p.Batch, BackoffMin: p.BackoffMin, BackoffMax: p.BackoffMax,
-			Failures: p.Failures, Off: p.Off, HealthInterval: p.HealthInterval, Memory: int64(p.MaxMemory) << 20,
+			Failures: p.Failures, Off: p.Off, HealthInterval: p.HealthInterval, Memory: int64(p.MaxMemory) << 20, Files: p.MaxFiles,
 		})
 	}
 	return host.New(all, log)
@@ -44,6 +45,9 @@ func pluginHealth(h *host.Host) map[string]any {
 // begins with a dollar sign.
 const pluginsPath = "/$crosstown/plugins"
 
+// pipelinesPath is where the counts of pipelines are.
+const pipelinesPath = "/$crosstown/pipelines"
+
 const (
 	maxReloadBody = 4 << 10 // bytes of a request to reload
 	reloadTimeout = 2 * time.Minute
@@ -54,16 +58,22 @@ const (
 type pluginDesk struct {
 	plugins   *host.Host
 	authority *auth.Authority
+	stages    func() []broker.StageCounts
 	log       *slog.Logger
 }
 
 func (d *pluginDesk) routes(routes map[string]http.Handler) {
 	routes[pluginsPath], routes[pluginsPath+"/"] = d, d
+	routes[pipelinesPath] = http.HandlerFunc(d.pipelines)
 }
 
 // ServeHTTP answers one request.
 func (d *pluginDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.answer(r)
+	d.reply(w, answer, err)
+}
+
+func (d *pluginDesk) reply(w http.ResponseWriter, answer any, err error) {
 	status := http.StatusOK
 	if err != nil {
 		answer = map[string]string{"error": core.TextOf(err)}
@@ -103,6 +113,19 @@ func (d *pluginDesk) answer(r *http.Request) (any, error) {
 		return d.state(name)
 	}
 	return nil, core.Refuse(core.NotAllowed, "A plugin can be got, and reloaded with POST.")
+}
+
+// pipelines answers GET with what stages have done, to who has Manage on the namespace.
+func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
+	err := d.authorize(r)
+	if err == nil && r.Method != http.MethodGet {
+		err = core.Refuse(core.NotAllowed, "The pipelines can be got.")
+	}
+	var counts any
+	if err == nil {
+		counts = d.stages()
+	}
+	d.reply(w, counts, err)
 }
 
 func (d *pluginDesk) authorize(r *http.Request) error {

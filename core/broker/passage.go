@@ -73,8 +73,7 @@ func newPassage(e *entry, v *view, groups [][]*core.Message) *passage {
 func (p *passage) pass(ctx context.Context) {
 	ms := make([]*core.Message, 0, len(p.all))
 	way := make([]*passenger, 0, len(p.all))
-	for i := range p.e.pipe.stages {
-		st := &p.e.pipe.stages[i]
+	for _, st := range p.e.pipe.stages {
 		ms, way = ms[:0], way[:0]
 		for j := range p.all {
 			if x := &p.all[j]; x.fate == kept && (st.at.Kind != core.StageTo || x.m.To != "") {
@@ -94,12 +93,21 @@ func (p *passage) ask(ctx context.Context, st *stage, ms []*core.Message, way []
 		err = fmt.Errorf("%d verdicts for %d messages", len(verdicts), len(ms))
 	}
 	if err == nil {
+		st.counts.judged.Add(int64(len(ms)))
 		for i := range verdicts {
 			p.carryOut(st, way[i], &verdicts[i])
 		}
 		return
 	}
 	p.e.b.log.Debug("a stage gave no answer", "entity", p.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
+	count := &st.counts.refused
+	switch st.Unavailable {
+	case Pass:
+		count = &st.counts.passed
+	case Park:
+		count = &st.counts.parked
+	}
+	count.Add(int64(len(ms)))
 	for _, x := range way {
 		switch st.Unavailable {
 		case Pass:
@@ -118,6 +126,7 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 		x.m.Properties = v.Revise(before)
 		if err := p.v.check(x.m); err != nil {
 			x.m.Properties = before
+			st.counts.deadLettered.Add(1)
 			x.bury(reasonBadVerdict, fmt.Sprintf("The plugin '%s' made of the message what cannot be stored. %s", st.Name, core.TextOf(err)))
 			return
 		}
@@ -127,12 +136,14 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 		p.route(st, x, v)
 	case core.VerdictDrop:
 		x.fate = gone
+		st.counts.dropped.Add(1)
 		p.e.b.log.Debug("message dropped by its router", "entity", p.v.Name, "plugin", st.Name, "reason", v.Reason)
 	default:
 		reason := v.Reason
 		if reason == "" {
 			reason = reasonRouter
 		}
+		st.counts.deadLettered.Add(1)
 		x.bury(reason, v.Description)
 	}
 }
@@ -151,6 +162,7 @@ func (p *passage) route(st *stage, x *passenger, v *core.Verdict) {
 		return
 	}
 	if len(v.Routes) > maxRoutes {
+		st.counts.deadLettered.Add(1)
 		x.bury(reasonBadVerdict, fmt.Sprintf("The plugin '%s' routes the message to %d entities: at most %d are allowed.", st.Name, len(v.Routes), maxRoutes))
 		return
 	}
@@ -168,6 +180,9 @@ func (p *passage) route(st *stage, x *passenger, v *core.Verdict) {
 		}
 		seen[folded] = struct{}{}
 		x.transfers = append(x.transfers, bound(x.m, name))
+	}
+	if len(seen) > 0 {
+		st.counts.routed.Add(1)
 	}
 	if !stays {
 		x.fate = gone

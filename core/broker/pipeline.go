@@ -2,7 +2,10 @@ package broker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -43,7 +46,7 @@ const (
 
 // pipe is the pipeline of one entity.
 type pipe struct {
-	stages []stage
+	stages []*stage
 	parks  bool
 	parked []backlog // by partition
 }
@@ -51,7 +54,47 @@ type pipe struct {
 // stage is a Stage at its place.
 type stage struct {
 	Stage
-	at core.Stage
+	at     core.Stage
+	counts struct{ judged, dropped, deadLettered, routed, parked, passed, refused atomic.Int64 }
+}
+
+// StageCounts are how many messages a stage has done what with, here, since the
+// broker was made. Messages that were refused or parked may come again.
+type StageCounts struct {
+	Entity       string `json:"entity"`
+	Kind         string `json:"stage"`
+	Router       string `json:"plugin"`
+	Judged       int64  `json:"judged"`
+	Dropped      int64  `json:"dropped"`
+	DeadLettered int64  `json:"deadLettered"`
+	Routed       int64  `json:"routed"` // to other entities, each message once
+	// Without an answer.
+	Parked  int64 `json:"parked"`
+	Passed  int64 `json:"passedUnjudged"`
+	Refused int64 `json:"refused"`
+}
+
+// Stages returns the counts of the pipelines that messages have come to, by
+// entity, in the order of the stages.
+func (b *Broker) Stages() []StageCounts {
+	all := []StageCounts{}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(b.entries)) {
+		p := b.entries[name].pipe
+		if p == nil {
+			continue
+		}
+		for _, s := range p.stages {
+			c := &s.counts
+			all = append(all, StageCounts{
+				Entity: s.at.Entity, Kind: s.at.Kind.String(), Router: s.Name,
+				Judged: c.judged.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Routed: c.routed.Load(),
+				Parked: c.parked.Load(), Passed: c.passed.Load(), Refused: c.refused.Load(),
+			})
+		}
+	}
+	return all
 }
 
 // newPipe is the pipeline that messages to the entity pass: that of the first of
@@ -90,7 +133,7 @@ func (b *Broker) newPipe(ent *core.Entity) *pipe {
 
 func (p *pipe) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.parks = p.parks || s.Unavailable == Park
-	p.stages = append(p.stages, stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
+	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
 }
 
 // fitsPattern reports whether a name is what a pattern describes.

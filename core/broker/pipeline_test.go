@@ -149,6 +149,9 @@ func TestStagesDecideWhatBecomesOfWhatIsSent(t *testing.T) {
 						t.Errorf("properties: got colour %v, removed %v", property(t, d, "colour"), property(t, d, "removed"))
 					}
 				}
+				if got := fmt.Sprintf("%+v", b.Stages()); got != "[{Entity:q Kind:ingress Router:clerk Judged:8 Dropped:1 DeadLettered:1 Routed:3 Parked:0 Passed:0 Refused:0}]" {
+					t.Errorf("counts: got %s", got)
+				}
 				if got := c.calls(); len(got) != 1 || len(strings.Fields(got[0])) != len(groups) {
 					t.Errorf("the router was asked %q, want one call for all", got)
 				}

@@ -160,6 +160,16 @@ pipelines:
 				}
 			}
 
+			counts := e.wantHTTP(e.http("GET", "$crosstown/pipelines", "", nil), 200).body
+			for _, want := range []string{
+				`{"entity":"in","stage":"ingress","plugin":"courier","judged":7,"dropped":1,"deadLettered":1,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
+				`{"entity":"letters","stage":"to","plugin":"to","judged":1,`,
+			} {
+				if !strings.Contains(counts, want) {
+					t.Errorf("counts: got %s, want %s", counts, want)
+				}
+			}
+
 			// The plugin is gone, and stays away for a while.
 			release := c.hold()
 			c.kill()
@@ -195,15 +205,20 @@ pipelines:
 
 func TestRulesAskAPlugin(t *testing.T) {
 	t.Parallel()
-	c := newCourier(t, "")
+	c := newCourier(t, `
+topics:
+  - name: declared
+    subscriptions: [{name: green, rules: [{name: r, plugin: courier, parameters: {"1": green}}]}]
+`)
 	e := &env{T: t, gw: own(t, "memory", "--config", c.config), plain: true}
 	topic := e.topic(nil)
 	e.subscribe(topic, "red", nil, admin.RuleProperties{Name: "r", Filter: &admin.SQLFilter{Expression: "plugin('courier', @colour)", Parameters: map[string]any{"@colour": "red"}}})
 	e.subscribe(topic, "others", nil, admin.RuleProperties{Name: "r", Filter: &admin.SQLFilter{Expression: "NOT plugin('courier', 'red') AND NOT plugin('courier', 'blue')"}})
 	for _, subject := range []string{"red", "green", "blue", "red"} {
 		e.post(e.sender(topic), subjected(subject, subject))
+		e.post(e.sender("declared"), subjected(subject, subject))
 	}
-	if got := fmt.Sprint(e.held(topic, "red", 2), e.held(topic, "others", 1)); got != "[red red] [green]" {
+	if got := fmt.Sprint(e.held(topic, "red", 2), e.held(topic, "others", 1), e.held("declared", "green", 1)); got != "[red red] [green] [green]" {
 		t.Errorf("got %s", got)
 	}
 	_, err := e.admin().CreateRule(e.ctx(), topic, "red", &admin.CreateRuleOptions{Name: new("x"), Filter: &admin.SQLFilter{Expression: "plugin('postman')"}})

@@ -621,7 +621,7 @@ topics:
 		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
 		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a text, a number, true or false`,
 		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: there is no such setting: `,
-		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but no sql that could use them`,
+		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but neither sql nor a plugin that could use them`,
 		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,
 		`c.yaml:29: topics[0].subscriptions[2].name: subscription "OK" is there twice`,
 		`c.yaml:31: topics[1].subscriptions: map[name:y] is not a list`,

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -80,5 +81,29 @@ pipelines:
 	_, err = load(t, map[string]string{"c.yaml": "pipelines: [{entity: q, to: {plugin: p}}]"}, nil, "--config=$DIR/c.yaml")
 	if err == nil || !strings.Contains(err.Error(), `there is no plugin "p": none are configured`) {
 		t.Errorf("without plugins: got %v", err)
+	}
+}
+
+func TestARuleMayBeWhatAPluginSays(t *testing.T) {
+	t.Parallel()
+	text := "topics: [{name: t, subscriptions: [{name: s, rules: [{name: r, plugin: it's, parameters: {region: west, 'a]b': 5}, %s}]}]}]"
+	c := mustLoad(t, map[string]string{"c.yaml": strings.Replace(text, "%s", "action: SET x = 1", 1)}, nil, "--config=$DIR/c.yaml")
+	rule, err := c.Topics[0].Subscriptions[0].Rules[0].Rule()
+	if err != nil || rule.Filter.SQL != "plugin('it''s', [a]]b] = @p1, [region] = @p2)" {
+		t.Fatalf("got %+v, %v", rule, err)
+	}
+	compiled, err := rules.Compile(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := compiled.Calls()[0]
+	region, _ := call.Parameters().Get("region")
+	odd, _ := call.Parameters().Get("a]b")
+	if call.Name != "it's" || region != "west" || odd != int64(5) {
+		t.Errorf("it asks %q with %v and %v", call.Name, region, odd)
+	}
+	_, err = load(t, map[string]string{"c.yaml": strings.Replace(text, "%s", "sql: 1=1", 1)}, nil, "--config=$DIR/c.yaml")
+	if err == nil || !strings.Contains(err.Error(), "it has a plugin and another condition") {
+		t.Errorf("with sql besides: got %v", err)
 	}
 }

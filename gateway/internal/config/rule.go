@@ -5,16 +5,18 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule is a rule of a subscription: by a SQL expression, by correlation, or,
-// with neither, for every message.
+// Rule is a rule of a subscription: by a SQL expression, by correlation, by what
+// a plugin says or, with none of these, for every message.
 type Rule struct {
 	Name             string         `koanf:"name"`
 	SQL              string         `koanf:"sql"`
-	Parameters       map[string]any `koanf:"parameters"` // of SQL: values of @name
+	Plugin           string         `koanf:"plugin"`     // the rule is for what it passes
+	Parameters       map[string]any `koanf:"parameters"` // of SQL: values of @name; what the plugin is told
 	Correlation      *Correlation   `koanf:"correlation"`
 	Action           string         `koanf:"action"`
 	ActionParameters map[string]any `koanf:"action-parameters"`
@@ -42,10 +44,15 @@ func (r *Rule) Rule() (core.Rule, error) {
 		return rule, err
 	}
 	switch {
+	case r.Plugin != "" && (r.SQL != "" || r.Correlation != nil):
+		return rule, fmt.Errorf("it has a plugin and another condition: write plugin('%s') among others in sql, or make it two rules", r.Plugin)
+	case r.Plugin != "":
+		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: call(r.Plugin, r.Parameters)}
+		rule.Filter.Parameters, err = properties("parameters", numbered(r.Parameters))
 	case r.SQL != "" && r.Correlation != nil:
 		return rule, fmt.Errorf("it has both sql and correlation: keep one, or make it two rules")
 	case len(r.Parameters) > 0 && r.SQL == "":
-		return rule, fmt.Errorf("it has parameters, but no sql that could use them")
+		return rule, fmt.Errorf("it has parameters, but neither sql nor a plugin that could use them")
 	case len(r.ActionParameters) > 0 && r.Action == "":
 		return rule, fmt.Errorf("it has action-parameters, but no action that could use them")
 	case r.SQL != "":
@@ -58,6 +65,26 @@ func (r *Rule) Rule() (core.Rule, error) {
 		rule.Filter.Kind = core.TrueFilter
 	}
 	return rule, err
+}
+
+// call is the condition that a plugin passes the message. Each parameter is that
+// of numbered.
+func call(plugin string, parameters map[string]any) string {
+	b := strings.Builder{}
+	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
+	for i, name := range slices.Sorted(maps.Keys(parameters)) {
+		fmt.Fprintf(&b, ", [%s] = @p%d", strings.ReplaceAll(name, "]", "]]"), i+1)
+	}
+	return b.String() + ")"
+}
+
+// numbered are parameters by their places: p1 for the first name.
+func numbered(parameters map[string]any) map[string]any {
+	all := make(map[string]any, len(parameters))
+	for i, name := range slices.Sorted(maps.Keys(parameters)) {
+		all[fmt.Sprintf("p%d", i+1)] = parameters[name]
+	}
+	return all
 }
 
 func (c *Correlation) filter() (*core.Correlation, error) {
