@@ -18,28 +18,53 @@ func TestBenchBalancesItsBooks(t *testing.T) {
 			{"--messages", "60", "--settle", "none", "--size", "70000"},
 			{"--mode", "latency", "--rate", "500", "--duration", "1s"},
 		} {
-			args = append([]string{"bench", "--connection-string", e.gw.connection(devPolicy, devKey, e.plain), "--entity", queue, "--ca", e.gw.caFile(), "--json", "--patience", patience.String()}, args...)
-			ctx, cancel := context.WithTimeout(e.Context(), 3*patience)
-			defer cancel()
-			c := exec.CommandContext(ctx, binary, args...)
-			var said strings.Builder
-			c.Stderr = &said
-			out, err := c.Output()
-			if err != nil {
-				e.Fatalf("%v: %v\n%s%s", args, err, said.String(), out)
-			}
-			var report struct {
-				Acknowledged, Received, Lost, Doubled, Stale int64
-				Verified                                     bool
-			}
-			if err := json.Unmarshal(out, &report); err != nil {
-				e.Fatalf("%v: %v in %s", args, err, out)
-			}
-			if !report.Verified || report.Acknowledged == 0 || report.Received != report.Acknowledged || report.Lost+report.Doubled+report.Stale != 0 {
-				e.Errorf("%v: got %+v", args[9:], report)
-			}
+			e.bench(queue, append([]string{"--connection-string", e.gw.connection(devPolicy, devKey, e.plain)}, args...)...)
 		}
 	})
+}
+
+func TestBenchBalancesItsBooksByWebSocket(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(nil)
+		scheme := "ws://"
+		if !e.plain {
+			scheme = "wss://"
+		}
+		for _, args := range [][]string{
+			{"--messages", "500"},
+			{"--messages", "500", "--msgpack"},
+			{"--messages", "300", "--fill-then-drain", "--settle", "each", "--msgpack"},
+			{"--messages", "300", "--settle", "first", "--senders", "3", "--receivers", "2", "--connections", "1", "--credit", "7"},
+			{"--messages", "60", "--settle", "none", "--size", "70000"},
+		} {
+			e.bench(queue, append([]string{"--url", scheme + devPolicy + ":" + devKey + "@" + e.gw.host}, args...)...)
+		}
+	})
+}
+
+// bench drives a load and checks that its books balance.
+func (e *env) bench(queue string, args ...string) {
+	e.Helper()
+	args = append([]string{"bench", "--entity", queue, "--ca", e.gw.caFile(), "--json", "--patience", patience.String()}, args...)
+	ctx, cancel := context.WithTimeout(e.Context(), 3*patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, args...)
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		e.Fatalf("%v: %v\n%s%s", args, err, said.String(), out)
+	}
+	var report struct {
+		Acknowledged, Received, Lost, Doubled, Stale int64
+		Verified                                     bool
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		e.Fatalf("%v: %v in %s", args, err, out)
+	}
+	if !report.Verified || report.Acknowledged == 0 || report.Received != report.Acknowledged || report.Lost+report.Doubled+report.Stale != 0 {
+		e.Errorf("%v: got %+v", args, report)
+	}
 }
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
