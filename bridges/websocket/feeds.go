@@ -77,7 +77,8 @@ func (c *conn) openFeed(q *request) {
 	}
 	c.feeds[q.feed] = f
 	o := core.ReceiverOptions{
-		Mode: q.mode,
+		Mode:   q.mode,
+		Accept: q.accept,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
 			c.mail.post(func() { f.delivered(ds) })

@@ -21,7 +21,7 @@ var operations = func() map[string]*operation {
 		{name: "send", need: hasEntity | hasMessages, run: (*conn).send},
 		{name: "cancel", need: hasEntity | hasSequenceNumbers, run: (*conn).cancelScheduled},
 
-		{name: "feed", need: hasFeed | hasEntity, may: hasMode | hasCredit | hasBodies | hasSession | hasNextSession | hasWait, check: checkFeed, run: (*conn).openFeed},
+		{name: "feed", need: hasFeed | hasEntity, may: hasMode | hasCredit | hasBodies | hasAccept | hasSession | hasNextSession | hasWait, check: checkFeed, run: (*conn).openFeed},
 		{name: "credit", need: hasFeed | hasCredit, run: (*conn).credit},
 		{name: "drain", need: hasFeed, run: (*conn).drainFeed},
 		{name: "end", need: hasFeed, run: (*conn).endFeed},

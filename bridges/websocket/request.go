@@ -27,6 +27,7 @@ type request struct {
 	mode            core.ReceiveMode
 	credit          int
 	binary          bool // bodies
+	accept          string
 	messages        []*core.Message
 	settlements     []core.Settlement
 	lockTokens      []core.LockToken
@@ -67,6 +68,7 @@ const (
 	hasMode
 	hasCredit
 	hasBodies
+	hasAccept
 	hasMessages
 	hasSettlements
 	hasLockTokens
@@ -107,6 +109,7 @@ var members = [...]member{
 	{"mode", oneOf(func(q *request, m core.ReceiveMode) { q.mode = m }, choice[core.ReceiveMode]{"peekLock", core.PeekLock}, choice[core.ReceiveMode]{"receiveAndDelete", core.ReceiveAndDelete})},
 	{"credit", wholeInto(func(q *request) *int { return &q.credit }, 0, maxCredit)},
 	{"bodies", oneOf(func(q *request, b bool) { q.binary = b }, choice[bool]{"binary", true}, choice[bool]{"decoded", false})},
+	{"accept", textInto(func(q *request) *string { return &q.accept })},
 	{"messages", func(q *request, r frame.Reader) (err error) {
 		q.messages, err = readItems(r, frame.ReadMessage)
 		return err

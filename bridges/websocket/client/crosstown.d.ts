@@ -174,6 +174,8 @@ export class Delivery extends Message {
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
  *   default; a session's lock is renewed until the feed is closed, unless this is false or 0
  * @property {"decoded" | "binary"} [bodies] binary: every body as its bytes
+ * @property {string} [accept] content types, in the form of HTTP's Accept: where the gateway has serializers, bodies of
+ *   others are delivered as the one liked best
  */
 /**
  * A subscription to messages, as an async iterator. When the connection breaks
@@ -230,7 +232,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {"decoded" | "binary"} [bodies]
  */
 /**
- * @typedef {{wait?: number} & Pick<FeedOptions, "mode" | "bodies" | "autoRenew">} TakeOptions
+ * @typedef {{wait?: number} & Pick<FeedOptions, "mode" | "bodies" | "accept" | "autoRenew">} TakeOptions
  */
 /**
  * @typedef {object} DeferredOptions
@@ -732,6 +734,11 @@ export type FeedOptions = {
      * binary: every body as its bytes
      */
     bodies?: "binary" | "decoded" | undefined;
+    /**
+     * content types, in the form of HTTP's Accept: where the gateway has serializers, bodies of
+     * others are delivered as the one liked best
+     */
+    accept?: string | undefined;
 };
 export type PeekOptions = {
     /**
@@ -746,7 +753,7 @@ export type PeekOptions = {
 };
 export type TakeOptions = {
     wait?: number;
-} & Pick<FeedOptions, "mode" | "bodies" | "autoRenew">;
+} & Pick<FeedOptions, "mode" | "bodies" | "accept" | "autoRenew">;
 export type DeferredOptions = {
     mode?: "peekLock" | "receiveAndDelete" | undefined;
     bodies?: "binary" | "decoded" | undefined;

@@ -1010,6 +1010,8 @@ const rightsOf = ({ policy, scope, rights, expires }) => ({ policy, scope, right
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
  *   default; a session's lock is renewed until the feed is closed, unless this is false or 0
  * @property {"decoded" | "binary"} [bodies] binary: every body as its bytes
+ * @property {string} [accept] content types, in the form of HTTP's Accept: where the gateway has serializers, bodies of
+ *   others are delivered as the one liked best
  */
 
 /**
@@ -1231,13 +1233,13 @@ export class Feed {
 
   async #open() {
     if (this.#closing) return;
-    const { mode, bodies, session, nextSession, wait, autoRenew } = this.#options;
+    const { mode, bodies, accept, session, nextSession, wait, autoRenew } = this.#options;
     const which = !this.#ofSession ? {} : this.#accepted ? { session: this.#session } : { session, nextSession };
     const credit = Math.max(this.#target - this.#buffer.length, 0);
     this.#credit = credit;
     this.#opening = true;
     try {
-      const answer = await this.#wire.request("feed", { feed: this.#feed, entity: this.entity, mode, credit, bodies, wait: nextSession ? wait : undefined, ...which },
+      const answer = await this.#wire.request("feed", { feed: this.#feed, entity: this.entity, mode, credit, bodies, accept, wait: nextSession ? wait : undefined, ...which },
         { bound: true, again: "safe", timeout: nextSession ? (wait ?? 60) + 60 : undefined });
       if (this.#over) return;
       this.#opening = false;
@@ -1354,7 +1356,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  */
 
 /**
- * @typedef {{wait?: number} & Pick<FeedOptions, "mode" | "bodies" | "autoRenew">} TakeOptions
+ * @typedef {{wait?: number} & Pick<FeedOptions, "mode" | "bodies" | "accept" | "autoRenew">} TakeOptions
  */
 
 /**
