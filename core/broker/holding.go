@@ -92,3 +92,25 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity) (Holding, error) {
 	}
 	return h, nil
 }
+
+// CountSessions counts the sessions of an entity that have messages or state, up
+// to most. Unlike ListSessions it is no use of the entity.
+func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	v := e.current.Load()
+	n := 0
+	for _, p := range v.partitions[core.Main] {
+		if !p.Sessions {
+			return 0, errNoSessions
+		}
+		for l := (sessionList{store: b.store, p: p, more: true}); l.more && n < most; n += len(l.ids) {
+			if err := l.fill(ctx); err != nil {
+				return 0, b.refusal(err, &v.Entity)
+			}
+		}
+	}
+	return min(n, most), nil
+}

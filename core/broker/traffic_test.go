@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -236,6 +237,20 @@ func TestHoldingsTellWhatIsThereAndSinceWhen(t *testing.T) {
 		}
 		if s := byName[sub]; s.Kind != core.Subscription || s.Counts[core.Main].Ready != 2 || s.Counts[core.Main].Enqueued != 2 {
 			t.Errorf("%s: got %+v", sub, s)
+		}
+		if _, err := b.CountSessions(t.Context(), "a", 10); core.CodeOf(err) != core.NotAllowed {
+			t.Errorf("sessions of a: got %v", err)
+		}
+		b.create(t, "sessions", partitioned, sessionful)
+		for i := range 2*sessionPage + 1 {
+			m := text("m")
+			m.SessionID = strconv.Itoa(i)
+			b.send(t, "sessions", m)
+		}
+		for most, want := range map[int]int{100: 100, 1000: 2*sessionPage + 1} {
+			if got, err := b.CountSessions(t.Context(), "sessions", most); got != want || err != nil {
+				t.Errorf("sessions: got %d, %v, want %d", got, err, want)
+			}
 		}
 		if _, err := b.Holding(t.Context(), "none"); core.CodeOf(err) != core.NotFound {
 			t.Errorf("none: got %v", err)

@@ -1,0 +1,132 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+)
+
+const (
+	// counterAge is how old the answer to an autoscaler may be.
+	counterAge = time.Second
+	// maxCounters is how many answers are kept at most.
+	maxCounters = 1000
+	// maxSessions is how many sessions are counted at most.
+	maxSessions = 1000
+)
+
+// Counter is what an autoscaler wants to know of a queue or subscription. Active
+// is as Service Bus counts: ready, locked and deferred.
+type Counter struct {
+	Entity     string `json:"entity"`
+	Active     int64  `json:"active"`
+	Ready      int64  `json:"ready"`
+	Locked     int64  `json:"locked"`
+	Deferred   int64  `json:"deferred"`
+	Scheduled  int64  `json:"scheduled"`
+	DeadLetter int64  `json:"deadLetter"`
+	Transfer   int64  `json:"transfer"`
+	// Sessions are those with messages or state, 1000 at most; nil where the
+	// entity has none.
+	Sessions *int `json:"sessions,omitempty"`
+}
+
+// Counted is what Counters asks; *broker.Broker is one.
+type Counted interface {
+	Holding(ctx context.Context, name string) (broker.Holding, error)
+	CountSessions(ctx context.Context, name string, most int) (int, error)
+}
+
+// Counters answers autoscalers, each entity's at most once a second with the help
+// of the store. It is safe for concurrent use.
+type Counters struct {
+	source Counted
+
+	mu   sync.Mutex
+	kept map[string]*count // by folded name
+}
+
+// count is an answer, or one that is being found.
+type count struct {
+	done  chan struct{} // closed when value and err are set
+	at    time.Time     // when that was; zero before
+	value Counter
+	err   error
+}
+
+// NewCounters returns Counters that ask source.
+func NewCounters(source Counted) *Counters {
+	return &Counters{source: source, kept: map[string]*count{}}
+}
+
+// Read returns the counts of an entity, or NotFound. Those who ask for the same
+// at the same time share an answer.
+func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
+	n, first := c.place(core.FoldName(e.Name))
+	if first { // others wait for it, whether or not our client does
+		c.find(context.WithoutCancel(ctx), n, e)
+	}
+	select {
+	case <-n.done:
+		return n.value, n.err
+	case <-ctx.Done():
+		return Counter{}, context.Cause(ctx)
+	}
+}
+
+// place returns the answer for an entity; first says that the caller has to find it.
+func (c *Counters) place(key string) (n *count, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n = c.kept[key]; n != nil && !n.isOld() {
+		return n, false
+	}
+	if len(c.kept) >= maxCounters {
+		for k, old := range c.kept {
+			if old.isOld() {
+				delete(c.kept, k)
+			}
+		}
+	}
+	n = &count{done: make(chan struct{})}
+	c.kept[key] = n
+	return n, true
+}
+
+func (n *count) isOld() bool { return !n.at.IsZero() && time.Since(n.at) >= counterAge }
+
+// find finds an answer.
+func (c *Counters) find(ctx context.Context, n *count, e core.Entity) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	n.value, n.err = c.ask(ctx, e)
+	c.mu.Lock()
+	n.at = time.Now()
+	c.mu.Unlock()
+	close(n.done)
+}
+
+func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {
+	h, err := c.source.Holding(ctx, e.Name)
+	if err != nil {
+		return Counter{}, err
+	}
+	main, dead, transfer := &h.Counts[core.Main], &h.Counts[core.DeadLetter], &h.Counts[core.Transfer]
+	told := Counter{
+		Entity: h.Entity, Ready: main.Ready, Locked: main.Locked, Deferred: main.Deferred, Scheduled: main.Scheduled,
+		Active:     main.Ready + main.Locked + main.Deferred,
+		DeadLetter: dead.Ready + dead.Locked + dead.Deferred,
+		Transfer:   transfer.Ready + transfer.Locked,
+	}
+	if e.Settings.RequiresSession {
+		sessions, err := c.source.CountSessions(ctx, e.Name, maxSessions)
+		if err != nil {
+			return Counter{}, err
+		}
+		told.Sessions = &sessions
+	}
+	return told, nil
+}

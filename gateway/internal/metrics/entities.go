@@ -1,0 +1,240 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+)
+
+const (
+	// others is the entity that stands for those without series of their own. No
+	// entity's name begins with an underscore.
+	others = "_other"
+	// countTimeout bounds the counting of what entities hold.
+	countTimeout = 5 * time.Second
+)
+
+// Entities is what a broker knows of its entities; *broker.Broker is one.
+type Entities interface {
+	Traffic() []broker.Traffic
+	Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]broker.Holding, error)
+}
+
+// entities shows what entities hold, and what goes through them here.
+type entities struct {
+	source  Entities
+	most    int
+	refresh time.Duration
+	log     *slog.Logger
+	descs   entityDescs
+
+	mu     sync.Mutex
+	own    map[string]bool // who has series of their own; false: not seen lately
+	read   time.Time       // when the rest was tried to read
+	up     bool            // that went well
+	counts []broker.Holding
+	kinds  [core.Subscription + 1]int // how many there are
+}
+
+type entityDescs struct {
+	up, entities, messages, bytes, enqueued, oldest           *prometheus.Desc
+	accepted, absorbed, cancelled, senders, sessions, waiting *prometheus.Desc // of an entity
+	delivered, settled, moved, lost, receivers, credit        *prometheus.Desc // of a sub-queue
+}
+
+// Entities shows what source knows.
+func (m *Metrics) Entities(source Entities) {
+	of := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+"_"+name, help, more, prometheus.Labels{"namespace": m.o.Namespace})
+	}
+	m.registry.MustRegister(&entities{
+		source: source, most: m.o.MaxEntities, refresh: m.o.Refresh, log: m.o.Logger, own: map[string]bool{},
+		descs: entityDescs{
+			up:        of("store_up", "Whether the store answered when messages were last counted."),
+			entities:  of("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
+			messages:  of("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
+			bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
+			enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
+			oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
+			accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
+			absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
+			cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
+			senders:   of("senders", "Senders that are open at this gateway.", "entity"),
+			sessions:  of("sessions_held", "Sessions that clients of this gateway hold.", "entity"),
+			waiting:   of("session_waiters", "Clients of this gateway that wait for a next session.", "entity"),
+			delivered: of("delivered_messages_total", "Messages that this gateway handed to receivers, each time anew.", "entity", "queue"),
+			settled:   of("settled_messages_total", "Locks that were ended through this gateway; receiving and deleting completes.", "entity", "queue", "outcome"),
+			moved:     of("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
+			lost:      of("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
+			receivers: of("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
+			credit:    of("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
+		},
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (c *entities) Describe(ch chan<- *prometheus.Desc) {
+	d := &c.descs
+	for _, each := range []*prometheus.Desc{
+		d.up, d.entities, d.messages, d.bytes, d.enqueued, d.oldest, d.accepted, d.absorbed, d.cancelled, d.senders,
+		d.sessions, d.waiting, d.delivered, d.settled, d.moved, d.lost, d.receivers, d.credit,
+	} {
+		ch <- each
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *entities) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.read.IsZero() || now.Sub(c.read) >= c.refresh {
+		c.count()
+		c.read = now
+	}
+	up := 0.0
+	if c.up {
+		up = 1
+	}
+	gauge(ch, c.descs.up, up)
+	for k, n := range c.kinds {
+		gauge(ch, c.descs.entities, float64(n), strings.ToLower(core.Kind(k).String()))
+	}
+	for i := range c.counts {
+		c.showHolding(ch, &c.counts[i], now)
+	}
+	sums := map[string]*broker.Traffic{}
+	for _, t := range c.source.Traffic() {
+		if !c.admit(t.Entity) {
+			t.Entity = others
+		}
+		if sum := sums[t.Entity]; sum != nil {
+			add(sum, &t)
+		} else {
+			sums[t.Entity] = &t
+		}
+	}
+	for _, t := range sums {
+		c.showTraffic(ch, t)
+	}
+}
+
+// admit reports whether an entity has series of its own, and gives it some if
+// there is room.
+func (c *entities) admit(name string) bool {
+	if _, has := c.own[name]; !has && len(c.own) >= c.most {
+		return false
+	}
+	c.own[name] = true
+	return true
+}
+
+// count counts what entities hold, and makes room for others in the place of
+// those that are gone. What was known stays if the store does not answer.
+func (c *entities) count() {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	for name := range c.own {
+		c.own[name] = false
+	}
+	var kinds [core.Subscription + 1]int
+	var late []string // those for which there was no room when they were met
+	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
+		kinds[k]++
+		if !c.admit(name) {
+			late = append(late, name)
+			return false
+		}
+		return true
+	})
+	c.up = err == nil
+	if err != nil {
+		c.log.Warn("count messages for metrics: done again later", "err", err)
+		return
+	}
+	c.counts, c.kinds = counts, kinds
+	maps.DeleteFunc(c.own, func(_ string, seen bool) bool { return !seen })
+	for _, name := range late {
+		c.admit(name) // it is counted the next time
+	}
+}
+
+// queues names an entity's queue and its sub-queues.
+var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
+
+func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, now time.Time) {
+	d := &c.descs
+	bytes := int64(0)
+	for sub, s := range h.Counts {
+		bytes += s.Bytes
+		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
+			continue // a topic has none
+		}
+		gauge(ch, d.messages, float64(s.Ready), h.Entity, queues[sub], "ready")
+		gauge(ch, d.messages, float64(s.Locked), h.Entity, queues[sub], "locked")
+		if core.SubQueue(sub) == core.Main || core.SubQueue(sub) == core.DeadLetter {
+			gauge(ch, d.messages, float64(s.Deferred), h.Entity, queues[sub], "deferred")
+		}
+		if core.SubQueue(sub) == core.Main {
+			gauge(ch, d.messages, float64(s.Scheduled), h.Entity, queues[sub], "scheduled")
+		}
+	}
+	gauge(ch, d.bytes, float64(bytes), h.Entity)
+	counter(ch, d.enqueued, float64(h.Counts[core.Main].Enqueued), h.Entity)
+	if !h.Oldest.IsZero() {
+		gauge(ch, d.oldest, max(now.Sub(h.Oldest).Seconds(), 0), h.Entity)
+	}
+}
+
+func (c *entities) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic) {
+	d := &c.descs
+	counter(ch, d.accepted, float64(t.Accepted), t.Entity)
+	counter(ch, d.absorbed, float64(t.Absorbed), t.Entity)
+	counter(ch, d.cancelled, float64(t.Cancelled), t.Entity)
+	gauge(ch, d.senders, float64(t.Senders), t.Entity)
+	gauge(ch, d.sessions, float64(t.Sessions), t.Entity)
+	gauge(ch, d.waiting, float64(t.Waiting), t.Entity)
+	for sub := range t.Outlets {
+		o, queue := &t.Outlets[sub], queues[sub]
+		if core.SubQueue(sub) != core.Main && *o == (broker.Outlet{}) {
+			continue // most sub-queues are never used
+		}
+		counter(ch, d.delivered, float64(o.Delivered), t.Entity, queue)
+		counter(ch, d.moved, float64(o.Moved), t.Entity, queue)
+		counter(ch, d.lost, float64(o.LocksLost), t.Entity, queue)
+		gauge(ch, d.receivers, float64(o.Receivers), t.Entity, queue)
+		gauge(ch, d.credit, float64(o.Credit), t.Entity, queue)
+		for outcome, n := range o.Settled {
+			counter(ch, d.settled, float64(n), t.Entity, queue, core.Outcome(outcome).String())
+		}
+	}
+}
+
+// add adds t to a sum.
+func add(sum, t *broker.Traffic) {
+	sum.Accepted += t.Accepted
+	sum.Absorbed += t.Absorbed
+	sum.Cancelled += t.Cancelled
+	sum.Senders += t.Senders
+	sum.Sessions += t.Sessions
+	sum.Waiting += t.Waiting
+	for sub := range sum.Outlets {
+		to, from := &sum.Outlets[sub], &t.Outlets[sub]
+		to.Delivered += from.Delivered
+		to.LocksLost += from.LocksLost
+		to.Moved += from.Moved
+		to.Receivers += from.Receivers
+		to.Credit += from.Credit
+		for outcome := range to.Settled {
+			to.Settled[outcome] += from.Settled[outcome]
+		}
+	}
+}

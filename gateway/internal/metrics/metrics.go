@@ -1,0 +1,86 @@
+// Package metrics shows to Prometheus what the gateway counts. Nothing calls it
+// when something happens, but for two wrappers that time the store's calls and
+// count what bridges ask for: packages count for themselves, and are asked when
+// somebody looks.
+package metrics
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// prefix begins the names of all metrics that are not the Go runtime's.
+const prefix = "crosstown"
+
+const (
+	defaultEntities = 500
+	defaultRefresh  = 15 * time.Second
+	maxScrapes      = 4 // at a time
+)
+
+// Options configure Metrics. Only Namespace is required.
+type Options struct {
+	Namespace string
+	Version   string
+	// MaxEntities is how many entities have time series of their own; default 500.
+	// What is counted here for the others is added up as the entity "_other".
+	MaxEntities int
+	// Refresh is how old the counts of the store may be that are shown; default 15 s.
+	Refresh time.Duration
+	// Logger receives what operators should know; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Metrics collects for one gateway. Its methods that take a source are called
+// once each, while the gateway starts.
+type Metrics struct {
+	o        Options
+	registry *prometheus.Registry
+}
+
+// New makes Metrics that show the Go runtime and the process only.
+func New(o Options) *Metrics {
+	if o.MaxEntities <= 0 {
+		o.MaxEntities = defaultEntities
+	}
+	if o.Refresh <= 0 {
+		o.Refresh = defaultRefresh
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: prefix, Name: "build_info", Help: "Always 1; the labels say which program this is.",
+		ConstLabels: prometheus.Labels{"version": o.Version},
+	})
+	info.Set(1)
+	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler answers scrapes.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(m.o.Logger.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: maxScrapes,
+	})
+}
+
+// describe makes the description of a metric.
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}

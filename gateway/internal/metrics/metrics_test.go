@@ -1,0 +1,400 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
+
+// rig is a broker whose metrics are collected, and the front that a bridge has.
+type rig struct {
+	*broker.Broker
+	metrics *metrics.Metrics
+	front   core.Broker
+	store   *brittle
+}
+
+// brittle is a store that can be made to fail.
+type brittle struct {
+	core.Store
+	mu  sync.Mutex
+	err error
+}
+
+func (s *brittle) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *brittle) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return core.Stats{}, err
+	}
+	return s.Store.Stats(ctx, p)
+}
+
+func newRig(t testing.TB, o metrics.Options) *rig {
+	t.Helper()
+	o.Namespace, o.Version = "ns", "v1"
+	r := &rig{metrics: metrics.New(o), store: &brittle{Store: memstore.New(memstore.Options{})}}
+	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
+	r.metrics.Entities(r.Broker)
+	r.front = r.metrics.Broker(r.Broker, "test")
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.Run(ctx) }) // it returns nil
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return r
+}
+
+func (r *rig) create(t testing.TB, name string, change ...func(*core.Settings)) {
+	t.Helper()
+	s := core.DefaultSettings(core.Queue)
+	for _, c := range change {
+		c(&s)
+	}
+	if _, err := r.CreateQueue(context.Background(), root, name, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) send(t testing.TB, name string, n int) {
+	t.Helper()
+	s, err := r.front.OpenSender(context.Background(), root, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range n {
+		if a := s.Send(context.Background(), [][]*core.Message{{{}}}); a[0].Err != nil {
+			t.Fatal(a[0].Err)
+		}
+	}
+}
+
+// scrape is what Prometheus gets, read as it reads.
+type scrape map[string]*dto.MetricFamily
+
+func (r *rig) scrape(t testing.TB) (scrape, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	text := w.Body.String()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil || w.Code != 200 {
+		t.Fatalf("scrape: %d, %v\n%s", w.Code, err, text)
+	}
+	return families, text
+}
+
+// sum adds up the metrics of a name that have all the labels, given as name, value pairs.
+func (s scrape) sum(name string, labels ...string) (total float64) {
+	for _, m := range s[name].GetMetric() {
+		if has(m, labels) {
+			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return total
+}
+
+func has(m *dto.Metric, labels []string) bool {
+	for i := 0; i < len(labels); i += 2 {
+		found := false
+		for _, l := range m.GetLabel() {
+			found = found || l.GetName() == labels[i] && l.GetValue() == labels[i+1]
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// values are a label's values, over all metrics.
+func (s scrape) values(label string) map[string]bool {
+	all := map[string]bool{}
+	for _, f := range s {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == label {
+					all[l.GetValue()] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestAScrapeKeepsToTheConventions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, metrics.Options{})
+	r.create(t, "q")
+	r.send(t, "q", 3)
+	r.metrics.Flushes(func() []redisstore.Flushes {
+		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
+	})
+	r.metrics.Clients(census{})
+	r.metrics.Plugins(func() []host.State {
+		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
+	})
+	got, text := r.scrape(t)
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "crosstown_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"crosstown_build_info", []string{"version", "v1"}, 1},
+		{"crosstown_store_up", []string{"namespace", "ns"}, 1},
+		{"crosstown_entities", []string{"kind", "queue"}, 1},
+		{"crosstown_entity_messages", []string{"entity", "q", "queue", "main", "state", "ready"}, 3},
+		{"crosstown_entity_messages", nil, 3},
+		{"crosstown_entity_enqueued_total", []string{"entity", "q"}, 3},
+		{"crosstown_accepted_messages_total", []string{"entity", "q"}, 3},
+		{"crosstown_operations_total", []string{"protocol", "test", "operation", "send"}, 3},
+		{"crosstown_sent_messages_total", []string{"protocol", "test"}, 3},
+		{"crosstown_store_call_duration_seconds", []string{"call", "append"}, 3},
+		{"crosstown_store_call_messages", []string{"call", "append"}, 3},
+		{"crosstown_redis_flush_items", []string{"call", "append"}, 5},
+		{"crosstown_connections", []string{"protocol", "amqp_over_websocket"}, 1},
+		{"crosstown_connections", []string{"protocol", "websocket"}, 0},
+		{"crosstown_links", []string{"direction", "receive"}, 2},
+		{"crosstown_links", []string{"direction", "send"}, 1},
+		{"crosstown_link_sessions", nil, 1},
+		{"crosstown_plugin_ready", []string{"plugin", "geo"}, 1},
+		{"crosstown_plugin_calls_total", []string{"plugin", "geo", "result", "late"}, 1},
+	} {
+		if v := got.sum(c.name, c.labels...); got[c.name] == nil || v != c.want {
+			t.Errorf("%s%v: got %v, want %v", c.name, c.labels, v, c.want)
+		}
+	}
+	if got["go_goroutines"] == nil || got["process_cpu_seconds_total"] == nil {
+		t.Error("the Go runtime or the process is missing")
+	}
+}
+
+type census struct{}
+
+func (census) Connections(context.Context) []bridges.Connection {
+	return []bridges.Connection{
+		{Protocol: "amqp", Links: []bridges.Link{{Entity: "q"}, {Entity: "q", Receives: true}}},
+		{Protocol: "amqp over websocket", Links: []bridges.Link{{Entity: "s", Receives: true, Session: "a"}}},
+	}
+}
+
+func TestTheAgeOfTheOldestMessageGrows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, metrics.Options{})
+		r.create(t, "q")
+		r.create(t, "empty")
+		r.send(t, "q", 1)
+		time.Sleep(90 * time.Second)
+		got, _ := r.scrape(t)
+		if age := got.sum("crosstown_entity_oldest_message_age_seconds"); age != 90 {
+			t.Errorf("got %v s, want 90 s, of one entity alone", age)
+		}
+	})
+}
+
+func TestTheStoreIsCountedSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, metrics.Options{Refresh: time.Minute})
+		r.create(t, "q")
+		r.scrape(t)
+		r.send(t, "q", 2)
+		if got, _ := r.scrape(t); got.sum("crosstown_entity_messages") != 0 || got.sum("crosstown_accepted_messages_total") != 2 {
+			t.Error("the store was counted again, or this gateway's counters were not read")
+		}
+		time.Sleep(time.Minute)
+		if got, _ := r.scrape(t); got.sum("crosstown_entity_messages") != 2 {
+			t.Error("the store was not counted again")
+		}
+
+		r.store.fail(errors.New("no connection"))
+		time.Sleep(time.Minute)
+		got, _ := r.scrape(t)
+		if got.sum("crosstown_store_up") != 0 || got.sum("crosstown_entity_messages") != 2 || got.sum("crosstown_store_call_failures_total", "call", "stats") == 0 {
+			t.Error("the store is down, and that does not show")
+		}
+	})
+}
+
+// Whatever entities there are and were, so many have series of their own, the
+// same ones as long as they exist.
+func TestEntitiesBeyondTheBoundAreAddedUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const bound, count = 5, 12
+		r := newRig(t, metrics.Options{MaxEntities: bound})
+		for i := range count {
+			r.create(t, fmt.Sprintf("q%02d", i))
+		}
+		check := func(wantOwn string, wantOthers float64) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			got, _ := r.scrape(t)
+			own := got.values("entity")
+			delete(own, "_other")
+			if len(own) != bound || !own[wantOwn] {
+				t.Errorf("entities with series: got %v, want %d, %s among them", own, bound, wantOwn)
+			}
+			if n := got.sum("crosstown_accepted_messages_total", "entity", "_other"); n != wantOthers {
+				t.Errorf("messages of others: got %v, want %v", n, wantOthers)
+			}
+			if n := got.sum("crosstown_entities", "kind", "queue"); n < bound {
+				t.Errorf("queues: got %v", n)
+			}
+		}
+		for i := range count {
+			r.send(t, fmt.Sprintf("q%02d", i), 1)
+		}
+		check("q04", count-bound)
+		r.create(t, "a") // in front of the others, but late
+		r.send(t, "a", 1)
+		check("q04", count-bound+1)
+		if err := r.DeleteEntity(t.Context(), root, "q00"); err != nil {
+			t.Fatal(err)
+		}
+		check("a", count-bound)
+	})
+}
+
+func TestRefusalsAreCountedByCode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, metrics.Options{})
+	r.create(t, "q")
+	ctx := t.Context()
+	if _, err := r.front.OpenSender(ctx, nil, "q", nil); core.CodeOf(err) != core.Unauthorized {
+		t.Fatal(err)
+	}
+	if _, err := r.front.OpenReceiver(ctx, root, "none", core.ReceiverOptions{}); core.CodeOf(err) != core.NotFound {
+		t.Fatal(err)
+	}
+	r.front.Settle(ctx, root, "q", []core.Settlement{{Token: core.NewLockToken(0, 1, 1)}, {Token: core.NewLockToken(0, 2, 1)}})
+	tx := r.front.Begin()
+	if err := tx.Cancel(ctx, root, "q", []int64{7}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(ctx); core.CodeOf(err) != core.MessageNotFound {
+		t.Fatal(err)
+	}
+	got, _ := r.scrape(t)
+	for _, want := range []struct {
+		operation, code string
+		n               float64
+	}{{"open_sender", "unauthorized", 1}, {"open_receiver", "not_found", 1}, {"settle", "lock_lost", 2}, {"commit", "message_not_found", 1}} {
+		if n := got.sum("crosstown_refusals_total", "operation", want.operation, "code", want.code); n != want.n {
+			t.Errorf("%s %s: got %v, want %v", want.operation, want.code, n, want.n)
+		}
+		if n := got.sum("crosstown_operations_total", "operation", want.operation); n != want.n {
+			t.Errorf("%s: got %v, want %v", want.operation, n, want.n)
+		}
+	}
+	if n := got.sum("crosstown_refusals_total"); n != 5 {
+		t.Errorf("all refusals: got %v, want 5", n)
+	}
+}
+
+// After a soak the scrape alone shows that nothing is lost: what was accepted was
+// taken out, or is still there.
+func TestWhatWentInCameOutOrIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, metrics.Options{})
+		r.create(t, "q", func(s *core.Settings) { s.EnablePartitioning, s.MaxDeliveryCount = true, 3 })
+		r.create(t, "to")
+		r.create(t, "from", func(s *core.Settings) { s.ForwardTo = "to" })
+		var work sync.WaitGroup
+		for i := range uint64(4) {
+			work.Go(func() { soak(t, r, rand.New(rand.NewPCG(i, 1))) })
+		}
+		work.Wait()
+		time.Sleep(core.MaxLockDuration)
+		got, text := r.scrape(t)
+		in := got.sum("crosstown_accepted_messages_total")
+		out := got.sum("crosstown_settled_messages_total", "outcome", "complete") + got.sum("crosstown_moved_messages_total") + got.sum("crosstown_cancelled_messages_total")
+		left := got.sum("crosstown_entity_messages")
+		if in != out+left || out == 0 || left == 0 {
+			t.Errorf("in %v, out %v, left %v", in, out, left)
+		}
+		if sent := got.sum("crosstown_sent_messages_total"); in != sent+got.sum("crosstown_moved_messages_total", "entity", "from") {
+			t.Errorf("sent %v, accepted %v", sent, in)
+		}
+		if n := got.sum("crosstown_delivered_messages_total"); n != got.sum("crosstown_received_messages_total") {
+			t.Errorf("delivered %v: the bridge got another number", n)
+		}
+		if t.Failed() {
+			t.Log(text)
+		}
+	})
+}
+
+// soak sends and receives, in every way that there is.
+func soak(t *testing.T, r *rig, random *rand.Rand) {
+	ctx := t.Context()
+	for range 40 {
+		r.send(t, []string{"q", "from"}[random.IntN(2)], 1+random.IntN(20))
+		address := []string{"q", "q/$DeadLetterQueue", "to"}[random.IntN(3)]
+		mode := core.ReceiveMode(random.IntN(2))
+		outcomes := rand.New(rand.NewPCG(random.Uint64(), 2))
+		in, err := r.front.OpenReceiver(ctx, root, address, core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
+			var all []core.Settlement
+			for _, d := range ds {
+				if mode == core.PeekLock && outcomes.IntN(6) > 0 { // else its lock expires
+					all = append(all, core.Settlement{Token: d.LockToken, Outcome: core.Outcome(outcomes.IntN(5))})
+				}
+			}
+			r.front.Settle(ctx, root, address, all) // dead letters refuse to be dead-lettered
+		}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		in.AddCredit(1 + random.IntN(30))
+		time.Sleep(time.Second)
+		drained := make(chan struct{})
+		in.Drain(func(int) { close(drained) })
+		<-drained
+		in.Close()
+		if ds, err := r.front.Peek(ctx, root, "to", 0, 1); err == nil && len(ds) == 1 && ds[0].State == core.Deferred {
+			_, _ = r.front.ReceiveDeferred(ctx, root, "to", []int64{ds[0].SequenceNumber}, core.ReceiveAndDelete) // somebody may be faster
+		}
+	}
+}

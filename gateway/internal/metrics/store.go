@@ -1,0 +1,272 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+)
+
+// storeCall is one kind of calls to the store.
+type storeCall int
+
+const (
+	callAppend storeCall = iota
+	callPublish
+	callCommit
+	callLock
+	callLockDeferred
+	callSettle
+	callRenew
+	callPeek
+	callCancel
+	callSweep
+	callStats
+	callAcceptSession
+	callRenewSession
+	callReleaseSession
+	callSessionState
+	storeCalls // how many there are
+)
+
+func (c storeCall) String() string {
+	return [...]string{
+		"append", "publish", "commit", "lock", "lock_deferred", "settle", "renew", "peek", "cancel", "sweep", "stats",
+		"accept_session", "renew_session", "release_session", "session_state",
+	}[c]
+}
+
+// messageCalls are those that move more or fewer messages at a time.
+var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
+
+// store times the calls of a core.Store. What it needs for a kind of calls is at
+// hand in an array.
+type store struct {
+	core.Store
+	seconds  [storeCalls]prometheus.Observer
+	messages [storeCalls]prometheus.Observer // of messageCalls; nil for others
+	failures [storeCalls]prometheus.Counter
+}
+
+// Store returns inner with its calls timed.
+func (m *Metrics) Store(inner core.Store) core.Store {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: prefix, Name: "store_call_duration_seconds", Help: "How long calls to the store took, waiting for others included.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
+	}, []string{"call"})
+	messages := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: prefix, Name: "store_call_messages", Help: "How many messages calls to the store had; of a lock, how many it found.",
+		Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200},
+	}, []string{"call"})
+	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: prefix, Name: "store_call_failures_total", Help: "Calls that the store could not serve, or did not answer.",
+	}, []string{"call"})
+	m.registry.MustRegister(seconds, messages, failures)
+	s := &store{Store: inner}
+	for c := range storeCalls {
+		s.seconds[c] = seconds.WithLabelValues(c.String())
+		s.failures[c] = failures.WithLabelValues(c.String())
+	}
+	for _, c := range messageCalls {
+		s.messages[c] = messages.WithLabelValues(c.String())
+	}
+	return s
+}
+
+// done notes the end of a call that began at a time.
+func (s *store) done(c storeCall, began time.Time, err error) {
+	s.seconds[c].Observe(time.Since(began).Seconds())
+	if err == nil {
+		return
+	}
+	if code := core.CodeOf(err); code == core.Busy || code == core.Internal {
+		s.failures[c].Inc()
+	}
+}
+
+// had is done for a call with messages.
+func (s *store) had(c storeCall, began time.Time, messages int, err error) {
+	s.done(c, began, err)
+	s.messages[c].Observe(float64(messages))
+}
+
+// lastOf is the error of the last answer: where the store fails amid a call, that of
+// all that follow.
+func lastOf(answers []core.Appended) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	return answers[len(answers)-1].Err
+}
+
+func sizeOf[T any](groups [][]T) (n int) {
+	for _, g := range groups {
+		n += len(g)
+	}
+	return n
+}
+
+func (s *store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	began, n := time.Now(), sizeOf(groups)
+	answers := s.Store.Append(ctx, p, groups)
+	s.had(callAppend, began, n, lastOf(answers))
+	return answers
+}
+
+func (s *store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	began, n := time.Now(), sizeOf(groups)
+	answers := s.Store.Publish(ctx, p, version, groups)
+	s.had(callPublish, began, n, lastOf(answers))
+	return answers
+}
+
+func (s *store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	began, n := time.Now(), len(w.Messages)+len(w.Publications)+len(w.Transfers)+len(w.Settlements)+len(w.Cancels)
+	numbers, err := s.Store.Commit(ctx, p, w)
+	s.had(callCommit, began, n, err)
+	return numbers, err
+}
+
+func (s *store) Lock(ctx context.Context, p core.Partition, most int) ([]core.Delivery, time.Time, error) {
+	began := time.Now()
+	ds, next, err := s.Store.Lock(ctx, p, most)
+	s.had(callLock, began, len(ds), err)
+	return ds, next, err
+}
+
+func (s *store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most int) ([]core.Delivery, time.Time, error) {
+	began := time.Now()
+	ds, next, err := s.Store.LockInSession(ctx, p, l, most)
+	s.had(callLock, began, len(ds), err)
+	return ds, next, err
+}
+
+func (s *store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	began := time.Now()
+	ds, err := s.Store.LockDeferred(ctx, p, numbers, l)
+	s.done(callLockDeferred, began, err)
+	return ds, err
+}
+
+func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+	began := time.Now()
+	errs := s.Store.Settle(ctx, p, settlements)
+	var last error
+	if n := len(errs); n > 0 {
+		last = errs[n-1]
+	}
+	s.had(callSettle, began, len(settlements), last)
+	return errs
+}
+
+func (s *store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+	began := time.Now()
+	renewals := s.Store.Renew(ctx, p, tokens)
+	var last error
+	if n := len(renewals); n > 0 {
+		last = renewals[n-1].Err
+	}
+	s.had(callRenew, began, len(tokens), last)
+	return renewals
+}
+
+func (s *store) Peek(ctx context.Context, p core.Partition, from int64, most int) ([]core.Delivery, error) {
+	began := time.Now()
+	ds, err := s.Store.Peek(ctx, p, from, most)
+	s.done(callPeek, began, err)
+	return ds, err
+}
+
+func (s *store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
+	began := time.Now()
+	err := s.Store.Cancel(ctx, p, numbers)
+	s.done(callCancel, began, err)
+	return err
+}
+
+func (s *store) Sweep(ctx context.Context, p core.Partition) (time.Time, error) {
+	began := time.Now()
+	next, err := s.Store.Sweep(ctx, p)
+	s.done(callSweep, began, err)
+	return next, err
+}
+
+func (s *store) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
+	began := time.Now()
+	stats, err := s.Store.Stats(ctx, p)
+	s.done(callStats, began, err)
+	return stats, err
+}
+
+func (s *store) AcceptSession(ctx context.Context, p core.Partition, session string) (core.SessionLock, error) {
+	began := time.Now()
+	l, err := s.Store.AcceptSession(ctx, p, session)
+	s.done(callAcceptSession, began, err)
+	return l, err
+}
+
+func (s *store) AcceptNextSession(ctx context.Context, p core.Partition) (core.SessionLock, bool, time.Time, error) {
+	began := time.Now()
+	l, ok, next, err := s.Store.AcceptNextSession(ctx, p)
+	s.done(callAcceptSession, began, err)
+	return l, ok, next, err
+}
+
+func (s *store) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (time.Time, error) {
+	began := time.Now()
+	until, err := s.Store.RenewSession(ctx, p, l)
+	s.done(callRenewSession, began, err)
+	return until, err
+}
+
+func (s *store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
+	began := time.Now()
+	err := s.Store.ReleaseSession(ctx, p, l)
+	s.done(callReleaseSession, began, err)
+	return err
+}
+
+func (s *store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
+	began := time.Now()
+	state, err := s.Store.SessionState(ctx, p, l)
+	s.done(callSessionState, began, err)
+	return state, err
+}
+
+func (s *store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
+	began := time.Now()
+	err := s.Store.SetSessionState(ctx, p, l, state)
+	s.done(callSessionState, began, err)
+	return err
+}
+
+// flushSizes shows how well calls share exchanges with Redis.
+type flushSizes struct {
+	tell func() []redisstore.Flushes
+	desc *prometheus.Desc
+}
+
+// Flushes shows what a store on Redis tells.
+func (m *Metrics) Flushes(tell func() []redisstore.Flushes) {
+	m.registry.MustRegister(&flushSizes{tell, describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")})
+}
+
+// Describe implements prometheus.Collector.
+func (f *flushSizes) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+
+// Collect implements prometheus.Collector.
+func (f *flushSizes) Collect(ch chan<- prometheus.Metric) {
+	for _, told := range f.tell() {
+		buckets, sum := map[float64]uint64{}, uint64(0)
+		for i, n := range told.Counts {
+			sum += n
+			if i < len(told.Bounds) {
+				buckets[float64(told.Bounds[i])] = sum
+			}
+		}
+		ch <- prometheus.MustNewConstHistogram(f.desc, sum, float64(told.Items), buckets, told.Operation)
+	}
+}
