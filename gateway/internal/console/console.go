@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -56,10 +57,23 @@ func New() *Console {
 	hash := hex.EncodeToString(all.Sum(nil)[:8])
 	c.base = Path + hash
 	c.etag = `"` + hash + `"`
-	page = strings.ReplaceAll(page, "{base}", c.base)
+	page = strings.ReplaceAll(strings.ReplaceAll(page, "{preloads}", c.preloads()), "{base}", c.base)
 	c.page = []byte(page)
 	c.policy = policy(page)
 	return c
+}
+
+// preloads names every module, so that a browser asks for all at once instead of
+// for one after the other as it reads them.
+func (c *Console) preloads() string {
+	var lines []string
+	for name := range c.assets {
+		if ext := path.Ext(name); ext == ".js" || ext == ".mjs" {
+			lines = append(lines, `<link rel="modulepreload" href="{base}/`+name+`">`)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // importMap is the one inline script: module names cannot be mapped otherwise.

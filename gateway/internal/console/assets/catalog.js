@@ -86,8 +86,15 @@ async function pages(kind, topic) {
 
 const inOrder = (list) => list.map((d) => d.name).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 
-/** Asks for all queues and topics. */
-export async function load() {
+let loading;
+
+/** Asks for all queues and topics, once for all who want to know; `anew` if what they are told must not be older. */
+export function load(anew = false) {
+  if (loading && anew) return loading.then(() => load());
+  return loading ??= loadAll().finally(() => { loading = undefined; });
+}
+
+async function loadAll() {
   if (!mayList()) return;
   try {
     const all = (await Promise.all([pages("queue"), pages("topic")])).flat();

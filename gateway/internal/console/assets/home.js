@@ -16,7 +16,7 @@ export const flowSeries = [
 
 export function Home() {
   const large = names.value?.length > 200;
-  usePoll(load, large ? 10 : 2, [large]);
+  usePoll(() => load(), large ? 10 : 2, [large]);
   if (!mayList()) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
   const all = roots();

@@ -52,7 +52,7 @@ function List() {
   const [view, setView] = useState({ top: 0, height: 600 });
   const box = useRef(), field = useRef();
 
-  useEffect(() => { load(); }, [changes.value]);
+  useEffect(() => { load(true); }, [changes.value]);
   useEffect(() => {
     const seek = (e) => {
       if (e.key !== "/" || e.target.closest("input, textarea, select, dialog")) return;
@@ -73,7 +73,7 @@ function List() {
   const from = Math.max(Math.floor(view.top / rowHeight) - 4, 0);
   const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
   usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")], 0.15);
-  usePoll(load, 30, []);
+  usePoll(() => load(), 30, []);
 
   const twist = async (name) => {
     const next = new Set(open);
