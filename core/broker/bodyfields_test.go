@@ -17,6 +17,44 @@ func decodeNumber(m *core.Message) (any, error) {
 	return value.Map{{Key: "n", Value: n}}, err
 }
 
+func TestMessagesAreRefusedWhileTheirBodiesCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	busy := false
+	decode := func(m *core.Message) (any, error) {
+		if busy {
+			return nil, core.Refuse(core.Busy, "The plugin is starting.")
+		}
+		return decodeNumber(m)
+	}
+	inBubbleWith(t, Options{Namespace: "ns", Body: decode}, func(t *testing.T, b *started) {
+		b.createTopic(t, "t")
+		s := b.subscribe(t, "t", "large", []core.Rule{sqlRule("r", "body.n > 10", "")})
+		later := text("30")
+		later.ScheduledEnqueueTime = time.Now().Add(time.Minute)
+		b.send(t, "t", later) // judged again when it is due
+		busy = true
+		sender, err := b.OpenSender(t.Context(), root, "t", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sender.Close()
+		if a := sender.Send(t.Context(), each(text("20")))[0]; core.CodeOf(a.Err) != core.Busy {
+			t.Errorf("got %v, want busy", a.Err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := b.bodiesIn(t, s); got != "" {
+			t.Errorf("got %s, want nothing yet", got)
+		}
+		busy = false
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := b.bodiesIn(t, s); got != "30" {
+			t.Errorf("got %s, want 30", got)
+		}
+	})
+}
+
 func TestRulesLookIntoTheBody(t *testing.T) {
 	t.Parallel()
 	inBubbleWith(t, Options{Namespace: "ns", Body: decodeNumber}, func(t *testing.T, b *started) {

@@ -41,7 +41,8 @@ type Options struct {
 	// pass the condition is true of. Their Parameters are not looked at.
 	Filters []Stage
 	// Body decodes a message's body for rules with conditions on its fields; nil:
-	// none of those is ever true.
+	// none of those is ever true. An error is as good as no field, but a retriable
+	// Code says that nobody can be asked now: then messages are refused with it.
 	Body func(*core.Message) (any, error)
 }
 

@@ -397,14 +397,17 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 		if err != nil {
 			return nil, err
 		}
+		read := e.b.decodingFor(a.set)
 		groups := make([][]core.Publication, 0, len(ds)-first)
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
-			copies := a.copies(nil, v, p.Index, d.Message, q.facts(rules.Facts{
+			copies := a.copies(nil, v, p.Index, d.Message, q.facts(read.facts(rules.Facts{
 				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
-				Body: e.b.options.Body,
-			}, i-first))
+			}), i-first))
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
+		}
+		if err := read.failure(); err != nil {
+			return nil, err
 		}
 		return groups, nil
 	})

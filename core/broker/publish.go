@@ -65,7 +65,8 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 	for _, g := range groups {
 		total += len(g)
 	}
-	facts := rules.Facts{EnqueuedTime: e.b.store.Now(), Body: e.b.options.Body}
+	read := e.b.decodingFor(a.set)
+	facts := read.facts(rules.Facts{EnqueuedTime: e.b.store.Now()})
 	var q *inquiry // nil where no rule asks anybody
 	if calls := a.set.Calls(); len(calls) > 0 {
 		var err error
@@ -87,6 +88,9 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
 		}
 		made[i] = all[start:len(all):len(all)]
+	}
+	if err := read.failure(); err != nil {
+		return nil, err
 	}
 	return made, nil
 }

@@ -21,8 +21,8 @@ type target struct {
 
 // parseAction reads SET and REMOVE statements, separated by ';', ',' or
 // nothing but space.
-func parseAction(sql string, parameters core.Properties) ([]statement, error) {
-	p, err := newParser(sql, parameters, &names{})
+func parseAction(sql string, parameters core.Properties, n *names) ([]statement, error) {
+	p, err := newParser(sql, parameters, n)
 	if err != nil {
 		return nil, err
 	}

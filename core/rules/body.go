@@ -91,6 +91,7 @@ func datumOf(v any) datum {
 // bodyField parses what follows body: .key, .[key] and [index], in turn.
 func (p *parser) bodyField(at int) (operand, error) {
 	f := &bodyField{}
+	p.names.bodies = true
 	for {
 		if p.token.kind == tokenName && len(f.path) > 0 && p.lexer.sql[p.token.at] == '[' {
 			st, err := indexStep(p.token)

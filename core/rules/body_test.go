@@ -106,6 +106,9 @@ func TestBodyIsDecodedOnceAndOnlyIfNeeded(t *testing.T) {
 		f := Facts{Body: func(*core.Message) (any, error) { decoded++; return orderBody, nil }}
 		m := &core.Message{Properties: properties(t, "region", "eu", "total", int32(1))}
 		set := NewSet(subs)
+		if got := set.ReadsBodies(); got != (name != "no field") {
+			t.Errorf("%s: reads bodies: got %v", name, got)
+		}
 		for range 2 {
 			if got := len(set.Match(nil, m, f)); got != c.copies {
 				t.Errorf("%s: got %d copies, want %d", name, got, c.copies)
@@ -120,6 +123,9 @@ func TestBodyIsDecodedOnceAndOnlyIfNeeded(t *testing.T) {
 func TestActionsCopyFieldsOfTheBody(t *testing.T) {
 	t.Parallel()
 	r := sqlRule(t, "r", "body.order.total > 5", "SET total = body.order.total; SET sys.Label = body.order.[order id]; SET missing = body.x; SET lines = body.order.lines")
+	if !NewSet([][]*Rule{{sqlRule(t, "r", "1=1", "SET x = body.y")}}).ReadsBodies() {
+		t.Error("an action that reads bodies is not known to")
+	}
 	changed, err := r.Apply(&core.Message{}, Facts{Body: func(*core.Message) (any, error) { return orderBody, nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -38,9 +38,11 @@ func Compile(r core.Rule) (*Rule, error) {
 	if err := c.checkText(actionText, r.Action); err != nil {
 		return nil, err
 	}
-	if c.action, err = parseAction(r.Action, r.ActionParameters); err != nil {
+	inAction := &names{}
+	if c.action, err = parseAction(r.Action, r.ActionParameters, inAction); err != nil {
 		return nil, c.refusal(actionText, r.Action, err)
 	}
+	c.names.bodies = c.names.bodies || inAction.bodies
 	return c, nil
 }
 

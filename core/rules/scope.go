@@ -13,6 +13,7 @@ import (
 // names gives the user properties that somebody asks for a slot each, by their
 // folded names: property names compare without regard to case.
 type names struct {
+	bodies bool // fields of the body are asked for besides
 	slots  map[string]int
 	shapes [32]uint32 // by length mod 32: the first bytes, mod 32, that names of the length have
 }

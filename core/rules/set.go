@@ -56,12 +56,16 @@ func NewSet(subs [][]*Rule) *Set {
 		for _, r := range rules {
 			if s.counts(r, covered) {
 				s.note(r.calls)
+				s.names.bodies = s.names.bodies || r.names.bodies
 				s.add(shapes, candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
 			}
 		}
 	}
 	return s
 }
+
+// ReadsBodies reports whether Facts.Body may be asked.
+func (s *Set) ReadsBodies() bool { return s.names.bodies }
 
 // Calls returns what must be asked of plugins before Match, each question once.
 func (s *Set) Calls() []Call { return s.calls }
