@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,9 @@ func decodeNumber(m *core.Message) (any, error) {
 
 func TestMessagesAreRefusedWhileTheirBodiesCannotBeDecoded(t *testing.T) {
 	t.Parallel()
-	busy := false
+	var busy atomic.Bool
 	decode := func(m *core.Message) (any, error) {
-		if busy {
+		if busy.Load() {
 			return nil, core.Refuse(core.Busy, "The plugin is starting.")
 		}
 		return decodeNumber(m)
@@ -32,7 +33,7 @@ func TestMessagesAreRefusedWhileTheirBodiesCannotBeDecoded(t *testing.T) {
 		later := text("30")
 		later.ScheduledEnqueueTime = time.Now().Add(time.Minute)
 		b.send(t, "t", later) // judged again when it is due
-		busy = true
+		busy.Store(true)
 		sender, err := b.OpenSender(t.Context(), root, "t", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,7 @@ func TestMessagesAreRefusedWhileTheirBodiesCannotBeDecoded(t *testing.T) {
 		if got := b.bodiesIn(t, s); got != "" {
 			t.Errorf("got %s, want nothing yet", got)
 		}
-		busy = false
+		busy.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := b.bodiesIn(t, s); got != "30" {
