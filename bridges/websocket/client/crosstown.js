@@ -1233,14 +1233,15 @@ export class Feed {
 
   async #open() {
     if (this.#closing) return;
-    const { mode, bodies, accept, session, nextSession, wait, autoRenew } = this.#options;
-    const which = !this.#ofSession ? {} : this.#accepted ? { session: this.#session } : { session, nextSession };
+    const { mode, bodies, accept, nextSession, wait, autoRenew } = this.#options;
+    const next = nextSession && !this.#accepted; // else the one that it had
+    const which = next ? { nextSession, wait } : { session: this.#session };
     const credit = Math.max(this.#target - this.#buffer.length, 0);
     this.#credit = credit;
     this.#opening = true;
     try {
-      const answer = await this.#wire.request("feed", { feed: this.#feed, entity: this.entity, mode, credit, bodies, accept, wait: nextSession ? wait : undefined, ...which },
-        { bound: true, again: "safe", timeout: nextSession ? (wait ?? 60) + 60 : undefined });
+      const answer = await this.#wire.request("feed", { feed: this.#feed, entity: this.entity, mode, credit, bodies, accept, ...which },
+        { bound: true, again: "safe", timeout: next ? (wait ?? 60) + 60 : undefined });
       if (this.#over) return;
       this.#opening = false;
       this.#live = this.#accepted = true;

@@ -283,7 +283,7 @@ test("a session is lost with its connection, and the feed says so", async (t) =>
 });
 
 test("a session is accepted again if that is wanted, when the gateway has it free", async (t) => {
-  const { gateway, peer, feed, deliver } = await open(t, { nextSession: true, reaccept: true }, { session: "s", lockedUntil: soon(60) });
+  const { gateway, peer, feed, deliver } = await open(t, { nextSession: true, wait: 5, reaccept: true }, { session: "s", lockedUntil: soon(60) });
   deliver(message("1"));
   await feed.next();
   const waiting = feed.next();
@@ -292,7 +292,7 @@ test("a session is accepted again if that is wanted, when the gateway has it fre
   await again.signIn();
   again.error(await again.expect("feed"), "session_locked");
   const request = await again.answer("feed", { session: "s", lockedUntil: soon(60) });
-  assert.deepEqual([request.session, request.nextSession], ["s", undefined]);
+  assert.deepEqual([request.session, request.nextSession, request.wait], ["s", undefined, undefined]);
   again.send({ op: "deliver", feed: 1, messages: [message("1")] });
   assert.equal((await waiting).value.text, "1");
   again.send({ op: "ended", feed: 1, code: "session_lock_lost", text: "gone", retriable: false });

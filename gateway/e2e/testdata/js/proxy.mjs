@@ -17,17 +17,17 @@ export async function startProxy(gateway) {
       pair.gate.destroy();
     };
     for (const socket of [client, pair.gate]) socket.on("error", end).on("close", end);
-    pair.gate.on("data", (data) => pair.muted || client.write(data));
-    client.on("data", (data) => {
-      pair.gate.write(data);
-      if (pair.muted) setTimeout(end, 300); // what was asked is carried out by then, and not answered
+    client.on("data", (data) => pair.gate.write(data));
+    pair.gate.on("data", (data) => {
+      if (!pair.muted) client.write(data);
+      else setTimeout(end, 500); // for what else is asked
     });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
     host: `127.0.0.1:${server.address().port}`,
-    /** Breaks every connection: "at once", or "unanswered", after the next request has got through. */
+    /** Breaks every connection: "at once", or "unanswered", after the next answer, which the client does not get. */
     cut(how) {
       for (const pair of pairs) {
         if (how === "unanswered") pair.muted = true;

@@ -40,7 +40,9 @@ await lasting.ready;
 await lasting.setState("kept");
 const again = (await lasting.next()).value;
 assert.equal(again.text, "1");
+const reopened = new Promise((resolve) => bus.on("open", resolve));
 proxy.cut("at once");
+await reopened;
 const texts = [];
 for await (const m of lasting) {
   texts.push(m.text);
