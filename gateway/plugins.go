@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/host"
@@ -56,10 +55,9 @@ const (
 // pluginDesk answers GET for the plugins' states, and POST of {"sha256": …} to
 // one of them, which reloads it. Both need Manage on the namespace.
 type pluginDesk struct {
-	plugins   *host.Host
-	authority *auth.Authority
-	stages    func() []broker.StageCounts
-	log       *slog.Logger
+	desk
+	plugins *host.Host
+	stages  func() []broker.StageCounts
 }
 
 func (d *pluginDesk) routes(routes map[string]http.Handler) {
@@ -71,30 +69,6 @@ func (d *pluginDesk) routes(routes map[string]http.Handler) {
 func (d *pluginDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.answer(r)
 	d.reply(w, answer, err)
-}
-
-func (d *pluginDesk) reply(w http.ResponseWriter, answer any, err error) {
-	status := http.StatusOK
-	if err != nil {
-		answer = map[string]string{"error": core.TextOf(err)}
-		switch core.CodeOf(err) {
-		case core.Unauthorized:
-			status = http.StatusUnauthorized
-		case core.NotFound:
-			status = http.StatusNotFound
-		case core.NotAllowed:
-			status = http.StatusMethodNotAllowed
-		case core.InvalidArgument:
-			status = http.StatusBadRequest
-		default:
-			d.log.Error("request about plugins", "err", err)
-			status, answer = http.StatusInternalServerError, map[string]string{"error": "It could not be done: the gateway's log says why."}
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // nobody may be there to read it
 }
 
 func (d *pluginDesk) answer(r *http.Request) (any, error) {
@@ -126,18 +100,6 @@ func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
 		counts = d.stages()
 	}
 	d.reply(w, counts, err)
-}
-
-func (d *pluginDesk) authorize(r *http.Request) error {
-	token := r.Header.Get("Authorization")
-	if token == "" {
-		return core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
-	}
-	grant, err := d.authority.Token(r.Context(), token, "")
-	if err != nil {
-		return err
-	}
-	return core.Identity{grant}.Check(core.Manage, "", time.Now())
 }
 
 func (d *pluginDesk) state(name string) (any, error) {

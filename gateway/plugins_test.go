@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -135,5 +136,28 @@ func TestAPluginsProjectIsWritten(t *testing.T) {
 	}
 	if code, stdout, _ := g.try(t, "", "", "plugin", "proto"); code != exitOK || !strings.Contains(stdout, "service Plugin {") {
 		t.Errorf("proto: got %d, %.100s", code, stdout)
+	}
+}
+
+func TestNoPluginOutlivesItsGateway(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, "crosstown.yaml", fmt.Sprintf("plugins:\n  - {name: geo, path: %q}\n", geoRouter(t)))
+	p := startProgram(t, "--config", file)
+	g := &gateway{}
+	code, stdout, stderr := g.try(t, "Endpoint=sb://"+p.address+";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true", "", "plugin", "list", "--json")
+	var states []host.State
+	if err := json.Unmarshal([]byte(stdout), &states); code != exitOK || err != nil || len(states) != 1 || states[0].Description == nil {
+		t.Fatalf("got %d, %s%s, %v", code, stdout, stderr, err)
+	}
+	p.signal(t, os.Kill)
+	p.exitCode()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + states[0].PID + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s goes on", states[0].PID)
+		}
 	}
 }

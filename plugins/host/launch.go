@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -111,7 +112,7 @@ func (i *instance) connect(ctx context.Context) error {
 // greet asks the plugin at the other end everything once.
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
-	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{}); err != nil {
+	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
 		return fmt.Errorf("describe: %w", err)
 	}
 	if err := usable(i.description); err != nil {
@@ -125,6 +126,14 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	}
 	i.session = newSession(s, i.opts)
 	return i.check(ctx)
+}
+
+// gatewayVersion is that of the program that the host is part of, as far as it knows.
+func gatewayVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
 }
 
 // check asks whether the plugin is healthy and its stream answers.

@@ -107,8 +107,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 		case r := <-p.reloads:
 			i = p.replace(ctx, i, r)
 		case <-health.C:
-			if has := occupied(i.process.ID()); p.opts.Memory > 0 && has > p.opts.Memory {
-				p.log.Warn("the plugin occupies too much memory and is replaced", "bytes", has)
+			if p.isGreedy(i.process.ID()) {
 				i = p.replace(ctx, i, reload{done: make(chan error, 1)})
 			}
 			if err := p.check(ctx, i); err != nil && ctx.Err() == nil {
@@ -116,6 +115,23 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 			}
 		}
 	}
+}
+
+// isGreedy reports whether a process has more than it may.
+func (p *supervised) isGreedy(pid string) bool {
+	if p.opts.Memory > 0 {
+		if n := occupied(pid); n > p.opts.Memory {
+			p.log.Warn("the plugin occupies too much memory and is replaced", "bytes", n)
+			return true
+		}
+	}
+	if p.opts.Files > 0 {
+		if n := openFiles(pid); n > p.opts.Files {
+			p.log.Warn("the plugin has too many files open and is replaced", "files", n)
+			return true
+		}
+	}
+	return false
 }
 
 func (p *supervised) check(ctx context.Context, i *instance) error {

@@ -369,14 +369,30 @@ func TestRestartsLeaveNothingOpen(t *testing.T) {
 
 func TestAPluginThatLeaksIsReplaced(t *testing.T) {
 	t.Parallel()
-	o := quick()
-	o.Memory = 1 // whatever it has is too much
-	e := start(t, o)
-	seen := e.underLoad(4, func() { e.relaunched(2) })
-	if seen.refused > 0 {
-		t.Errorf("%d calls were refused", seen.refused)
-	}
-	if !e.log.has("too much memory") {
-		t.Error("nobody was told")
-	}
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		o := quick()
+		o.Memory = 1 // whatever it has is too much
+		e := start(t, o)
+		seen := e.underLoad(4, func() { e.relaunched(2) })
+		if seen.refused > 0 || !e.log.has("too much memory") {
+			t.Errorf("%d calls were refused; the log: %s", seen.refused, e.log)
+		}
+	})
+	t.Run("files", func(t *testing.T) {
+		t.Parallel()
+		o := quick()
+		o.Files = 100
+		e := start(t, o)
+		seen := e.underLoad(4, func() {
+			for e.state().Launches < 3 {
+				if _, err := e.ask(message(t, "x", "do", "leak")); err != nil {
+					t.Errorf("a message on which it leaks: %v", err)
+				}
+			}
+		})
+		if seen.refused > 0 || !e.log.has("too many files") {
+			t.Errorf("%d calls were refused; the log: %s", seen.refused, e.log)
+		}
+	})
 }

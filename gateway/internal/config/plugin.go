@@ -32,6 +32,7 @@ type Plugin struct {
 	Off            time.Duration `koanf:"off"`
 	HealthInterval time.Duration `koanf:"health-interval"`
 	MaxMemory      int           `koanf:"max-memory-megabytes"`
+	MaxFiles       int           `koanf:"max-open-files"`
 }
 
 var (
@@ -91,6 +92,7 @@ func (p *Plugin) validate(path string, r *report) {
 		{"batch", p.Batch, 10000},
 		{"failures", p.Failures, 1000},
 		{"max-memory-megabytes", p.MaxMemory, 1 << 20},
+		{"max-open-files", p.MaxFiles, 1 << 30},
 	} {
 		path := path + "." + n.name
 		if _, given := r.places[path]; given && !r.concerns(path) {

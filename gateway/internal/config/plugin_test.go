@@ -26,12 +26,13 @@ plugins:
     queue: 500
     failures: 3
     max-memory-megabytes: 200
+    max-open-files: 300
 `}, nil, "--config=$DIR/c.yaml")
 	want := []config.Plugin{
 		{Name: "geo", Path: "/usr/lib/crosstown/geo-router"},
 		{
 			Name: "to", Path: "node", Args: []string{"router.js", "--table", "table.json"}, SHA256: sum, Env: []string{"HOME", "TABLE=a,b c"}, Dir: "/var/lib/to",
-			CallTimeout: 250 * time.Millisecond, Queue: 500, Failures: 3, MaxMemory: 200,
+			CallTimeout: 250 * time.Millisecond, Queue: 500, Failures: 3, MaxMemory: 200, MaxFiles: 300,
 		},
 	}
 	if !reflect.DeepEqual(c.Plugins, want) {
