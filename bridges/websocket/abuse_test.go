@@ -1,10 +1,13 @@
 package websocket
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -388,4 +391,57 @@ func (p *peer) raw(id int64) object {
 		}
 		p.kept = slices.Insert(p.kept, 0, f)
 	}
+}
+
+// trickle is a connection on which reading takes its time.
+type trickle struct {
+	net.Conn
+	slow atomic.Bool
+}
+
+func (c *trickle) Read(b []byte) (int, error) {
+	if c.slow.Load() {
+		time.Sleep(4 * time.Second)
+		b = b[:min(len(b), 8<<10)]
+	}
+	return c.Conn.Read(b)
+}
+
+func TestAClientThatReadsSlowlyIsNotClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{}, "q")
+		filler := h.connect()
+		for range 10 {
+			filler.ok("send", object{"entity": "q", "messages": []object{{"text": strings.Repeat("x", 200<<10)}}})
+		}
+		var line *trickle
+		d := h.dialer(protocolJSON)
+		d.NetDialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := h.pipes.dial(ctx, network, address)
+			line = &trickle{Conn: nc}
+			return line, err
+		}
+		p := h.dialBy(d, func(*websocket.Conn) {})
+		p.ok("auth", object{"token": rootToken})
+		line.slow.Store(true)
+		p.ok("feed", object{"feed": 1, "entity": "q", "credit": 10, "mode": "receiveAndDelete"})
+		began := time.Now()
+		defer time.Sleep(4 * time.Second) // for the last read to end
+		defer func() { line.slow.Store(false); _ = p.ws.Close() }()
+		p.deliveries(1, 10)
+		if took := time.Since(began); took < 10*time.Minute {
+			t.Errorf("2 MB at 2 KiB a second took only %v", took)
+		}
+	})
+}
+
+func TestAFaultOfTheGatewayHasItsOwnCode(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{})
+		p := h.dial(protocolJSON)
+		p.send("auth", object{"token": "panic"})
+		if code := p.closed(); code != 1011 {
+			t.Errorf("got %d", code)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
@@ -139,6 +140,8 @@ func (b *Bridge) serve(c *conn) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
+			_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
+			_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
 		}
 	}()
 	err := c.run(b.ctx)

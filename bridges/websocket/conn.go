@@ -62,6 +62,7 @@ type conn struct {
 	timer    *time.Timer
 	armed    time.Time // when timer fires; zero: it does not
 	ping     time.Time // when to ping
+	pinged   pinging   // how far the last ping has come
 	pong     time.Time // until when the client must have said something; zero: nothing is awaited
 	stalled  bool      // nothing was read of late
 	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
@@ -80,6 +81,15 @@ type conn struct {
 	full    []*pile            // with something in them
 	waiting int                // bytes of deliveries that wait to be written
 }
+
+// pinging says how far a ping has come on its way.
+type pinging uint8
+
+const (
+	noPing     pinging = iota
+	pingWaits          // in out
+	pingLeaves         // the writer has it
+)
 
 func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *conn {
 	now := time.Now()
@@ -296,6 +306,9 @@ func (c *conn) write() {
 	buf := c.out
 	c.out = nil
 	c.writing = len(buf)
+	if c.pinged == pingWaits {
+		c.pinged = pingLeaves
+	}
 	c.tasks.Go(func() {
 		err := transmit(c.nc, buf, c.bridge.opts.WriteTimeout)
 		c.mail.post(func() { c.wrote(buf, err) })
@@ -305,6 +318,9 @@ func (c *conn) write() {
 func (c *conn) wrote(buf []byte, err error) {
 	c.writing = 0
 	giveBuffer(buf)
+	if c.pinged == pingLeaves {
+		c.pinged, c.pong = noPing, time.Now().Add(c.bridge.opts.PingInterval)
+	}
 	if err != nil {
 		c.said = c.said || errors.Is(err, errSlow)
 		c.lose(err)
@@ -396,7 +412,8 @@ func later(at, now time.Time) time.Time {
 	return now.Add(time.Second)
 }
 
-// heartbeat pings, and closes a connection whose client does not answer. It
+// heartbeat pings, and closes a connection whose client does not answer. The
+// time for that begins when the ping is written: much may go before it. It
 // returns when something is due next.
 func (c *conn) heartbeat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
@@ -413,13 +430,21 @@ func (c *conn) heartbeat(now time.Time) time.Time {
 		}
 	}
 	if !now.Before(c.ping) {
-		c.control(opPing, "")
 		c.ping = now.Add(interval)
-		if c.pong.IsZero() {
-			c.pong = c.ping
+		if c.pinged == noPing && c.pong.IsZero() {
+			c.out = appendControl(c.out, opPing, "")
+			c.pinged = pingWaits
 		}
 	}
-	return c.ping
+	return sooner(c.ping, c.pong)
+}
+
+// sooner is the earlier of two instants, of which b may be zero.
+func sooner(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // ended reports whether the connection has ended and nothing is left to do.

@@ -27,6 +27,9 @@ import (
 type keys struct{}
 
 func (keys) Token(_ context.Context, token, _ string) (core.Grant, error) {
+	if token == "panic" {
+		panic(token)
+	}
 	words := strings.Split(token, " ")
 	if len(words) < 3 {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has no valid signature.")
@@ -181,12 +184,17 @@ func (h *house) dial(protocol string) *peer {
 // dialWith connects, with the connection prepared before anything is read.
 func (h *house) dialWith(protocol string, prepare func(*websocket.Conn)) *peer {
 	h.tb.Helper()
-	ws, _, err := h.dialer(protocol).Dial("ws://gateway"+Path, nil)
+	return h.dialBy(h.dialer(protocol), prepare)
+}
+
+func (h *house) dialBy(d *websocket.Dialer, prepare func(*websocket.Conn)) *peer {
+	h.tb.Helper()
+	ws, _, err := d.Dial("ws://gateway"+Path, nil)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
 	h.tb.Cleanup(func() { _ = ws.Close() })
-	p := &peer{tb: h.tb, ws: ws, pack: protocol == protocolPack, asked: map[int64]string{}, in: make(chan input, 10_000)}
+	p := &peer{tb: h.tb, ws: ws, pack: ws.Subprotocol() == protocolPack, asked: map[int64]string{}, in: make(chan input, 10_000)}
 	prepare(ws)
 	go p.read()
 	return p

@@ -84,6 +84,8 @@ func ReadSeconds(r Reader) (time.Duration, error) {
 	switch k := r.Kind(); k {
 	case Int:
 		seconds = float64(r.Int())
+	case Uint, Huge:
+		seconds = math.Inf(1)
 	case Float, Float32:
 		var ok bool
 		if seconds, ok = r.Float(); !ok || math.IsNaN(seconds) {
