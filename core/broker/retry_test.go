@@ -289,3 +289,34 @@ func TestTransactionPutsMessagesOff(t *testing.T) {
 		}
 	})
 }
+
+// Whatever a client asks for is refused, or a wait that the store can keep.
+func FuzzAskedWaits(f *testing.F) {
+	for _, text := range []string{"1.5", "PT1M30S", "P9999999D", "-1", "NaN", "+Inf", "1e400", "0x1p-3", "2026-02-01T12:00:00Z", "9999-12-31T23:59:59.999Z", ""} {
+		f.Add(text, 0.5, int64(1))
+	}
+	f.Add("", math.MaxFloat64, int64(math.MaxInt64))
+	f.Add("", math.Inf(-1), int64(math.MinInt64))
+	now := time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string, number float64, ticks int64) {
+		for _, v := range []any{
+			text, number, ticks, uint64(ticks), value.Timestamp(ticks),
+			value.Described{Descriptor: value.DescriptorTimeSpan, Value: ticks},
+			value.Described{Descriptor: value.DescriptorDateTimeOffset, Value: ticks},
+		} {
+			for _, name := range []string{core.PropertyRetryAfter, core.PropertyRetryAt} {
+				p, err := core.NewProperties(core.Property{Key: name, Value: v})
+				if err != nil {
+					t.Skip() // no property can be that
+				}
+				wait, isAsked, err := askedWait(p, now)
+				if code := core.CodeOf(err); !isAsked || code != "" && code != core.InvalidArgument && code != core.OutOfRange {
+					t.Fatalf("%s of %v: got %t, %v", name, v, isAsked, err)
+				}
+				if err == nil && (wait < 0 || wait > core.MaxBackoff) {
+					t.Fatalf("%s of %v: a wait of %v", name, v, wait)
+				}
+			}
+		}
+	})
+}
