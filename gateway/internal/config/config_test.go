@@ -76,13 +76,14 @@ listen: [127.0.0.1:1, 127.0.0.1:2]
 log: {level: debug, format: json}
 drain-timeout: 1s
 amqp: {max-links: 7, max-frame-size: 4096}
+websocket: {max-feeds: 9, max-frame: 2097152, origins: ["https://a.example"]}
 policies:
   - {name: app, key: file, rights: Send}
   - {name: ops, key: file, rights: [Listen, Send]}
 `}
 	environ := []string{
 		"CROSSTOWN_CONFIG=$DIR/c.yaml", "CROSSTOWN_STORE=spawn", "CROSSTOWN_DRAIN_TIMEOUT=PT2S", "CROSSTOWN_LOG_LEVEL=warn",
-		"CROSSTOWN_AMQP_MAX_LINKS=8", "CROSSTOWN_POLICY=app=env:Listen;env=abc==:Manage", "CROSSTOWN_DEV_KEY_ANYWHERE=true",
+		"CROSSTOWN_AMQP_MAX_LINKS=8", "CROSSTOWN_WEBSOCKET_MAX_FEEDS=10", "CROSSTOWN_POLICY=app=env:Listen;env=abc==:Manage", "CROSSTOWN_DEV_KEY_ANYWHERE=true",
 	}
 	c := mustLoad(t, files, environ, "--drain-timeout=3s", "--listen", "127.0.0.1:3", "--listen=127.0.0.1:4", "--policy", "app=flag:Send,Listen")
 	want := config.Default()
@@ -91,6 +92,7 @@ policies:
 	want.Listen = []string{"127.0.0.1:3", "127.0.0.1:4"}
 	want.Log = config.Log{Level: "warn", Format: "json"}
 	want.AMQP = config.AMQP{MaxLinks: 8, MaxFrameSize: 4096}
+	want.WebSocket = config.WebSocket{MaxFeeds: 10, MaxFrame: 2 << 20, Origins: []string{"https://a.example"}}
 	want.DevKeyAnywhere = true
 	want.Policies = []config.Policy{
 		{Name: "ops", Key: "file", Rights: core.Listen | core.Send},
@@ -148,6 +150,7 @@ queues:
     status: Closed
     requires-session: maybe
 namespace: twice
+websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 `}
 	environ := []string{"CROSSTOWN_LOG_FORMAT=xml", "CROSSTOWN_LOG_LEVLE=info", "CROSSTOWN_POLICY=nope"}
 	_, err := load(t, files, environ, "--config=$DIR/c.yaml", "--listen=nonsense", "--dev-key-anywhere=perhaps")
@@ -180,6 +183,9 @@ namespace: twice
 		`c.yaml:29: queues[2].status: Closed is no status: write Active`,
 		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
 		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
+		`c.yaml:32: websocket.max-feeds: x is not a whole number`,
+		`c.yaml:32: websocket.max-connections: 0 is out of range: use 1 to`,
+		`c.yaml:32: websocket.max-frame: 1000 is out of range: use 1048576 to`,
 		`CROSSTOWN_LOG_FORMAT: "xml" is not known: use one of text, json`,
 		`CROSSTOWN_LOG_LEVLE: no setting has this variable: did you mean CROSSTOWN_LOG_LEVEL?`,
 		`CROSSTOWN_POLICY: a policy named "nope" is not complete: write NAME=KEY:RIGHTS`,
