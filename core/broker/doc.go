@@ -21,8 +21,9 @@
 // again. Pumps move what nobody asks for: to where entities forward, out of
 // transfer queues, and what was scheduled on topics when it is due.
 //
-// A transaction is collected, each operation checked as far as it can be before
-// it is done, and committed by one call of the store.
+// What comes into an entity with a pipeline is judged by routers first: see
+// passage and load. A transaction is collected, each operation checked as far as
+// it can be before it is done, and committed by one call of the store.
 //
 // Rights are checked on the address as it is spelled: a grant for a queue covers
 // its sub-queues and management nodes, while one for the management node alone

@@ -33,6 +33,18 @@ func (l load) refusal() error {
 	return nil
 }
 
+// keepOrder parks what would overtake a parked message of the group, or of one
+// before it if behind. It reports whether there is one by now.
+func (l load) keepOrder(behind bool) bool {
+	for i := range l {
+		if behind && l[i].fate == kept {
+			l[i].park()
+		}
+		behind = behind || l[i].fate == parked
+	}
+	return behind
+}
+
 // loads parts the messages of a passage into the groups that they came in.
 func (p *passage) loads(groups [][]*core.Message) []load {
 	all := make([]load, len(groups))
@@ -257,12 +269,14 @@ func (e *entry) judge(ctx context.Context, v *view, batches []batch, answers []c
 	}
 	for i := range batches {
 		b := &batches[i]
+		behind := false
 		good := batch{partition: b.partition, loads: make([]load, 0, len(b.groups))}
 		for j, at := range b.at {
 			if err := byPlace[at].refusal(); err != nil {
 				answers[at].Err = err
 				continue
 			}
+			behind = byPlace[at].keepOrder(behind)
 			good.add(b.groups[j], at)
 			good.loads = append(good.loads, byPlace[at])
 		}
@@ -287,6 +301,7 @@ func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *cor
 	if err := l.refusal(); err != nil {
 		return err
 	}
+	l.keepOrder(false)
 	others := len(w.Transfers)
 	w.Messages = nil
 	addLoad(w, v, l)

@@ -230,7 +230,7 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 // deliverThrough has the destination's stages judge a pile and stores what they
 // leave of it. What comes of a message is stored with the key of its move: should
 // the step be repeated nothing of it is, whatever the verdict is then. Where there
-// is no verdict messages stay at the source.
+// is no verdict a message stays at the source, with those that would overtake it.
 func (h *haul) deliverThrough(ctx context.Context, pile *heap) []core.Appended {
 	e := pile.to.e
 	judging, cancel := context.WithTimeout(ctx, pumpCall)
@@ -241,9 +241,11 @@ func (h *haul) deliverThrough(ctx context.Context, pile *heap) []core.Appended {
 	var groups [][]*core.Message
 	var loads []load
 	var at []int
+	late, waiting := h.isLate(), false
 	for i, l := range p.loads(pile.groups) {
+		waiting = waiting || l[0].fate == parked || l[0].fate == refused
 		switch {
-		case l[0].fate == parked || l[0].fate == refused || h.isLate():
+		case late || waiting && l[0].fate != gone:
 			answers[i].Err = errNoVerdict
 		default:
 			groups, loads, at = append(groups, pile.groups[i]), append(loads, l), append(at, i)

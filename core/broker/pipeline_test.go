@@ -325,6 +325,26 @@ func TestNothingOvertakesWhatIsParked(t *testing.T) {
 	}, through("*", c, Park))
 }
 
+// Of the messages of one call only those that have a To are asked about at the
+// stage that interprets it.
+func TestWhatParksAtOneStageIsNotOvertakenByWhatDoesNotComeToIt(t *testing.T) {
+	c := &clerk{err: errDown}
+	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		addressed := text("2")
+		addressed.To = "somewhere"
+		b.send(t, "q", text("1"), addressed, text("3"))
+		rests()
+		b.holds(t, map[string]string{"q": "1", "q/$Transfer": "2 3"})
+		c.fail(nil)
+		time.Sleep(2 * time.Second)
+		rests()
+		if got := bodies(b.all(t, "q")); got != "1 2 3" {
+			t.Errorf("q holds %q", got)
+		}
+	}, Pipeline{Entity: "q", To: &Stage{Name: "clerk", Router: c, Unavailable: Park}})
+}
+
 // A gateway that begins finds what another one has parked.
 func TestAGatewayThatBeginsParksBehindWhatItFinds(t *testing.T) {
 	c := &clerk{err: errDown}
