@@ -12,7 +12,7 @@ import (
 )
 
 // announce writes what a newcomer needs to connect.
-func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate, dev *devEndpoint) error {
+func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate, dev *devEndpoint, admin net.Listener) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-10s "+format+"\n", append([]any{label}, args...)...)
@@ -44,6 +44,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 	}
 	if c.HasConsole() {
 		line("console", "http://%s/", plain)
+	}
+	if admin != nil {
+		line("admin", "http://%s/metrics and /debug/pprof/, without a token", admin.Addr())
 	}
 	line("health", "http://%s/health", plain)
 	_, err := io.WriteString(w, b.String())

@@ -48,6 +48,13 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 	defer closeAll(dev.listeners())
+	admin, err := openAdmin(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	if admin != nil {
+		defer closeAll([]net.Listener{admin})
+	}
 	certificate, err := openCertificate(c, append(dev.listeners(), listeners...))
 	if err != nil {
 		return err
@@ -73,10 +80,14 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 
-	b, err := newBroker(c, st, plugins, log)
+	watched := newMetrics(c, log)
+	b, err := newBroker(c, observed(watched, st), plugins, log)
 	if err != nil {
 		return err
 	}
+	watched.Entities(b)
+	watched.Plugins(plugins.States)
+	watched.Stages(b.Stages)
 	behind := rungroup.New(context.WithoutCancel(ctx))
 	behind.Go("broker", b.Run)
 	defer func() {
@@ -101,23 +112,29 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	bridge := amqp.New(received, b, authority, amqpOptions(c, log))
+	bridge := amqp.New(watched.Broker(received, "amqp"), b, authority, amqpOptions(c, log))
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	native := websocket.New(received, b, authority, nativeOptions(c, log, bridge))
+	native := websocket.New(watched.Broker(received, "websocket"), b, authority, nativeOptions(c, log, bridge))
 	front.Go("websocket", native.Run)
+	watched.Clients(bridge, native)
+	if admin != nil {
+		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, adminHandler(watched.Handler()), log) })
+	}
+	plain := watched.Broker(received, "https")
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
-		desk := &pluginDesk{plugins: plugins, authority: authority, stages: b.Stages, log: log}
-		desk.routes(o.Routes)
+		desk := desk{authority: authority, log: log}
+		(&pluginDesk{desk: desk, plugins: plugins, stages: b.Stages}).routes(o.Routes)
+		newLookout(desk, watched, b).routes(o.Routes)
 		o.Details = func() map[string]any { return pluginHealth(plugins) }
-		return https.New(received, b, authority, o).Serve(ctx, mux.HTTP())
+		return https.New(plain, b, authority, o).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)
 	}
-	if err := announce(ctx, out, c, listeners, st, certificate, dev); err != nil {
+	if err := announce(ctx, out, c, listeners, st, certificate, dev, admin); err != nil {
 		front.Stop()
 		return errors.Join(err, front.Wait())
 	}

@@ -23,6 +23,8 @@ type Config struct {
 	Data           string        `koanf:"data" usage:"directory for certificates and for the data of a spawned Redis (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
 	Store          string        `koanf:"store" usage:"where messages are kept: auto, memory, spawn, or a redis:// or rediss:// URL"`
 	Log            Log           `koanf:"log"`
+	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, which whoever reaches it gets without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
+	Metrics        Metrics       `koanf:"metrics"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
@@ -54,6 +56,12 @@ type TLS struct {
 type Log struct {
 	Level  string `koanf:"level" usage:"least level to log: debug, info, warn or error"`
 	Format string `koanf:"format" usage:"form of the log: text or json"`
+}
+
+// Metrics bounds what is shown to Prometheus. Zeros are the defaults.
+type Metrics struct {
+	MaxEntities int           `koanf:"max-entities"` // with time series of their own
+	Refresh     time.Duration `koanf:"refresh"`      // how old the store's counts may be
 }
 
 // AMQP limits what one gateway takes on.

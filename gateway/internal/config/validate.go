@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
@@ -39,6 +40,8 @@ func (c *Config) validate(r *report) {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
 	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
+	c.Metrics.validate(r)
+	c.validateAdmin(r)
 	c.AMQP.validate(r)
 	c.WebSocket.validate(r)
 	c.validatePolicies(r)
@@ -70,6 +73,24 @@ func (c *Config) validateListen(r *report) {
 				"give the policy a key of your own (--policy %[3]s=KEY:Send,Listen,Manage), or listen on 127.0.0.1 only, "+
 				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
 		}
+	}
+}
+
+func (c *Config) validateAdmin(r *report) {
+	if c.AdminListen == "" {
+		return
+	}
+	if _, _, err := net.SplitHostPort(c.AdminListen); err != nil {
+		r.add("admin-listen", "%q is no address to listen on: write host:port, such as 127.0.0.1:9095", c.AdminListen)
+	} else if slices.Contains(c.Listen, c.AdminListen) && !strings.HasSuffix(c.AdminListen, ":0") {
+		r.add("admin-listen", "%s is where clients come: choose another port", c.AdminListen)
+	}
+}
+
+func (m *Metrics) validate(r *report) {
+	validateLimits(r, "metrics", []limit{{"max-entities", m.MaxEntities, 1, mostOfAll}})
+	if _, given := r.places["metrics.refresh"]; given && m.Refresh < time.Second && !r.concerns("metrics.refresh") {
+		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", m.Refresh)
 	}
 }
 

@@ -164,6 +164,12 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Plugins(func() []host.State {
 		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
 	})
+	r.metrics.Stages(func() []broker.StageCounts {
+		return []broker.StageCounts{
+			{Entity: "a", Kind: "ingress", Router: "geo", Judged: 5, Dropped: 1, Routed: 2},
+			{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},
+		}
+	})
 	got, text := r.scrape(t)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
@@ -197,6 +203,9 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_links", []string{"direction", "send"}, 1},
 		{"crosstown_link_sessions", nil, 1},
 		{"crosstown_plugin_ready", []string{"plugin", "geo"}, 1},
+		{"crosstown_stage_messages_total", []string{"stage", "ingress", "plugin", "geo", "result", "passed"}, 11},
+		{"crosstown_stage_messages_total", nil, 15},
+		{"crosstown_stage_routed_messages_total", nil, 2},
 		{"crosstown_plugin_calls_total", []string{"plugin", "geo", "result", "late"}, 1},
 	} {
 		if v := got.sum(c.name, c.labels...); got[c.name] == nil || v != c.want {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// adminGrace is how long a scrape or a profile may go on when the gateway stops.
+const adminGrace = time.Second
+
+// openAdmin opens the listener for those who look after the gateway, nil unless
+// it is wanted.
+func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
+	if c.AdminListen == "" {
+		return nil, nil
+	}
+	listeners, err := listen.Open(ctx, []string{c.AdminListen})
+	if err != nil {
+		return nil, fmt.Errorf("admin listener: %w (choose another address with --admin-listen)", err)
+	}
+	if !listen.IsLoopback(c.AdminListen) {
+		log.Warn("other machines may reach the admin listener, which asks nobody for a token", "address", c.AdminListen)
+	}
+	return listeners[0], nil
+}
+
+// adminHandler answers at /metrics and below /debug/pprof/, without asking who
+// is there. The command line is not told: it may hold keys.
+func adminHandler(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/cmdline", http.NotFound)
+	return mux
+}
+
+// serveAdmin serves h on ln until ctx ends.
+func serveAdmin(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	srv := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close() // the listener is closed already; this drops the connections
+		}
+	})
+	err := srv.Serve(ln)
+	if stop() {
+		return fmt.Errorf("serve admin on %s: %w", ln.Addr(), err)
+	}
+	<-stopped
+	return nil
+}

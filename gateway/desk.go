@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// desk answers requests about the gateway itself, with JSON, to those who may ask.
+type desk struct {
+	authority *auth.Authority
+	log       *slog.Logger
+}
+
+// identity proves who sent a request: by a token or, to look only, by a policy's
+// name and key as user and password, because monitors cannot sign tokens.
+func (d *desk) identity(r *http.Request) (core.Identity, error) {
+	grant, err := d.grant(r)
+	if err != nil {
+		return nil, err
+	}
+	return core.Identity{grant}, nil
+}
+
+func (d *desk) grant(r *http.Request) (core.Grant, error) {
+	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
+		return d.authority.Key(r.Context(), policy, key)
+	}
+	token := r.Header.Get("Authorization")
+	if token == "" {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
+	}
+	return d.authority.Token(r.Context(), token, "")
+}
+
+// authorize refuses those who may not Manage the namespace.
+func (d *desk) authorize(r *http.Request) error {
+	id, err := d.identity(r)
+	if err != nil {
+		return err
+	}
+	return id.Check(core.Manage, "", time.Now())
+}
+
+// reply writes an answer, or why there is none.
+func (d *desk) reply(w http.ResponseWriter, answer any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		answer = map[string]string{"error": core.TextOf(err)}
+		switch core.CodeOf(err) {
+		case core.Unauthorized:
+			status = http.StatusUnauthorized
+			w.Header().Set("WWW-Authenticate", "SharedAccessSignature") // RFC 9110 §15.5.2
+		case core.NotFound:
+			status = http.StatusNotFound
+		case core.NotAllowed:
+			status = http.StatusMethodNotAllowed
+		case core.InvalidArgument:
+			status = http.StatusBadRequest
+		case core.Busy, core.Timeout:
+			status = http.StatusServiceUnavailable
+		default:
+			d.log.Error("request about the gateway", "err", err)
+			status, answer = http.StatusInternalServerError, map[string]string{"error": "It could not be done: the gateway's log says why."}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // nobody may be there to read it
+}

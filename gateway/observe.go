@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+)
+
+// metricsPath is where who may Manage the namespace gets the metrics, on every
+// listener; countersPath has an entity's name behind it. No entity's name begins
+// with a dollar sign.
+const (
+	metricsPath  = "/$crosstown/metrics"
+	countersPath = "/$crosstown/counters/"
+)
+
+func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
+	return metrics.New(metrics.Options{
+		Namespace: c.Namespace, Version: versionText(), MaxEntities: c.Metrics.MaxEntities, Refresh: c.Metrics.Refresh, Logger: log,
+	})
+}
+
+// observed is the store with its calls timed.
+func observed(m *metrics.Metrics, st *store) core.Store {
+	if r, ok := st.Store.(*redisstore.Store); ok {
+		m.Flushes(r.Flushes)
+	}
+	return m.Store(st)
+}
+
+// lookout answers GET for the metrics, to who has Manage on the namespace, and
+// for the counts that autoscalers want, to who has Listen on the entity.
+type lookout struct {
+	desk
+	metrics  http.Handler
+	counters *metrics.Counters
+	resolve  func(ctx context.Context, address string) (core.Entity, core.Address, error)
+}
+
+func newLookout(d desk, m *metrics.Metrics, b *broker.Broker) *lookout {
+	return &lookout{desk: d, metrics: m.Handler(), counters: metrics.NewCounters(b), resolve: b.Resolve}
+}
+
+func (l *lookout) routes(routes map[string]http.Handler) {
+	routes[metricsPath] = http.HandlerFunc(l.serveMetrics)
+	routes[countersPath] = http.HandlerFunc(l.serveCounters)
+}
+
+func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	err := l.authorize(r)
+	if err == nil && r.Method != http.MethodGet {
+		err = core.Refuse(core.NotAllowed, "The metrics can be got.")
+	}
+	if err != nil {
+		l.reply(w, nil, err)
+		return
+	}
+	l.metrics.ServeHTTP(w, r)
+}
+
+func (l *lookout) serveCounters(w http.ResponseWriter, r *http.Request) {
+	told, err := l.count(r)
+	l.reply(w, told, err)
+}
+
+func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
+	id, err := l.identity(r)
+	if err != nil {
+		return metrics.Counter{}, err
+	}
+	name := strings.Trim(r.URL.Path[len(countersPath):], "/")
+	a, err := core.ParseAddress(name)
+	if err != nil || name == "" || a.Sub != core.Main || a.Management {
+		return metrics.Counter{}, core.Refuse(core.NotFound, "'%s' is no queue, topic or subscription: get %sNAME.", name, countersPath)
+	}
+	if err := id.Check(core.Listen, a.Entity, time.Now()); err != nil {
+		return metrics.Counter{}, err
+	}
+	if r.Method != http.MethodGet {
+		return metrics.Counter{}, core.Refuse(core.NotAllowed, "The counters can be got.")
+	}
+	e, _, err := l.resolve(r.Context(), a.Entity)
+	if err != nil {
+		return metrics.Counter{}, err
+	}
+	return l.counters.Read(r.Context(), e)
+}

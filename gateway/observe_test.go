@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+var adminLine = regexp.MustCompile(`admin +http://(\S+)/metrics`)
+
+// ask sends a request as somebody: a policy and its key, or a token, or nobody.
+func ask(t *testing.T, method, url, user, key string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		r.SetBasicAuth(user, key)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestMetricsAreForThoseWhoMayManage(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, "crosstown.yaml", `
+policies:
+  - {name: RootManageSharedAccessKey, key: root-key, rights: "Manage,Send,Listen"}
+  - {name: reader, key: reader-key, rights: Listen}
+queues: [{name: Orders}, {name: sessions, requires-session: true}]
+`)
+	g := startGateway(t, "--store=memory", "--config", file, "--admin-listen=127.0.0.1:0")
+	g.connection = strings.Replace(g.connection, "<key of RootManageSharedAccessKey>", "root-key", 1)
+	for range 3 {
+		g.command(t, "", "send", "orders", "hello")
+	}
+	g.command(t, "", "receive", "orders")
+	g.command(t, "", "send", "sessions", "hello", "--session", "a")
+	base, admin := "http://"+g.address, "http://"+adminLine.FindStringSubmatch(g.stdout.String())[1]
+
+	for _, c := range []struct {
+		url, user, key string
+		status         int
+		text           string
+	}{
+		{base + "/$crosstown/metrics", "", "", 401, "MissingToken"},
+		{base + "/$crosstown/metrics", "reader", "reader-key", 401, "Manage"},
+		{base + "/$crosstown/metrics", "RootManageSharedAccessKey", "wrong", 401, ""},
+		{base + "/%24crosstown/metrics", "RootManageSharedAccessKey", "root-key", 200, `crosstown_accepted_messages_total{entity="Orders",namespace="sbemulatorns"} 3`},
+		{base + "/$crosstown/counters/orders", "", "", 401, "MissingToken"},
+		{base + "/$crosstown/counters/orders", "reader", "reader-key", 200, `{"entity":"Orders","active":2,"ready":2,"locked":0,"deferred":0,"scheduled":0,"deadLetter":0,"transfer":0}`},
+		{base + "/$crosstown/counters/sessions", "reader", "reader-key", 200, `"sessions":1`},
+		{base + "/$crosstown/counters/none", "reader", "reader-key", 404, "none"},
+		{base + "/$crosstown/counters/", "reader", "reader-key", 404, "/$crosstown/counters/NAME"},
+		{base + "/debug/pprof/goroutine?debug=1", "RootManageSharedAccessKey", "root-key", 401, ""},
+		{admin + "/metrics", "", "", 200, "crosstown_build_info"},
+		{admin + "/debug/pprof/", "", "", 200, "goroutine"},
+		{admin + "/debug/pprof/goroutine?debug=1", "", "", 200, "goroutine profile"},
+		{admin + "/debug/pprof/cmdline", "", "", 404, ""},
+		{admin + "/", "", "", 404, ""},
+	} {
+		if status, body := ask(t, "GET", c.url, c.user, c.key); status != c.status || !strings.Contains(body, c.text) {
+			t.Errorf("%s as %q: got %d, want %d with %q:\n%.2000s", c.url, c.user, status, c.status, c.text, body)
+		}
+	}
+	if status, _ := ask(t, "POST", base+"/$crosstown/metrics", "RootManageSharedAccessKey", "root-key"); status != 401 {
+		t.Errorf("a key is good for more than looking: got %d", status)
+	}
+
+	_, text := ask(t, "GET", admin+"/metrics", "", "")
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"crosstown_connections", "crosstown_store_call_duration_seconds", "crosstown_entity_messages", "crosstown_operations_total", "go_goroutines"} {
+		if families[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+func TestARedisStoreTellsHowCallsShareExchanges(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=spawn", "--admin-listen=127.0.0.1:0")
+	g.command(t, "", "queue", "create", "q")
+	g.command(t, "", "send", "q", "hello")
+	_, text := ask(t, "GET", "http://"+adminLine.FindStringSubmatch(g.stdout.String())[1]+"/metrics", "", "")
+	if want := `crosstown_redis_flush_items_count{call="append"} 1`; !strings.Contains(text, want) {
+		t.Errorf("lacks %s:\n%s", want, text)
+	}
+}
+
+func TestThereIsNoAdminListenerUnlessItIsWanted(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	if text := g.stdout.String(); strings.Contains(text, "admin") {
+		t.Errorf("got:\n%s", text)
+	}
+	status, body := ask(t, "GET", "http://"+g.address+"/$crosstown/counters/none", "RootManageSharedAccessKey", "SAS_KEY_VALUE")
+	var answer struct{ Error string }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 404 || !strings.Contains(answer.Error, "could not be found") {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+func TestAnAdminAddressThatCannotBeIsNamed(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--store=memory", "--listen=127.0.0.1:0", "--admin-listen=9095")
+	if code != exitUsage || !strings.Contains(stderr, `--admin-listen: "9095" is no address to listen on`) {
+		t.Errorf("got %d:\n%s", code, stderr)
+	}
+	g := startGateway(t, "--store=memory")
+	code, _, stderr = invoke(t, nil, "--data="+t.TempDir(), "--store=memory", "--listen=127.0.0.1:0", "--admin-listen="+g.address)
+	if code != exitFailure || !strings.Contains(stderr, "in use") || !strings.Contains(stderr, "choose another address with --admin-listen") {
+		t.Errorf("got %d:\n%s", code, stderr)
+	}
+}
