@@ -3,6 +3,9 @@ package builtin
 import (
 	"fmt"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/payload"
 )
 
 func BenchmarkDecode(b *testing.B) {
@@ -39,6 +42,31 @@ func BenchmarkEncode(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := encode(b, s, v); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkTranscode is what a receiver that accepts another format costs.
+func BenchmarkTranscode(b *testing.B) {
+	chain := payload.NewChain(payload.Named{Name: JSON, Serializer: Named(JSON)}, payload.Named{Name: MessagePack, Serializer: Named(MessagePack)},
+		payload.Named{Name: CBOR, Serializer: Named(CBOR)}, payload.Named{Name: AMQP, Serializer: Named(AMQP)})
+	for _, c := range []struct{ from, to string }{{JSON, MessagePack}, {MessagePack, JSON}, {CBOR, JSON}, {AMQP, JSON}, {JSON, JSON}} {
+		accept := payload.ParseAccept(named(b, c.to).ContentTypes()[0])
+		for _, lines := range []int{0, 10, 1000} {
+			body, err := encode(b, named(b, c.from), order(lines))
+			if err != nil {
+				b.Fatal(err)
+			}
+			m := &core.Message{ContentType: named(b, c.from).ContentTypes()[0], Body: core.Body{Bytes: body}}
+			b.Run(fmt.Sprintf("%s-%s/%dB", c.from, c.to, len(body)), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := chain.Transcode(b.Context(), m, accept); err != nil {
 						b.Fatal(err)
 					}
 				}

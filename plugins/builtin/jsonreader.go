@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bytes"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -87,16 +88,19 @@ func (r *jsonReader) word(word string) error {
 	return nil
 }
 
+// few is for how many elements there is room at first.
+const few = 4
+
 func (r *jsonReader) array() (any, error) {
 	if !r.enter() {
 		return nil, r.fail(tooDeep)
 	}
 	defer r.leave()
 	r.at++
-	list := value.List{}
 	if r.take(']') {
-		return list, nil
+		return value.List{}, nil
 	}
+	list := make(value.List, 0, few)
 	for {
 		if !r.spend(1) {
 			return nil, r.fail(tooMany)
@@ -121,10 +125,10 @@ func (r *jsonReader) object() (any, error) {
 	}
 	defer r.leave()
 	r.at++
-	m := value.Map{}
 	if r.take('}') {
-		return m, nil
+		return value.Map{}, nil
 	}
+	m := make(value.Map, 0, few)
 	for {
 		if !r.spend(2) {
 			return nil, r.fail(tooMany)
@@ -288,11 +292,29 @@ func (r *jsonReader) number() (any, error) {
 			return nil, r.fail(badNumber)
 		}
 	}
+	if isInteger && r.at-start <= shortInteger {
+		return integerOf(r.b[start:r.at]), nil
+	}
 	v, ok := exactNumber(string(r.b[start:r.at]), isInteger)
 	if !ok {
 		return nil, r.fail(inexact)
 	}
 	return v, nil
+}
+
+// shortInteger is the length up to which every integer is a long, sign included.
+const shortInteger = 18
+
+func integerOf(s []byte) int64 {
+	digits, negative := bytes.CutPrefix(s, []byte{'-'})
+	n := int64(0)
+	for _, c := range digits {
+		n = 10*n + int64(c-'0')
+	}
+	if negative {
+		return -n
+	}
+	return n
 }
 
 func (r *jsonReader) digits() (n int) {
