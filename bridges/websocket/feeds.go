@@ -254,9 +254,13 @@ func (f *feed) delivered(ds []core.Delivery) {
 	switch {
 	case f.stopped:
 		f.giveBack(0)
-	case f.conn.waiting > maxPending && f.mode == core.PeekLock && f.held == nil:
-		f.giveBack(0)
-		f.ask()
+	case f.mode == core.PeekLock && f.held == nil:
+		keep := len(f.pending)
+		for over := f.conn.waiting - maxPending; over > 0 && keep > 1; { // one may be larger than that
+			keep--
+			over -= f.pending[keep].Size()
+		}
+		f.giveBack(keep)
 	}
 }
 
