@@ -43,7 +43,9 @@ func TestNothingIsLostAmongClientsThatComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const senders, each, receivers = 3, 200, 4
 		h := openHouse(t, Options{})
-		h.queue("q", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, core.MaxMaxDeliveryCount })
+		h.queue("q", func(s *core.Settings) {
+			s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, core.MaxMaxDeliveryCount
+		})
 		var mu sync.Mutex
 		completed := map[string]int{}
 		done := make(chan struct{})
