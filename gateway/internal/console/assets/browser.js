@@ -64,7 +64,7 @@ export function Browser({ entity, settings, target, view }) {
     <div class=${"browser" + (current ? "" : " alone")}>
       <section class="card">
         <header>
-          ${!scheduled && html`<${Action} class="primary" icon="receive" run=${() => receive(entity, settings?.RequiresSession)}>Receive<//>`}
+          ${!scheduled && html`<${Action} class="primary" icon="receive" run=${() => receive(entity, dead ? false : settings?.RequiresSession)}>Receive<//>`}
           ${dead && html`
             <${Action} disabled=${picked.length === 0 || !may("Send")} run=${() => resubmit(entity, target, picked)}>Resubmit ${picked.length || ""}<//>
             <${Action} class="danger" disabled=${picked.length === 0} run=${() => discard(entity, picked)}>Delete ${picked.length || ""}<//>

@@ -88,7 +88,7 @@ function drop(h) {
   if (h.feed && !held.value.some((other) => other.feed === h.feed)) h.feed.close();
 }
 
-/** Asks how to receive, and receives. */
+/** Asks how to receive, and receives. `sessions` says whether the entity has any; undefined: this key may not know. */
 export function receive(entity, sessions) {
   return open("Receive", (close) => html`<${Receiving} ...${{ entity, sessions, close }} />`);
 }
@@ -98,20 +98,21 @@ function Receiving({ entity, sessions, close }) {
   const [session, setSession] = useState(""), [numbers, setNumbers] = useState("");
   const [found, setFound] = useState();
   const submit = async () => {
-    const which = !sessions ? {} : session ? { session } : { nextSession: true, wait: 3 };
+    const which = session ? { session } : sessions ? { nextSession: true, wait: 3 } : {};
+    const ofSession = Boolean(session || sessions);
     const feed = bus().receive(entity, { mode: removing ? "receiveAndDelete" : "peekLock", prefetch: 0, bodies: "binary", ...which });
     let messages = [];
     try {
       messages = await feed.take(Number(count), 3);
     } catch (e) {
-      throw e.code === "timeout" && sessions && !session ? new Error("No session has messages that nobody else holds.") : e;
+      throw e.code === "timeout" && which.nextSession ? new Error("No session has messages that nobody else holds.") : e;
     } finally {
-      if (!sessions || removing || messages.length === 0) await feed.close();
+      if (!ofSession || removing || messages.length === 0) await feed.close();
     }
     if (messages.length === 0) throw new Error("No message came within 3 seconds. Deferred and scheduled messages, and those that others hold, do not come.");
     changed();
     if (removing) return setFound(messages);
-    hold(entity, messages, sessions ? feed : undefined);
+    hold(entity, messages, ofSession ? feed : undefined);
     close();
   };
   const deferred = async () => {
@@ -122,7 +123,7 @@ function Receiving({ entity, sessions, close }) {
   return html`<div class="form">
     <${Form} action=${removing ? "Receive and delete" : "Receive"} danger=${removing} submit=${submit} cancel=${() => close()}>
       <${Input} label="How many" type="number" min="1" max="100" required value=${count} set=${setCount} autofocus />
-      ${sessions && html`<${Input} label="Session" value=${session} set=${setSession} placeholder="the next one that is free" hint="This page holds the session until its last message is settled." />`}
+      ${sessions !== false && html`<${Input} label="Session" value=${session} set=${setSession} placeholder=${sessions ? "the next one that is free" : "none"} hint="This page holds the session until its last message is settled." />`}
       <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you, for up to five minutes, until you settle them. Receiving counts a delivery." />
     <//>
     ${!sessions && html`<details><summary>Deferred messages, by number</summary>
