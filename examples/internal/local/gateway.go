@@ -54,6 +54,7 @@ func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err
 	flags = append([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--log-level", "warn"}, flags...)
 	g = &Gateway{dir: dir, command: exec.Command(binary, flags...)}
 	g.command.Stderr = os.Stderr
+	apart(g.command)
 	if err := g.launch(); err != nil {
 		return nil, err
 	}
