@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,30 @@ type Correlation struct {
 	ReplyToSessionID *string    `json:",omitempty"`
 	ContentType      *string    `json:",omitempty"`
 	Properties       Properties `json:",omitzero"`
+}
+
+// Conditions yields the conditions on the broker's properties by their Service
+// Bus names, in the order of the management API. What is yielded may be set.
+func (c *Correlation) Conditions() iter.Seq2[string, **string] {
+	return func(yield func(string, **string) bool) {
+		for _, f := range [...]struct {
+			name  string
+			field **string
+		}{
+			{"CorrelationId", &c.CorrelationID},
+			{"MessageId", &c.MessageID},
+			{"To", &c.To},
+			{"ReplyTo", &c.ReplyTo},
+			{"Label", &c.Label},
+			{"SessionId", &c.SessionID},
+			{"ReplyToSessionId", &c.ReplyToSessionID},
+			{"ContentType", &c.ContentType},
+		} {
+			if !yield(f.name, f.field) {
+				return
+			}
+		}
+	}
 }
 
 // DefaultRuleName is the rule that a new subscription has: it matches all.

@@ -12,22 +12,6 @@ const ruleDescription = "RuleDescription"
 // compatibilityLevel is that of the SQL dialect: the only one that the SDKs know.
 const compatibilityLevel = 20
 
-// correlationFields are the conditions of a correlation filter by their
-// elements, in the order of the contract.
-var correlationFields = [...]struct {
-	name  string
-	field func(*core.Correlation) **string
-}{
-	{"CorrelationId", func(c *core.Correlation) **string { return &c.CorrelationID }},
-	{"MessageId", func(c *core.Correlation) **string { return &c.MessageID }},
-	{"To", func(c *core.Correlation) **string { return &c.To }},
-	{"ReplyTo", func(c *core.Correlation) **string { return &c.ReplyTo }},
-	{"Label", func(c *core.Correlation) **string { return &c.Label }},
-	{"SessionId", func(c *core.Correlation) **string { return &c.SessionID }},
-	{"ReplyToSessionId", func(c *core.Correlation) **string { return &c.ReplyToSessionID }},
-	{"ContentType", func(c *core.Correlation) **string { return &c.ContentType }},
-}
-
 // readRule reads a RuleDescription or a DefaultRuleDescription. Without a filter
 // a rule matches everything. Whether the SQL texts are right is not asked here.
 func readRule(description *node) (r core.Rule, err error) {
@@ -79,9 +63,9 @@ func readFilter(n *node) (f core.Filter, err error) {
 
 func readCorrelation(n *node) (*core.Correlation, error) {
 	c := new(core.Correlation)
-	for _, f := range correlationFields {
-		if v := n.child(f.name); v != nil && !v.null {
-			*f.field(c) = &v.text
+	for name, field := range c.Conditions() {
+		if v := n.child(name); v != nil && !v.null {
+			*field = &v.text
 		}
 	}
 	var err error
@@ -137,9 +121,9 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 		dst = appendPairs(dst, "Parameters", f.Parameters)
 	case core.CorrelationFilter:
 		dst = append(dst, `<Filter i:type="CorrelationFilter">`...)
-		for _, c := range correlationFields {
-			if v := *c.field(f.Correlation); v != nil {
-				dst = appendElement(dst, c.name, *v)
+		for name, field := range f.Correlation.Conditions() {
+			if *field != nil {
+				dst = appendElement(dst, name, **field)
 			}
 		}
 		dst = appendPairs(dst, "Properties", f.Correlation.Properties)

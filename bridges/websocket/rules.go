@@ -7,21 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// correlationFields are the conditions of a correlation filter by their names.
-var correlationFields = [...]struct {
-	name  string
-	field func(*core.Correlation) **string
-}{
-	{"CorrelationId", func(c *core.Correlation) **string { return &c.CorrelationID }},
-	{"MessageId", func(c *core.Correlation) **string { return &c.MessageID }},
-	{"To", func(c *core.Correlation) **string { return &c.To }},
-	{"ReplyTo", func(c *core.Correlation) **string { return &c.ReplyTo }},
-	{"Label", func(c *core.Correlation) **string { return &c.Label }},
-	{"SessionId", func(c *core.Correlation) **string { return &c.SessionID }},
-	{"ReplyToSessionId", func(c *core.Correlation) **string { return &c.ReplyToSessionID }},
-	{"ContentType", func(c *core.Correlation) **string { return &c.ContentType }},
-}
-
 // readRule reads a rule. Without a filter it matches everything. Whether the
 // SQL texts are right is not asked here.
 func readRule(r frame.Reader) (rule core.Rule, err error) {
@@ -86,10 +71,10 @@ func readCorrelation(r frame.Reader) (*core.Correlation, error) {
 			c.Properties, err = frame.ReadProperties(r)
 			return err
 		}
-		for _, f := range correlationFields {
-			if f.name == name {
+		for known, field := range c.Conditions() {
+			if known == name {
 				text, err := frame.ReadText(r)
-				*f.field(c) = &text
+				*field = &text
 				return err
 			}
 		}
@@ -114,10 +99,10 @@ func writeRule(w frame.Writer, rule *core.Rule) {
 	case core.CorrelationFilter:
 		w.Key("correlation")
 		w.OpenMap()
-		for _, f := range correlationFields {
-			if v := *f.field(rule.Filter.Correlation); v != nil {
-				w.Key(f.name)
-				w.Text(*v)
+		for name, field := range rule.Filter.Correlation.Conditions() {
+			if *field != nil {
+				w.Key(name)
+				w.Text(**field)
 			}
 		}
 		if p := rule.Filter.Correlation.Properties; !p.IsEmpty() {
