@@ -21,6 +21,9 @@
 //   - router: decides what becomes of messages at a stage of their way in; a
 //     verdict is its answer for one of them.
 //   - sweep: expire locks and messages that are due, activate due schedules.
+//   - serializer: reads and writes payloads of some content types; a chain is
+//     several in the order in which they are tried, to transcode is to read with
+//     one and write with another.
 //   - number: the 48-bit position of a message in its partition; with the
 //     partition's index in the upper 16 bits it is the sequence number.
 //

@@ -200,3 +200,33 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkDecode is what reading an order costs in the plugin, and through it.
+func BenchmarkDecode(b *testing.B) {
+	dir, err := filepath.Abs("schemas")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := load(b, dir)
+	payload, err := s.encode(b.Context(), "application/avro", order(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("itself", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.decode(b.Context(), "application/avro", payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("as a plugin", func(b *testing.B) {
+		c := plugintest.Compiled(b, ".", dir)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.Decode(b, "application/avro", payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
