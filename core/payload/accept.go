@@ -20,6 +20,9 @@ type mediaRange struct {
 	quality int    // in thousandths; 0: not acceptable
 }
 
+// likedBest is the quality of what has none of its own.
+const likedBest = 1000
+
 // maxRanges bounds how many types a receiver can list.
 const maxRanges = 64
 
@@ -34,11 +37,21 @@ func ParseAccept(list string) Accept {
 	slices.SortStableFunc(a.ranges, func(x, y mediaRange) int {
 		return cmp.Or(cmp.Compare(y.quality, x.quality), cmp.Compare(y.specificity(), x.specificity()))
 	})
+	if a.hasNoFavourite() {
+		return Accept{}
+	}
 	return a
 }
 
+// hasNoFavourite reports whether everything is liked alike, as by the many
+// clients that name some types and then */*.
+func (a Accept) hasNoFavourite() bool {
+	return slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) &&
+		!slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.quality != a.ranges[0].quality })
+}
+
 func parseRange(item string) (r mediaRange, ok bool) {
-	r = mediaRange{pattern: mediaType(item), quality: 1000}
+	r = mediaRange{pattern: mediaType(item), quality: likedBest}
 	if r.pattern == "" {
 		return r, false
 	}
@@ -52,7 +65,7 @@ func parseRange(item string) (r mediaRange, ok bool) {
 			if err != nil || q < 0 || q > 1 {
 				return r, false
 			}
-			r.quality = int(q * 1000)
+			r.quality = int(q * likedBest)
 		case name != "":
 			r.full += "; " + name + "=" + text
 		}
@@ -78,6 +91,9 @@ func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 // quality is how much a type is liked: what the most specific range says that
 // matches it. An unknown type, "", is matched by */* only.
 func (a Accept) quality(mediaType string) int {
+	if a.IsAny() {
+		return likedBest
+	}
 	best, quality := -1, 0
 	for _, r := range a.ranges {
 		if s := r.specificity(); s > best && (s == 0 || matches(r.pattern, mediaType)) {

@@ -27,6 +27,18 @@ func TestAcceptLikesTheMostSpecificRange(t *testing.T) {
 	}
 }
 
+func TestAcceptWithoutAFavouriteIsAny(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]bool{
+		"": true, "*/*": true, "*/*;q=0.5": true, "app/x, text/plain, */*": true, ", ;": true,
+		"app/x": false, "app/x, */*;q=0.9": false, "app/x;q=0, */*": false, "app/*": false,
+	} {
+		if got := ParseAccept(accept).IsAny(); got != want {
+			t.Errorf("%q: got %v, want %v", accept, got, want)
+		}
+	}
+}
+
 func FuzzAccept(f *testing.F) {
 	f.Add("app/x;q=0.5, */*;q=0.1", "app/x")
 	f.Fuzz(func(t *testing.T, list, contentType string) {

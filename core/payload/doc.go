@@ -15,7 +15,8 @@
 // is rewritten only if the receiver prefers another content type to the one
 // that it has and a serializer writes that one; then it is a data body of the
 // new content type. Everything else stays as it is, byte for byte; so does a
-// payload that cannot be read, or that cannot be written in any type accepted.
+// payload that cannot be read, or that cannot be written in any type accepted. Under
+// receive-and-delete a message is removed once it is rewritten.
 //
 // # Entities with a chain
 //
@@ -23,8 +24,7 @@
 // Every message that is received from it is decoded first, whether or not it is
 // transcoded then, and one that no serializer of the chain can decode is
 // dead-lettered with the reason DeserializationFailed and a description of what
-// was tried, in order. That costs no delivery and no credit of the receiver.
-// Under receive-and-delete a message is removed once it is decoded. While a
+// was tried, in order. That costs no delivery and no credit of the receiver. While a
 // serializer is Busy its message waits, locked, and then is released without
 // counting the delivery. Dead-letter queues, deferred messages and peeking never
 // dead-letter: there such payloads are given as they are.

@@ -27,7 +27,7 @@ type receiver struct {
 	draining int        // Drains under way
 	owed     int        // credit to be reported by the next Drain that ends
 
-	delivery sync.Mutex // held while the bridge is called
+	delivery sync.Mutex // held while the bridge is called, and what it gets completed
 	closed   bool
 
 	mu      sync.Mutex
@@ -48,15 +48,15 @@ func newReceiver(b *Broker, p plan, id core.Identity, address string, o *core.Re
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	o.Deliver = r.deliver
 	o.Accept = ""
-	if r.checksFirst() {
+	if r.locksFirst() {
 		o.Mode = core.PeekLock
 	}
 	return r
 }
 
-// checksFirst: messages to be received and deleted are locked until they are
-// decoded, because what is deleted cannot be dead-lettered.
-func (r *receiver) checksFirst() bool { return r.plan.checked && r.o.Mode == core.ReceiveAndDelete }
+// locksFirst: messages to be received and deleted are locked until they are
+// converted. What is deleted cannot be dead-lettered, nor given back.
+func (r *receiver) locksFirst() bool { return r.o.Mode == core.ReceiveAndDelete }
 
 // deliver takes what the broker delivers.
 func (r *receiver) deliver(ds []core.Delivery) {
@@ -153,19 +153,12 @@ func (r *receiver) keeps(d core.Delivery, err error) bool {
 	case ok:
 		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, describe(undecodable))
 	case isPassing(err):
-		r.giveBack([]core.Delivery{d})
+		r.settle([]core.Delivery{d}, core.Release, core.Properties{})
 	default: // decoded, or nobody's to read
 		return true
 	}
 	r.refund(1)
 	return false
-}
-
-// giveBack unlocks what the bridge does not get.
-func (r *receiver) giveBack(ds []core.Delivery) {
-	if r.o.Mode == core.PeekLock || r.checksFirst() {
-		r.settle(ds, core.Release, core.Properties{})
-	}
 }
 
 // settle ends locks, and returns the deliveries whose locks it ended.
@@ -189,30 +182,26 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 	return settled
 }
 
-// handOver gives deliveries to the bridge, unless the receiver is closed.
+// handOver gives deliveries to the bridge, or back if the receiver is closed.
 func (r *receiver) handOver(ds []core.Delivery) {
-	if len(ds) == 0 {
+	r.delivery.Lock()
+	defer r.delivery.Unlock()
+	if r.closed {
+		if !r.inSession {
+			r.settle(ds, core.Release, core.Properties{})
+		}
 		return
 	}
-	if r.checksFirst() && r.ctx.Err() == nil {
+	if r.locksFirst() {
 		n := len(ds)
 		ds = r.settle(ds, core.Complete, core.Properties{})
 		r.refund(n - len(ds))
 		for i := range ds {
 			ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{}
 		}
-		if len(ds) == 0 {
-			return
-		}
 	}
-	r.delivery.Lock()
-	defer r.delivery.Unlock()
-	if !r.closed {
+	if len(ds) > 0 {
 		r.o.Deliver(ds)
-		return
-	}
-	if !r.inSession && !ds[0].LockToken.IsZero() {
-		r.giveBack(ds)
 	}
 }
 

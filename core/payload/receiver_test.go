@@ -221,20 +221,39 @@ func TestMessageIsReleasedWhileItsSerializerStaysBusy(t *testing.T) {
 }
 
 func TestCloseGivesBackWhatIsAtWork(t *testing.T) {
-	x, y := formats()
-	inBubble(t, Options{Entities: map[string]Entity{"q": {Chain: chainOf(x, y)}}}, func(h *house) {
-		x.fails = []error{core.Busy}
-		h.send("q", message("app/x", "x:1"), message("app/x", "x:2"))
-		in, r := h.receive("q", core.PeekLock, "", 2)
-		synctest.Wait()
-		r.Close()
-		if got := in.take(); len(got) > 0 {
-			h.t.Errorf("got %s after Close", shown(got))
-		}
-		again, r := h.receive("q", core.PeekLock, "", 2)
+	for _, mode := range []core.ReceiveMode{core.PeekLock, core.ReceiveAndDelete} {
+		t.Run([]string{"peek-lock", "receive and delete"}[mode], func(t *testing.T) {
+			x, y := formats()
+			inBubble(t, Options{Entities: map[string]Entity{"q": {Chain: chainOf(x, y)}}}, func(h *house) {
+				x.fails = []error{core.Busy}
+				h.send("q", message("app/x", "x:1"), message("app/x", "x:2"))
+				in, r := h.receive("q", mode, "", 2)
+				synctest.Wait()
+				r.Close()
+				if got := in.take(); len(got) > 0 {
+					h.t.Errorf("got %s after Close", shown(got))
+				}
+				again, r := h.receive("q", core.PeekLock, "", 2)
+				defer r.Close()
+				if ds := again.take(); len(ds) != 2 || ds[0].DeliveryCount != 0 {
+					h.t.Errorf("got %s, want both messages in their first delivery", shown(ds))
+				}
+			})
+		})
+	}
+}
+
+func TestReceivedAndDeletedMessagesAreTranscoded(t *testing.T) {
+	inBubble(t, Options{Chain: chainOf(formats())}, func(h *house) {
+		h.send("q", message("app/x", "x:1"), message("app/x", "broken"))
+		in, r := h.receive("q", core.ReceiveAndDelete, "app/y", 5)
 		defer r.Close()
-		if ds := again.take(); len(ds) != 2 || ds[0].DeliveryCount != 0 {
-			h.t.Errorf("got %s, want both messages in their first delivery", shown(ds))
+		ds := in.take()
+		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || !ds[0].LockToken.IsZero() {
+			h.t.Errorf("got %s, want %s, without locks", got, want)
+		}
+		if left, err := h.Peek(h.t.Context(), root, "q", 1, 10); err != nil || len(left) > 0 {
+			h.t.Errorf("left: %s, %v", shown(left), err)
 		}
 	})
 }
