@@ -14,12 +14,12 @@ func TestAcceptLikesTheMostSpecificRange(t *testing.T) {
 		{"app/*;q=0.25, app/x", "app/x", 1000},
 		{"app/*;q=0.25, app/x", "app/y", 250},
 		{"*/*;q=0.1, app/*;q=0.25, app/x;q=0", "app/x", 0},
-		{"*/*;q=0.1", "text/plain", 100},
+		{"*/*;q=0.1, app/x", "text/plain", 100},
 		{"*/*", "", 1000},
 		{"app/*+x", "app/a+x", 1000},
 		{"app/*", "", 0},
 		{"app/x;charset=utf-8;q=0.5", "app/x", 500},
-		{"app/x;q=2, app/x;q=-1, app/x;q=a, app, /x, a b/c, ,", "app/x", 0},
+		{"app/x;q=2, app/x;q=-1, app/x;q=a, app, /x, a b/c, , app/y", "app/x", 0},
 	} {
 		if got := ParseAccept(c.accept).quality(c.mediaType); got != c.want {
 			t.Errorf("%q likes %q: got %d, want %d", c.accept, c.mediaType, got, c.want)
