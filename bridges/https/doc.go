@@ -83,6 +83,7 @@
 //	from=NUMBER            of mode=peek: the sequence number to begin at
 //	from=new               of mode=peek: with what arrives from now on
 //	bodies=binary          bodies as base64, whatever their content type
+//	accept=TYPES           of mode=receiveanddelete: as a receiver's Accept header, below
 //
 // Each message is an event "message", its data the JSON of a message in the
 // WebSocket protocol (bridges/websocket/PROTOCOL.md). The header Last-Event-ID,

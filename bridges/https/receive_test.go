@@ -2,6 +2,8 @@ package https
 
 import (
 	"context"
+	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -33,4 +35,16 @@ func TestReceiveSaysWhatTheClientAccepts(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", headers, got, want)
 		}
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var streaming sync.WaitGroup
+	streaming.Go(func() {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/q/messages/stream?mode=receiveanddelete&accept=application/json,text/*", nil)
+		r.Header.Set("Authorization", "SharedAccessSignature all")
+		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	})
+	if got, want := <-l.accept, "application/json,text/*"; got != want {
+		t.Errorf("stream: got %q, want %q", got, want)
+	}
+	cancel()
+	streaming.Wait()
 }

@@ -62,6 +62,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 type streamQuery struct {
 	mode   core.ReceiveMode
 	binary bool   // bodies are wanted as bytes
+	accept string // content types that bodies are wanted in
 	from   string // where to begin: a position, "new" or ""
 	after  string // a position that the client has; "" for none
 }
@@ -90,13 +91,18 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 			}
 		case "from":
 			q.from = text
+		case "accept":
+			q.accept = text
 		case "api-version":
 		default:
-			return q, core.Refuse(core.InvalidArgument, "A stream has no parameter %.40q: there are mode, from and bodies. Tokens belong in the Authorization header.", name)
+			return q, core.Refuse(core.InvalidArgument, "A stream has no parameter %.40q: there are mode, from, bodies and accept. Tokens belong in the Authorization header.", name)
 		}
 	}
 	if q.mode == core.ReceiveAndDelete && q.from != "" {
 		return q, core.Refuse(core.InvalidArgument, "from goes with mode=peek only: what is received is always the next message.")
+	}
+	if q.mode == core.PeekLock && q.accept != "" {
+		return q, core.Refuse(core.InvalidArgument, "accept goes with mode=receiveanddelete only: what is looked at is shown as it is.")
 	}
 	return q, nil
 }

@@ -411,6 +411,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream", "Last-Event-ID: soon", 400, `Last-Event-ID is "soon"`},
 			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "mode=peek only"},
 			{"GET", "/sessions/messages/stream?mode=receiveanddelete", "", 400, "requires sessions"},
+			{"GET", "/q/messages/stream?accept=text/plain", "", 400, "mode=receiveanddelete only"},
 		} {
 			var headers []string
 			if c.header != "" {

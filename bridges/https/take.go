@@ -14,7 +14,8 @@ import (
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	rx, err := b.broker.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
-		Mode: core.ReceiveAndDelete,
+		Mode:   core.ReceiveAndDelete,
+		Accept: q.accept,
 		Deliver: func(ds []core.Delivery) {
 			for _, d := range ds {
 				arrived <- d
