@@ -25,7 +25,8 @@ type Entity struct {
 	// Chain is its own: what it cannot decode is dead-lettered. nil: that of
 	// Options, and nothing is dead-lettered.
 	Chain *Chain
-	// Deliver is what receivers get that do not say what they accept, in the same form.
+	// Deliver is what receivers get that do not say what they accept, or that all
+	// is alike to them; in the same form.
 	Deliver string
 }
 
@@ -78,8 +79,8 @@ func (b *Broker) plan(address, accept string) (p plan, ok bool) {
 	if !ok {
 		p.chain = b.chain
 	}
-	if accept != "" {
-		p.accept = ParseAccept(accept)
+	if asked := ParseAccept(accept); !asked.IsAny() {
+		p.accept = asked
 	}
 	p.checked = p.checked && a.Sub == core.Main && !a.Management
 	return p, p.chain != nil && (p.checked || !p.accept.IsAny())

@@ -104,12 +104,18 @@ func TestEntityDelivers(t *testing.T) {
 		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || err != nil {
 			h.t.Errorf("peek: got %s, %v, want %s", got, err, want)
 		}
+		for accept, want := range map[string]string{"": "app/y y:1, app/x broken", "*/*": "app/y y:1, app/x broken", "app/x": "app/x x:1, app/x broken"} {
+			in, r := h.receive("q", core.PeekLock, accept, 10)
+			ds = in.take()
+			if got := shown(ds); got != want {
+				h.t.Errorf("receive %q: got %s, want %s", accept, got, want)
+			}
+			r.Close()
+			release(h, "q", ds)
+		}
 		in, r := h.receive("q", core.PeekLock, "", 10)
 		defer r.Close()
 		ds = in.take()
-		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want {
-			h.t.Errorf("receive: got %s, want %s", got, want)
-		}
 		if err := h.Settle(h.t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer}})[0]; err != nil {
 			h.t.Fatal(err)
 		}
