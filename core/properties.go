@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -189,12 +190,7 @@ func (p Properties) Without(keys ...string) Properties {
 }
 
 func contains(keys []string, key []byte) bool {
-	for _, k := range keys {
-		if k == string(key) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(keys, string(key))
 }
 
 func (p Properties) has(key []byte) bool {

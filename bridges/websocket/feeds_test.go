@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,9 +77,7 @@ func TestEveryOutcomeDoesWhatItSays(t *testing.T) {
 		p.ok("feed", object{"feed": 1, "entity": "q", "credit": 5})
 		got := p.deliveries(1, 5)
 		with := func(s, more object) object {
-			for k, v := range more {
-				s[k] = v
-			}
+			maps.Copy(s, more)
 			return s
 		}
 		settled := p.ok("settle", object{"feed": 1, "settlements": []object{

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -248,9 +249,7 @@ func (p *peer) compose(op string, members object) []byte {
 	p.tb.Helper()
 	p.id++
 	all := object{"op": op, "id": p.id}
-	for k, v := range members {
-		all[k] = v
-	}
+	maps.Copy(all, members)
 	text, err := json.Marshal(all)
 	if err != nil {
 		p.tb.Fatal(err)

@@ -3,6 +3,7 @@ package websocket
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
@@ -283,16 +284,16 @@ func readChoice[T any](r frame.Reader, choices []choice[T]) (none T, err error) 
 	if err != nil {
 		return none, err
 	}
-	words := ""
+	var words strings.Builder
 	for i, c := range choices {
 		if c.word == word {
 			return c.means, nil
 		}
-		if words += c.word; i < len(choices)-1 {
-			words += ", "
+		if words.WriteString(c.word); i < len(choices)-1 {
+			words.WriteString(", ")
 		}
 	}
-	return none, frame.Wrong("is %.40q: it must be one of %s", word, words)
+	return none, frame.Wrong("is %.40q: it must be one of %s", word, words.String())
 }
 
 // readWhole reads a whole number within its limits.

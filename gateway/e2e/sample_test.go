@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -171,9 +172,7 @@ func (s *shown) check(e *env, properties []sampleProperty, deliveries int) {
 		"DeliveryCount": fmt.Sprint(deliveries), "State": "Active", "SequenceNumber": fmt.Sprint(s.number), "EnqueuedSequenceNumber": fmt.Sprint(s.number),
 		"LockToken": s.token,
 	}
-	for name, text := range sampleTexts {
-		want[name] = text
-	}
+	maps.Copy(want, sampleTexts)
 	for name, text := range want {
 		if s.broker[name] != text {
 			e.Errorf("%s: got %q, want %q", name, s.broker[name], text)

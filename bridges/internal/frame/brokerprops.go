@@ -2,6 +2,7 @@ package frame
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -126,10 +127,8 @@ func readBroker(r Reader, m *core.Message) error {
 		if name == "Subject" {
 			name = "Label"
 		}
-		for _, s := range seen {
-			if s == name {
-				return In(name, Wrong("is given twice"))
-			}
+		if slices.Contains(seen, name) {
+			return In(name, Wrong("is given twice"))
 		}
 		seen = append(seen, name)
 		if err := set(m, r); err != nil {
