@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -170,7 +172,11 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 			{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},
 		}
 	})
+	if _, err := r.front.OpenSender(t.Context(), root, "none", nil); err == nil {
+		t.Error("a sender was opened on nothing")
+	}
 	got, text := r.scrape(t)
+	checkDocumented(t, got)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
 		t.Fatal(err)
@@ -214,6 +220,27 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	}
 	if got["go_goroutines"] == nil || got["process_cpu_seconds_total"] == nil {
 		t.Error("the Go runtime or the process is missing")
+	}
+}
+
+// checkDocumented compares the names with those in the documentation.
+func checkDocumented(t *testing.T, got scrape) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, name := range regexp.MustCompile("`(crosstown_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+		documented[name[1]] = true
+		if got[name[1]] == nil {
+			t.Errorf("%s is in the documentation, not in the scrape", name[1])
+		}
+	}
+	for name := range got {
+		if strings.HasPrefix(name, "crosstown_") && !documented[name] {
+			t.Errorf("%s is not in the documentation", name)
+		}
 	}
 }
 

@@ -1,0 +1,92 @@
+package metrics_test
+
+import (
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+)
+
+// BenchmarkRoundTrip sends, receives and completes so many messages at a time,
+// with the wrappers and without; it measures per message.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run("batch="+strconv.Itoa(size)+"/metrics=off", func(b *testing.B) {
+			bare := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+			roundTrip(b, bare, bare, size)
+		})
+		b.Run("batch="+strconv.Itoa(size)+"/metrics=on", func(b *testing.B) {
+			m := metrics.New(metrics.Options{Namespace: "ns"})
+			inner := broker.New(m.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
+			roundTrip(b, inner, m.Broker(inner, "bench"), size)
+		})
+	}
+}
+
+func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
+	ctx := b.Context()
+	if _, err := admin.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
+		b.Fatal(err)
+	}
+	s, err := br.OpenSender(ctx, root, "q", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var got []core.Settlement
+	all := make(chan struct{}, 1)
+	r, err := br.OpenReceiver(ctx, root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		for i := range ds {
+			got = append(got, core.Settlement{Token: ds[i].LockToken})
+		}
+		if len(got) == size {
+			all <- struct{}{}
+		}
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	groups := make([][]*core.Message, size)
+	for i := range groups {
+		groups[i] = []*core.Message{{Body: core.Body{Bytes: make([]byte, 1024)}}}
+	}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if n++; n%size != 0 {
+			continue
+		}
+		for i := range groups {
+			groups[i] = []*core.Message{{Body: groups[i][0].Body}}
+		}
+		r.AddCredit(size)
+		s.Send(ctx, groups)
+		<-all
+		br.Settle(ctx, root, "q", got)
+		got = got[:0]
+	}
+}
+
+// BenchmarkScrape is a scrape of so many queues whose messages are counted already.
+func BenchmarkScrape(b *testing.B) {
+	for _, n := range []int{10, 500} {
+		b.Run("entities="+strconv.Itoa(n), func(b *testing.B) {
+			r := newRig(b, metrics.Options{})
+			for i := range n {
+				name := "q" + strconv.Itoa(i)
+				r.create(b, name)
+				r.send(b, name, 1)
+			}
+			h, request := r.metrics.Handler(), httptest.NewRequest("GET", "/metrics", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(httptest.NewRecorder(), request)
+			}
+		})
+	}
+}
