@@ -330,13 +330,13 @@ await browse(async (page, context) => {
   await link("Overview").last().click();
   await page.getByText("Deliveries at most").waitFor();
   const busy = traffic(bus);
-  await page.waitForTimeout(pictures ? 40_000 : 4000);
+  await page.waitForTimeout(pictures ? 30_000 : 4000);
   assert.notEqual(await page.locator(".legend b").first().textContent(), "0/s");
   await accessible("a queue's overview");
   await picture("console-queue", ["dark", "light"]);
   await link("Overview").first().click();
   await page.getByRole("cell", { name: orders }).first().waitFor();
-  await page.waitForTimeout(pictures ? 40_000 : 0);
+  await page.waitForTimeout(pictures ? 45_000 : 0);
   await accessible("the overview");
   await picture("console");
   await busy.stop();

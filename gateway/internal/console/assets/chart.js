@@ -4,6 +4,10 @@ import { html, useEffect, useRef, useState } from "./ui.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const least = 60; // seconds that are shown
+const silence = 15_000; // ms without a sample, about which a line must not say anything
+
+/** Samples with nothing between those that are far apart. */
+const withGaps = (samples) => samples.flatMap((s, i) => (i > 0 && s.t - samples[i - 1].t > silence ? [{ t: samples[i - 1].t + 1 }, s] : [s]));
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -14,7 +18,8 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 export function Chart({ title, series, samples, children }) {
   const ref = useRef(), plot = useRef();
   const [theme, setTheme] = useState(dark.matches);
-  const data = [samples.map((s) => s.t / 1000), ...series.map(({ key }) => samples.map((s) => s[key] ?? null))];
+  const points = withGaps(samples);
+  const data = [points.map((s) => s.t / 1000), ...series.map(({ key }) => points.map((s) => s[key] ?? null))];
   useEffect(() => {
     const follow = () => setTheme(dark.matches);
     dark.addEventListener("change", follow);
@@ -31,7 +36,7 @@ export function Chart({ title, series, samples, children }) {
       cursor: { show: false },
       scales: { x: { range: (_, first, last) => [Math.min(first, last - least), last] }, y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
       axes: [{ ...axis, space: 90, size: 28, values: (_, all) => all.map((t) => clock.format(t * 1000)) }, { ...axis, size: 44, values: (_, all) => all.map((v) => (Number.isInteger(v) ? v.toLocaleString(undefined, { notation: "compact" }) : "")) }],
-      series: [{}, ...series.map((s) => ({ stroke: color(s.color), width: 2, fill: color(s.color) + "1c", points: { show: false }, spanGaps: true }))],
+      series: [{}, ...series.map((s) => ({ stroke: color(s.color), width: 2, fill: color(s.color) + "1c", points: { show: false } }))],
     }, data, box);
     const watch = new ResizeObserver(() => chart.setSize(size()));
     watch.observe(box);
