@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -82,13 +83,14 @@ func (p *player) leaving(n int, destination string) []*core.Message {
 
 // work says what is to be done; ms are the messages that stay.
 func (p *player) work(w *core.Work, ms []*core.Message) string {
-	text := fmt.Sprintf("by %d", w.Version)
+	var text strings.Builder
+	fmt.Fprintf(&text, "by %d", w.Version)
 	for _, s := range w.Settlements {
-		text += fmt.Sprintf(" %v %d backoff %v", s.Outcome, s.Token.Number(), s.Backoff)
+		fmt.Fprintf(&text, " %v %d backoff %v", s.Outcome, s.Token.Number(), s.Backoff)
 	}
-	text += fmt.Sprintf(" cancel %v messages %s", positions(w.Cancels), describe(ms, p.clock.Now()))
+	fmt.Fprintf(&text, " cancel %v messages %s", positions(w.Cancels), describe(ms, p.clock.Now()))
 	for _, e := range w.Effects {
-		text += fmt.Sprintf(" of %d, instead %t, transfers %s, dead letters %s", e.Of, e.Instead, describe(e.Transfers, p.clock.Now()), describe(e.DeadLetters, p.clock.Now()))
+		fmt.Fprintf(&text, " of %d, instead %t, transfers %s, dead letters %s", e.Of, e.Instead, describe(e.Transfers, p.clock.Now()), describe(e.DeadLetters, p.clock.Now()))
 	}
-	return text
+	return text.String()
 }

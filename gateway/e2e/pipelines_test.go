@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -178,11 +179,11 @@ pipelines:
 			}
 			e.post(e.sender("lenient"), subjected("passed", "drop"))
 			e.holds("lenient", nil, "passed")
-			want := "0 4 5"
+			want := []string{"0", "4", "5"}
 			for i := 10; i < 30; i++ {
 				e.post(s, subjected(fmt.Sprint(i), []string{"", "to out"}[i%2]))
 				if i%2 == 0 {
-					want += fmt.Sprintf(" %d", i)
+					want = append(want, fmt.Sprint(i))
 				}
 			}
 			if r := e.runtime("in"); r.TransferMessageCount != 20 || r.ActiveMessageCount != 3 {
@@ -192,9 +193,9 @@ pipelines:
 			began := time.Now()
 			for i := 30; i < 36; i += 2 { // may be judged at once, and must not overtake
 				e.post(s, subjected(fmt.Sprint(i), ""))
-				want += fmt.Sprintf(" %d", i)
+				want = append(want, fmt.Sprint(i))
 			}
-			e.holds("in", nil, want)
+			e.holds("in", nil, strings.Join(want, " "))
 			t.Logf("what was parked was there %v after the plugin could start", time.Since(began).Round(time.Millisecond))
 			e.holds("out", nil, "1 4 6 11 13 15 17 19 21 23 25 27 29")
 			e.post(e.sender("strict"), subjected("yes", ""))
@@ -335,6 +336,111 @@ pipelines:
 		t.Errorf("%d messages, %d refused: the test has shown nothing", total, refused)
 	}
 	t.Logf("%d messages arrived, %d sends were refused, the slowest took %v", total, refused, slowest.Round(time.Millisecond))
+}
+
+// Gateways are killed while messages are routed and forwarded through plugins,
+// and senders send again what they got no answer for: duplicate detection makes
+// once of it, whether a message was kept or routed.
+func TestRoutedMessagesAreThereOnceWhenGatewaysDie(t *testing.T) {
+	t.Parallel()
+	seed := numberFrom(t, seedVariable, rand.Int64())
+	t.Logf("%s=%d", seedVariable, seed)
+	r := redistest.Start(t, redistest.Options{AOF: "always"})
+	var es []*env
+	for range 2 {
+		c := newCourier(t, "pipelines: [{entity: in, ingress: [{plugin: courier, unavailable: park}]}]\n")
+		es = append(es, &env{T: t, gw: own(t, r.URL(), "--config", c.config), plain: true})
+	}
+	e := es[0]
+	for _, name := range []string{"out", "end"} {
+		e.create(name, &admin.QueueProperties{EnablePartitioning: new(true)})
+	}
+	e.create("in", &admin.QueueProperties{RequiresDuplicateDetection: new(true), DuplicateDetectionHistoryTimeWindow: new("PT1H"), EnablePartitioning: new(true)})
+	e.create("forwarding", &admin.QueueProperties{RequiresDuplicateDetection: new(true), DuplicateDetectionHistoryTimeWindow: new("PT1H"), ForwardTo: new("in")})
+	stop := make(chan struct{})
+	var senders sync.WaitGroup
+	counts := make([]int, 4)
+	for who := range counts {
+		var ways []*azservicebus.Sender
+		for _, e := range es {
+			ways = append(ways, e.senderOf(retryingClient(e), []string{"in", "forwarding"}[who%2]))
+		}
+		senders.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					counts[who] = n
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+				m := subjected(fmt.Sprintf("%d/%d", who, n), []string{"", "to out", "dead end", "also end"}[n%4])
+				m.MessageID = new(string(m.Body))
+				for tries := n; ; tries++ {
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					err := ways[tries%len(ways)].SendMessage(ctx, m, nil)
+					cancel()
+					if err == nil || t.Context().Err() != nil {
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	for range 6 {
+		time.Sleep(time.Duration(200+random.IntN(1200)) * time.Millisecond)
+		victim := es[random.IntN(len(es))].gw
+		victim.kill()
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+		if err := victim.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	senders.Wait()
+	e.afterDeath("all has arrived", func() bool {
+		return e.runtime("in").TransferMessageCount == 0 && e.runtime("forwarding").TotalMessageCount == 0
+	})
+	total := 0
+	for place, remainder := range map[string][]int{"in": {0, 3}, "out": {1}, "in dead": {2}, "end": {3}} {
+		queue, dead := strings.CutSuffix(place, " dead")
+		var o *azservicebus.ReceiverOptions
+		if dead {
+			o = ofDeadLetters
+		}
+		var got, want []string
+		for _, m := range e.everything(e.receiverWith(queue, o)) {
+			got = append(got, string(m.Body))
+		}
+		for who, count := range counts {
+			for n := range count {
+				if slices.Contains(remainder, n%4) {
+					want = append(want, fmt.Sprintf("%d/%d", who, n))
+				}
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		total += len(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d are there, %d should be: %s", place, len(got), len(want), difference(got, want))
+		}
+	}
+	t.Logf("%d messages arrived", total)
+}
+
+// retryingClient is an SDK's client that connects again.
+func retryingClient(e *env) *azservicebus.Client {
+	e.Helper()
+	c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(devPolicy, devKey, true), &azservicebus.ClientOptions{
+		RetryOptions: azservicebus.RetryOptions{MaxRetries: 2, RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 100 * time.Millisecond},
+	})
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = c.Close(context.WithoutCancel(e.Context())) })
+	return c
 }
 
 // difference names what only one of two sorted lists has, or has more often.
