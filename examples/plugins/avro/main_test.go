@@ -73,6 +73,18 @@ func TestPlugin(t *testing.T) {
 	}, dir)
 }
 
+// TestSampleIsAnOrder reads what the README sends.
+func TestSampleIsAnOrder(t *testing.T) {
+	t.Parallel()
+	payload, err := os.ReadFile("order.avro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := load(t, "schemas").decode(t.Context(), "application/avro", payload); err != nil || !reflect.DeepEqual(v, order(t)) {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
 // TestOthersReadWhatIsWritten compares with the generic codec of the library.
 func TestOthersReadWhatIsWritten(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,18 @@ func TestPlugin(t *testing.T) {
 	}, dir)
 }
 
+// TestSampleIsAnOrder reads what the README sends.
+func TestSampleIsAnOrder(t *testing.T) {
+	t.Parallel()
+	payload, err := os.ReadFile("order.binpb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := load(t, "schemas").decode(t.Context(), orderType, payload); err != nil || !reflect.DeepEqual(v, order()) {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
 // TestOthersReadWhatIsWritten compares with the library's JSON.
 func TestOthersReadWhatIsWritten(t *testing.T) {
 	t.Parallel()
