@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -27,17 +28,48 @@ func (l *backlog) grow() {
 	}
 }
 
-// isBehind reports whether messages to a partition are to park behind others.
-func (e *entry) isBehind(ctx context.Context, v *view, partition uint16) bool {
+// lookThrough is up to how many messages of a transfer queue are looked at for
+// those that are parked. Where there are more some are taken to be.
+const lookThrough = 20
+
+// isBehind reports whether messages to a partition are to park behind others. It
+// refuses them when what waits there takes as much room as the entity has.
+func (e *entry) isBehind(ctx context.Context, v *view, partition uint16) (bool, error) {
 	l := &e.pipe.parked[partition]
 	mark := l.mark.Load()
 	if mark&somethingParked == 0 {
-		return false
+		return false, nil
 	}
-	s, err := e.b.store.Stats(ctx, v.partitions[core.Transfer][partition])
-	if err != nil || s.Ready+s.Locked > 0 {
-		return true
+	p := v.partitions[core.Transfer][partition]
+	s, err := e.b.store.Stats(ctx, p)
+	if limit := v.partitions[core.Main][partition].MaxBytes; err == nil && limit > 0 && s.Bytes >= limit {
+		return true, e.b.refusal(core.QuotaExceeded, &v.Entity)
+	}
+	if n := s.Ready + s.Locked; err != nil || n > lookThrough || n > 0 && e.holdsParked(ctx, v, p) {
+		return true, nil
 	}
 	l.mark.CompareAndSwap(mark, mark&^somethingParked)
-	return false
+	return false, nil
+}
+
+// holdsParked reports whether parked messages may be among the first in a transfer queue.
+func (e *entry) holdsParked(ctx context.Context, v *view, p core.Partition) bool {
+	ds, err := e.b.store.Peek(ctx, p, 0, lookThrough+1)
+	return err != nil || len(ds) > lookThrough || slices.ContainsFunc(ds, func(d core.Delivery) bool {
+		return d.Transit != nil && core.FoldName(d.Transit.Destination) == core.FoldName(v.Name)
+	})
+}
+
+// parkAll parks all of a passage, whose stages are not asked: they are behind others.
+func (p *passage) parkAll() {
+	for i := range p.all {
+		p.all[i].park()
+	}
+}
+
+// refuse refuses all of a passage.
+func (p *passage) refuse(err error) {
+	for i := range p.all {
+		p.all[i].fate, p.all[i].err = refused, err
+	}
 }

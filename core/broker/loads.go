@@ -247,19 +247,23 @@ func (e *entry) judge(ctx context.Context, v *view, batches []batch, answers []c
 	var places []int
 	for i := range batches {
 		b := &batches[i]
-		switch {
-		case len(b.groups) == 0:
-		case e.pipe.parks && e.isBehind(ctx, v, uint16(i)):
-			p := newPassage(e, v, b.groups)
-			for j := range p.all {
-				p.all[j].park()
-			}
-			for j, l := range p.loads(b.groups) {
-				byPlace[b.at[j]] = l
-			}
-		default:
+		behind := false
+		var err error
+		if e.pipe.parks && len(b.groups) > 0 {
+			behind, err = e.isBehind(ctx, v, uint16(i))
+		}
+		if !behind {
 			groups = append(groups, b.groups...)
 			places = append(places, b.at...)
+			continue
+		}
+		p := newPassage(e, v, b.groups)
+		p.parkAll()
+		if err != nil {
+			p.refuse(err)
+		}
+		for j, l := range p.loads(b.groups) {
+			byPlace[b.at[j]] = l
 		}
 	}
 	p := newPassage(e, v, groups)
@@ -290,10 +294,15 @@ func (e *entry) judge(ctx context.Context, v *view, batches []batch, answers []c
 func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *core.Work) error {
 	group := [][]*core.Message{w.Messages}
 	p := newPassage(e, v, group)
-	if e.pipe.parks && e.isBehind(ctx, v, partition) {
-		for i := range p.all {
-			p.all[i].park()
+	behind := false
+	if e.pipe.parks {
+		var err error
+		if behind, err = e.isBehind(ctx, v, partition); err != nil {
+			return err
 		}
+	}
+	if behind {
+		p.parkAll()
 	} else {
 		p.pass(ctx)
 	}

@@ -345,6 +345,48 @@ func TestWhatParksAtOneStageIsNotOvertakenByWhatDoesNotComeToIt(t *testing.T) {
 	}, Pipeline{Entity: "q", To: &Stage{Name: "clerk", Router: c, Unavailable: Park}})
 }
 
+// What parks takes no more room than the entity has.
+func TestParkingEndsWhereTheEntityIsFull(t *testing.T) {
+	c := &clerk{err: errDown}
+	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q", func(s *core.Settings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 })
+		b.create(t, "x")
+		s := b.sender(t, "q")
+		defer s.Close()
+		half := strings.Repeat("h", 512<<10)
+		var err error
+		sent := 0
+		for ; err == nil && sent < 10; sent++ {
+			err = s.Send(t.Context(), each(text(half)))[0].Err
+		}
+		if core.CodeOf(err) != core.QuotaExceeded || sent != 3 {
+			t.Errorf("message %d: got %v", sent, err)
+		}
+		tx := b.Begin()
+		enlistSend(t, tx, "q", "", text("m"))
+		if err := tx.Commit(t.Context()); core.CodeOf(err) != core.QuotaExceeded {
+			t.Errorf("transaction: got %v", err)
+		}
+	}, through("q", c, Park))
+}
+
+// Messages that are merely on their way elsewhere hold nobody up.
+func TestNobodyParksBehindWhatIsRouted(t *testing.T) {
+	c := &clerk{err: errDown}
+	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.create(t, "x", func(s *core.Settings) { s.Status = core.StatusReceiveDisabled })
+		b.send(t, "q", text("1"))
+		b.update(t, "x", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
+		c.fail(nil)
+		b.send(t, "q", telling("2", "to x")) // behind the first
+		time.Sleep(2 * time.Second)
+		rests()
+		b.send(t, "q", telling("3", ""))
+		b.holds(t, map[string]string{"q": "1 3", "q/$Transfer": "2"})
+	}, through("q", c, Park))
+}
+
 // A gateway that begins finds what another one has parked.
 func TestAGatewayThatBeginsParksBehindWhatItFinds(t *testing.T) {
 	c := &clerk{err: errDown}
