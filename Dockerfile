@@ -1,23 +1,28 @@
 # The gateway beside valkey-server, so that `docker run` alone keeps messages in
 # the volume /data; with CROSSTOWN_STORE=redis://… the server is left alone.
-FROM golang:1.26 AS build
+# For both platforms: docker buildx build --platform linux/amd64,linux/arm64 .
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /crosstown ./gateway
+ARG VERSION= TARGETOS TARGETARCH
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /crosstown ./gateway
 
 FROM valkey/valkey:8-alpine
 COPY --from=build /crosstown /usr/local/bin/crosstown
-USER valkey
-ENV CROSSTOWN_DATA=/data \
-    CROSSTOWN_LISTEN=0.0.0.0:5672,0.0.0.0:5300,0.0.0.0:5671,0.0.0.0:8443
+COPY configs/emulator-config.json /ServiceBus_Emulator/ConfigFiles/Config.json
+# valkey of that image, by number: orchestrators can tell that it is not root.
+USER 999:1000
+# The image takes the place of the official emulator's: it reads Config.json
+# there, listens on every interface and takes the public development key, so
+# publish its ports where only you can reach them. For anything else set
+# CROSSTOWN_EMULATOR=false, CROSSTOWN_LISTEN, and a policy with a key of your own
+# (CROSSTOWN_POLICY=RootManageSharedAccessKey=KEY:Send,Listen,Manage).
+ENV CROSSTOWN_EMULATOR=true \
+    CROSSTOWN_DATA=/data
 VOLUME /data
 EXPOSE 5672 5300 5671 8443
-HEALTHCHECK --interval=10s --timeout=5s --start-period=5s CMD ["wget", "-q", "-O", "-", "http://127.0.0.1:5300/health"]
+HEALTHCHECK --interval=10s --timeout=6s --start-period=5s CMD ["crosstown", "health"]
 STOPSIGNAL SIGTERM
-# A container listens where other machines may reach it, so the public
-# development key is refused: pass --policy RootManageSharedAccessKey=KEY:Send,Listen,Manage,
-# or --dev-key-anywhere where only you can reach the published ports.
 ENTRYPOINT ["crosstown"]

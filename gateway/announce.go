@@ -11,6 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
+// emulatorReady is the line that those who start the official emulator's
+// container wait for.
+const emulatorReady = "Emulator Service is Successfully Up!"
+
 // announce writes what a newcomer needs to connect.
 func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate, dev *devEndpoint, admin net.Listener) error {
 	var b strings.Builder
@@ -49,6 +53,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", admin.Addr())
 	}
 	line("health", "http://%s/health", plain)
+	if c.Emulator {
+		b.WriteString(emulatorReady + "\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -30,6 +30,7 @@ type Config struct {
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
 	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
+	Emulator       bool          `koanf:"emulator" usage:"stand in for the official emulator's container: its file at its place, its ports on every interface, its public key, its line once ready"`
 	AMQP           AMQP          `koanf:"amqp"`
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Policies       []Policy      `koanf:"policies"`

@@ -46,6 +46,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
 	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
 
+	addContainer(values, environ, containerFile, r)
 	c.Skipped = addEmulator(values, r)
 
 	unknown(r, values, reflect.TypeFor[Config](), "")

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// healthTimeout bounds one question after a gateway's health.
+const healthTimeout = 5 * time.Second
+
+func healthCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "health [HOST:PORT]",
+		Short: "Ask a gateway whether it is healthy",
+		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if
+it is, for the health checks of containers.
+
+Without an address it asks at the first listener that flags, environment and
+file name, as they do for the gateway.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return askHealth(c.Context(), args[0], c.OutOrStdout())
+			}
+			settings, err := config.Load(c.Flags(), environ)
+			if err != nil {
+				return err
+			}
+			return askHealth(c.Context(), settings.Listen[0], c.OutOrStdout())
+		},
+	}
+	config.Bind(c.Flags())
+	return c
+}
+
+// askHealth prints the answer of the gateway that listens at an address. It is
+// an error where there is none, or one that says no.
+func askHealth(ctx context.Context, listener string, out io.Writer) error {
+	host, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		return fmt.Errorf("%q is no address: write host:port, such as localhost:5300", listener)
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/health", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if _, err := io.Copy(out, answer.Body); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", listener, answer.Status)
+	}
+	return nil
+}
