@@ -48,8 +48,11 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%q is no address: write host:port, such as localhost:5300", listener)
 	}
-	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
-		host = "localhost"
+	switch ip := net.ParseIP(host); { // by number: a container may know no names
+	case host == "", ip.Equal(net.IPv4zero):
+		host = "127.0.0.1"
+	case ip.IsUnspecified():
+		host = "::1"
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

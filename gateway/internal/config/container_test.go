@@ -34,8 +34,10 @@ func TestThePlaceOfTheEmulatorsContainerIsTaken(t *testing.T) {
 		{"the same port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=5672"}, file, []any{":5672", ":5671", ":8443"}, file, true, ""},
 		{"no port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=http"}, file, everywhere, file, true, `EMULATOR_HTTP_PORT: "http" is no port`},
 		{
-			"what is set stays", map[string]any{"emulator": true, "listen": "127.0.0.1:1", "emulator-config": "mine.json", "dev-key-anywhere": "false"},
-			[]string{"EMULATOR_HTTP_PORT=5310"}, file, "127.0.0.1:1", "mine.json", "false", "",
+			"what is set stays",
+			map[string]any{"emulator": true, "listen": "127.0.0.1:1", "emulator-config": "mine.json", "dev-key-anywhere": "false"},
+			[]string{"EMULATOR_HTTP_PORT=5310"},
+			file, "127.0.0.1:1", "mine.json", "false", "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
