@@ -89,15 +89,11 @@ func (t *traffic) commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 func (o *outlet) settle(settlements []core.Settlement, errs []error) {
 	var ended [core.Release + 1]int64
 	for i, err := range errs {
-		outcome := settlements[i].Outcome
-		switch {
-		case err == nil && outcome <= core.Release:
+		switch outcome, code := settlements[i].Outcome, core.CodeOf(err); {
+		case code == "" && outcome <= core.Release:
 			ended[outcome]++
-		case err == nil:
-		default:
-			if code := core.CodeOf(err); code == core.LockLost || code == core.SessionLockLost {
-				o.lost.Add(1)
-			}
+		case code == core.LockLost || code == core.SessionLockLost:
+			o.lost.Add(1)
 		}
 	}
 	for outcome, n := range ended {

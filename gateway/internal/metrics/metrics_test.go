@@ -24,6 +24,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -63,8 +64,13 @@ func (s *brittle) Stats(ctx context.Context, p core.Partition) (core.Stats, erro
 
 func newRig(t testing.TB, o metrics.Options) *rig {
 	t.Helper()
+	return newRigOn(t, o, memstore.New(memstore.Options{}))
+}
+
+func newRigOn(t testing.TB, o metrics.Options, store core.Store) *rig {
+	t.Helper()
 	o.Namespace, o.Version = "ns", "v1"
-	r := &rig{metrics: metrics.New(o), store: &brittle{Store: memstore.New(memstore.Options{})}}
+	r := &rig{metrics: metrics.New(o), store: &brittle{Store: store}}
 	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
 	r.metrics.Entities(r.Broker)
 	r.front = r.metrics.Broker(r.Broker, "test")
@@ -374,36 +380,66 @@ func TestWhatWentInCameOutOrIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, metrics.Options{})
-		r.create(t, "q", func(s *core.Settings) { s.EnablePartitioning, s.MaxDeliveryCount = true, 3 })
-		r.create(t, "to")
-		r.create(t, "from", func(s *core.Settings) { s.ForwardTo = "to" })
-		var work sync.WaitGroup
-		for i := range uint64(4) {
-			work.Go(func() { soak(t, r, rand.New(rand.NewPCG(i, 1))) })
-		}
-		work.Wait()
+		r.soak(t, 4, time.Second)
 		time.Sleep(core.MaxLockDuration)
-		got, text := r.scrape(t)
-		in := got.sum("crosstown_accepted_messages_total")
-		out := got.sum("crosstown_settled_messages_total", "outcome", "complete") + got.sum("crosstown_moved_messages_total") + got.sum("crosstown_cancelled_messages_total")
-		left := got.sum("crosstown_entity_messages")
-		if in != out+left || out == 0 || left == 0 {
-			t.Errorf("in %v, out %v, left %v", in, out, left)
-		}
-		if sent := got.sum("crosstown_sent_messages_total"); in != sent+got.sum("crosstown_moved_messages_total", "entity", "from") {
-			t.Errorf("sent %v, accepted %v", sent, in)
-		}
-		if n := got.sum("crosstown_delivered_messages_total"); n != got.sum("crosstown_received_messages_total") {
-			t.Errorf("delivered %v: the bridge got another number", n)
-		}
-		if t.Failed() {
-			t.Log(text)
-		}
+		got, _ := r.scrape(t)
+		checkBalance(t, got)
 	})
 }
 
-// soak sends and receives, in every way that there is.
-func soak(t *testing.T, r *rig, random *rand.Rand) {
+func TestTheBalanceHoldsOnRedis(t *testing.T) {
+	t.Parallel()
+	store, err := redisstore.Open(t.Context(), redistest.Start(t, redistest.Options{}).URL(), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() }) // after the broker's end
+	r := newRigOn(t, metrics.Options{Refresh: time.Millisecond}, store)
+	r.soak(t, 2, time.Millisecond)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got, _ := r.scrape(t)
+		in, out, left := got.balance()
+		if in == out+left && got.sum("crosstown_entity_messages", "entity", "from") == 0 || time.Now().After(deadline) { // the pump has ended its work
+			checkBalance(t, got)
+			return
+		}
+	}
+}
+
+// balance is what went in, what came out, and what is left.
+func (s scrape) balance() (in, out, left float64) {
+	out = s.sum("crosstown_settled_messages_total", "outcome", "complete") + s.sum("crosstown_moved_messages_total") + s.sum("crosstown_cancelled_messages_total")
+	return s.sum("crosstown_accepted_messages_total"), out, s.sum("crosstown_entity_messages")
+}
+
+func checkBalance(t *testing.T, got scrape) {
+	t.Helper()
+	in, out, left := got.balance()
+	if in != out+left || out == 0 || left == 0 {
+		t.Errorf("in %v, out %v, left %v", in, out, left)
+	}
+	if sent := got.sum("crosstown_sent_messages_total"); in != sent+got.sum("crosstown_moved_messages_total", "entity", "from") {
+		t.Errorf("sent %v, accepted %v", sent, in)
+	}
+	if n := got.sum("crosstown_delivered_messages_total"); n != got.sum("crosstown_received_messages_total") {
+		t.Errorf("delivered %v: the bridge got another number", n)
+	}
+}
+
+// soak makes queues, and has workers send and receive in every way that there is.
+func (r *rig) soak(t *testing.T, workers uint64, pause time.Duration) {
+	t.Helper()
+	r.create(t, "q", func(s *core.Settings) { s.EnablePartitioning, s.MaxDeliveryCount = true, 3 })
+	r.create(t, "to")
+	r.create(t, "from", func(s *core.Settings) { s.ForwardTo = "to" })
+	var work sync.WaitGroup
+	for i := range workers {
+		work.Go(func() { soak(t, r, rand.New(rand.NewPCG(i, 1)), pause) })
+	}
+	work.Wait()
+}
+
+func soak(t *testing.T, r *rig, random *rand.Rand, pause time.Duration) {
 	ctx := t.Context()
 	for range 40 {
 		r.send(t, []string{"q", "from"}[random.IntN(2)], 1+random.IntN(20))
@@ -424,7 +460,7 @@ func soak(t *testing.T, r *rig, random *rand.Rand) {
 			return
 		}
 		in.AddCredit(1 + random.IntN(30))
-		time.Sleep(time.Second)
+		time.Sleep(pause)
 		drained := make(chan struct{})
 		in.Drain(func(int) { close(drained) })
 		<-drained
