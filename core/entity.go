@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Status says which operations an entity allows.
@@ -93,7 +94,7 @@ const (
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
 	MaxMessageSizeKB       = 100 * 1024
-	MaxUserMetadata        = 1024
+	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
 	MaxNameLength          = 260
 	MaxKeyLength           = 128   // message id, session id, partition key: characters
@@ -149,7 +150,7 @@ func (q *Settings) Validate() error {
 		{"MaxSizeInMegabytes", q.MaxSizeInMegabytes, 1, MaxSizeMegabytes},
 		{"MaxMessageSizeInKilobytes", q.MaxMessageSizeInKilobytes, 1, MaxMessageSizeKB},
 		{"MaxDeliveryCount", int64(q.MaxDeliveryCount), 1, MaxMaxDeliveryCount},
-		{"UserMetadata length", int64(len(q.UserMetadata)), 0, MaxUserMetadata},
+		{"UserMetadata length", int64(utf8.RuneCountInString(q.UserMetadata)), 0, MaxUserMetadata},
 		{"AuthorizationRules count", int64(len(q.AuthorizationRules)), 0, MaxAccessRules},
 	}
 	for _, n := range numbers {

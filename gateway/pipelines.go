@@ -32,7 +32,7 @@ func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Lo
 		return nil, err
 	}
 	return broker.New(st, broker.Options{
-		Namespace: c.Namespace, Logger: log, PartitionCount: c.Partitions, Body: body,
+		Namespace: c.Namespace, Logger: log, Limits: c.Limits(), PartitionCount: c.Partitions, Body: body,
 		Pipelines: pipelines, Filters: filters, Retries: retries(c),
 	}), nil
 }

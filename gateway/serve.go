@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -151,9 +152,11 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
 func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
+	limits := c.Limits()
 	return amqp.Options{
 		Logger:         log,
-		MaxConnections: c.AMQP.MaxConnections,
+		MaxConnections: cmp.Or(c.AMQP.MaxConnections, limits.MaxConnections),
+		MaxPurge:       limits.MaxPurge,
 		MaxSessions:    c.AMQP.MaxSessions,
 		MaxLinks:       c.AMQP.MaxLinks,
 		MaxUnsettled:   c.AMQP.MaxUnsettled,

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	maxPeekCount  = 1000      // messages of one peek
-	maxPeekBytes  = 256 << 10 // of one peek, but for a single message that is larger
-	maxPurgeCount = 4000      // messages of one batch delete
+	maxPeekCount = 1000      // messages of one peek
+	maxPeekBytes = 256 << 10 // of one peek, but for a single message that is larger
 )
 
 // attachManagement accepts a link to or from an entity's $management node. The operations check their rights
@@ -54,6 +53,8 @@ type operation struct {
 	session core.Session     // that the request is about; nil: none that the client holds
 	named   bool             // the request names a session
 	work    core.Transaction // that the operation is part of; nil: of none
+
+	maxPurge int // messages that the operation may delete
 }
 
 // operations are those that are offered, by name without the prefix "com.microsoft:".
@@ -96,6 +97,7 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
 	defer cancel()
 	o.broker, o.admin, o.ctx, o.args, o.named = c.bridge.broker, c.bridge.admin, ctx, args, req.session() != ""
+	o.maxPurge = c.bridge.opts.MaxPurge
 	resp, err := do(o)
 	if resp.text == "" {
 		resp.text = "OK"
@@ -290,8 +292,8 @@ func deleteMessages(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	if count < 1 || count > maxPurgeCount {
-		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be between 1 and %d.", count, maxPurgeCount)
+	if count < 1 || count > int64(o.maxPurge) {
+		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be between 1 and %d.", count, o.maxPurge)
 	}
 	v, _ := o.args.Get("enqueued-time-utc")
 	before, ok := v.(value.Timestamp)

@@ -27,6 +27,7 @@ type Options struct {
 	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. What several links have asked
 	// for at once goes back to the queue if it exceeds this.
 	MaxConnectionUnsettled int
+	MaxPurge               int // messages that one batch delete may ask for; 4000
 	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
 	// under way set: nothing is read while they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
 	MaxMessageBytes int64
@@ -50,6 +51,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.SenderCredit, 1000)
 	orDefault(&o.MaxUnsettled, 10_000)
 	orDefault(&o.MaxConnectionUnsettled, 50_000)
+	orDefault(&o.MaxPurge, 4000)
 	orDefault(&o.MaxMessageBytes, 64<<20)
 	orDefault(&o.IdleTimeout, 120*time.Second)
 	orDefault(&o.HandshakeTimeout, 20*time.Second)

@@ -115,7 +115,7 @@ func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core
 		return core.Refuse(core.InvalidArgument, "Partitioning cannot be changed for %s. ", ent.Kind)
 	}
 	fitPartitioned(s, old.Settings.MaxSizeInMegabytes)
-	if err := s.Validate(); err != nil {
+	if err := b.checkSettings(s); err != nil {
 		return err
 	}
 	if err := b.checkForwarding(ctx, id, ent, &old.Settings); err != nil {

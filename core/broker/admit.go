@@ -13,10 +13,17 @@ import (
 // admitGroup checks a group and fills in what the broker decides. The first bad
 // message fails the whole group.
 func (v *view) admitGroup(group []*core.Message) error {
+	size := int64(0)
 	for _, m := range group {
 		if err := v.admit(m); err != nil {
 			return err
 		}
+		if v.maxBatch > 0 && len(group) > 1 {
+			size += int64(m.HeaderSize() + len(m.Body.Bytes))
+		}
+	}
+	if size > v.maxBatch {
+		return core.Refuse(core.TooLarge, "The batch has %d bytes, which exceeds the limit of %d bytes.", size, v.maxBatch)
 	}
 	return nil
 }

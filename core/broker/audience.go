@@ -119,7 +119,7 @@ func (a *audience) byID() map[string]member {
 // stored; should this version refuse one, all its messages count as such that
 // could not be evaluated.
 func (b *Broker) newMember(ent core.Entity) member {
-	m := member{view: newView(ent)}
+	m := member{view: b.newView(ent)}
 	for _, r := range ent.Rules {
 		c, err := rules.Compile(r)
 		if err != nil {

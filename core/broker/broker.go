@@ -28,6 +28,8 @@ type Options struct {
 	// PartitionCount is how many partitions a partitioned entity gets; default 4,
 	// at most core.MaxPartitions.
 	PartitionCount int
+	// Limits are those of the cloud that hold here, too; none by default.
+	Limits core.Limits
 	// MaxReceivers is how many receivers may be open on one queue or sub-queue
 	// here; default 5000.
 	MaxReceivers int
@@ -56,6 +58,7 @@ type Broker struct {
 	options   Options
 	filters   *filters
 	created   time.Time
+	residents residents
 
 	base   context.Context // of calls that no caller waits for
 	cancel context.CancelFunc

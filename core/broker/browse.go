@@ -167,7 +167,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	return nil
 }
 
-// Purge implements core.Broker. It removes at most 4000 messages in one call.
+// Purge implements core.Broker. It removes at most 4000 messages in one call,
+// or as many as the limits allow.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
@@ -176,7 +177,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	if err := v.receivable(sub); err != nil {
 		return 0, err
 	}
-	limit = min(limit, maxPurge)
+	limit = b.options.Limits.Purge(min(limit, maxPurge))
 	removed := 0
 	for _, p := range v.partitions[sub] {
 		n, err := e.purge(ctx, p, before, limit-removed)

@@ -35,7 +35,14 @@ func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entit
 	if ent.Settings.EnablePartitioning {
 		ent.Partitions = b.options.PartitionCount
 	}
-	return b.create(ctx, id, ent)
+	if err := b.roomForEntity(ctx); err != nil {
+		return core.Entity{}, err
+	}
+	made, err := b.create(ctx, id, ent)
+	if err == nil {
+		b.residents.add()
+	}
+	return made, err
 }
 
 // CreateSubscription implements core.Admin. A first rule without a name is the
@@ -111,7 +118,7 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	fitKind(ent.Kind, &ent.Settings)
 	fitPartitioned(&ent.Settings, 0)
-	if err := ent.Settings.Validate(); err != nil {
+	if err := b.checkSettings(&ent.Settings); err != nil {
 		return core.Entity{}, err
 	}
 	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {

@@ -22,10 +22,12 @@ type view struct {
 	core.Entity
 	partitions [core.SubQueues][]core.Partition // by sub-queue
 	maxMessage int64                            // bytes
+	maxBatch   int64                            // bytes of messages that are sent together; 0: as many as one likes
 }
 
-func newView(ent core.Entity) *view {
-	v := &view{Entity: ent, maxMessage: ent.Settings.MaxMessageSizeInKilobytes << 10}
+func (b *Broker) newView(ent core.Entity) *view {
+	limits := &b.options.Limits
+	v := &view{Entity: ent, maxMessage: limits.MessageBytes(&ent.Settings), maxBatch: limits.MaxBatchBytes}
 	for sub := range v.partitions {
 		v.partitions[sub] = make([]core.Partition, ent.Partitions)
 		for i := range v.partitions[sub] {
@@ -85,7 +87,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 		e.house = newHouse()
 	}
 	e.pipe, e.retry = b.newPipe(&ent), b.newRetry(&ent)
-	e.current.Store(newView(ent))
+	e.current.Store(b.newView(ent))
 	e.readAt.Store(now.UnixNano())
 	return e
 }
@@ -120,7 +122,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	}
 	e.readAt.Store(now.UnixNano())
 	if ent.Revision > old.Revision {
-		e.current.Store(newView(ent))
+		e.current.Store(e.b.newView(ent))
 	}
 	var senders []*sender
 	if !ent.Settings.Status.CanSend() {

@@ -16,7 +16,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	c := court{topic: newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now(), Body: b.options.Body}}
+	c := court{topic: b.newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now(), Body: b.options.Body}}
 	if err := c.admit(m); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 		if trial != nil {
 			break
 		}
-		s := member{view: newView(t.Subscriptions[i])}
+		s := member{view: b.newView(t.Subscriptions[i])}
 		for _, r := range s.Rules {
 			if ctx.Err() != nil {
 				return nil, errTimeout

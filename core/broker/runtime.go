@@ -36,7 +36,7 @@ func counted(k core.Kind) []core.SubQueue {
 // count sums the entity's counts by sub-queue, over the partitions that answer;
 // err joins what the others said.
 func (b *Broker) count(ctx context.Context, e *core.Entity) (sums [core.SubQueues]core.Stats, err error) {
-	v, subs := newView(*e), counted(e.Kind)
+	v, subs := b.newView(*e), counted(e.Kind)
 	type answer struct {
 		stats core.Stats
 		err   error

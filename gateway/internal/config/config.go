@@ -31,6 +31,7 @@ type Config struct {
 	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
 	Emulator       bool          `koanf:"emulator" usage:"stand in for the official emulator's container: its file at its place, its ports on every interface, its public key, its line once ready"`
+	Strict         string        `koanf:"strict" usage:"enforce the limits of a tier of the cloud: standard (as --strict alone says) or premium (default: the gateway's own)" alone:"standard"`
 	AMQP           AMQP          `koanf:"amqp"`
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Policies       []Policy      `koanf:"policies"`

@@ -9,6 +9,7 @@ import (
 type setting struct {
 	path  string // "log.level"
 	usage string // without one it has no flag
+	alone string // what the flag without a value means; "": it needs one
 	typ   reflect.Type
 }
 
@@ -29,7 +30,7 @@ func settings(t reflect.Type, prefix string) []setting {
 			all = append(all, settings(f.Type, path+".")...)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 		default:
-			all = append(all, setting{path, f.Tag.Get("usage"), f.Type})
+			all = append(all, setting{path, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Type})
 		}
 	}
 	return all

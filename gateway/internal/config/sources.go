@@ -99,6 +99,7 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 		usage += " (default " + strings.ReplaceAll(shown, " ", ", ") + ")"
 	}
 	f := flags.VarPF(value, s.flag(), "", usage)
+	f.NoOptDefVal = s.alone
 	if value.typ == "bool" {
 		f.NoOptDefVal = "true"
 	}

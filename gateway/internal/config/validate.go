@@ -46,6 +46,7 @@ func (c *Config) validate(r *report) {
 	c.WebSocket.validate(r)
 	c.validatePolicies(r)
 	c.validateEntities(r)
+	c.validateLimits(r)
 	c.validatePlugins(r)
 	c.validatePipelines(r)
 	c.validateRetries(r)

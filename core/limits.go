@@ -1,0 +1,72 @@
+package core
+
+import "slices"
+
+// Limits are those of a tier of the cloud's namespaces, where it allows less
+// than the gateway does by itself. A zero field limits nothing. What holds
+// without them, too, is with the settings, the rules and the transactions.
+type Limits struct {
+	Tier string // as the cloud calls it
+
+	MinNamespaceName int // characters
+	MaxNamespaceName int
+	MaxPolicies      int // of the namespace
+	MaxEntities      int // queues and topics of the namespace together
+	MaxConnections   int // of AMQP at a time
+
+	SizesInMegabytes []int64 // what an entity's MaxSizeInMegabytes may be; of a partitioned one each of its partitions
+	MaxMessageSizeKB int64   // the most that an entity may be set to take
+	MaxBatchBytes    int64   // of messages that are sent together
+	MaxPurge         int     // messages that one request may delete
+}
+
+// StandardLimits are those of the Standard tier.
+func StandardLimits() Limits {
+	return Limits{
+		Tier:             "Standard",
+		MinNamespaceName: 6, MaxNamespaceName: 50, MaxPolicies: MaxAccessRules,
+		MaxEntities: 10_000, MaxConnections: 5000,
+		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
+		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
+		MaxPurge: 500,
+	}
+}
+
+// PremiumLimits are those of the Premium tier with one messaging unit.
+func PremiumLimits() Limits {
+	l := StandardLimits()
+	l.Tier = "Premium"
+	l.MaxEntities = 1000
+	l.SizesInMegabytes = append(l.SizesInMegabytes, 10240, 20480, 40960, 81920)
+	l.MaxMessageSizeKB, l.MaxBatchBytes = MaxMessageSizeKB, 1<<20
+	l.MaxPurge = 4000
+	return l
+}
+
+// Check refuses settings that the tier does not offer.
+func (l *Limits) Check(s *Settings) error {
+	if len(l.SizesInMegabytes) > 0 && !slices.Contains(l.SizesInMegabytes, s.MaxSizeInMegabytes) {
+		return Refuse(OutOfRange, "MaxSizeInMegabytes is %d: in the %s tier it must be one of %d.", s.MaxSizeInMegabytes, l.Tier, l.SizesInMegabytes)
+	}
+	if l.MaxMessageSizeKB > 0 && s.MaxMessageSizeInKilobytes > l.MaxMessageSizeKB {
+		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: in the %s tier it must be between 1 and %d.", s.MaxMessageSizeInKilobytes, l.Tier, l.MaxMessageSizeKB)
+	}
+	return nil
+}
+
+// MessageBytes is how large a message may be for an entity that was made with s.
+func (l *Limits) MessageBytes(s *Settings) int64 {
+	kb := s.MaxMessageSizeInKilobytes
+	if l.MaxMessageSizeKB > 0 {
+		kb = min(kb, l.MaxMessageSizeKB)
+	}
+	return kb << 10
+}
+
+// Purge is how many messages one request deletes that asks for n.
+func (l *Limits) Purge(n int) int {
+	if l.MaxPurge > 0 {
+		return min(n, l.MaxPurge)
+	}
+	return n
+}

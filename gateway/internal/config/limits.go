@@ -1,0 +1,62 @@
+package config
+
+import (
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// The tiers that Strict may name.
+const (
+	standard = "standard"
+	premium  = "premium"
+)
+
+// Limits are those of the tier that is enforced; none unless one is.
+func (c *Config) Limits() core.Limits {
+	switch c.Strict {
+	case standard, "true":
+		return core.StandardLimits()
+	case premium:
+		return core.PremiumLimits()
+	}
+	return core.Limits{}
+}
+
+// validateLimits reports what the tier that is enforced does not offer.
+func (c *Config) validateLimits(r *report) {
+	limits := c.Limits()
+	if limits.Tier == "" {
+		if c.Strict != "" && c.Strict != "false" {
+			oneOf(r, "strict", c.Strict, standard, premium, "false")
+		}
+		return
+	}
+	if n := utf8.RuneCountInString(c.Namespace); n < limits.MinNamespaceName || n > limits.MaxNamespaceName {
+		r.add("namespace", "%q has %d characters: with --strict it must have %d to %d", c.Namespace, n, limits.MinNamespaceName, limits.MaxNamespaceName)
+	}
+	if n := len(c.AllPolicies()); n > limits.MaxPolicies {
+		r.add("policies", "there are %d, %s among them: with --strict there may be %d", n, DevPolicy, limits.MaxPolicies)
+	}
+	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
+		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)
+	}
+	for i := range c.Queues {
+		check(r, elementPath("queues", i), core.Queue, &c.Queues[i].QueueSettings, &limits)
+	}
+	for i := range c.Topics {
+		check(r, elementPath("topics", i), core.Topic, &c.Topics[i].TopicSettings, &limits)
+	}
+}
+
+// check reports settings that the tier does not offer.
+func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Settings) }, limits *core.Limits) {
+	s := core.DefaultSettings(k)
+	given.Apply(&s)
+	if s.EnablePartitioning {
+		return // its size may be the sum: the broker tells
+	}
+	if err := limits.Check(&s); err != nil {
+		r.add(path, "%v", err)
+	}
+}
