@@ -9,16 +9,17 @@ import (
 // screenshotsVariable names a directory that the console's pictures are written to.
 const screenshotsVariable = "E2E_SCREENSHOTS"
 
+// The gateway is the console's own, since it shows what all others do there.
 func TestTheConsoleIsAtHomeInABrowser(t *testing.T) {
-	tell(t, func(e *env) {
-		variables := []string{"STORY_LISTENER=" + e.gw.connection(listenOnly, listenKey, e.plain)}
-		if dir := os.Getenv(screenshotsVariable); dir != "" {
-			absolute, err := filepath.Abs(dir)
-			if err != nil {
-				e.Fatal(err)
-			}
-			variables = append(variables, "STORY_SCREENSHOTS="+absolute)
+	t.Parallel()
+	e := &env{T: t, gw: own(t, "memory"), plain: true}
+	variables := []string{"STORY_LISTENER=" + e.gw.connection(listenOnly, listenKey, e.plain)}
+	if dir := os.Getenv(screenshotsVariable); dir != "" {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			t.Fatal(err)
 		}
-		e.browser("console", variables...)
-	}, "memory/tcp")
+		variables = append(variables, "STORY_SCREENSHOTS="+absolute)
+	}
+	e.browser("console", variables...)
 }
