@@ -43,7 +43,7 @@ func (o *operation) tokens() ([]core.LockToken, error) {
 
 // numbers reads sequence-numbers.
 func (o *operation) numbers() ([]int64, error) {
-	return elements(o.args, "sequence-numbers", "whole numbers", integer)
+	return elements(o.args, "sequence-numbers", "whole numbers", value.Int)
 }
 
 // elements reads an array, or what some clients send in its place, a list.
@@ -72,31 +72,9 @@ func elements[T any](args value.Map, name, what string, read func(any) (T, bool)
 // integer reads an argument that is a whole number of any type.
 func (o *operation) integer(name string) (int64, error) {
 	v, _ := o.args.Get(name)
-	n, ok := integer(v)
+	n, ok := value.Int(v)
 	if !ok {
 		return 0, core.Refuse(core.InvalidArgument, "%s is not a whole number.", name)
 	}
 	return n, nil
-}
-
-func integer(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(v), v <= 1<<63-1
-	}
-	return 0, false
 }

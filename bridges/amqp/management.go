@@ -115,7 +115,7 @@ func (c *conn) refused(err error, addr core.Address) response {
 func serverTimeout(headers core.Properties) time.Duration {
 	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
 		v, _ := headers.Get(key)
-		if ms, ok := integer(v); ok && ms > 0 {
+		if ms, ok := value.Int(v); ok && ms > 0 {
 			return time.Duration(min(ms, maxServerTime.Milliseconds())) * time.Millisecond
 		}
 	}
@@ -226,7 +226,7 @@ func receiveDeferred(o *operation) (response, error) {
 	}
 	mode := core.PeekLock
 	if v, _ := o.args.Get("receiver-settle-mode"); v != nil {
-		if n, ok := integer(v); ok && n == int64(wire.ReceiverFirst) {
+		if n, ok := value.Int(v); ok && n == int64(wire.ReceiverFirst) {
 			mode = core.ReceiveAndDelete
 		}
 	}

@@ -69,7 +69,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 // sessionWait is for how long to wait for a session: a little less than the client does, so that it hears of it.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
-	if ms, ok := integer(v); ok && ms > 0 {
+	if ms, ok := value.Int(v); ok && ms > 0 {
 		wait := time.Duration(min(ms, maxSessionWait.Milliseconds())) * time.Millisecond
 		return wait - min(wait/20, sessionWaitMargin)
 	}

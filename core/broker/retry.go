@@ -92,26 +92,6 @@ func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool
 func readWait(v any) (time.Duration, error) {
 	var seconds float64
 	switch v := v.(type) {
-	case int8:
-		seconds = float64(v)
-	case int16:
-		seconds = float64(v)
-	case int32:
-		seconds = float64(v)
-	case int64:
-		seconds = float64(v)
-	case uint8:
-		seconds = float64(v)
-	case uint16:
-		seconds = float64(v)
-	case uint32:
-		seconds = float64(v)
-	case uint64:
-		seconds = float64(v)
-	case float32:
-		seconds = float64(v)
-	case float64:
-		seconds = v
 	case string:
 		if d, err := core.ParseDuration(v); err == nil {
 			return d, nil
@@ -127,7 +107,10 @@ func readWait(v any) (time.Duration, error) {
 		}
 		seconds = float64(ticks) / 1e7
 	default:
-		return 0, errWait
+		var ok bool
+		if seconds, ok = value.Float(v); !ok {
+			return 0, errWait
+		}
 	}
 	if math.IsNaN(seconds) || seconds < 0 {
 		return 0, errWait

@@ -25,3 +25,11 @@ func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecim
 
 // ParseUUID reads 8-4-4-4-12 hexadecimal digits.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
+
+// Int is the number that v, of any integer type, is; ok is false for other
+// types and beyond 63 bits.
+func Int(v any) (n int64, ok bool) { return value.Int(v) }
+
+// Float is the number that v, of a floating-point or integer type, is; ok is
+// false for other types, and for integers that a double may not hold exactly.
+func Float(v any) (f float64, ok bool) { return value.Float(v) }

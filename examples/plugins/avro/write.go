@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"strings"
 	"time"
@@ -169,7 +168,7 @@ func putPrimitive(w *avro.Writer, v any, s *avro.PrimitiveSchema) error {
 	case avro.Int, avro.Long:
 		return putInteger(w, v, s)
 	case avro.Float, avro.Double:
-		f, ok := doubleOf(v)
+		f, ok := sdk.Float(v)
 		if s.Type() == avro.Float {
 			w.WriteFloat(float32(f))
 		} else {
@@ -188,7 +187,7 @@ func putPrimitive(w *avro.Writer, v any, s *avro.PrimitiveSchema) error {
 }
 
 func putInteger(w *avro.Writer, v any, s *avro.PrimitiveSchema) error {
-	n, ok := integerOf(v)
+	n, ok := sdk.Int(v)
 	switch t, isInstant := v.(sdk.Timestamp); {
 	case isInstant && isLogical(s.Logical(), avro.TimestampMillis):
 		n, ok = int64(t), true
@@ -214,39 +213,6 @@ func putInteger(w *avro.Writer, v any, s *avro.PrimitiveSchema) error {
 		w.WriteLong(n)
 	}
 	return nil
-}
-
-func integerOf(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(v), v <= math.MaxInt64
-	}
-	return 0, false
-}
-
-func doubleOf(v any) (float64, bool) {
-	switch v := v.(type) {
-	case float32:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	n, ok := integerOf(v)
-	return float64(n), ok && n>>53 == n>>63
 }
 
 func textOf(v any) (string, bool) {
@@ -275,7 +241,7 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	switch v.(type) {
 	case sdk.Decimal32, sdk.Decimal64, sdk.Decimal128, float32, float64:
 	default:
-		_, isInteger := integerOf(v)
+		_, isInteger := sdk.Int(v)
 		ok = ok && isInteger
 	}
 	if !ok {

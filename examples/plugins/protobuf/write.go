@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -126,7 +125,7 @@ func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, d
 			if symbol := f.Enum().Values().ByName(protoreflect.Name(text)); symbol != nil {
 				return protoreflect.ValueOfEnum(symbol.Number()), nil
 			}
-		} else if n, ok := signed(v); ok && n == int64(int32(n)) {
+		} else if n, ok := sdk.Int(v); ok && n == int64(int32(n)) {
 			return protoreflect.ValueOfEnum(protoreflect.EnumNumber(n)), nil
 		}
 	case protoreflect.BoolKind:
@@ -142,30 +141,30 @@ func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, d
 			return protoreflect.ValueOfBytes(b), nil
 		}
 	case protoreflect.FloatKind:
-		if n, ok := double(v); ok {
+		if n, ok := sdk.Float(v); ok {
 			return protoreflect.ValueOfFloat32(float32(n)), nil
 		}
 	case protoreflect.DoubleKind:
-		if n, ok := double(v); ok {
+		if n, ok := sdk.Float(v); ok {
 			return protoreflect.ValueOfFloat64(n), nil
 		}
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		if n, ok := signed(v); ok && n == int64(int32(n)) {
+		if n, ok := sdk.Int(v); ok && n == int64(int32(n)) {
 			return protoreflect.ValueOfInt32(int32(n)), nil
 		}
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		if n, ok := signed(v); ok {
+		if n, ok := sdk.Int(v); ok {
 			return protoreflect.ValueOfInt64(n), nil
 		}
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		if n, ok := signed(v); ok && n == int64(uint32(n)) {
+		if n, ok := sdk.Int(v); ok && n == int64(uint32(n)) {
 			return protoreflect.ValueOfUint32(uint32(n)), nil
 		}
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		if n, ok := v.(uint64); ok {
 			return protoreflect.ValueOfUint64(n), nil
 		}
-		if n, ok := signed(v); ok && n >= 0 {
+		if n, ok := sdk.Int(v); ok && n >= 0 {
 			return protoreflect.ValueOfUint64(uint64(n)), nil
 		}
 	}
@@ -184,39 +183,6 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-func signed(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(v), v <= math.MaxInt64
-	}
-	return 0, false
-}
-
-func double(v any) (float64, bool) {
-	switch v := v.(type) {
-	case float32:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	n, ok := signed(v)
-	return float64(n), ok && n>>53 == n>>63
-}
-
 // compareKeys orders the keys of a map, which are all of one type.
 func compareKeys(a, b any) int {
 	switch a := a.(type) {
@@ -232,8 +198,8 @@ func compareKeys(a, b any) int {
 		}
 		return -1
 	}
-	x, _ := signed(a)
-	y, _ := signed(b)
+	x, _ := sdk.Int(a)
+	y, _ := sdk.Int(b)
 	return cmp.Compare(x, y)
 }
 
