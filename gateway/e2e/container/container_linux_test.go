@@ -1,7 +1,3 @@
-// Package container shows without a container engine that the image does what
-// the Dockerfile says: a root directory laid out like the image's, with
-// namespaces of its own for mounts and the network, so that the ports are the
-// real ones, and the official SDK as the client.
 package container
 
 import (
@@ -32,8 +28,7 @@ import (
 )
 
 const (
-	repository = "../../.."
-	patience   = 30 * time.Second
+	patience = 30 * time.Second
 	// The test's second process learns of the root directory, and of this
 	// machine's Redis server.
 	rootVariable   = "CONTAINER_TEST_ROOT"
