@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/project"
 )
 
@@ -53,7 +54,31 @@ func TestProjectsAreReadyToUse(t *testing.T) {
 					t.Fatalf("go %s: %v\n%s", line, err, out)
 				}
 			}
+			inUse(t, &p)
 		})
+	}
+}
+
+// inUse fails unless the README's configuration is one, and has the plugin asked.
+func inUse(t *testing.T, p *project.Project) {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join(p.Dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, from, _ := strings.Cut(string(readme), "```yaml\n")
+	text, _, _ := strings.Cut(from, "```")
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(nil, []string{"HOME=" + t.TempDir(), "CROSSTOWN_CONFIG=" + file})
+	if err != nil {
+		t.Fatalf("%v, in\n%s", err, text)
+	}
+	asked := len(c.Pipelines) == 1 && c.Pipelines[0].Ingress[0].Plugin == p.Name || slices.Contains(c.Serializers.Chain, p.Name)
+	if !asked || len(c.Queues) != 1 {
+		t.Errorf("nothing asks the plugin in\n%s", text)
 	}
 }
 
