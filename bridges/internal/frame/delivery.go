@@ -180,7 +180,8 @@ func writeData(w Writer, m *core.Message, data []byte, binary bool) {
 			w.JSON(data)
 			return
 		}
-	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"):
+	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"),
+		kind == "application/x-www-form-urlencoded": // what curl -d declares, whatever it sends
 		if utf8.Valid(data) {
 			w.Key("text")
 			w.TextBytes(data)

@@ -140,6 +140,7 @@ func TestDeliveriesShowWhatTheyAre(t *testing.T) {
 		{"JSON asked for as binary", shown(core.Message{ContentType: "application/json", Body: core.Body{Bytes: []byte("{}")}}), binary, brokerOf(`"ContentType":"application/json",`, 1) + `"binary":"e30="}`},
 		{"text", shown(core.Message{ContentType: "text/plain", Body: core.Body{Bytes: []byte("ü\x00")}}), WriteDelivery, brokerOf(`"ContentType":"text/plain",`, 1) + `"text":"ü\u0000"}`},
 		{"XML", shown(core.Message{ContentType: "application/xml", Body: core.Body{Bytes: []byte("<a/>")}}), WriteDelivery, brokerOf(`"ContentType":"application/xml",`, 1) + `"text":"<a/>"}`},
+		{"a form", shown(core.Message{ContentType: "application/x-www-form-urlencoded", Body: core.Body{Bytes: []byte("hello")}}), WriteDelivery, brokerOf(`"ContentType":"application/x-www-form-urlencoded",`, 1) + `"text":"hello"}`},
 		{"text that is none", shown(core.Message{ContentType: "text/plain", Body: core.Body{Bytes: []byte("\xff")}}), WriteDelivery, brokerOf(`"ContentType":"text/plain",`, 1) + `"binary":"/w=="}`},
 		{"value", shown(core.Message{Body: core.Body{Kind: core.BodyValue, Bytes: encoded(t, valueSection, "x")}}), binary, brokerOf(``, 1) + `"value":"x"}`},
 		{"sequences", shown(core.Message{Body: core.Body{Kind: core.BodySequence, Bytes: append(encoded(t, sequenceSection, value.List{int64(1)}), encoded(t, sequenceSection, value.List{})...)}}), WriteDelivery, brokerOf(``, 1) + `"sequence":[[1],[]]}`},
