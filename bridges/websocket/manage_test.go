@@ -3,6 +3,7 @@ package websocket
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -121,6 +122,77 @@ func TestRulesAreManagedAndTried(t *testing.T) {
 		if got := p.deliveries(1, 1)[0]; broke(got)["Label"] != "n" {
 			t.Errorf("got %v", got)
 		}
+	})
+}
+
+func TestJudgementsOfManyRulesAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{})
+		p := h.connect()
+		p.ok("create", object{"kind": "topic", "entity": "events"})
+		rules := func(n int, kind string) (all []object) {
+			for i := range n {
+				all = append(all, object{"name": fmt.Sprintf("%s%d", kind, i), "filter": object{"kind": kind}})
+			}
+			return all
+		}
+		wrong := object{"name": "wrong", "filter": object{"kind": "sql", "sql": "a ="}}
+		for _, c := range []struct {
+			text                       string
+			rules                      []object
+			judgements, total, matched int
+			first, second, last        string
+		}{
+			{"x", append(append(rules(1200, "false"), wrong), rules(2, "true")...), 1000, 1203, 2, "true0", "true1", "false996"},
+			{strings.Repeat("x", 200<<10), append(rules(3, "false"), rules(9, "true")...), 6, 12, 9, "true0", "true1", "true5"},
+			{"x", append(rules(1, "false"), wrong), 2, 2, 0, "wrong", "false0", "false0"},
+		} {
+			got := p.ok("testRules", object{"entity": "events", "message": object{"text": c.text}, "rules": c.rules})
+			all := got["judgements"].([]any)
+			if len(all) != c.judgements || got["total"] != int64(c.total) || got["matched"] != int64(c.matched) {
+				t.Fatalf("got %d judgements, total %v, matched %v, want %d, %d, %d", len(all), got["total"], got["matched"], c.judgements, c.total, c.matched)
+			}
+			for i, want := range map[int]string{0: c.first, 1: c.second, len(all) - 1: c.last} {
+				if name := all[i].(object)["rule"]; name != want {
+					t.Errorf("judgement %d: got that of %v, want %s", i, name, want)
+				}
+			}
+		}
+	})
+}
+
+func TestRulesOfOneSubscriptionAreTried(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{})
+		p := h.connect()
+		p.ok("create", object{"kind": "topic", "entity": "events"})
+		for _, name := range []string{"a", "b"} {
+			p.ok("create", object{"kind": "subscription", "entity": "events/Subscriptions/" + name, "rule": object{"name": "r-" + name, "filter": object{"kind": "true"}}})
+		}
+		asked := func(entity string, more object) string {
+			t.Helper()
+			request := object{"entity": entity, "message": object{"text": "x"}}
+			maps.Copy(request, more)
+			got := p.ok("testRules", request)
+			var names []string
+			for _, j := range got["judgements"].([]any) {
+				names = append(names, j.(object)["rule"].(string))
+			}
+			return fmt.Sprint(names, got["total"], got["matched"])
+		}
+		for _, c := range []struct {
+			entity, want string
+			more         object
+		}{
+			{"events", "[r-a r-b] 2 2", nil},
+			{"events/subscriptions/B", "[r-b] 1 1", nil},
+			{"events/Subscriptions/b", "[mine] 1 1", object{"rules": []object{{"name": "mine"}}}},
+		} {
+			if got := asked(c.entity, c.more); got != c.want {
+				t.Errorf("%s: got %s, want %s", c.entity, got, c.want)
+			}
+		}
+		p.refused("testRules", object{"entity": "events/Subscriptions/c", "message": object{"text": "x"}}, core.NotFound)
 	})
 }
 

@@ -41,6 +41,7 @@ const (
 	defaultPeek      = 32
 	maxTop           = 1000
 	defaultTop       = 100
+	maxJudgements    = 1000
 	maxTokens        = 3 // that are refused
 	maxGrants        = 5000
 	maxSenders       = 64 // that are kept open

@@ -1,7 +1,9 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
@@ -156,19 +158,62 @@ func (c *conn) deleteRule(q *request) {
 	})
 }
 
-// testRules tells what rules make of a message.
+// testRules tells what rules make of a message: first those that match, then
+// those that fail, then the others.
 func (c *conn) testRules(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
-		judgements, err := c.bridge.admin.TestRules(ctx, id, q.entity, q.message, q.rules)
-		return func(w frame.Writer) {
-			w.Key("judgements")
-			w.OpenList()
-			for i := range judgements {
-				c.writeJudgement(w, &judgements[i], q.entity)
-			}
-			w.CloseList(len(judgements))
-		}, err
+		judgements, err := c.judge(ctx, id, q)
+		slices.SortStableFunc(judgements, func(a, b core.Judgement) int { return cmp.Compare(weight(&b), weight(&a)) })
+		return func(w frame.Writer) { c.writeJudgements(w, judgements, q.entity) }, err
 	})
+}
+
+// judge asks the rules of a topic, or of one of its subscriptions.
+func (c *conn) judge(ctx context.Context, id core.Identity, q *request) ([]core.Judgement, error) {
+	topic, subscription, ok := core.SplitSubscription(q.entity)
+	if !ok {
+		return c.bridge.admin.TestRules(ctx, id, q.entity, q.message, q.rules)
+	}
+	if _, _, err := c.bridge.admin.Entity(ctx, id, q.entity); err != nil {
+		return nil, err
+	}
+	all, err := c.bridge.admin.TestRules(ctx, id, topic, q.message, q.rules)
+	return slices.DeleteFunc(all, func(j core.Judgement) bool {
+		return q.rules == nil && core.FoldName(j.Subscription) != core.FoldName(subscription)
+	}), err
+}
+
+// writeJudgements writes as many as a client is to be given at once, and how
+// many there are.
+func (c *conn) writeJudgements(w frame.Writer, all []core.Judgement, entity string) {
+	matched := 0
+	for i := range all {
+		if all[i].Matched {
+			matched++
+		}
+	}
+	w.Key("judgements")
+	w.OpenList()
+	n := 0
+	for start := w.Len(); n < min(len(all), maxJudgements) && w.Len()-start < maxWaiting; n++ {
+		c.writeJudgement(w, &all[n], entity)
+	}
+	w.CloseList(n)
+	w.Key("total")
+	w.Int(int64(len(all)))
+	w.Key("matched")
+	w.Int(int64(matched))
+}
+
+// weight is how much a judgement matters to who tests rules.
+func weight(j *core.Judgement) int {
+	switch {
+	case j.Matched:
+		return 2
+	case j.Err != nil:
+		return 1
+	}
+	return 0
 }
 
 func (c *conn) writeJudgement(w frame.Writer, j *core.Judgement, entity string) {

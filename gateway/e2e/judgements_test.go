@@ -39,9 +39,9 @@ func TestWhatTestingRulesSaysComesTrue(t *testing.T) {
 				[]string{
 					"changed: true [the filter matches every message] changed",
 					"everything: true [the filter matches every message] offer",
+					"south: true [region = 'south' is true: region is 'south' (string)] offer",
 					"label: false [Label = 'order' is false: Label is 'offer'] ",
 					"north: false [region = 'north' is false: region is 'south' (string)] ",
-					"south: true [region = 'south' is true: region is 'south' (string)] offer",
 				},
 			},
 		} {

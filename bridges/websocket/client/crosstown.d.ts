@@ -277,6 +277,14 @@ export class Feed<M extends Message = Delivery> {
  * @property {Message} [message] the copy after the rule's action
  */
 /**
+ * What rules make of a message.
+ *
+ * @typedef {object} Judgements
+ * @property {Judgement[]} judgements those that match first; at most 1,000, and fewer if they come to more than 1 MiB
+ * @property {number} total how many rules were asked
+ * @property {number} matched how many of them match
+ */
+/**
  * @typedef {object} Connection
  * @property {string} id
  * @property {string} protocol
@@ -464,12 +472,20 @@ export class Crosstown {
     deleteRule(entity: string, name: string): Promise<void>;
     /**
      * What each rule would make of a message; nothing is sent.
-     * @param {string} topic
+     * @param {string} entity a topic, or a subscription
      * @param {OutgoingMessage} message
-     * @param {Rule[]} [rules] instead of those that the topic's subscriptions have
-     * @returns {Promise<Judgement[]>}
+     * @param {Rule[]} [rules] instead of those that the topic's subscriptions, or the one, have
+     * @returns {Promise<Judgements>}
      */
-    testRules(topic: string, message: OutgoingMessage, rules?: Rule[]): Promise<Judgement[]>;
+    testRules(entity: string, message: OutgoingMessage, rules?: Rule[]): Promise<Judgements>;
+    /**
+     * Asks the gateway over HTTP, as the global fetch does, with the token that this client signed in with; with the first,
+     * if it has several. Answers of every status are returned.
+     * @param {string} path such as `/$crosstown/plugins`
+     * @param {RequestInit} [init]
+     * @returns {Promise<Response>}
+     */
+    fetch(path: string, init?: RequestInit): Promise<Response>;
     /** The connections of the gateway that this one leads to. @returns {Promise<Connection[]>} */
     connections(): Promise<Connection[]>;
     #private;
@@ -809,6 +825,23 @@ export type Judgement = {
      * the copy after the rule's action
      */
     message?: Message | undefined;
+};
+/**
+ * What rules make of a message.
+ */
+export type Judgements = {
+    /**
+     * those that match first; at most 1,000, and fewer if they come to more than 1 MiB
+     */
+    judgements: Judgement[];
+    /**
+     * how many rules were asked
+     */
+    total: number;
+    /**
+     * how many of them match
+     */
+    matched: number;
 };
 export type Connection = {
     id: string;

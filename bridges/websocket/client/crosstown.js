@@ -712,6 +712,7 @@ class Wire {
   /** @type {any} */
   #timer;
   #renewed = 0;
+  #token = ""; // the one that HTTP requests carry
   #url;
   #o;
   #emit;
@@ -800,6 +801,23 @@ class Wire {
     if (p.sent && this.#heard <= p.asked) this.#drop("Nothing was heard from the gateway for too long.");
   }
 
+  /** @param {string} path @param {RequestInit} [init] @returns {Promise<Response>} */
+  async fetch(path, init = {}) {
+    await this.ready;
+    if (this.#error) throw this.#error;
+    const { origin } = new URL(this.#url.replace(/^ws/, "http")), url = new URL(path, origin);
+    if (url.origin !== origin) throw invalid(`${path} is not of the gateway at ${origin}, which alone gets the token.`);
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", this.#token.includes(" ") ? this.#token : `Bearer ${this.#token}`);
+    try {
+      return await globalThis.fetch(url, { ...init, headers });
+    } catch (e) {
+      if (init.signal?.aborted) throw e;
+      const again = /^(GET|HEAD)$/i.test(init.method ?? "GET");
+      throw new CrosstownError("connection_lost", `${path} was not answered: ${/** @type {any} */ (e).message}.`, { retriable: again, unknownOutcome: !again });
+    }
+  }
+
   /** Closes feeds, and resolves when everything asked for is answered. */
   async finish() {
     await Promise.all([...this.#subscribers.values()].map((s) => s.close()));
@@ -857,6 +875,7 @@ class Wire {
     try {
       const tokens = [await (o.getToken ? o.getToken() : o.token)].flat();
       if (!mine()) return;
+      this.#token = String(tokens[0]);
       [answer] = await Promise.all(tokens.map((token) => this.#auth(String(token))));
       for (const [of, token] of this.#tokens) await this.#auth(token).catch((e) => this.#refused(of, e));
     } catch (e) {
@@ -924,7 +943,9 @@ class Wire {
     if (Date.now() - this.#renewed < stood) return; // tokens that last no minute
     this.#renewed = Date.now();
     try {
-      for (const token of [await fresh()].flat()) await this.#auth(token);
+      const tokens = [await fresh()].flat();
+      this.#token = String(tokens[0]);
+      for (const token of tokens) await this.#auth(token);
     } catch {
       this.#emit("expiring", { expires });
     }
@@ -1408,6 +1429,15 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  */
 
 /**
+ * What rules make of a message.
+ *
+ * @typedef {object} Judgements
+ * @property {Judgement[]} judgements those that match first; at most 1,000, and fewer if they come to more than 1 MiB
+ * @property {number} total how many rules were asked
+ * @property {number} matched how many of them match
+ */
+
+/**
  * @typedef {object} Connection
  * @property {string} id
  * @property {string} protocol
@@ -1695,15 +1725,24 @@ export class Crosstown {
 
   /**
    * What each rule would make of a message; nothing is sent.
-   * @param {string} topic
+   * @param {string} entity a topic, or a subscription
    * @param {OutgoingMessage} message
-   * @param {Rule[]} [rules] instead of those that the topic's subscriptions have
-   * @returns {Promise<Judgement[]>}
+   * @param {Rule[]} [rules] instead of those that the topic's subscriptions, or the one, have
+   * @returns {Promise<Judgements>}
    */
-  async testRules(topic, message, rules) {
-    const { judgements } = await this.#ask("testRules", { entity: topic, message: encodeMessage(message), rules: rules?.map(encodeRule) });
-    return judgements.map((/** @type {any} */ j) => ({ ...j, message: j.message && new Message(j.message) }));
+  async testRules(entity, message, rules) {
+    const { judgements, total, matched } = await this.#ask("testRules", { entity, message: encodeMessage(message), rules: rules?.map(encodeRule) });
+    return { judgements: judgements.map((/** @type {any} */ j) => ({ ...j, message: j.message && new Message(j.message) })), total, matched };
   }
+
+  /**
+   * Asks the gateway over HTTP, as the global fetch does, with the token that this client signed in with; with the first,
+   * if it has several. Answers of every status are returned.
+   * @param {string} path such as `/$crosstown/plugins`
+   * @param {RequestInit} [init]
+   * @returns {Promise<Response>}
+   */
+  fetch(path, init) { return this.#wire.fetch(path, init); }
 
   /** The connections of the gateway that this one leads to. @returns {Promise<Connection[]>} */
   async connections() { return (await this.#ask("connections", {})).connections; }

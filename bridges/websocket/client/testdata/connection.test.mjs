@@ -262,7 +262,7 @@ test("requests have the form that the protocol gives them", async (t) => {
       { rule: { name: "c", filter: { kind: "true" } } }, undefined],
     [() => bus.deleteRule("a", "r"), "deleteRule", { entity: "a", name: "r" }, {}, undefined],
     [() => bus.testRules("t", { text: "x" }, [rule]), "testRules", { entity: "t", message: { text: "x" }, rules: [ruleFrame] },
-      { judgements: [judgement] }, [{ ...judgement, message: undefined }]],
+      { judgements: [judgement], total: 7, matched: 3 }, { judgements: [{ ...judgement, message: undefined }], total: 7, matched: 3 }],
     [() => bus.connections(), "connections", {}, { connections: [] }, []],
     [() => bus.renew("a", ["k", "l"]), "renew", { entity: "a", lockTokens: ["k", "l"] },
       { results: [{ lockedUntil: when.toISOString() }, { code: "lock_lost", text: "gone", retriable: false }] }, [when, new CrosstownError("lock_lost", "gone")]],
@@ -276,6 +276,22 @@ test("requests have the form that the protocol gives them", async (t) => {
     const result = await done;
     if (want !== undefined) assert.deepEqual(result, want, gotOp);
   }
+});
+
+test("requests over HTTP have the token, and it goes nowhere else", async (t) => {
+  const gateway = await start(t);
+  const [bus] = await gateway.open();
+  const answer = await bus.fetch("/$crosstown/x?y=1", { method: "POST", body: "{}", headers: { Accept: "application/json" } });
+  assert.equal(answer.status, 426);
+  assert.deepEqual(gateway.asked.map(({ method, url, headers }) => [method, url, headers.authorization, headers.accept]),
+    [["POST", "/$crosstown/x?y=1", "Bearer t", "application/json"]]);
+  for (const elsewhere of ["//127.0.0.1:1/x", "https://gate.example/x"]) await refusal(bus.fetch(elsewhere), "invalid_argument");
+  const signed = gateway.client({ token: undefined, connectionString: "Endpoint=sb://gate.example;SharedAccessKeyName=a;SharedAccessKey=b" });
+  const { token } = await (await gateway.accept()).signIn();
+  await signed.fetch("/");
+  assert.equal(gateway.asked[1].headers.authorization, token);
+  await bus.close();
+  await refusal(bus.fetch("/"), "closed");
 });
 
 test("what the gateway refuses has its code, text and retriable", async (t) => {

@@ -1,5 +1,6 @@
 // A gateway that does what a test says, frame by frame.
 import { once } from "node:events";
+import { createServer } from "node:http";
 import { WebSocket, WebSocketServer } from "ws";
 import { Crosstown } from "./crosstown.js";
 
@@ -69,18 +70,27 @@ class Peer {
 /** A gateway on a port of its own, and clients of it, all closed when the test ends. */
 export async function start(t) {
   const peers = new Queue();
-  const server = new WebSocketServer({ host: "127.0.0.1", port: 0, handleProtocols: (offered) => offered.has(subprotocol) && subprotocol });
-  await once(server, "listening");
+  const asked = [];
+  const web = createServer((request, response) => {
+    asked.push(request);
+    response.writeHead(426).end();
+  });
+  const server = new WebSocketServer({ server: web, handleProtocols: (offered) => offered.has(subprotocol) && subprotocol });
+  await once(web.listen(0, "127.0.0.1"), "listening");
   server.on("connection", (socket, request) => peers.push(Object.assign(new Peer(socket), { path: request.url })));
   const clients = [];
   t.after(async () => {
     for (const socket of server.clients) socket.terminate();
     await Promise.all(clients.map((c) => c.close()));
     server.close();
+    web.close();
+    web.closeAllConnections?.();
   });
-  const { port } = server.address();
+  const { port } = web.address();
   return {
     port,
+    /** The requests over HTTP so far. */
+    asked,
     address: `http://127.0.0.1:${port}`,
     /** The next connection. */
     accept: () => peers.next(),

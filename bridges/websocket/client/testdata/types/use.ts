@@ -1,4 +1,4 @@
-import { Crosstown, CrosstownError, Delivery, Feed, Message, Value, type Entity, type Judgement, type Rights } from "../crosstown.js";
+import { Crosstown, CrosstownError, Delivery, Feed, Message, Value, type Entity, type Judgements, type Rights } from "../crosstown.js";
 
 const bus = new Crosstown("https://gate.example", { getToken: async () => "t", reconnect: { maxDelay: 5 } });
 const off: () => void = bus.on("open", ({ again, rights }) => console.log(again, rights.includes("Send")));
@@ -15,7 +15,8 @@ const feed: Feed<Message> = bus.receive("orders", { mode: "receiveAndDelete" });
 const unread: Message[] = await feed.close();
 const deliveries: Delivery[] = await bus.take("orders", 5, { wait: 1 });
 const entities: Entity[] = await bus.entities("queue");
-const judgements: Judgement[] = await bus.testRules("events", { text: "x" }, [{ name: "r", filter: { kind: "true" } }]);
+const { judgements, total, matched }: Judgements = await bus.testRules("events", { text: "x" }, [{ name: "r", filter: { kind: "true" } }]);
+const plugins: Response = await bus.fetch("/$crosstown/plugins", { method: "GET" });
 const rights: Rights = await bus.signIn("t");
 const outcomes: (null | CrosstownError)[] = await bus.settle("orders", [{ lockToken: "k", outcome: "complete" }]);
-console.log(numbers, unread, deliveries, entities, judgements, rights, outcomes);
+console.log(numbers, unread, deliveries, entities, judgements, total, matched, plugins, rights, outcomes);
