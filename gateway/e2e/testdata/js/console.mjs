@@ -2,13 +2,12 @@
 // question, with the mouse elsewhere. Nothing may break its content policy or
 // be written to the browser's console, and axe must find nothing serious.
 import assert from "node:assert/strict";
-import { mkdir, readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { mkdir } from "node:fs/promises";
 import { ServiceBusClient } from "@azure/service-bus";
+import { accessible as accessibleOn, faultsOf } from "./accessible.mjs";
 import { browse } from "./browser.mjs";
 
 const { STORY_CONNECTION: connection, STORY_LISTENER: listener, STORY_GATEWAY: gateway, STORY_SCREENSHOTS: pictures } = process.env;
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const orders = "store/orders", topic = "store/events", subscription = `${topic}/Subscriptions/eu`, carts = "store/carts", letters = "store/letters";
 
 /** Programs at work, until they are stopped. */
@@ -34,10 +33,7 @@ function traffic(bus) {
 }
 
 await browse(async (page, context) => {
-  const faults = [];
-  page.on("console", (line) => ["error", "warning"].includes(line.type()) && faults.push(line.text()));
-  page.on("request", (request) => request.url().startsWith("data:") || new URL(request.url()).host === gateway || faults.push(`asked for ${request.url()}`));
-  await page.addInitScript(() => addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`)));
+  const faults = await faultsOf(page, gateway), accessible = (where) => accessibleOn(page, where);
 
   const button = (name, exact = true) => page.getByRole("button", { name, exact });
   const link = (name) => page.getByRole("link", { name });
@@ -60,16 +56,6 @@ await browse(async (page, context) => {
     assert.fail(`Tab does not lead to ${name}`);
   };
 
-  /** Looks for what people with other senses would stumble over, in light and in dark. */
-  const accessible = async (where) => {
-    for (const colorScheme of ["dark", "light"]) {
-      await page.emulateMedia({ colorScheme });
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-      const serious = violations.filter((v) => ["serious", "critical"].includes(v.impact));
-      assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), [], `${where}, ${colorScheme}`);
-    }
-  };
   const picture = async (name, themes = ["light"]) => {
     if (!pictures) return;
     await page.locator(".notices p").first().waitFor({ state: "detached" });
@@ -96,6 +82,7 @@ await browse(async (page, context) => {
   await signIn(connection);
   await heading("Overview").waitFor();
   await heading("It is quiet").waitFor();
+  assert.equal(await link("Plugins").count(), 0, "there are none here");
 
   // What people write for values and durations is what the gateway reads.
   assert.deepEqual(await page.evaluate(async () => {

@@ -8,6 +8,7 @@ import { usePoll } from "./poll.js";
 import { Brand } from "./signin.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
+import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
@@ -16,7 +17,10 @@ const rowHeight = 34;
 export function Shell() {
   const { page, name } = route.value, { policy, scope, rights } = session.value;
   const main = useRef();
-  useEffect(() => clear, []);
+  useEffect(() => () => { clear(); clearPlugins(); }, []);
+  useEffect(() => {
+    if (line.value === "open" && mayList()) loadPlugins().catch(() => {}); // their page says why there is none
+  }, [line.value]);
   useEffect(() => {
     document.title = name ? `${name} · Crosstown` : "Crosstown";
     main.current.scrollTop = 0;
@@ -35,15 +39,19 @@ export function Shell() {
     </header>
     <nav class="side" aria-label="Entities">${mayList() ? html`<${List} />` : html`<${ByName} />`}</nav>
     <main class="main" id="main" tabindex="-1" ref=${main}>
-      ${page === "home" ? html`<${Home} />` : page === "connections" ? html`<${Connections} />` : html`<${Entity} key=${name} name=${name} />`}
+      ${page === "home" ? html`<${Home} />` : page === "connections" ? html`<${Connections} />` : page === "plugins" ? html`<${Plugins} />` : html`<${Entity} key=${name} name=${name} />`}
     </main>
   </div>`;
 }
 
 const Pages = () => html`<div class="pages">
-  <a class="row" href="#/" aria-current=${route.value.page === "home" ? "page" : undefined}><${Icon} name="home" /><span class="name">Overview</span></a>
-  <a class="row" href="#/connections" aria-current=${route.value.page === "connections" ? "page" : undefined}><${Icon} name="plug" /><span class="name">Connected clients</span></a>
+  <${Page} of="home" address="#/" icon="home">Overview<//>
+  <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
+  ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
 </div>`;
+
+const Page = ({ of, address, icon, children }) => html`
+  <a class="row" href=${address} aria-current=${route.value.page === of ? "page" : undefined}><${Icon} name=${icon} /><span class="name">${children}</span></a>`;
 
 /** Every entity: only the rows in sight are drawn and polled. */
 function List() {

@@ -3,6 +3,7 @@ import { html, Check, Empty, Form, Icon, useState } from "./ui.js";
 import { bus } from "./session.js";
 import { blank, Fields, messageOf } from "./compose.js";
 import { draftOf, FilterFields, ruleOf } from "./filter.js";
+import { amount } from "./format.js";
 import { addressOf } from "./route.js";
 import { toText, typeOf } from "./values.js";
 
@@ -13,8 +14,7 @@ export function Tester({ topic, subscription }) {
   const [found, setFound] = useState();
   const test = async () => {
     const message = messageOf({ ...form, properties: form.properties.filter((p) => p.name || p.text) });
-    const judgements = await bus().testRules(topic, message, unsaved ? [{ ...ruleOf(rule), name: "unsaved" }] : undefined);
-    setFound(judgements.filter((j) => unsaved || !subscription || same(j.subscription, subscription)));
+    setFound(await bus().testRules(subscription ?? topic, message, unsaved ? [{ ...ruleOf(rule), name: "unsaved" }] : undefined));
   };
   return html`<section class="card"><header><h2>Filter tester</h2><span class="muted">nothing is sent</span></header>
     <div class="in halves">
@@ -24,19 +24,17 @@ export function Tester({ topic, subscription }) {
         ${unsaved && html`<fieldset><legend>Unsaved filter</legend><${FilterFields} form=${rule} set=${setRule} /></fieldset>`}
       <//>
       <div aria-live="polite">${!found ? html`<${Empty} title="Which rules match?">Describe a message and press “Test”: each rule says whether it would take it, and why.<//>`
-        : found.length === 0 ? html`<${Empty} title="No rules">There is no rule that could match.<//>`
-        : html`<${Verdicts} list=${found} topic=${subscription ? undefined : topic} />`}</div>
+        : found.total === 0 ? html`<${Empty} title="No rules">There is no rule that could match.<//>`
+        : html`<${Verdicts} of=${found} topic=${subscription ? undefined : topic} />`}</div>
     </div></section>`;
 }
 
-const same = (given, subscription) => [subscription, subscription.split("/").at(-1)].some((n) => n.toLowerCase() === given.toLowerCase());
-
 /** The verdicts, with links to the subscriptions if a topic is given. */
-function Verdicts({ list, topic }) {
-  const matches = list.filter((j) => j.matched).length;
-  return html`<p><strong>${matches} of ${list.length} ${list.length === 1 ? "rule matches" : "rules match"}.</strong></p>
+function Verdicts({ of: { judgements, total, matched }, topic }) {
+  return html`<p><strong>${amount(matched)} of ${amount(total)} ${total === 1 ? "rule matches" : "rules match"}.</strong>
+      ${judgements.length < total && html` <span class="muted">The first ${amount(judgements.length)} are shown.</span>`}</p>
     <div class="scroll"><table><thead><tr><th>Rule</th><th>Verdict</th><th>Why</th></tr></thead><tbody>
-    ${[...list].sort((a, b) => b.matched - a.matched).map((j) => html`<tr key=${j.subscription + j.rule}>
+    ${judgements.map((j) => html`<tr key=${j.subscription + j.rule}>
       <td class="wrap">${topic && j.subscription && html`<a href=${addressOf(/\/subscriptions\//i.test(j.subscription) ? j.subscription : `${topic}/Subscriptions/${j.subscription}`)}>${j.subscription.split("/").at(-1)}</a> · `}${j.rule}</td>
       <td class="tight">${j.error ? html`<span class="verdict bad"><${Icon} name="close" />error</span>` : j.matched ? html`<span class="verdict yes"><${Icon} name="check" />matches</span>` : html`<span class="verdict no"><${Icon} name="close" />no match</span>`}</td>
       <td class="wrap"><ul class="why">${[j.error, ...(j.why ?? [])].filter(Boolean).map((w) => html`<li>${w}</li>`)}</ul>${j.message && html`<${Copy} message=${j.message} />`}</td></tr>`)}

@@ -24,6 +24,7 @@ const paths = {
   back: "M15 6l-6 6 6 6",
   home: "M4 11l8-7 8 7v9H4zM10 20v-6h4v6",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
+  plugin: "M4 9h4.2a2.3 2.3 0 1 1 3.6 0H16v4.2a2.3 2.3 0 1 1 0 3.6V21H4z",
   check: "M5 13l4 4L19 7",
   out: "M14 4h5v16h-5M4 12h10M10 8l4 4-4 4",
 };

@@ -1,0 +1,121 @@
+// The programs that the gateway runs beside itself, and what they have done.
+import { html, Action, Empty, Form, Icon, Input, Loading, open, signal, textOf, toast, useState } from "./ui.js";
+import { bus, mayList, session } from "./session.js";
+import { addressOf } from "./route.js";
+import { amount, time } from "./format.js";
+import { usePoll } from "./poll.js";
+
+const path = "/$crosstown/plugins";
+
+/** What the gateway last said of its plugins; null until it was asked. */
+const plugins = signal(null);
+
+/** Whether there are plugins that whoever is signed in may look at. */
+export const hasPlugins = () => mayList() && plugins.value?.length > 0;
+
+/** Forgets them: somebody else signs in. */
+export const clearPlugins = () => { plugins.value = null; };
+
+/** Asks the gateway over HTTP; throws what it has against that. */
+async function ask(address, init) {
+  const response = await bus().fetch(address, init);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
+/** Asks which plugins there are. */
+export async function loadPlugins() {
+  const asker = session.value;
+  const all = await ask(path);
+  if (session.value === asker) plugins.value = all;
+}
+
+export function Plugins() {
+  const [stages, setStages] = useState([]), [problem, setProblem] = useState();
+  const allowed = mayList();
+  usePoll(async () => {
+    if (!allowed) return;
+    try {
+      const [counts] = await Promise.all([ask("/$crosstown/pipelines"), loadPlugins()]);
+      setStages(counts);
+      setProblem();
+    } catch (e) {
+      setProblem(e);
+      throw e;
+    }
+  }, 2, []);
+  const all = plugins.value;
+  return html`<div class="page"><h1>Plugins</h1>
+    <p class="muted">Programs that this gateway runs beside itself; other gateways of the same namespace have processes and counts of their own. Counts begin with the gateway.</p>
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins need Manage for the namespace.<//></section>`
+    : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
+    : !all ? html`<${Loading} />`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are told to the gateway as “plugins” in its configuration.<//></section>`
+    : html`${all.map((p) => html`<${Plugin} key=${p.name} of=${p} stages=${stages.filter((s) => s.plugin === p.name)} />`)}
+      <${Others} list=${stages.filter((s) => !all.some((p) => p.name === s.plugin))} />`}
+  </div>`;
+}
+
+const kinds = { starting: "accent", ready: "good", restarting: "warn", off: "bad", stopped: "" };
+const words = { ready: "running" };
+
+function Plugin({ of, stages }) {
+  const { name, condition, since, problem, calls, launches, plugin } = of;
+  const id = `plugin-${name}`;
+  return html`<section class="card" aria-labelledby=${id}>
+    <header><${Icon} name="plugin" /><h2 id=${id}>${name}</h2><span class=${`badge ${kinds[condition]}`}>${words[condition] ?? condition}</span>
+      <span class="muted">since ${time(since)}</span>
+      <div class="push"><${Action} icon="refresh" label=${`Reload ${name}`} run=${() => reload(name)}>Reload<//></div></header>
+    <dl class="glance">
+      <${Fact} name="Program" value=${plugin ? `${plugin.name} ${plugin.version ?? ""}` : "–"} />
+      <${Fact} name="Serves" value=${served(plugin)} />
+      <${Fact} name="Contract" value=${plugin ? `version ${plugin.contract}` : "–"} />
+      <${Fact} name="Process" value=${plugin?.pid ?? "–"} />
+      <${Fact} name="Started" value=${`${amount(launches)} ${launches === 1 ? "time" : "times"}`} />
+      <${Fact} name="Calls answered" value=${amount(calls.answered)} />
+      <${Fact} name="Messages" value=${amount(calls.messages)} />
+      <${Fact} name="Too late" value=${amount(calls.late)} bad=${calls.late > 0} />
+      <${Fact} name="Refused or failed" value=${amount(calls.failed)} bad=${calls.failed > 0} />
+      <${Fact} name="Waiting" value=${amount(calls.waiting)} />
+    </dl>
+    <div class="in path"><small>From <code>${of.path}</code></small>
+      ${problem && html`<p class=${`note${condition === "ready" ? "" : " bad"}`}>${condition === "ready" ? "Last problem: " : ""}${problem}</p>`}</div>
+    ${stages.length > 0 && html`<${Stages} of=${name} list=${stages} />`}
+  </section>`;
+}
+
+const Fact = ({ name, value, bad }) => html`<div><dt>${name}</dt><dd class=${bad ? "problem" : undefined}>${value}</dd></div>`;
+
+function served(plugin) {
+  if (!plugin) return "–";
+  const router = plugin.router && `routes${plugin.needsBody ? " by the body" : ""}${plugin.deterministic ? ", deterministic" : ""}`;
+  return [router, ...(plugin.contentTypes ?? [])].filter(Boolean).join(", ") || "nothing";
+}
+
+const Stages = ({ of, list }) => html`<div class="scroll"><table aria-label=${`Pipelines of ${of}`}>
+  <thead><tr><th>Messages to</th><th>Stage</th><th class="num">Judged</th><th class="num">Routed</th><th class="num">Dropped</th><th class="num">Dead-lettered</th>
+    <th class="num">Parked</th><th class="num">Passed unjudged</th><th class="num">Refused</th></tr></thead>
+  <tbody>${list.map((s) => html`<tr><td class="wrap"><a href=${addressOf(s.entity)}>${s.entity}</a></td><td>${s.stage}</td>
+    ${["judged", "routed", "dropped", "deadLettered", "parked", "passedUnjudged", "refused"].map((k) => html`<td class="num">${amount(s[k])}</td>`)}</tr>`)}</tbody>
+</table></div>`;
+
+/** The stages that are the gateway's own. */
+const Others = ({ list }) => list.length > 0 && html`<section class="card" aria-labelledby="plugin-none">
+  <header><h2 id="plugin-none">Without a plugin</h2><span class="muted">the gateway follows To itself</span></header><${Stages} of="the gateway" list=${list} /></section>`;
+
+/** Has a new process take over; the dialog says why not, if it does not. */
+const reload = (name) => open(`Reload ${name}?`, (close) => html`<${Reload} ...${{ name, close }} />`);
+
+function Reload({ name, close }) {
+  const [sum, set] = useState("");
+  const submit = async () => {
+    const { plugin } = await ask(`${path}/${encodeURIComponent(name)}`, { method: "POST", body: JSON.stringify({ sha256: sum.trim() }) });
+    await loadPlugins().catch(() => {}); // the page asks again soon
+    toast(`${name} is reloaded: ${plugin.name} ${plugin.version ?? ""}, process ${plugin.pid}.`);
+    close();
+  };
+  return html`<${Form} action="Reload" submit=${submit} cancel=${() => close()}>
+    <p class="prose">Its program is started anew. When the new process works, it takes over, and the old one answers what it has; when it does not, the old one goes on.</p>
+    <${Input} label="Checksum of a new program" hint="SHA-256, where the configuration has one of the old; else leave it out." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
+}
