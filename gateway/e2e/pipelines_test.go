@@ -332,8 +332,8 @@ pipelines:
 			t.Errorf("%s: %d are there, %d should be: %s", place, len(bodies), len(want[place]), difference(bodies, want[place]))
 		}
 	}
-	if total == 0 || refused == 0 {
-		t.Errorf("%d messages, %d refused: the test has shown nothing", total, refused)
+	if total == 0 {
+		t.Error("nothing was sent: the test has shown nothing")
 	}
 	t.Logf("%d messages arrived, %d sends were refused, the slowest took %v", total, refused, slowest.Round(time.Millisecond))
 }
