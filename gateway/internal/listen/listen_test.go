@@ -165,33 +165,104 @@ func TestTLSWithoutACertificateIsRefused(t *testing.T) {
 	}
 }
 
-func TestTooManySilentPeersAreClosedAtOnce(t *testing.T) {
+func TestSilentPeersMakeRoomForOthers(t *testing.T) {
 	t.Parallel()
-	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{MaxPending: 1})[0]
-	first, err := net.Dial("tcp", addr)
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{MaxPending: 2})[0]
+	oldest, newer, last := dial(t, addr), dial(t, addr), dial(t, addr)
+	_ = oldest.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := oldest.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("the oldest reads: got %v, want EOF", err)
+	}
+	for _, conn := range []net.Conn{newer, last} {
+		if got := echo(t, conn); got != "amqp:AMQP hello\n" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestHandshakesKeepTheirPlaces has a peer that began a handshake, which
+// neither silent nor speaking ones can drive away, and which leaves its place.
+func TestHandshakesKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conns := make(chan net.Conn)
+		mux := listen.New([]net.Listener{&queue{conns: conns, closed: make(chan struct{})}}, listen.Options{MaxPending: 1, TLS: &tls.Config{}})
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- mux.Serve(ctx) }()
+		connect := func() net.Conn {
+			near, far := net.Pipe()
+			conns <- far
+			synctest.Wait()
+			return near
+		}
+		closed := func(conn net.Conn) bool {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+			_, err := conn.Read(make([]byte, 1))
+			return errors.Is(err, io.EOF)
+		}
+		shaking := connect()
+		if _, err := shaking.Write([]byte{0x16, 3, 1}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !closed(connect()) {
+			t.Error("a further peer found a place")
+		}
+		if closed(shaking) {
+			t.Error("the handshake was broken off")
+		}
+		_ = shaking.Close()
+		synctest.Wait()
+		silent := connect()
+		if closed(silent) {
+			t.Error("the place of who left is not free")
+		}
+		_ = connect()
+		if !closed(silent) {
+			t.Error("who is silent keeps others out")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: got %v, want nil", err)
+		}
+	})
+}
+
+// queue is a listener of what comes through a channel.
+type queue struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case conn := <-q.conns:
+		return conn, nil
+	case <-q.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (q *queue) Close() error   { close(q.closed); return nil }
+func (q *queue) Addr() net.Addr { return &net.TCPAddr{} }
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = first.Close() }()
-	second, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = second.Close() }()
-	_ = second.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Fatalf("read: got %v, want EOF", err)
-	}
-	if got := echo(t, first); got != "amqp:AMQP hello\n" {
-		t.Errorf("the first: got %q", got)
-	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func TestServeEndsWhileAPeerIsUndecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		mux := listen.New([]net.Listener{&single{conn: far, closed: make(chan struct{})}}, listen.Options{})
+		conns := make(chan net.Conn, 1)
+		conns <- far
+		mux := listen.New([]net.Listener{&queue{conns: conns, closed: make(chan struct{})}}, listen.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- mux.Serve(ctx) }()
@@ -205,23 +276,6 @@ func TestServeEndsWhileAPeerIsUndecided(t *testing.T) {
 		}
 	})
 }
-
-// single is a listener of one connection.
-type single struct {
-	conn   net.Conn
-	closed chan struct{}
-}
-
-func (s *single) Accept() (net.Conn, error) {
-	if conn := s.conn; conn != nil {
-		s.conn = nil
-		return conn, nil
-	}
-	<-s.closed
-	return nil, net.ErrClosed
-}
-func (s *single) Close() error   { close(s.closed); return nil }
-func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestPortsInUseAreAllNamedWithTheRemedy(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,9 @@ type Options struct {
 	// Timeout is how long a peer may take to say its first bytes, handshake
 	// included. 10 s by default.
 	Timeout time.Duration
-	// MaxPending is how many connections may be undecided at once; a further
-	// one is closed. 1024 by default.
+	// MaxPending is how many connections may be undecided at once. A further
+	// one takes the place of the one that has been silent for longest, or is
+	// closed if all are in a TLS handshake. 1024 by default.
 	MaxPending int
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -37,8 +38,8 @@ type Mux struct {
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	pending   chan struct{} // a slot for each undecided connection
-	crowded   seldom        // warns of connections turned away
+	pending   pending
+	crowded   seldom // warns of connections turned away
 }
 
 // New returns a Mux over listeners, which it owns from now on. Nothing is
@@ -62,7 +63,7 @@ func New(listeners []net.Listener, o Options) *Mux {
 		listeners: listeners,
 		amqp:      newVirtual(addr),
 		http:      newVirtual(addr),
-		pending:   make(chan struct{}, o.MaxPending),
+		pending:   pending{most: o.MaxPending},
 	}
 }
 
@@ -117,25 +118,29 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 				return nil
 			}
 		}
-		select {
-		case m.pending <- struct{}{}:
+		entered, out := m.pending.enter(conn)
+		if entered != nil {
 			deciding.Go(func() {
-				m.decide(ctx, conn)
-				<-m.pending
+				defer m.pending.leave(entered)
+				m.decide(ctx, entered)
 			})
-		default:
+		} else {
+			out = conn
+		}
+		if out != nil {
 			if m.crowded.now() {
-				m.opts.Logger.Warn("too many connections that say nothing: closing further ones", "limit", m.opts.MaxPending, "peer", conn.RemoteAddr().String())
+				m.opts.Logger.Warn("too many connections that do not say what they speak: closing some", "limit", m.opts.MaxPending, "peer", out.RemoteAddr().String())
 			}
-			_ = conn.Close()
+			_ = out.Close()
 		}
 	}
 }
 
-// decide finds out what conn speaks and hands it over, or closes it.
-func (m *Mux) decide(ctx context.Context, conn net.Conn) {
+// decide finds out what a connection speaks and hands it over, or closes it.
+func (m *Mux) decide(ctx context.Context, entered *place) {
+	conn := entered.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	target, speaking, err := m.identify(ctx, conn)
+	target, speaking, err := m.identify(ctx, entered)
 	if !stop() || err != nil {
 		if err != nil && ctx.Err() == nil {
 			m.opts.Logger.Debug("connection dropped", "peer", conn.RemoteAddr().String(), "err", err)
@@ -146,13 +151,17 @@ func (m *Mux) decide(ctx context.Context, conn net.Conn) {
 	target.hand(ctx, speaking)
 }
 
-func (m *Mux) identify(ctx context.Context, conn net.Conn) (*virtual, net.Conn, error) {
+func (m *Mux) identify(ctx context.Context, entered *place) (*virtual, net.Conn, error) {
+	conn := entered.conn
 	if err := conn.SetDeadline(time.Now().Add(m.opts.Timeout)); err != nil {
 		return nil, nil, err
 	}
 	kind, head, err := sniff(conn)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !m.pending.spoke(entered) {
+		return nil, nil, net.ErrClosed
 	}
 	var speaking net.Conn = &rewound{Conn: conn, head: head}
 	if kind == protocolTLS {
