@@ -26,11 +26,11 @@ await bus.updateRule(eu, { ...dear, filter: { kind: "correlation", correlation: 
 const rules = await bus.rules(eu);
 assert.deepEqual(rules.map((r) => [r.name, r.filter.kind]).sort(), [["dear", "correlation"], ["eu", "sql"]]);
 assert.deepEqual(rules.find((r) => r.name === "dear").filter.correlation, { Label: "very dear", properties: { tier: Value.int(1) } });
-const { judgements, total, matched } = await bus.testRules(topic, { properties: { region: "eu" } });
+const { judgements, ...asked } = await bus.testRules(topic, { properties: { region: "eu" } });
 assert.deepEqual(judgements.map((j) => [j.rule, j.matched]).sort(), [["dear", false], ["eu", true]]);
 assert.equal(judgements.find((j) => j.matched).message.properties.amount, 5);
 assert.ok(judgements.every((j) => j.why.length > 0));
-assert.deepEqual([total, matched], [2, 1]);
+assert.deepEqual(asked, { total: 2, matched: 1 });
 await bus.deleteRule(eu, "dear");
 assert.ok((await bus.entities("queue", { top: 1000 })).some((e) => e.name === queue));
 assert.deepEqual((await bus.entities("subscription", { topic })).map((e) => e.kind), ["subscription"]);

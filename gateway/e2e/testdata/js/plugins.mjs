@@ -39,12 +39,10 @@ await browse(async (page) => {
   await plugin("gone").getByText("/no/such/program: no such file").waitFor();
 
   // What it does is shown as it happens.
-  await send("orders", [from("de"), from("jp"), "an order"]);
-  await page.getByRole("row", { name: "orders ingress 3 2 0 1 0 0 0" }).waitFor();
-  await send("orders", from("us"));
+  await send("orders", [from("de"), from("jp"), from("us"), "an order"]);
+  await send("letters", { text: "order", broker: { To: "orders-eu" } });
   await page.getByRole("row", { name: "orders ingress 4 3 0 1 0 0 0" }).waitFor();
   await fact("Messages", /^4$/).waitFor();
-  await send("letters", { text: "order", broker: { To: "orders-eu" } });
   await plugin("Without a plugin").getByRole("row", { name: "letters to 1 1 0 0 0 0 0" }).waitFor();
   await accessible(page, "plugins");
 
@@ -81,11 +79,12 @@ await browse(async (page) => {
   const sofar = asked.length;
   await page.waitForTimeout(2500);
   assert.deepEqual(asked.slice(sofar), []);
+  const asks = page.waitForRequest(/plugins$/);
   await page.evaluate(() => {
     delete document.hidden;
     document.dispatchEvent(new Event("visibilitychange"));
   });
-  await page.waitForRequest(/plugins$/);
+  await asks;
 
   // On a small screen it fits. Who may not Manage does not get there.
   await page.setViewportSize({ width: 390, height: 800 });
