@@ -74,7 +74,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
-		StartTimeout:     o.StartTimeout,
+		StartTimeout:     2 * o.StartTimeout, // ctx ends before, and says why
 		SkipHostEnv:      true,
 		SyncStdout:       out.stream(),
 		SyncStderr:       out.stream(),
