@@ -24,6 +24,10 @@ const (
 const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
+	// writeGlances is how often, while a client is patiently waited for, it is
+	// looked whether it has read something: a write that ends without all of it
+	// written does not say when the client read.
+	writeGlances = 6
 	// keptBuffer is the largest buffer that is used again.
 	keptBuffer = 256 << 10
 	// lastWords is how long a client that did not read may take to hear why it is closed.
@@ -116,15 +120,20 @@ var errSlow = errors.New("the client does not read")
 // within every patience. When it does not, it gets the rest of the frame that
 // it is in, and a close.
 func transmit(nc net.Conn, frames []byte, patience time.Duration) error {
+	idle := 0 // glances in a row at which nothing was read
 	for done := 0; done < len(frames); {
-		_ = nc.SetWriteDeadline(time.Now().Add(patience))
+		_ = nc.SetWriteDeadline(time.Now().Add(patience / writeGlances))
 		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])
 		done += n
-		if err == nil || n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if n > 0 {
+			idle = 0
 			continue
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
+		if idle++; idle < writeGlances {
+			continue
 		}
 		_ = nc.SetWriteDeadline(time.Now().Add(lastWords))
 		rest := slices.Clone(frames[done:frameEnd(frames, done)])
