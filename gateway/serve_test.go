@@ -135,6 +135,9 @@ func TestEverySampleLoads(t *testing.T) {
 		t.Fatalf("samples: got %v", samples)
 	}
 	for _, sample := range samples {
+		if sample.IsDir() { // what other programs read
+			continue
+		}
 		path := filepath.Join("../configs", sample.Name())
 		variable := "CROSSTOWN_CONFIG="
 		if filepath.Ext(path) == ".json" {
