@@ -39,7 +39,7 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	}
 	b.mu.Unlock()
 	for c, answer := range asked {
-		c.mail.post(func() { answer <- c.describe() })
+		c.mail.Post(func() { answer <- c.describe() })
 	}
 	var all []bridges.Connection
 	for c, answer := range asked {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -40,14 +41,14 @@ type conn struct {
 	eng    *engine.Conn
 	reader *reader
 	writer *writer
-	mail   mailbox        // for everybody
-	tasks  sync.WaitGroup // reader, writer and broker calls
-	done   chan struct{}  // closes when the mailbox has
+	mail   *mailbox.Mailbox // for everybody
+	tasks  sync.WaitGroup   // reader, writer and broker calls
+	done   chan struct{}    // closes when the mailbox has
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
 
-	jobs    []func() // room for mailbox.take
+	jobs    []func() // room for mail.Take
 	spare   []byte   // room for engine.Conn.Take
 	writing bool     // the writer has work
 	held    []byte   // of chunk, what the engine has not taken
@@ -94,7 +95,7 @@ func newConn(b *Bridge, nc net.Conn, log *slog.Logger) *conn {
 		bridge: b, log: log, nc: nc,
 		reader: newReader(nc, b.opts.MaxFrameSize),
 		writer: newWriter(nc, b.opts.WriteTimeout),
-		mail:   mailbox{wake: make(chan struct{}, 1)},
+		mail:   mailbox.New(),
 		timer:  time.NewTimer(b.opts.HandshakeTimeout),
 		done:   make(chan struct{}),
 		host:   b.opts.Hostname,
@@ -134,7 +135,7 @@ func (c *conn) run(ctx context.Context) error {
 			}
 		case w := <-c.writer.written:
 			c.wrote(w)
-		case <-c.mail.wake:
+		case <-c.mail.Wake():
 		case <-c.timer.C:
 			c.armed = time.Time{}
 		case <-stop:
@@ -157,7 +158,7 @@ func (c *conn) dispose() {
 	close(c.reader.stop)
 	close(c.writer.work)
 	c.letGo()
-	c.mail.close()
+	c.mail.Close()
 	close(c.done)
 	c.tasks.Wait()
 }
@@ -176,7 +177,7 @@ func (c *conn) letGo() {
 
 // work runs what came by mail, and reports whether there was any.
 func (c *conn) work() bool {
-	c.jobs = c.mail.take(c.jobs)
+	c.jobs = c.mail.Take(c.jobs)
 	for i, job := range c.jobs {
 		job()
 		c.jobs[i] = nil
@@ -297,14 +298,14 @@ func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(c
 		defer func() {
 			if r := recover(); r != nil {
 				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
-				c.mail.post(func() {
+				c.mail.Post(func() {
 					done()
 					c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 				})
 			}
 		}()
 		then := work(ctx)
-		c.mail.post(func() {
+		c.mail.Post(func() {
 			done()
 			then()
 		})

@@ -159,7 +159,7 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	told := make(chan bridges.Connection, len(conns))
 	asked := 0
 	for _, c := range conns {
-		if c.mail.post(func() { told <- c.describe() }) {
+		if c.mail.Post(func() { told <- c.describe() }) {
 			asked++
 		}
 	}

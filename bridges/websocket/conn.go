@@ -16,6 +16,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -32,15 +33,15 @@ type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
 	log      *slog.Logger
-	ws       *websocket.Conn // the reader's
-	nc       net.Conn        // below ws
-	encoding frame.Encoding  // not changed
-	requests chan *request   // from the reader
-	over     chan struct{}   // closed when the reader must not wait any more
-	heard    atomic.Int64    // when the client last said something, Unix nanoseconds
-	limit    atomic.Int64    // bytes of a frame
-	mail     mailbox         // for everybody
-	tasks    sync.WaitGroup  // reader, writer and broker calls
+	ws       *websocket.Conn  // the reader's
+	nc       net.Conn         // below ws
+	encoding frame.Encoding   // not changed
+	requests chan *request    // from the reader
+	over     chan struct{}    // closed when the reader must not wait any more
+	heard    atomic.Int64     // when the client last said something, Unix nanoseconds
+	limit    atomic.Int64     // bytes of a frame
+	mail     *mailbox.Mailbox // for everybody
+	tasks    sync.WaitGroup   // reader, writer and broker calls
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
@@ -96,7 +97,7 @@ func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *
 	c := &conn{
 		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now,
 		requests: make(chan *request, readRequests), over: make(chan struct{}),
-		mail:     mailbox{wake: make(chan struct{}, 1)},
+		mail:     mailbox.New(),
 		ping:     now.Add(b.opts.PingInterval),
 		deadline: now.Add(b.opts.AuthTimeout),
 	}
@@ -109,7 +110,7 @@ func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
-		c.mail.post(func() { c.control(opPong, data) })
+		c.mail.Post(func() { c.control(opPong, data) })
 		return nil
 	})
 	ws.SetPongHandler(func(string) error {
@@ -131,7 +132,7 @@ func (c *conn) run(ctx context.Context) error {
 		case q := <-c.input():
 			c.begin(q)
 			c.beginMore()
-		case <-c.mail.wake:
+		case <-c.mail.Wake():
 		case <-c.timer.C:
 			c.armed = time.Time{}
 		case <-stop:
@@ -186,7 +187,7 @@ func (c *conn) pass(now time.Time) {
 
 // work runs what came by mail, and reports whether there was any.
 func (c *conn) work() bool {
-	jobs := c.mail.take()
+	jobs := c.mail.Take(nil)
 	for _, job := range jobs {
 		job()
 	}
@@ -311,7 +312,7 @@ func (c *conn) write() {
 	}
 	c.tasks.Go(func() {
 		err := transmit(c.nc, buf, c.bridge.opts.WriteTimeout)
-		c.mail.post(func() { c.wrote(buf, err) })
+		c.mail.Post(func() { c.wrote(buf, err) })
 	})
 }
 
@@ -482,7 +483,7 @@ func (c *conn) dispose() {
 	for {
 		c.letGo()
 		c.tasks.Wait()
-		if !c.work() && c.mail.close() {
+		if !c.work() && c.mail.CloseEmpty() {
 			return
 		}
 	}
@@ -502,14 +503,14 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 		defer func() {
 			if r := recover(); r != nil {
 				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
-				c.mail.post(func() {
+				c.mail.Post(func() {
 					c.busy--
 					c.close(closeInternal, texts[core.Internal])
 				})
 			}
 		}()
 		then := work(ctx)
-		c.mail.post(func() {
+		c.mail.Post(func() {
 			c.busy--
 			then()
 		})

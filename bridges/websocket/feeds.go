@@ -81,9 +81,9 @@ func (c *conn) openFeed(q *request) {
 		Accept: q.accept,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
-			c.mail.post(func() { f.delivered(ds) })
+			c.mail.Post(func() { f.delivered(ds) })
 		},
-		Closed: func(err error) { c.mail.post(func() { f.ended(err) }) },
+		Closed: func(err error) { c.mail.Post(func() { f.ended(err) }) },
 	}
 	identity := c.identity
 	if q.given.has(hasSession) || q.nextSession {
@@ -337,7 +337,7 @@ func (c *conn) drainFeed(q *request) {
 			return
 		}
 		f.taking = true
-		f.receiver.Drain(func(int) { c.mail.post(f.tookBack) })
+		f.receiver.Drain(func(int) { c.mail.Post(f.tookBack) })
 	})
 }
 

@@ -60,11 +60,11 @@ func (c *conn) read() {
 	for err == nil {
 		err = c.readFrame()
 	}
-	c.mail.post(func() { c.lose(err) })
+	c.mail.Post(func() { c.lose(err) })
 	if _, ok := errors.AsType[*fault](err); ok { // the client may go on, until it reads of it
 		for {
 			if _, _, err := c.ws.NextReader(); err != nil {
-				c.mail.post(func() { c.lose(err) })
+				c.mail.Post(func() { c.lose(err) })
 				return
 			}
 		}

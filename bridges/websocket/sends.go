@@ -81,7 +81,7 @@ func (o *outlet) start() {
 		if opened == nil {
 			var err error
 			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.entity, func(error) {
-				o.conn.mail.post(o.drop)
+				o.conn.mail.Post(o.drop)
 			})
 			if err != nil {
 				return func() { o.sent(batch, nil, err) }
