@@ -41,12 +41,9 @@ type Bridge struct {
 	auth     core.Authority
 	opts     Options
 	upgrader *upgrader
-	ctx      context.Context // of all connections; ends when they are to drain
-	stop     context.CancelFunc
-	tasks    sync.WaitGroup // connections; grows only while stopped is false
+	gate     *gate
 
 	mu      sync.Mutex
-	stopped bool
 	opening int // upgrades under way
 	conns   map[*conn]struct{}
 }
@@ -57,24 +54,17 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 	o = o.withDefaults()
 	bridge := &Bridge{
 		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
-		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), gate: newGate(),
 	}
 	bridge.opts.Censuses = append([]bridges.Census{bridge}, o.Censuses...)
-	bridge.ctx, bridge.stop = context.WithCancel(context.Background())
 	return bridge
 }
 
 // Run waits for ctx to end. Then it turns new connections away, says goodbye to
 // those that there are, lets what they have under way finish, and returns nil
-// when they have ended. HTTP servers know nothing of connections that were
-// upgraded, so somebody has to wait here.
+// when they have ended.
 func (b *Bridge) Run(ctx context.Context) error {
-	<-ctx.Done()
-	b.mu.Lock()
-	b.stopped = true
-	b.mu.Unlock()
-	b.stop()
-	b.tasks.Wait()
+	b.gate.attend(ctx)
 	return nil
 }
 
@@ -109,16 +99,16 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter counts a connection that wants in, or says why it may not.
 func (b *Bridge) enter() (refusal string) {
+	if !b.gate.enter() {
+		return stoppingText
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.stopped:
-		return stoppingText
-	case len(b.conns)+b.opening >= b.opts.MaxConnections:
+	if len(b.conns)+b.opening >= b.opts.MaxConnections {
+		b.gate.leave()
 		return fmt.Sprintf("%d connections are open, as many as there may be: see the setting websocket.max-connections.", b.opts.MaxConnections)
 	}
 	b.opening++
-	b.tasks.Add(1)
 	return ""
 }
 
@@ -131,7 +121,7 @@ func (b *Bridge) leave(c *conn) {
 		delete(b.conns, c)
 	}
 	b.mu.Unlock()
-	b.tasks.Done()
+	b.gate.leave()
 }
 
 func (b *Bridge) serve(c *conn) {
@@ -144,7 +134,7 @@ func (b *Bridge) serve(c *conn) {
 			_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
 		}
 	}()
-	err := c.run(b.ctx)
+	err := c.run(b.gate.ctx)
 	c.log.Debug("connection closed", "err", err)
 }
 

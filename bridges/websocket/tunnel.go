@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 )
 
 // TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire
@@ -35,12 +34,7 @@ type Tunnel struct {
 	upgrader *upgrader
 	serve    func(context.Context, net.Conn) error
 	log      *slog.Logger
-	ctx      context.Context // of all connections; ends when no more are wanted
-	stop     context.CancelFunc
-
-	mu      sync.Mutex
-	stopped bool
-	conns   sync.WaitGroup // grows only while stopped is false
+	gate     *gate
 }
 
 // NewTunnel returns a tunnel whose connections are served by serve, which has to
@@ -49,21 +43,13 @@ func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tu
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	t := &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger}
-	t.ctx, t.stop = context.WithCancel(context.Background())
-	return t
+	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, gate: newGate()}
 }
 
 // Run waits for ctx to end, then turns new connections away, has those that
-// there are drain, and returns nil when they have ended. HTTP servers know
-// nothing of connections that were upgraded, so somebody has to wait here.
+// there are drain, and returns nil when they have ended.
 func (t *Tunnel) Run(ctx context.Context) error {
-	<-ctx.Done()
-	t.mu.Lock()
-	t.stopped = true
-	t.mu.Unlock()
-	t.stop()
-	t.conns.Wait()
+	t.gate.attend(ctx)
 	return nil
 }
 
@@ -74,30 +60,19 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if !t.enter() {
-		http.Error(w, "The gateway is stopping. Connect again.", http.StatusServiceUnavailable)
+	if !t.gate.enter() {
+		http.Error(w, stoppingText, http.StatusServiceUnavailable)
 		return
 	}
 	in := &hijacker{ResponseWriter: w, size: tunnelBuffer}
 	ws, err := t.upgrader.upgrade(in, r)
 	if err != nil {
-		t.conns.Done()
+		t.gate.leave()
 		t.log.Debug("websocket refused", "conn", r.RemoteAddr, "err", err)
 		return
 	}
 	go func() {
-		defer t.conns.Done()
-		_ = t.serve(t.ctx, newStream(ws, in.buffer)) // it logs what there is to say
+		defer t.gate.leave()
+		_ = t.serve(t.gate.ctx, newStream(ws, in.buffer)) // it logs what there is to say
 	}()
-}
-
-// enter counts a connection, unless no more are wanted.
-func (t *Tunnel) enter() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stopped {
-		return false
-	}
-	t.conns.Add(1)
-	return true
 }
