@@ -5,11 +5,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -29,16 +26,7 @@ const (
 // regions are served by a warehouse each.
 var regions = []struct{ name, warehouse string }{{"eu", "Dublin"}, {"us", "Reno"}}
 
-func main() {
-	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "autoforward-chain:", err)
-		os.Exit(1)
-	}
-}
+func main() { local.Main("autoforward-chain", run) }
 
 // run tells the whole story to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {

@@ -12,8 +12,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
@@ -25,15 +23,8 @@ import (
 var page embed.FS
 
 func main() {
-	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
 	port := flag.Int("port", 8080, "port of the page on localhost")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, *port, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "browser-chat:", err)
-		os.Exit(1)
-	}
+	local.Main("browser-chat", func(ctx context.Context, binary string, out io.Writer) error { return run(ctx, binary, *port, out) })
 }
 
 // run serves the page until ctx ends, and says to out where. Port 0 is any that

@@ -9,11 +9,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -23,16 +20,7 @@ import (
 
 const queue = "demo"
 
-func main() {
-	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "https-to-amqp:", err)
-		os.Exit(1)
-	}
-}
+func main() { local.Main("https-to-amqp", run) }
 
 // run tells the whole story to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {

@@ -14,8 +14,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
@@ -37,15 +35,8 @@ const policy = "pages"
 var key = rand.Text()
 
 func main() {
-	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
 	port := flag.Int("port", 8080, "port of the page on localhost")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, *port, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "request-reply-browser:", err)
-		os.Exit(1)
-	}
+	local.Main("request-reply-browser", func(ctx context.Context, binary string, out io.Writer) error { return run(ctx, binary, *port, out) })
 }
 
 // run serves the page and answers questions until ctx ends, and says to out

@@ -5,11 +5,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -26,16 +23,7 @@ const (
 	sharedReplies = "shared-replies"
 )
 
-func main() {
-	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
-	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "request-reply:", err)
-		os.Exit(1)
-	}
-}
+func main() { local.Main("request-reply", run) }
 
 // run tells the whole story to out.
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
