@@ -85,6 +85,16 @@ func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessa
 	}
 }
 
+// attached is a sender whose link is there: the SDK makes it when it is used first.
+func (e *env) attached(queue string) *azservicebus.Sender {
+	e.Helper()
+	s := e.sender(queue)
+	if _, err := s.NewMessageBatch(e.ctx(), nil); err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
 // stream receives messages one by one until the context ends.
 func (e *env) stream(ctx context.Context, receive func(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)) <-chan *azservicebus.ReceivedMessage {
 	arrived := make(chan *azservicebus.ReceivedMessage)
@@ -116,7 +126,7 @@ func TestOneGatewaySendsAnotherDeliversAThirdSettles(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	arrived := b.stream(ctx, b.receiver(queue).ReceiveMessages)
 	defer func() { cancel(); <-arrived }()
-	s := a.sender(queue)
+	s := a.attached(queue)
 	a.rings(
 		func(i int) { a.post(s, &azservicebus.Message{Body: fmt.Append(nil, i)}) }, arrived,
 		func(m *azservicebus.ReceivedMessage) { c.completeByToken(queue, m) },
@@ -137,7 +147,7 @@ func TestASessionsHolderHearsOfMessagesFromOtherGateways(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	arrived := b.stream(ctx, held.ReceiveMessages)
 	defer func() { cancel(); <-arrived }()
-	s := a.sender(queue)
+	s := a.attached(queue)
 	a.rings(
 		func(i int) { a.post(s, &azservicebus.Message{Body: fmt.Append(nil, i), SessionID: new("s")}) }, arrived,
 		func(m *azservicebus.ReceivedMessage) { held.complete(m) },
