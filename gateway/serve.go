@@ -121,11 +121,18 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if admin != nil {
-		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, adminHandler(watched.Handler()), log) })
+		pages := adminHandler(watched.Handler())
+		if listen.IsLoopback(c.AdminListen) {
+			pages = newHostNames(c, certificate, c.AdminListen).guard(pages)
+		}
+		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
 	}
 	plain := watched.Broker(received, "https")
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
+		if c.HasDevKey() {
+			o.Host = newHostNames(c, certificate, c.Listen...).check
+		}
 		desk := desk{authority: authority, log: log}
 		(&pluginDesk{desk: desk, plugins: plugins, stages: b.Stages}).routes(o.Routes)
 		newLookout(desk, watched, b).routes(o.Routes)

@@ -37,6 +37,10 @@ type Options struct {
 	// Details, if not nil, returns what else /health tells everybody, by name; nil
 	// for nothing. It does not change whether the gateway counts as healthy.
 	Details func() map[string]any
+	// Host, if not nil, is asked for each request whether the gateway answers to
+	// the host that it names; a core.Refusal's text says why not, with status 421.
+	// Requests for Routes and Home are no exception.
+	Host func(host string) error
 	// Home answers requests for "/" that a browser makes to show a page: GET or
 	// HEAD, with text/html among what is accepted and without api-version. nil
 	// leaves them to the management API, which lists entities there.

@@ -10,6 +10,12 @@ import (
 
 // route sends a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
+	if b.opts.Host != nil {
+		if err := b.opts.Host(r.Host); err != nil {
+			b.refuse(w, r, &statusError{status: http.StatusMisdirectedRequest, text: core.TextOf(err)}) // RFC 9110 §15.5.20
+			return
+		}
+	}
 	if h := b.mounted(r.URL.Path); h != nil {
 		h.ServeHTTP(w, r)
 		return

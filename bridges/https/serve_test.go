@@ -227,3 +227,31 @@ func TestHTTP2(t *testing.T) {
 		}
 	}
 }
+
+func TestHostsThatAreNotTheGatewaysAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFakeBus("q")
+	b := New(f, f, f, Options{
+		Logger: quiet(),
+		Host: func(host string) error {
+			if host == "evil.example" {
+				return core.Refuse(core.NotAllowed, "Not by <%s>.", host)
+			}
+			return nil
+		},
+		Routes: map[string]http.Handler{"/mounted": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		Home:   http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	})
+	for _, path := range []string{"/", "/mounted", "/health", "/q", "/q/messages/head"} {
+		for host, refused := range map[string]bool{"evil.example": true, "localhost": false} {
+			r := request(t, http.MethodGet, path, nil)
+			r.Host = host
+			r.Header.Set("Accept", "text/html")
+			w := httptest.NewRecorder()
+			b.Handler().ServeHTTP(w, r)
+			if got := w.Code == http.StatusMisdirectedRequest && strings.Contains(w.Body.String(), "<Code>421</Code><Detail>Not by &lt;evil.example&gt;. TrackingId:"); got != refused {
+				t.Errorf("%s by %s: got %d %s", path, host, w.Code, w.Body)
+			}
+		}
+	}
+}

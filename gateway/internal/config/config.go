@@ -51,7 +51,7 @@ type Config struct {
 type TLS struct {
 	Cert  string   `koanf:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
 	Key   string   `koanf:"key" usage:"file of the certificate's private key in PEM"`
-	Hosts []string `koanf:"hosts" usage:"further host name or IP address for the development certificate; repeatable"`
+	Hosts []string `koanf:"hosts" usage:"further host name or IP address of this gateway, for the development certificate and while the development key is in force; repeatable"`
 }
 
 // Log says what is logged, and how.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// hostNames tells the names of a gateway from those that a web page could have
+// made up to reach it: a page's owner may have the page's own name resolve to
+// this machine, and to the browser the gateway is then the page's own server
+// (DNS rebinding). A key that everybody knows is no protection then, so while it
+// is in force HTTP clients must call the gateway by a name that is not theirs to
+// give out.
+type hostNames struct {
+	own         []string          // lower-cased
+	certificate *x509.Certificate // the user's; nil with a development certificate
+	private     bool              // containers and other machines come too, by names of their network
+}
+
+// privateDomains are not delegated in public DNS: in private ones they are for
+// containers' hosts, services of Kubernetes, and local networks.
+var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
+
+// newHostNames is for what listens at these addresses.
+func newHostNames(c *config.Config, cert *certificate, addresses ...string) *hostNames {
+	n := &hostNames{private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
+	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {
+		n.own = append(n.own, strings.ToLower(name))
+	}
+	if cert.ca == "" {
+		n.certificate = cert.config.Certificates[0].Leaf
+	}
+	return n
+}
+
+// check refuses a host, which may have a port, that is no name of the gateway.
+func (n *hostNames) check(host string) error {
+	if n.has(host) {
+		return nil
+	}
+	return core.Refuse(core.NotAllowed, "The gateway does not answer to the host '%.255s' while it has the public development key, because any web page could come by a name of its own. "+
+		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
+}
+
+// guard answers only requests to names of the gateway, where no key is asked for at all.
+func (n *hostNames) guard(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !n.has(r.Host) {
+			http.Error(w, "Use localhost or an address, or add the host to the setting tls.hosts.", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (n *hostNames) has(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	name := strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if name == "" { // browsers always name one
+		return true
+	}
+	if _, err := netip.ParseAddr(name); err == nil { // an address belongs to who has it
+		return true
+	}
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {
+		return true
+	}
+	if n.certificate != nil && n.certificate.VerifyHostname(name) == nil {
+		return true
+	}
+	if n.private {
+		return !strings.Contains(name, ".") || hasSuffix(name, privateDomains...)
+	}
+	return hasSuffix(name, ".internal") // this machine, to its containers
+}
+
+func hasSuffix(s string, suffixes ...string) bool {
+	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(s, suffix) })
+}
