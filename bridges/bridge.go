@@ -20,9 +20,11 @@ type Connection struct {
 	Protocol string // "amqp", "amqp over websocket" or "websocket"
 	Peer     string // the client's address
 	Since    time.Time
-	Policies []string // the shared access policies that vouch for it, or the subjects of its tokens
-	Product  string   // what the client calls itself, or ""
-	Links    []Link
+	// Namespace is that of the client, "" as long as it has proven nothing.
+	Namespace string
+	Policies  []string // the shared access policies that vouch for it, or the subjects of its tokens
+	Product   string   // what the client calls itself, or ""
+	Links     []Link
 }
 
 // Link is a connection's use of one entity.

@@ -10,8 +10,9 @@ import (
 // carry a Code and, where a peer should read it, a text.
 type Broker interface {
 	Transactions
-	// Resolve returns the entity an address names, without regard to rights, or NotFound.
-	Resolve(ctx context.Context, address string) (Entity, Address, error)
+	// Resolve returns the entity an address names in the identity's namespace,
+	// without regard to rights, or NotFound.
+	Resolve(ctx context.Context, id Identity, address string) (Entity, Address, error)
 	// OpenSender needs Send. closed, if not nil, is called at most once, when
 	// the entity is deleted or no longer allows sending.
 	OpenSender(ctx context.Context, id Identity, address string, closed func(error)) (Sender, error)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,14 +55,57 @@ func ParseRights(s string) (Right, error) {
 
 // Grant is one proven claim: these rights, on this path and below, until then.
 type Grant struct {
+	// Namespace is the name of the namespace that it is for. NamespaceID tells it
+	// from others that had that name before.
+	Namespace, NamespaceID string
+
 	Policy  string // the shared access policy that vouches for it
 	Rights  Right
 	Scope   string    // folded entity path; "" is the whole namespace
 	Expires time.Time // zero: never
 }
 
-// Identity is all a peer has proven. The nil Identity may do nothing.
+// Identity is all a peer has proven: claims of one namespace. The nil Identity
+// may do nothing.
 type Identity []Grant
+
+// Namespace is the name of the peer's namespace, "" for nobody.
+func (id Identity) Namespace() string {
+	if len(id) == 0 {
+		return ""
+	}
+	return id[0].Namespace
+}
+
+// NamespaceID is the ID of the peer's namespace, "" for nobody.
+func (id Identity) NamespaceID() string {
+	if len(id) == 0 {
+		return ""
+	}
+	return id[0].NamespaceID
+}
+
+// With is the identity and g, which takes the place of an older claim of the same
+// policy and scope. There are at most max of them, or QuotaExceeded: those that
+// have ended at now make room. A claim of another namespace is refused. The
+// identity itself stays as it is.
+func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
+	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
+		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
+	}
+	all := slices.Clone(id)
+	if i := slices.IndexFunc(all, func(o Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope }); i >= 0 {
+		all[i] = g
+		return all, nil
+	}
+	if len(all) >= max {
+		all = slices.DeleteFunc(all, func(o Grant) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) })
+	}
+	if len(all) >= max {
+		return nil, Refuse(QuotaExceeded, "The connection holds %d tokens, as many as it may.", max)
+	}
+	return append(all, g), nil
+}
 
 // Check returns nil if the identity holds the right on the entity path at now,
 // else a Refusal with code Unauthorized that names the claim and the resource.
@@ -89,13 +133,21 @@ func within(path, scope string) bool {
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// Authority proves identities: it turns credentials into grants.
+// Authority proves identities: it turns credentials into grants. hosts are the
+// names by which the peer called the gateway, with or without port, the most
+// telling first: they say which namespace it wants to be in.
 type Authority interface {
 	// Token verifies a shared access signature: its signature, its expiry, and
 	// that its resource covers audience (a URI or a path, "" to accept the
 	// token's own resource). The Grant's scope is the token's resource.
 	// Failures are Unauthorized, with a text that says what is wrong.
-	Token(ctx context.Context, token, audience string) (Grant, error)
+	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies a policy's name and key, as SASL PLAIN presents them.
-	Key(ctx context.Context, policy, key string) (Grant, error)
+	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
+	// Enter counts a connection whose peer has this identity among those of its
+	// namespace, until leave is called, which is safe to repeat. QuotaExceeded when
+	// there are as many as may be. closed is called at most once, when the namespace
+	// is no more: with the reason, after which the connection should end. It must
+	// not block.
+	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 // desk answers requests about the gateway itself, with JSON, to those who may ask.
 type desk struct {
-	authority *auth.Authority
+	authority core.Authority
 	log       *slog.Logger
 }
 
@@ -28,13 +28,13 @@ func (d *desk) identity(r *http.Request) (core.Identity, error) {
 
 func (d *desk) grant(r *http.Request) (core.Grant, error) {
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
-		return d.authority.Key(r.Context(), policy, key)
+		return d.authority.Key(r.Context(), bridges.Hosts(r), policy, key)
 	}
 	token := r.Header.Get("Authorization")
 	if token == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
 	}
-	return d.authority.Token(r.Context(), token, "")
+	return d.authority.Token(r.Context(), bridges.Hosts(r), token, "")
 }
 
 // authorize refuses those who may not Manage the namespace.

@@ -42,7 +42,7 @@ type lookout struct {
 	desk
 	metrics  http.Handler
 	counters *metrics.Counters
-	resolve  func(ctx context.Context, address string) (core.Entity, core.Address, error)
+	resolve  func(ctx context.Context, id core.Identity, address string) (core.Entity, core.Address, error)
 }
 
 func newLookout(d desk, m *metrics.Metrics, b *broker.Broker) *lookout {
@@ -87,7 +87,7 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 	if r.Method != http.MethodGet {
 		return metrics.Counter{}, core.Refuse(core.NotAllowed, "The counters can be got.")
 	}
-	e, _, err := l.resolve(r.Context(), a.Entity)
+	e, _, err := l.resolve(r.Context(), id, a.Entity)
 	if err != nil {
 		return metrics.Counter{}, err
 	}

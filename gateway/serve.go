@@ -176,6 +176,7 @@ func nativeOptions(c *config.Config, log *slog.Logger, others ...bridges.Census)
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
+		Home:           c.Namespace,
 		Censuses:       others,
 		MaxConnections: c.WebSocket.MaxConnections,
 		MaxFeeds:       c.WebSocket.MaxFeeds,
@@ -208,9 +209,11 @@ func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, host
 		policies = append(policies, p.Rule())
 	}
 	return auth.New(auth.Options{
-		Policies: policies,
+		Namespace:   c.Namespace,
+		NamespaceID: c.Namespace,
+		Policies:    policies,
 		Entities: func(ctx context.Context, name string) (core.Entity, error) {
-			e, _, err := b.Resolve(ctx, name)
+			e, _, err := b.Resolve(ctx, nil, name)
 			return e, err
 		},
 		Hosts:   append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),

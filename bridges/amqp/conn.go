@@ -66,10 +66,12 @@ type conn struct {
 
 	since    time.Time
 	product  string // what the client calls itself
+	hostname string // what it called us last
 	host     string // the namespace's host in texts
 	topics   topics // for everybody
 	identity core.Identity
-	busy     int // broker calls under way
+	leave    func() // ends being counted in the identity's namespace; nil: it is not
+	busy     int    // broker calls under way
 	buffered int64
 	sends    []*senderLink    // with messages to send
 	piles    map[string]*pile // settlements by address
@@ -158,6 +160,9 @@ func (c *conn) dispose() {
 	close(c.reader.stop)
 	close(c.writer.work)
 	c.letGo()
+	if c.leave != nil {
+		c.leave()
+	}
 	c.mail.Close()
 	close(c.done)
 	c.tasks.Wait()

@@ -74,7 +74,7 @@ func (b *fakeBroker) queue(id core.Identity, address string, right core.Right) (
 	return q, nil
 }
 
-func (b *fakeBroker) Resolve(_ context.Context, address string) (core.Entity, core.Address, error) {
+func (b *fakeBroker) Resolve(_ context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(nil, address, 0)
@@ -412,10 +412,40 @@ func (b *fakeBroker) settled(name string) []core.Settlement {
 // fakeAuthority grants all rights for every token but those that say otherwise.
 type fakeAuthority struct {
 	life time.Duration // of grants; 0 is for ever
+	full bool          // no connection may enter
+
+	mu     sync.Mutex
+	called [][]string    // hosts, by proofs
+	inside []func(error) // closed, of those that have entered
+	left   int           // of inside
 }
 
-func (a *fakeAuthority) Token(_ context.Context, token, audience string) (core.Grant, error) {
+// heard notes by what names a peer calls.
+func (a *fakeAuthority) heard(hosts []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.called = append(a.called, hosts)
+}
+
+func (a *fakeAuthority) Enter(_ core.Identity, closed func(error)) (leave func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.full {
+		return nil, core.Refuse(core.QuotaExceeded, "There are 0 connections.")
+	}
+	a.inside = append(a.inside, closed)
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.left++
+	}, nil
+}
+
+func (a *fakeAuthority) Token(_ context.Context, hosts []string, token, audience string) (core.Grant, error) {
+	a.heard(hosts)
 	switch token {
+	case "elsewhere":
+		return core.Grant{Namespace: "other", NamespaceID: "other", Policy: "root", Rights: core.AllRights}, nil
 	case "forged":
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 	case "listen":
@@ -432,7 +462,8 @@ func (a *fakeAuthority) Token(_ context.Context, token, audience string) (core.G
 	return g, nil
 }
 
-func (a *fakeAuthority) Key(_ context.Context, policy, key string) (core.Grant, error) {
+func (a *fakeAuthority) Key(_ context.Context, hosts []string, policy, key string) (core.Grant, error) {
+	a.heard(hosts)
 	if key != "secret" {
 		return core.Grant{}, core.Unauthorized
 	}

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ var _ engine.Handler = (*conn)(nil)
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
+	c.hostname = cmp.Or(o.Hostname, c.hostname)
 	if c.host == "" {
 		c.host = hostOf(o.Hostname)
 	}

@@ -23,8 +23,8 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 		return
 	}
 	entity := core.Address{Entity: addr.Entity, Sub: addr.Sub}
-	open(c, l, addr, func(ctx context.Context, _ core.Identity) (core.Address, error) {
-		return entity, c.resolve(ctx, entity)
+	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Address, error) {
+		return entity, c.resolve(ctx, id, entity)
 	}, func(core.Address) bool {
 		c.attachNode(l, core.FoldName(addr.String()), entity)
 		return true

@@ -7,16 +7,16 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // Authenticate answers a SASL init. Whoever does not use PLAIN is nobody before a token is put.
-func (c *conn) Authenticate(mechanism value.Symbol, response []byte) {
-	switch strings.ToUpper(string(mechanism)) {
+func (c *conn) Authenticate(init *wire.SASLInit) {
+	c.hostname = init.Hostname
+	switch strings.ToUpper(string(init.Mechanism)) {
 	case "MSSBCBS", "ANONYMOUS", "EXTERNAL":
 		c.eng.Authenticated(wire.SASLOK)
 	case "PLAIN":
-		c.authenticatePlain(response)
+		c.authenticatePlain(init.InitialResponse)
 	default:
 		c.eng.Authenticated(wire.SASLAuth)
 	}
@@ -30,8 +30,9 @@ func (c *conn) authenticatePlain(response []byte) {
 		return
 	}
 	policy, key := string(fields[1]), string(fields[2])
+	hosts := c.hosts()
 	c.async(func(ctx context.Context) func() {
-		grant, err := c.bridge.authority.Key(ctx, policy, key)
+		grant, err := c.bridge.authority.Key(ctx, hosts, policy, key)
 		return func() {
 			if err == nil {
 				err = c.allow(grant)
@@ -41,6 +42,9 @@ func (c *conn) authenticatePlain(response []byte) {
 				c.eng.Authenticated(wire.SASLOK)
 			case core.CodeOf(err) == core.Unauthorized:
 				c.eng.Authenticated(wire.SASLAuth)
+			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no words for it
+				c.log.Debug("authenticate", "err", err)
+				c.eng.Authenticated(wire.SASLSysTemp)
 			default:
 				c.log.Error("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)

@@ -1,7 +1,9 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"slices"
 	"strings"
 	"time"
@@ -62,8 +64,9 @@ func (c *conn) serveToken(req *request, answered func(response)) {
 }
 
 func (c *conn) putToken(token, audience string, answered func(response)) {
+	hosts := c.hosts()
 	c.async(func(ctx context.Context) func() {
-		grant, addr, err := c.verify(ctx, token, audience)
+		grant, addr, err := c.verify(ctx, hosts, token, audience)
 		return func() {
 			if err == nil {
 				err = c.allow(grant)
@@ -78,9 +81,9 @@ func (c *conn) putToken(token, audience string, answered func(response)) {
 }
 
 // verify proves a token, and that what it is for exists: clients learn of a missing entity here.
-func (c *conn) verify(ctx context.Context, token, audience string) (core.Grant, core.Address, error) {
+func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
-	grant, err := c.bridge.authority.Token(ctx, token, audience)
+	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
 	// A token for a management node is one for its entity: to list sessions the Go SDK asks for no other.
 	grant.Scope = strings.TrimSuffix(grant.Scope, "/$management")
 	if err != nil || path == "" {
@@ -90,35 +93,29 @@ func (c *conn) verify(ctx context.Context, token, audience string) (core.Grant, 
 	if err != nil {
 		return grant, core.Address{Entity: path}, err
 	}
-	return grant, addr, c.resolve(ctx, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+	return grant, addr, c.resolve(ctx, core.Identity{grant}, core.Address{Entity: addr.Entity, Sub: addr.Sub})
 }
 
 // resolve returns nil if there is an entity of that address. It may be called outside the owner.
-func (c *conn) resolve(ctx context.Context, addr core.Address) error {
-	e, _, err := c.bridge.broker.Resolve(ctx, addr.String())
+func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) error {
+	e, _, err := c.bridge.broker.Resolve(ctx, id, addr.String())
 	if err == nil {
 		c.topics.learn(&e)
 	}
 	return err
 }
 
-// allow adds a grant to the identity, in place of an older one of the same policy and scope. When there are too many,
-// those that have ended make room.
+// allow adds a grant to the identity. With the first one the connection enters its namespace.
 func (c *conn) allow(g core.Grant) error {
-	id := slices.Clone(c.identity) // others may be reading it
-	i := slices.IndexFunc(id, func(o core.Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope })
-	switch {
-	case i >= 0:
-		id[i] = g
-	case len(id) >= maxGrants:
-		id = slices.DeleteFunc(id, func(o core.Grant) bool { return !o.Expires.IsZero() && !time.Now().Before(o.Expires) })
-		if len(id) < maxGrants {
-			id = append(id, g)
-			break
+	id, err := c.identity.With(g, maxGrants, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.leave == nil {
+		c.leave, err = c.bridge.authority.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+		if err != nil {
+			return err
 		}
-		return core.Refuse(core.QuotaExceeded, "The connection holds %d tokens, as many as it may.", maxGrants)
-	default:
-		id = append(id, g)
 	}
 	c.identity = id
 	c.expires = time.Time{}
@@ -129,6 +126,25 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	return nil
+}
+
+// expel closes the connection: its namespace is no more.
+func (c *conn) expel(reason error) {
+	a := answers[core.CodeOf(reason)]
+	c.eng.Close(&wire.Error{Condition: a.condition, Description: c.tail(cmp.Or(core.TextOf(reason), a.text), core.Address{})})
+}
+
+// hosts are the names by which the client called us: in its open or, before that, to SASL, then to the tunnel it came
+// through and to TLS.
+func (c *conn) hosts() []string {
+	hosts := []string{c.hostname}
+	switch nc := c.nc.(type) {
+	case interface{ Hosts() []string }:
+		hosts = append(hosts, nc.Hosts()...)
+	case interface{ ConnectionState() tls.ConnectionState }:
+		hosts = append(hosts, nc.ConnectionState().ServerName)
+	}
+	return slices.DeleteFunc(hosts, func(name string) bool { return name == "" })
 }
 
 // checkIdentity closes a connection that has proven nothing in time, and detaches links whose grant has ended. It

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -26,7 +27,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	if !isSignature && !isWebToken {
 		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not offered. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
-	grant, err := b.auth.Token(r.Context(), token, "")
+	grant, err := b.auth.Token(r.Context(), bridges.Hosts(r), token, "")
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference,
 	entity, runtime, err := b.admin.Entity(r.Context(), id, t.node())
 	if t.subscription == "" {
 		if core.CodeOf(err) == core.Unauthorized {
-			if _, _, missing := b.broker.Resolve(r.Context(), t.entity); core.CodeOf(missing) == core.NotFound {
+			if _, _, missing := b.broker.Resolve(r.Context(), id, t.entity); core.CodeOf(missing) == core.NotFound {
 				err = missing
 			}
 		}

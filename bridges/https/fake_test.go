@@ -58,7 +58,7 @@ func newFakeBus(names ...string) *fakeBus {
 	return f
 }
 
-func (f *fakeBus) Token(_ context.Context, token, _ string) (core.Grant, error) {
+func (f *fakeBus) Token(_ context.Context, _ []string, token, _ string) (core.Grant, error) {
 	_, name, _ := strings.Cut(token, " ")
 	if g, ok := f.tokens[name]; ok {
 		return g, nil
@@ -66,9 +66,11 @@ func (f *fakeBus) Token(_ context.Context, token, _ string) (core.Grant, error) 
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
-func (f *fakeBus) Key(context.Context, string, string) (core.Grant, error) {
+func (f *fakeBus) Key(context.Context, []string, string, string) (core.Grant, error) {
 	return core.Grant{}, core.Unauthorized
 }
+
+func (f *fakeBus) Enter(core.Identity, func(error)) (func(), error) { return func() {}, nil }
 
 func (f *fakeBus) find(address string) (*fakeQueue, core.Address, error) {
 	a, err := core.ParseAddress(address)
@@ -94,7 +96,7 @@ func (f *fakeBus) allowed(id core.Identity, right core.Right, address string) (*
 	return q, err
 }
 
-func (f *fakeBus) Resolve(_ context.Context, address string) (core.Entity, core.Address, error) {
+func (f *fakeBus) Resolve(_ context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, a, err := f.find(address)

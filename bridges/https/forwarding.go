@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -28,7 +29,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 		}
 		id := p.id
 		if token := p.r.Header.Get(f.header); token != "" {
-			grant, err := p.b.auth.Token(p.r.Context(), token, "")
+			grant, err := p.b.auth.Token(p.r.Context(), bridges.Hosts(p.r), token, "")
 			if core.CodeOf(err) == core.Unauthorized {
 				return unauthorized("%s: the token in the header %s is refused. %s", f.name, f.header, core.TextOf(err))
 			}
@@ -37,7 +38,9 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			}
 			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
 			id = core.Identity{grant}
-			p.id = append(p.id, grant)
+			if p.id, err = p.id.With(grant, len(p.id)+1, time.Now()); err != nil {
+				return unauthorized("%s: the token in the header %s is for another namespace, to which nothing can be forwarded so.", f.name, f.header)
+			}
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, to, f.header)

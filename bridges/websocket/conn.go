@@ -48,6 +48,7 @@ type conn struct {
 
 	since   time.Time
 	product string
+	hosts   []string // by which the client called us; not changed
 
 	underWay map[int64]struct{} // requests by their ids
 	held     int                // bytes of them
@@ -70,6 +71,7 @@ type conn struct {
 	drains   bool      // the bridge is stopping
 
 	identity core.Identity
+	leave    func()    // ends being counted in the identity's namespace; nil: it is not
 	proving  bool      // a token is being verified: nothing else is read
 	refused  int       // tokens
 	expires  time.Time // when to look at identity again; zero: never
@@ -95,7 +97,7 @@ const (
 func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *conn {
 	now := time.Now()
 	c := &conn{
-		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now,
+		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
 		requests: make(chan *request, readRequests), over: make(chan struct{}),
 		mail:     mailbox.New(),
 		ping:     now.Add(b.opts.PingInterval),
@@ -470,6 +472,11 @@ func (c *conn) letGo() {
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
 	c.cancel()
+	defer func() {
+		if c.leave != nil {
+			c.leave()
+		}
+	}()
 	close(c.over)
 	_ = c.nc.Close()
 	if c.timer != nil {
@@ -530,7 +537,7 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 
 // describe is what others may know of the connection.
 func (c *conn) describe() bridges.Connection {
-	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Product: c.product}
+	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product}
 	seen := map[string]bool{}
 	for _, g := range c.identity {
 		if !seen[g.Policy] {

@@ -78,6 +78,7 @@ const (
 	closeInternal    closeCode = 1011
 	closeNoID        closeCode = 4400
 	closeNotSignedIn closeCode = 4401
+	closeExpelled    closeCode = 4404
 	closeTooSlow     closeCode = 4408
 )
 

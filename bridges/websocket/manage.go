@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,18 +187,22 @@ func writeEntity(w frame.Writer, e *core.Entity, counts *core.Runtime) {
 	w.CloseMap()
 }
 
-// connections lists the clients of this gateway, whatever they speak.
+// connections lists the clients of this gateway that are in the namespace,
+// whatever they speak: those of all to who runs the gateway.
 func (c *conn) connections(q *request) {
 	if err := c.identity.Check(core.Manage, "", time.Now()); err != nil {
 		c.refuse(q, err)
 		return
 	}
-	c.call(q, func(ctx context.Context, _ core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
 		ctx, cancel := context.WithTimeout(ctx, censusTime)
 		defer cancel()
 		var all []bridges.Connection
 		for _, census := range c.bridge.opts.Censuses {
 			all = append(all, census.Connections(ctx)...)
+		}
+		if id.NamespaceID() != c.bridge.opts.Home {
+			all = slices.DeleteFunc(all, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
 		}
 		return func(w frame.Writer) {
 			w.Key("connections")
@@ -212,7 +217,7 @@ func (c *conn) connections(q *request) {
 
 func writeConnection(w frame.Writer, about *bridges.Connection) {
 	w.OpenMap()
-	for _, m := range [...]struct{ key, text string }{{"id", about.ID}, {"protocol", about.Protocol}, {"peer", about.Peer}, {"product", about.Product}} {
+	for _, m := range [...]struct{ key, text string }{{"id", about.ID}, {"protocol", about.Protocol}, {"peer", about.Peer}, {"product", about.Product}, {"namespace", about.Namespace}} {
 		w.Key(m.key)
 		w.Text(m.text)
 	}

@@ -15,6 +15,9 @@ type Options struct {
 	// Origins are the pages that may connect besides those of the gateway's own
 	// host: patterns as CheckOrigin takes them.
 	Origins []string
+	// Home is the ID of the namespace whose managers run the gateway: they see the
+	// connections of all namespaces, others those of their own.
+	Home string
 	// Censuses tell of the connections of other bridges.
 	Censuses []bridges.Census
 

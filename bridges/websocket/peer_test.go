@@ -27,7 +27,7 @@ import (
 // keys is an authority whose tokens are "POLICY RIGHTS SCOPE [LIFE]".
 type keys struct{}
 
-func (keys) Token(_ context.Context, token, _ string) (core.Grant, error) {
+func (keys) Token(_ context.Context, _ []string, token, _ string) (core.Grant, error) {
 	if token == "panic" {
 		panic(token)
 	}
@@ -47,9 +47,11 @@ func (keys) Token(_ context.Context, token, _ string) (core.Grant, error) {
 	return g, err
 }
 
-func (keys) Key(context.Context, string, string) (core.Grant, error) {
+func (keys) Key(context.Context, []string, string, string) (core.Grant, error) {
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey")
 }
+
+func (keys) Enter(core.Identity, func(error)) (func(), error) { return func() {}, nil }
 
 const rootToken = "root Manage "
 

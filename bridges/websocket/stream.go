@@ -22,6 +22,7 @@ import (
 // as many as are here. It looks ahead for that, at what ws will read next.
 type stream struct {
 	ws      *websocket.Conn
+	hosts   []string      // by which the client called us
 	in      *bufio.Reader // what ws reads from
 	message io.Reader     // the one being read, nil between two
 	left    int64         // bytes of message, 0 if unknown
@@ -36,7 +37,7 @@ const (
 
 var _ net.Conn = (*stream)(nil)
 
-func newStream(ws *websocket.Conn, in *bufio.Reader) *stream {
+func newStream(ws *websocket.Conn, in *bufio.Reader, hosts []string) *stream {
 	ws.SetPingHandler(func(data string) error {
 		err := ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongTimeout))
 		if errors.Is(err, websocket.ErrCloseSent) {
@@ -44,11 +45,14 @@ func newStream(ws *websocket.Conn, in *bufio.Reader) *stream {
 		}
 		return err
 	})
-	return &stream{ws: ws, in: in}
+	return &stream{ws: ws, in: in, hosts: hosts}
 }
 
 // Protocol names what is spoken, for those who ask a net.Conn.
 func (s *stream) Protocol() string { return "amqp over websocket" }
+
+// Hosts are the names by which the client called us, as bridges.Hosts has them.
+func (s *stream) Hosts() []string { return s.hosts }
 
 // Read reads what has come, which may be several messages or a part of one. A
 // text message ends the connection: it is no part of a stream of bytes.

@@ -80,7 +80,8 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 		var got []byte
-		s := newStream(open(t, data, max(int(piece), 1)))
+		ws, in := open(t, data, max(int(piece), 1))
+		s := newStream(ws, in, nil)
 		for p := make([]byte, max(int(room), 1)); ; {
 			n, err := s.Read(p)
 			got = append(got, p[:n]...)

@@ -2,7 +2,6 @@ package websocket
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
@@ -14,7 +13,7 @@ import (
 func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {
-		grant, err := c.bridge.auth.Token(ctx, q.token, "")
+		grant, err := c.bridge.auth.Token(ctx, c.hosts, q.token, "")
 		return func() { c.authenticated(q, grant, err) }
 	})
 }
@@ -54,24 +53,28 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 	})
 }
 
-// allow adds a grant to the identity, in place of an older one of the same
-// policy and scope. When there are too many, those that have ended make room.
+// allow adds a grant to the identity. With the first one the connection enters
+// its namespace.
 func (c *conn) allow(g core.Grant) error {
-	id := slices.Clone(c.identity) // others may be reading it
-	if i := slices.IndexFunc(id, func(o core.Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope }); i >= 0 {
-		id[i] = g
-	} else {
-		if len(id) >= maxGrants {
-			now := time.Now()
-			id = slices.DeleteFunc(id, func(o core.Grant) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) })
-		}
-		if len(id) >= maxGrants {
-			return core.Refuse(core.QuotaExceeded, "The connection holds %d tokens, as many as it may.", maxGrants)
-		}
-		id = append(id, g)
+	now := time.Now()
+	id, err := c.identity.With(g, maxGrants, now)
+	if err != nil {
+		return err
 	}
-	c.identity, c.expires = id, time.Now()
+	if c.leave == nil {
+		c.leave, err = c.bridge.auth.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+		if err != nil {
+			return err
+		}
+	}
+	c.identity, c.expires = id, now
 	return nil
+}
+
+// expel closes the connection: its namespace is no more.
+func (c *conn) expel(reason error) {
+	_, text := c.words(reason, "")
+	c.close(closeExpelled, text)
 }
 
 // checkIdentity warns before the last right ends, closes the connection when it

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/bridges"
 )
 
 // TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire
@@ -73,6 +75,6 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.gate.leave()
-		_ = t.serve(t.gate.ctx, newStream(ws, in.buffer)) // it logs what there is to say
+		_ = t.serve(t.gate.ctx, newStream(ws, in.buffer, bridges.Hosts(r))) // it logs what there is to say
 	}()
 }

@@ -15,6 +15,8 @@ const maxLookups = 16
 
 // Options say whom an Authority believes.
 type Options struct {
+	// Namespace and NamespaceID are those of the grants.
+	Namespace, NamespaceID string
 	// Policies are those of the namespace.
 	Policies []core.AccessRule
 	// Entities finds an entity for its own authorization rules. Nil: there are none.
@@ -37,8 +39,11 @@ type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys. It implements core.Authority.
+// Authority verifies tokens and keys of one namespace, by whatever name peers
+// call it. It implements core.Authority.
 type Authority struct {
+	name     string
+	id       string
 	policies []core.AccessRule
 	entities func(ctx context.Context, name string) (core.Entity, error)
 	hosts    []string
@@ -53,6 +58,8 @@ func New(o Options) *Authority {
 		o.Now = time.Now
 	}
 	return &Authority{
+		name:     o.Namespace,
+		id:       o.NamespaceID,
 		policies: o.Policies,
 		entities: o.Entities,
 		hosts:    append([]string{"localhost"}, o.Hosts...),
@@ -66,7 +73,7 @@ func New(o Options) *Authority {
 // so that only the holder of a key learns more than that it is invalid. A JSON
 // web token, with or without "Bearer " before it, is for the whole namespace:
 // who may do less is said by its rights.
-func (a *Authority) Token(ctx context.Context, token, audience string) (core.Grant, error) {
+func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
 	}
@@ -74,7 +81,9 @@ func (a *Authority) Token(ctx context.Context, token, audience string) (core.Gra
 		if a.issuers == nil {
 			return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature, or have an issuer configured.")
 		}
-		return a.issuers.Verify(ctx, web)
+		grant, err := a.issuers.Verify(ctx, web)
+		grant.Namespace, grant.NamespaceID = a.name, a.id
+		return grant, err
 	}
 	s, err := parseSAS(token)
 	if err != nil {
@@ -92,7 +101,7 @@ func (a *Authority) Token(ctx context.Context, token, audience string) (core.Gra
 	if audience != "" && !covers(resource, core.FoldName(core.ResourcePath(audience))) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.resource, audience)
 	}
-	return core.Grant{Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
+	return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
 }
 
 // cutWebToken returns the JSON web token in what a peer gave as its token, if
@@ -108,14 +117,19 @@ func cutWebToken(token string) (string, bool) {
 
 // Key implements core.Authority. It knows the namespace's policies only, because
 // a name and a key do not say which entity they are for.
-func (a *Authority) Key(_ context.Context, policy, key string) (core.Grant, error) {
+func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
 	given := sha256.Sum256([]byte(key))
 	for _, p := range a.policies {
 		if p.Name == policy && (sameKey(given, p.PrimaryKey) || sameKey(given, p.SecondaryKey)) {
-			return core.Grant{Policy: p.Name, Rights: p.Rights}, nil
+			return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: p.Name, Rights: p.Rights}, nil
 		}
 	}
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
+}
+
+// Enter implements core.Authority: everybody may, and nothing ends it.
+func (a *Authority) Enter(core.Identity, func(error)) (leave func(), err error) {
+	return func() {}, nil
 }
 
 func sameKey(given [sha256.Size]byte, key string) bool {

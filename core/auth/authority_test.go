@@ -57,7 +57,7 @@ func TestTokensOfEverySDKAreAccepted(t *testing.T) {
 			"sharedaccesssignature sig=" + escaped + "&se=1893456000&skn=root&sr=" + v.sr,
 			"se=1893456000&skn=root&sr=" + v.sr + "&sig=" + v.sig,
 		} {
-			g, err := newAuthority(t).Token(t.Context(), token, "amqp://other:1/Queue1/$management")
+			g, err := newAuthority(t).Token(t.Context(), nil, token, "amqp://other:1/Queue1/$management")
 			if err != nil {
 				t.Errorf("%s: %v", token, err)
 				continue
@@ -94,7 +94,7 @@ func TestTokenCoversItsResourceAndBelow(t *testing.T) {
 		{"sb://host/a/b", "sb://host/a", false},
 	} {
 		token := SignSAS(c.resource, "root", "SAS_KEY_VALUE", start.Add(time.Hour))
-		_, err := newAuthority(t).Token(t.Context(), token, c.audience)
+		_, err := newAuthority(t).Token(t.Context(), nil, token, c.audience)
 		if c.ok && err != nil || !c.ok && !strings.HasPrefix(core.TextOf(err), "InvalidAudience: ") {
 			t.Errorf("token for %q, audience %q: got %v, want accepted %v", c.resource, c.audience, err, c.ok)
 		}
@@ -121,7 +121,7 @@ func TestTokenRefusalsSayWhatIsWrong(t *testing.T) {
 		"no second key":   {SignSAS("sb://host/q", "sender", "", start.Add(time.Hour)), "InvalidSignature: "},
 		"expired":         {SignSAS("sb://host/q", "root", "SAS_KEY_VALUE", start.Add(-time.Minute)), "ExpiredToken: The token is expired. Expiration time: 2027-01-15T07:59:00Z."},
 	} {
-		_, err := newAuthority(t).Token(t.Context(), c.token, "")
+		_, err := newAuthority(t).Token(t.Context(), nil, c.token, "")
 		if !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), c.text) {
 			t.Errorf("%s: got %v, want a refusal that begins %q", name, err, c.text)
 		}
@@ -131,7 +131,7 @@ func TestTokenRefusalsSayWhatIsWrong(t *testing.T) {
 func TestSkewExtendsATokensLife(t *testing.T) {
 	t.Parallel()
 	token := SignSAS("sb://host", "root", "second", start.Add(-59*time.Second))
-	g, err := newAuthority(t).Token(t.Context(), token, "")
+	g, err := newAuthority(t).Token(t.Context(), nil, token, "")
 	if err != nil || !g.Expires.Equal(start.Add(time.Second)) {
 		t.Fatalf("got %+v, %v, want a grant that ends a second from now", g, err)
 	}
@@ -154,7 +154,7 @@ func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
 		{"sb://host/$cbs", "outer", 0},
 		{"sb://host/" + strings.Repeat("a/", 20) + "a", "outer", 0},
 	} {
-		g, err := newAuthority(t).Token(t.Context(), SignSAS(c.resource, "local", c.key, start.Add(time.Hour)), "")
+		g, err := newAuthority(t).Token(t.Context(), nil, SignSAS(c.resource, "local", c.key, start.Add(time.Hour)), "")
 		if g.Rights != c.rights || (err == nil) != (c.rights != 0) {
 			t.Errorf("%s with key %q: got %v, %v, want rights %v", c.resource, c.key, g, err, c.rights)
 		}
@@ -163,7 +163,7 @@ func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
 
 func TestTokenReportsAStoreThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	_, err := newAuthority(t).Token(t.Context(), SignSAS("sb://host/broken", "local", "k", start.Add(time.Hour)), "")
+	_, err := newAuthority(t).Token(t.Context(), nil, SignSAS("sb://host/broken", "local", "k", start.Add(time.Hour)), "")
 	if !errors.Is(err, core.Busy) {
 		t.Fatalf("got %v, want %v", err, core.Busy)
 	}
@@ -173,12 +173,12 @@ func TestKeyGivesThePolicysRightsOnTheNamespace(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	for _, key := range []string{"SAS_KEY_VALUE", "second"} {
-		if g, err := a.Key(t.Context(), "root", key); err != nil || g != (core.Grant{Policy: "root", Rights: core.AllRights}) {
+		if g, err := a.Key(t.Context(), nil, "root", key); err != nil || g != (core.Grant{Policy: "root", Rights: core.AllRights}) {
 			t.Errorf("key %q: got %+v, %v", key, g, err)
 		}
 	}
 	for _, c := range [][2]string{{"root", "wrong"}, {"root", ""}, {"sender", ""}, {"nobody", "SAS_KEY_VALUE"}, {"local", "outer"}} {
-		if g, err := a.Key(t.Context(), c[0], c[1]); !errors.Is(err, core.Unauthorized) || g.Rights != 0 {
+		if g, err := a.Key(t.Context(), nil, c[0], c[1]); !errors.Is(err, core.Unauthorized) || g.Rights != 0 {
 			t.Errorf("policy %q, key %q: got %+v, %v, want %v", c[0], c[1], g, err, core.Unauthorized)
 		}
 	}
@@ -189,7 +189,7 @@ func BenchmarkToken(b *testing.B) {
 	token := SignSAS("sb://host/q", "root", "k", time.Now().Add(time.Hour))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.Token(b.Context(), token, "sb://host/q"); err != nil {
+		if _, err := a.Token(b.Context(), nil, token, "sb://host/q"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ func FuzzToken(f *testing.F) {
 		Now:      func() time.Time { return start },
 	})
 	f.Fuzz(func(t *testing.T, token, audience string) {
-		g, err := a.Token(t.Context(), token, audience)
+		g, err := a.Token(t.Context(), nil, token, audience)
 		if !errors.Is(err, core.Unauthorized) || g != (core.Grant{}) || core.TextOf(err) == "" {
 			t.Fatalf("token %q: got %+v, %v, want a refusal with a text", token, g, err)
 		}
@@ -34,7 +34,7 @@ func FuzzSignedTokensVerify(f *testing.F) {
 			Policies: []core.AccessRule{{Name: policy, PrimaryKey: key, Rights: core.Send}},
 			Now:      func() time.Time { return start },
 		})
-		g, err := a.Token(t.Context(), SignSAS(resource, policy, key, start.Add(time.Minute)), "")
+		g, err := a.Token(t.Context(), nil, SignSAS(resource, policy, key, start.Add(time.Minute)), "")
 		if err != nil || g.Rights != core.Send {
 			t.Fatalf("resource %q, policy %q: got %+v, %v", resource, policy, g, err)
 		}

@@ -24,13 +24,13 @@ func TestWebTokensGoToTheIssuersWithOrWithoutBearer(t *testing.T) {
 	t.Parallel()
 	a := New(Options{Issuers: issuers("eyJh.eyJp.c2ln")})
 	for _, token := range []string{"eyJh.eyJp.c2ln", "Bearer eyJh.eyJp.c2ln", " bearer  eyJh.eyJp.c2ln "} {
-		g, err := a.Token(t.Context(), token, "sb://host/any/queue")
+		g, err := a.Token(t.Context(), nil, token, "sb://host/any/queue")
 		if err != nil || g.Rights != core.Listen || g.Scope != "" {
 			t.Errorf("%q: got %+v, %v", token, g, err)
 		}
 	}
 	for _, token := range []string{"eyJh.eyJp.other", "Bearer x"} {
-		if _, err := a.Token(t.Context(), token, ""); !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), "InvalidSignature: ") {
+		if _, err := a.Token(t.Context(), nil, token, ""); !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), "InvalidSignature: ") {
 			t.Errorf("%q: got %v", token, err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestWebTokensGoToTheIssuersWithOrWithoutBearer(t *testing.T) {
 
 func TestAWebTokenIsRefusedWhereThereAreNoIssuers(t *testing.T) {
 	t.Parallel()
-	if _, err := New(Options{}).Token(t.Context(), "Bearer eyJh.eyJp.c2ln", ""); !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), "InvalidToken: ") {
+	if _, err := New(Options{}).Token(t.Context(), nil, "Bearer eyJh.eyJp.c2ln", ""); !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), "InvalidToken: ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -52,7 +52,7 @@ func TestASignatureIsNotTakenForAWebToken(t *testing.T) {
 	})
 	signed := strings.TrimPrefix(SignSAS("sb://host", "eyJ", "k", start.Add(time.Hour)), sasPrefix)
 	for _, token := range []string{signed, "eyJ=1&" + signed} {
-		if g, err := a.Token(t.Context(), token, ""); err != nil || g.Policy != "eyJ" {
+		if g, err := a.Token(t.Context(), nil, token, ""); err != nil || g.Policy != "eyJ" {
 			t.Errorf("%q: got %+v, %v", token, g, err)
 		}
 	}

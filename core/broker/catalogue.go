@@ -22,7 +22,7 @@ func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right,
 }
 
 // Resolve implements core.Broker.
-func (b *Broker) Resolve(ctx context.Context, address string) (core.Entity, core.Address, error) {
+func (b *Broker) Resolve(ctx context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {
 		return core.Entity{}, a, b.notFound(address)

@@ -41,7 +41,7 @@ func TestDeletionClosesWhatIsOpen(t *testing.T) {
 		if err := <-closed; !errors.Is(err, core.NotFound) {
 			t.Errorf("sender: got %v, want %v", err, core.NotFound)
 		}
-		if _, _, err := b.Resolve(t.Context(), "q"); !errors.Is(err, core.NotFound) {
+		if _, _, err := b.Resolve(t.Context(), nil, "q"); !errors.Is(err, core.NotFound) {
 			t.Errorf("resolve: got %v, want %v", err, core.NotFound)
 		}
 	})
@@ -160,7 +160,7 @@ func TestKnownEntitiesSurviveACatalogueThatDoesNotAnswer(t *testing.T) {
 		b.store.failEntities(errors.New("connection refused"))
 		time.Sleep(time.Minute)
 		b.send(t, "q", text("m"))
-		if _, _, err := b.Resolve(t.Context(), "unknown"); !errors.Is(err, core.Busy) {
+		if _, _, err := b.Resolve(t.Context(), nil, "unknown"); !errors.Is(err, core.Busy) {
 			t.Errorf("unknown entity: got %v, want %v", err, core.Busy)
 		}
 		if err := b.store.DeleteEntity(t.Context(), "ns", "gone"); err != nil {
@@ -276,7 +276,7 @@ func TestMissingEntitiesAreNamedByTheirURIWhereAHostIsKnown(t *testing.T) {
 	t.Parallel()
 	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
 	defer b.stop()
-	_, _, err := b.Resolve(t.Context(), "/a/b")
+	_, _, err := b.Resolve(t.Context(), nil, "/a/b")
 	if want := "The messaging entity 'sb://bus:5672/a/b' could not be found. "; !strings.HasPrefix(core.TextOf(err), want) {
 		t.Fatalf("got %v, want %s", err, want)
 	}

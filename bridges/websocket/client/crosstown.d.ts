@@ -289,6 +289,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {string} id
  * @property {string} protocol
  * @property {string} peer
+ * @property {string} namespace "" as long as nobody has signed in
  * @property {string} since
  * @property {string[]} policies
  * @property {string} product
@@ -847,6 +848,10 @@ export type Connection = {
     id: string;
     protocol: string;
     peer: string;
+    /**
+     * "" as long as nobody has signed in
+     */
+    namespace: string;
     since: string;
     policies: string[];
     product: string;

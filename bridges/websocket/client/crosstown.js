@@ -651,7 +651,7 @@ class Locks {
  */
 
 /** Close codes after which connecting again would be in vain. */
-const final = new Set([1003, 1007, 1009, 4400]);
+const final = new Set([1003, 1007, 1009, 4400, 4404]);
 
 /** A connection that has stood for so long, in ms, did not fail at once: the delays begin anew. */
 const stood = 5000;
@@ -1442,6 +1442,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {string} id
  * @property {string} protocol
  * @property {string} peer
+ * @property {string} namespace "" as long as nobody has signed in
  * @property {string} since
  * @property {string[]} policies
  * @property {string} product

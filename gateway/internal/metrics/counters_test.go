@@ -74,7 +74,7 @@ func TestCountersOfSessionsAndOfNothing(t *testing.T) {
 	for _, id := range []string{"a", "b", "a"} {
 		s.Send(t.Context(), [][]*core.Message{{{SessionID: id}}})
 	}
-	ent, _, err := r.Resolve(t.Context(), "s")
+	ent, _, err := r.Resolve(t.Context(), nil, "s")
 	if err != nil {
 		t.Fatal(err)
 	}

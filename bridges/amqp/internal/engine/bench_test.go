@@ -14,8 +14,8 @@ type quick struct {
 	links []*Link
 }
 
-func (q *quick) Authenticate(value.Symbol, []byte) { q.conn.Authenticated(wire.SASLOK) }
-func (q *quick) Opened(*wire.Open)                 {}
+func (q *quick) Authenticate(*wire.SASLInit) { q.conn.Authenticated(wire.SASLOK) }
+func (q *quick) Opened(*wire.Open)           {}
 func (q *quick) Attached(l *Link) {
 	q.links = append(q.links, l)
 	l.Accept(Terms{MaxMessageSize: 1 << 20, Properties: value.Map{}, Credit: 1000})

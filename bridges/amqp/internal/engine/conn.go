@@ -159,7 +159,7 @@ func (c *Conn) init(p wire.Performative) {
 		return
 	}
 	c.stage = stageAuth
-	c.handler.Authenticate(init.Mechanism, init.InitialResponse)
+	c.handler.Authenticate(init)
 }
 
 // Authenticated answers the handler's last Authenticate. After anything but wire.SASLOK the connection is done.

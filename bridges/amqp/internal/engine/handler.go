@@ -10,7 +10,7 @@ import (
 type Handler interface {
 	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
 	// input is taken.
-	Authenticate(mechanism value.Symbol, response []byte)
+	Authenticate(init *wire.SASLInit)
 	// Opened says that the connection is open.
 	Opened(o *wire.Open)
 	// Attached asks for Link.Accept or Link.Refuse, at once or later.

@@ -118,8 +118,8 @@ func (s *script) event(format string, args ...any) {
 	s.events = append(s.events, "* "+fmt.Sprintf(format, args...))
 }
 
-func (s *script) Authenticate(mechanism value.Symbol, response []byte) {
-	s.event("authenticate %s %q", mechanism, response)
+func (s *script) Authenticate(init *wire.SASLInit) {
+	s.event("authenticate %s %q", init.Mechanism, init.InitialResponse)
 }
 func (s *script) Opened(o *wire.Open) { s.event("opened by %s", o.ContainerID) }
 func (s *script) Attached(l *Link) {

@@ -144,7 +144,7 @@ test("close codes say whether to connect again", async (t) => {
     assert.deepEqual([got, error.text], [code, "why"]);
     await (await gateway.accept()).signIn();
   }
-  for (const code of [1003, 1007, 1009, 4400, 4401]) {
+  for (const code of [1003, 1007, 1009, 4400, 4401, 4404]) {
     const [bus, peer] = await gateway.open();
     const closed = event(bus, "close"), send = refusal(bus.send("a", "1"), "connection_lost");
     await peer.expect("send");
