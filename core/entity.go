@@ -205,11 +205,11 @@ func isAlphanumeric(r rune) bool {
 
 // Entity is a queue, topic or subscription as the catalogue keeps it.
 type Entity struct {
-	Namespace string
+	Namespace string // the namespace's ID
 	Kind      Kind
 	Name      string // in the case its creator wrote; of a subscription: topic/Subscriptions/name
-	// ID is made anew at every creation, so that a re-created entity never
-	// meets the remains of an older one. Lower-case letters and digits.
+	// ID is made anew at every creation, by NewIncarnation, so that a re-created
+	// entity never meets the remains of an older one. Lower-case letters and digits.
 	ID         string
 	Partitions int
 	// TopicID is the ID of a subscription's topic: its partitions lie beside the

@@ -10,6 +10,7 @@ import (
 // concurrent use. An error without a Code other than Busy means that the engine
 // could not be reached; nothing is known to have happened then.
 type Store interface {
+	Namespaces
 	Catalogue
 	Partitions
 	// Now is the store's clock: all times the store compares come from it.
@@ -45,7 +46,9 @@ type TopicView struct {
 	Version int64
 }
 
-// Catalogue keeps the descriptions of entities. Names are compared folded.
+// Catalogue keeps the descriptions of entities. Names are compared folded. A
+// namespace is named by its ID: that of the registry, or of one that is
+// configured its name.
 //
 // Creating, updating and deleting a subscription raises its topic's Version, and
 // has told the topic's partitions when it returns: no Publish that was made with
@@ -54,7 +57,8 @@ type TopicView struct {
 type Catalogue interface {
 	// CreateEntity stores a new entity and makes its partitions empty. The
 	// caller has set every field but Revision. AlreadyExists if the name is taken;
-	// for a subscription NotFound if there is no topic of its TopicID.
+	// for a subscription NotFound if there is no topic of its TopicID. NotFound
+	// also where the namespace was deleted from the registry: see DeleteNamespace.
 	CreateEntity(ctx context.Context, e Entity) (Entity, error)
 	// Entity returns the entity of that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"time"
 
@@ -125,7 +123,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 		return core.Entity{}, err
 	}
 	now := b.store.Now()
-	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, newEntityID(), now, now
+	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
 	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)
 	read := time.Now()
 	made, err := b.store.CreateEntity(ctx, ent)
@@ -143,11 +141,4 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 		return core.Entity{}, err
 	}
 	return reported(made), nil
-}
-
-// newEntityID is 80 random bits: nobody else's, ever.
-func newEntityID() string {
-	var b [10]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return hex.EncodeToString(b[:])
 }

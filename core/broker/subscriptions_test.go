@@ -234,7 +234,7 @@ func TestTopicsHaveLimits(t *testing.T) {
 		}
 		for i := range maxSubscriptions - 1 {
 			ent := core.Entity{
-				Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath("t", fmt.Sprint("s", i)), ID: newEntityID(),
+				Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath("t", fmt.Sprint("s", i)), ID: core.NewIncarnation(),
 				TopicID: topic.ID, Partitions: 1, Settings: core.DefaultSettings(core.Subscription),
 			}
 			if i == 0 {

@@ -17,7 +17,8 @@ import (
 // and what the partitions know of them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
-	entities   map[entityKey]core.Entity
+	entities   map[string]map[string]core.Entity             // by namespace and folded name
+	sealed     map[string]int64                              // deleted namespaces, and when they were
 	partitions map[string][]*partition                       // by the ID of the queue or topic
 	topics     map[string]*topic                             // by ID
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
@@ -27,6 +28,31 @@ type catalogue struct {
 type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
+
+// find returns the entity of a key. c.mu is held.
+func (c *catalogue) find(key entityKey) (core.Entity, bool) {
+	e, ok := c.entities[key.namespace][key.folded]
+	return e, ok
+}
+
+// put keeps an entity under its key. c.mu is held.
+func (c *catalogue) put(key entityKey, e core.Entity) {
+	if c.entities == nil {
+		c.entities = make(map[string]map[string]core.Entity)
+	}
+	if c.entities[key.namespace] == nil {
+		c.entities[key.namespace] = make(map[string]core.Entity)
+	}
+	c.entities[key.namespace][key.folded] = e
+}
+
+// drop forgets the entity of a key. c.mu is held.
+func (c *catalogue) drop(key entityKey) {
+	delete(c.entities[key.namespace], key.folded)
+	if len(c.entities[key.namespace]) == 0 {
+		delete(c.entities, key.namespace)
+	}
+}
 
 // CreateEntity stores a new entity and makes its partitions empty.
 func (c *catalogue) CreateEntity(_ context.Context, e core.Entity) (core.Entity, error) {
@@ -45,25 +71,27 @@ func (c *catalogue) create(e core.Entity) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
-	if _, taken := c.entities[key]; taken {
+	if _, taken := c.find(key); taken {
 		return nil, core.AlreadyExists
+	}
+	if _, deleted := c.sealed[e.Namespace]; deleted {
+		return nil, core.NotFound
 	}
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		if t == nil {
 			return nil, core.NotFound
 		}
-		c.entities[key] = e
+		c.put(key, e)
 		t.subscriptions[key] = true
 		c.subscribe(t, &e)
 		return []entityKey{key, t.key}, nil
 	}
-	if c.entities == nil {
-		c.entities = make(map[entityKey]core.Entity)
+	if c.partitions == nil {
 		c.partitions = make(map[string][]*partition)
 		c.topics = make(map[string]*topic)
 	}
-	c.entities[key] = e
+	c.put(key, e)
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
 		partitions[i] = newPartition(e.Ref(uint16(i), core.Main))
@@ -79,7 +107,7 @@ func (c *catalogue) create(e core.Entity) ([]entityKey, error) {
 func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	e, ok := c.entities[keyOf(namespace, name)]
+	e, ok := c.find(keyOf(namespace, name))
 	if !ok {
 		return core.Entity{}, fmt.Errorf("entity %s/%s: %w", namespace, name, core.NotFound)
 	}
@@ -92,13 +120,14 @@ func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing
 	defer c.mu.RUnlock()
 	var keys []entityKey
 	if l.Kind == core.Subscription {
-		if t := c.topics[c.entities[keyOf(namespace, l.Topic)].ID]; t != nil {
+		e, _ := c.find(keyOf(namespace, l.Topic))
+		if t := c.topics[e.ID]; t != nil {
 			keys = slices.Collect(maps.Keys(t.subscriptions))
 		}
 	} else {
-		for key, e := range c.entities {
-			if key.namespace == namespace && e.Kind == l.Kind {
-				keys = append(keys, key)
+		for folded, e := range c.entities[namespace] {
+			if e.Kind == l.Kind {
+				keys = append(keys, entityKey{namespace, folded})
 			}
 		}
 	}
@@ -115,7 +144,8 @@ func sortKeys(keys []entityKey) {
 func (c *catalogue) list(keys []entityKey) []core.Entity {
 	entities := make([]core.Entity, len(keys))
 	for i, key := range keys {
-		entities[i] = cloneEntity(c.entities[key])
+		e, _ := c.find(key)
+		entities[i] = cloneEntity(e)
 	}
 	return entities
 }
@@ -135,7 +165,7 @@ func (c *catalogue) update(e *core.Entity) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
-	old, ok := c.entities[key]
+	old, ok := c.find(key)
 	switch {
 	case !ok:
 		return nil, core.NotFound
@@ -146,7 +176,7 @@ func (c *catalogue) update(e *core.Entity) ([]entityKey, error) {
 	if old.AccessedAt.After(e.AccessedAt) {
 		e.AccessedAt = old.AccessedAt
 	}
-	c.entities[key] = *e
+	c.put(key, *e)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		c.subscribe(t, e)
@@ -169,11 +199,16 @@ func (c *catalogue) DeleteEntity(_ context.Context, namespace, name string) erro
 func (c *catalogue) remove(key entityKey) []entityKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entities[key]
+	return c.removeLocked(key)
+}
+
+// removeLocked is remove where c.mu is held.
+func (c *catalogue) removeLocked(key entityKey) []entityKey {
+	e, ok := c.find(key)
 	if !ok {
 		return nil
 	}
-	delete(c.entities, key)
+	c.drop(key)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		delete(t.subscriptions, key)
@@ -187,7 +222,7 @@ func (c *catalogue) remove(key entityKey) []entityKey {
 	changed := []entityKey{key}
 	if t := c.topics[e.ID]; t != nil {
 		for subscription := range t.subscriptions {
-			delete(c.entities, subscription)
+			c.drop(subscription)
 			changed = append(changed, subscription)
 		}
 		delete(c.topics, e.ID)
@@ -202,10 +237,10 @@ func (c *catalogue) TouchEntities(_ context.Context, namespace string, accessed 
 	defer c.mu.Unlock()
 	for name, at := range accessed {
 		key := keyOf(namespace, name)
-		e, ok := c.entities[key]
+		e, ok := c.find(key)
 		if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
 			e.AccessedAt = at
-			c.entities[key] = e
+			c.put(key, e)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ package memstore
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -25,8 +26,10 @@ type Options struct {
 // Store is a core.Store in memory.
 type Store struct {
 	catalogue
-	clock func() time.Time
-	bells hooks[core.Ref, func(string)]
+	registry
+	clock    func() time.Time
+	bells    hooks[core.Ref, func(string)]
+	removals sync.WaitGroup // of what deleted namespaces held
 }
 
 var _ core.Store = (*Store)(nil)
@@ -56,8 +59,12 @@ func (s *Store) About(context.Context) core.About {
 	}
 }
 
-// Close does nothing: calls never wait, and the messages go with the process.
-func (s *Store) Close() error { return nil }
+// Close waits until deleted namespaces are empty: calls never wait, and the
+// messages go with the process.
+func (s *Store) Close() error {
+	s.removals.Wait()
+	return nil
+}
 
 // Watch calls ring when messages may have become available to Lock.
 func (s *Store) Watch(r core.Ref, ring func(session string)) (stop func()) {

@@ -20,7 +20,7 @@ type topic struct {
 func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.TopicView, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	e := c.entities[keyOf(namespace, name)]
+	e, _ := c.find(keyOf(namespace, name))
 	t := c.topics[e.ID]
 	if t == nil {
 		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)

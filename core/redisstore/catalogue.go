@@ -13,9 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// basis is the revision and ID that a catalogue value begins with, so that
-// scripts can compare them without reading the rest.
-func basis(e *core.Entity) string { return strconv.FormatInt(e.Revision, 10) + ":" + e.ID + ":" }
+// basis is the revision and ID that a value of the catalogue or the registry
+// begins with, so that scripts can compare them without reading the rest.
+func basis(revision int64, id string) string { return strconv.FormatInt(revision, 10) + ":" + id + ":" }
 
 // catalogueValue is how the catalogue keeps an entity: its basis, then JSON.
 func catalogueValue(e *core.Entity) (string, error) {
@@ -23,17 +23,26 @@ func catalogueValue(e *core.Entity) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode entity %s: %w", e, err)
 	}
-	return basis(e) + string(record), nil
+	return basis(e.Revision, e.ID) + string(record), nil
+}
+
+// unbased is what follows the basis of a value.
+func unbased(value string) ([]byte, error) {
+	parts := strings.SplitN(value, ":", 3)
+	if len(parts) != 3 {
+		return nil, core.Internal
+	}
+	return []byte(parts[2]), nil
 }
 
 // parseCatalogue reads a catalogue value and the time of last use beside it.
-func parseCatalogue(text string, accessed any) (core.Entity, error) {
+func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
-	parts := strings.SplitN(text, ":", 3)
-	if len(parts) != 3 {
-		return e, fmt.Errorf("an entity in the catalogue is damaged: %w", core.Internal)
+	text, err := unbased(value)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
 	}
-	if err := json.Unmarshal([]byte(parts[2]), &e); err != nil {
+	if err != nil {
 		return e, fmt.Errorf("an entity in the catalogue is damaged: %w", err)
 	}
 	if at, ok := scoreMillis(accessed); ok && instant(at).After(e.AccessedAt) {
@@ -138,7 +147,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 			topicID = e.TopicID
 		}
 		names := told(&e)
-		reply, err := s.change(ctx, createScript, k.all(), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value)
+		reply, err := s.change(ctx, createScript, append(k.all(), k.seal), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value)
 		if code := core.CodeOf(err); code == core.AlreadyExists || code == core.NotFound {
 			s.unlinkPartitions(ctx, &e, true)
 		}
@@ -340,7 +349,7 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
 func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
 	err := s.manage(ctx, "update entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
-		old := basis(&e)
+		old := basis(e.Revision, e.ID)
 		e.Revision++
 		value, err := catalogueValue(&e)
 		if err != nil {
@@ -397,7 +406,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		topicID = e.ID
 	}
 	names := told(&e)
-	reply, err := s.change(ctx, deleteScript, k.all(), namespace, names, basis(&e), uint8(e.Kind), topicID)
+	reply, err := s.change(ctx, deleteScript, k.all(), namespace, names, basis(e.Revision, e.ID), uint8(e.Kind), topicID)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,14 +14,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changes tells the catalogue's changes to those who watch it.
+// changes tells the changes of the catalogue and of the registry to those who
+// watch them. What is told of the empty namespace is about namespaces.
 type changes struct {
 	store  *Store
 	origin string        // tells this store's own changes from those of others
 	line   *redis.PubSub // belongs to run after open
 
-	mu       sync.Mutex
-	watchers map[*func(namespace, name string)]struct{}
+	mu         sync.Mutex
+	watchers   map[*func(namespace, name string)]struct{}
+	registrars map[*func(name string)]struct{}
 }
 
 // Intervals of Pub/Sub connections.
@@ -32,6 +36,7 @@ const (
 // open subscribes before the store is used, so that no change is missed.
 func (c *changes) open(ctx context.Context, s *Store) error {
 	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
+	c.registrars = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.line = s.rdb.Subscribe(ctx, s.names.changes())
 	if _, err := c.line.Receive(ctx); err != nil {
@@ -56,16 +61,39 @@ func (s *Store) WatchEntities(changed func(namespace, name string)) (stop func()
 	}
 }
 
-// tell calls the watchers; they do not block.
-func (c *changes) tell(namespace, name string) {
+// WatchNamespaces calls changed after a namespace was created, updated or
+// deleted, and with an empty string when changes may have been missed.
+func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
+	c := &s.changes
 	c.mu.Lock()
-	watchers := make([]*func(string, string), 0, len(c.watchers))
-	for w := range c.watchers {
-		watchers = append(watchers, w)
+	defer c.mu.Unlock()
+	own := &changed
+	c.registrars[own] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.registrars, own)
+	}
+}
+
+// tell calls the watchers, those of namespaces where the namespace is empty, and
+// all where the name is, too; they do not block.
+func (c *changes) tell(namespace, name string) {
+	var watchers []*func(string, string)
+	var registrars []*func(string)
+	c.mu.Lock()
+	if namespace != "" || name == "" {
+		watchers = slices.Collect(maps.Keys(c.watchers))
+	}
+	if namespace == "" {
+		registrars = slices.Collect(maps.Keys(c.registrars))
 	}
 	c.mu.Unlock()
 	for _, w := range watchers {
 		(*w)(namespace, name)
+	}
+	for _, w := range registrars {
+		(*w)(name)
 	}
 }
 

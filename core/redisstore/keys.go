@@ -129,12 +129,22 @@ func (p naming) changes() string { return string(p) + "ct:changes" }
 // probe is a key that Probe writes; n spreads it over the slots of a cluster.
 func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
-// catalogueKeys holds the names of a namespace's catalogue keys.
-type catalogueKeys struct{ entities, names, accessed, versions, fences string }
+// catalogueKeys holds the names of a namespace's catalogue keys. seal is there
+// once the namespace has been deleted, for a while.
+type catalogueKeys struct{ entities, names, accessed, versions, fences, seal string }
 
 func (p naming) catalogue(namespace string) catalogueKeys {
 	prefix := string(p) + "{ct:" + namespace + "}"
-	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f"}
+	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d"}
+}
+
+// registryKeys holds the names of the keys of the registry of namespaces. Their
+// tag has no colon, as all others have.
+type registryKeys struct{ namespaces, names, remains string }
+
+func (p naming) registry() registryKeys {
+	prefix := string(p) + "{ct}"
+	return registryKeys{prefix + "n", prefix + "i", prefix + "r"}
 }
 
 // all are the keys as the scripts that change the catalogue take them.

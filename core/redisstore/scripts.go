@@ -76,11 +76,16 @@ var (
 	ringScript    = newScript("ring", 2, 0)
 	raiseScript   = newScript("raise", 2, 1)
 	unshareScript = newScript("unshare", 3, 1)
-	createScript  = newScript("create", 5, 7)
+	createScript  = newScript("create", 6, 7)
 	updateScript  = newScript("update", 3, 6)
 	deleteScript  = newScript("delete", 5, 6)
 	fencedScript  = newScript("fenced", 1, 2)
 	topicScript   = newScript("topic", 5, 1)
+
+	foundScript    = newScript("found", 2, 4)
+	amendScript    = newScript("amend", 1, 5)
+	dissolveScript = newScript("dissolve", 3, 4)
+	claimScript    = newScript("claim", 1, 2)
 )
 
 // stateArgs is how many arguments lua/state.lua takes.

@@ -72,6 +72,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		publishScript, commitScript, raiseScript, unshareScript, fencedScript, topicScript,
+		foundScript, amendScript, dissolveScript, claimScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

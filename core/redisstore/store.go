@@ -37,8 +37,9 @@ type Store struct {
 	flushed struct{ appends, publishes, settles, renews flushes }
 	bells   bells
 	changes changes
+	remover remover
 
-	background sync.WaitGroup // clock, bells, changes
+	background sync.WaitGroup // clock, bells, changes, remover
 	stop       context.CancelFunc
 
 	gate   sync.RWMutex
@@ -110,9 +111,11 @@ func (s *Store) begin(ctx context.Context) error {
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.bells.init(s)
+	s.remover.init(s)
 	s.background.Go(func() { s.keepClock(running) })
 	s.background.Go(func() { s.changes.run(running) })
 	s.background.Go(func() { s.bells.run(running) })
+	s.background.Go(func() { s.remover.run(running) })
 	return nil
 }
 

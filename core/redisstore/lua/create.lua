@@ -5,6 +5,7 @@
 -- KEYS[3] accessed  zset  folded names by last use (ms)
 -- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
 -- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
+-- KEYS[6] seal      string  there once the namespace has been deleted
 -- ARGV[1] channel   where changes are told
 -- ARGV[2] change    what is told there
 -- ARGV[3] name      folded
@@ -12,9 +13,10 @@
 -- ARGV[5] topic     folded name of a subscription's topic, else ''
 -- ARGV[6] topicID   its ID, else ''
 -- ARGV[7] value     as kept in entities
--- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic
+-- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic, or namespace
 local topic, id, version = ARGV[5], ARGV[6], 0
 if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 1 then return {'already_exists'} end
+if redis.call('EXISTS', KEYS[6]) == 1 then return {'not_found'} end
 if id ~= '' then
   local value = redis.call('ZSCORE', KEYS[2], '1:' .. topic) and redis.call('HGET', KEYS[1], topic)
   if not value or string.match(value, '^%d+:([^:]*):') ~= id then return {'not_found'} end

@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// registryValue is how the registry keeps a namespace: its basis, then JSON.
+func registryValue(n *core.Namespace) (string, error) {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return "", fmt.Errorf("encode namespace %s: %w", n.Name, err)
+	}
+	return basis(n.Revision, n.ID) + string(text), nil
+}
+
+func parseRegistry(value string) (n core.Namespace, err error) {
+	text, err := unbased(value)
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return n, fmt.Errorf("a namespace in the registry is damaged: %w", err)
+	}
+	return n, nil
+}
+
+// register is the frame of the registry's operations.
+func (s *Store) register(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
+	subject := what + " " + name
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := f(bounded, s.names.registry(), core.FoldName(name))
+	if err != nil && ctx.Err() != nil {
+		err = ended(ctx)
+	}
+	return explain(subject, err)
+}
+
+// enrol runs a script that changes the registry and tells about the name.
+func (s *Store) enrol(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
+	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
+		return err
+	}
+	s.changes.tell("", folded)
+	return nil
+}
+
+// CreateNamespace stores a new namespace.
+func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n.Revision = 1
+	err := s.register(ctx, "create namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+		value, err := registryValue(&n)
+		if err != nil {
+			return err
+		}
+		return s.enrol(ctx, foundScript, []any{k.namespaces, k.names}, folded, value)
+	})
+	if err != nil {
+		return core.Namespace{}, err
+	}
+	return n, nil
+}
+
+// Namespace returns the namespace of that name, or NotFound.
+func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
+	err = s.register(ctx, "namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+		value, err := s.rdb.HGet(ctx, k.namespaces, folded).Result()
+		if isNil(err) {
+			return core.NotFound
+		}
+		if err != nil {
+			return err
+		}
+		n, err = parseRegistry(value)
+		return err
+	})
+	return n, err
+}
+
+// Namespaces lists those behind after by folded name, at most top.
+func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
+	if top <= 0 {
+		return nil, nil
+	}
+	from := "-"
+	if after != "" {
+		from = "(" + core.FoldName(after)
+	}
+	err = s.register(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
+		names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(top)}).Result()
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		values, err := s.rdb.HMGet(ctx, k.namespaces, names...).Result()
+		if err != nil {
+			return err
+		}
+		for _, value := range values {
+			text, ok := value.(string)
+			if !ok {
+				continue // deleted meanwhile
+			}
+			n, err := parseRegistry(text)
+			if err != nil {
+				return err
+			}
+			ns = append(ns, n)
+		}
+		return nil
+	})
+	return ns, err
+}
+
+// UpdateNamespace replaces a namespace if its ID and revision are still those of n.
+func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	err := s.register(ctx, "update namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+		old := basis(n.Revision, n.ID)
+		n.Revision++
+		value, err := registryValue(&n)
+		if err != nil {
+			return err
+		}
+		return s.enrol(ctx, amendScript, []any{k.namespaces}, folded, old, value)
+	})
+	if err != nil {
+		return core.Namespace{}, err
+	}
+	return n, nil
+}
+
+// DeleteNamespace takes a namespace out of the registry. What it held is removed
+// by the remover, of this store or another.
+func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
+	err := s.register(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+		return s.enrol(ctx, dissolveScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())
+	})
+	if err == nil {
+		s.remover.nudge()
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// removalPatrol is how often a store looks for deleted namespaces that nobody
+	// empties: who deleted them may have died.
+	removalPatrol = 15 * time.Second
+	// removalLease is how long a store has a deleted namespace to itself, from the
+	// last page of entities that it removed on.
+	removalLease = time.Minute
+	// removalPage is how many entities are looked up at a time.
+	removalPage = 100
+	// sealLife is how long the ID of a deleted namespace is known as such: whoever
+	// has begun to create an entity in it has ended by then.
+	sealLife = time.Hour
+)
+
+// remover removes what deleted namespaces held. All stores do: the registry says
+// what is left, and who works on it.
+type remover struct {
+	store *Store
+	wake  chan struct{} // there is something to remove; holds at most one
+}
+
+func (r *remover) init(s *Store) { r.store, r.wake = s, make(chan struct{}, 1) }
+
+func (r *remover) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run removes what there is, and looks again and again, until ctx ends.
+func (r *remover) run(ctx context.Context) {
+	ticker := time.NewTicker(removalPatrol)
+	defer ticker.Stop()
+	for {
+		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
+			r.store.log.Warn("remove what a deleted namespace held: tried again in a while", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-r.wake:
+		}
+	}
+}
+
+// removeAll empties the deleted namespaces that nobody else is busy with.
+func (r *remover) removeAll(ctx context.Context) error {
+	for {
+		id, err := r.claim(ctx)
+		if err != nil || id == "" {
+			return err
+		}
+		if err := r.remove(ctx, id); err != nil {
+			return fmt.Errorf("namespace %s: %w", id, err)
+		}
+		r.store.log.Info("a deleted namespace is empty", "namespace", id)
+	}
+}
+
+// claim returns the ID of a namespace that is this store's to empty now, or "".
+func (r *remover) claim(ctx context.Context) (string, error) {
+	s := r.store
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	now := s.millis()
+	raw, err := s.eval(bounded, claimScript, []any{s.names.registry().remains}, now, now+removalLease.Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	reply, _ := raw.([]any)
+	if word, _ := first(reply).(string); word != "ok" {
+		return "", errReply
+	}
+	if len(reply) < 2 {
+		return "", nil
+	}
+	id, _ := reply[1].(string)
+	return id, nil
+}
+
+// remove removes all entities of a deleted namespace, and sees to it that none
+// come after; then it takes the namespace from what is left to do. Nobody needs to
+// be told: whoever used an entity has heard that the namespace is gone.
+//
+// An entity stays in the catalogue until its keys are gone, so whoever takes over
+// finds all that is left.
+func (r *remover) remove(ctx context.Context, namespace string) error {
+	s := r.store
+	k, remains := s.names.catalogue(namespace), s.names.registry().remains
+	if err := s.rdb.Set(ctx, k.seal, 1, sealLife).Err(); err != nil {
+		return err
+	}
+	for {
+		members, err := s.rdb.ZRange(ctx, k.names, 0, removalPage-1).Result()
+		if err != nil {
+			return err
+		}
+		if len(members) == 0 {
+			break
+		}
+		if err := r.removePage(ctx, &k, members); err != nil {
+			return err
+		}
+		lease := redis.Z{Score: float64(s.millis() + removalLease.Milliseconds()), Member: namespace}
+		if err := s.rdb.ZAddXX(ctx, remains, lease).Err(); err != nil {
+			return err
+		}
+	}
+	if err := s.rdb.Unlink(ctx, k.entities, k.names, k.accessed, k.versions, k.fences).Err(); err != nil {
+		return err
+	}
+	return s.rdb.ZRem(ctx, remains, namespace).Err()
+}
+
+// removePage removes entities that are given as they stand among the names.
+func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []string) error {
+	s := r.store
+	names := make([]string, len(members))
+	for i, member := range members {
+		_, names[i], _ = strings.Cut(member, ":")
+	}
+	values, err := s.rdb.HMGet(ctx, k.entities, names...).Result()
+	if err != nil {
+		return err
+	}
+	for i, value := range values {
+		text, _ := value.(string)
+		e, err := parseCatalogue(text, nil)
+		if err != nil {
+			s.log.Warn("keys of a deleted entity stay behind", "entity", names[i], "err", err)
+			continue
+		}
+		if err := r.unlink(ctx, &e); err != nil {
+			return err
+		}
+	}
+	pipe := s.rdb.Pipeline()
+	pipe.HDel(ctx, k.entities, names...)
+	pipe.ZRem(ctx, k.names, members)
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// unlink removes all keys of an entity whose topic, if it has one, goes as well.
+func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
+	pipe := r.store.rdb.Pipeline()
+	for i := range e.Partitions {
+		pipe.Unlink(ctx, r.store.names.all(e.Ref(uint16(i), core.Main))...)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
