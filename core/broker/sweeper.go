@@ -33,11 +33,8 @@ func (d *dispatcher) sweep() {
 
 // sweepOnce sweeps all partitions and returns how long to wait.
 func (d *dispatcher) sweepOnce() time.Duration {
-	d.mu.Lock()
-	expiry := d.expiry
-	d.mu.Unlock()
 	store := d.e.b.store
-	first := expiry
+	var first time.Time
 	for _, p := range d.e.current.Load().partitions[core.Main] {
 		next, err := store.Sweep(d.context(), p)
 		if err != nil { // the workers log outages
@@ -50,13 +47,16 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := store.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.expiry.After(now) {
+	if !d.expiry.After(now) { // that was it
 		d.expiry = time.Time{}
 	}
-	if first.IsZero() || !first.After(now) {
+	if first.IsZero() || !d.expiry.IsZero() && d.expiry.Before(first) {
+		first = d.expiry
+	}
+	if first.IsZero() {
 		return sweepAtLeast
 	}
-	return min(first.Sub(now), sweepAtLeast)
+	return min(max(first.Sub(now), time.Millisecond), sweepAtLeast)
 }
 
 // wanted reports whether a receiver waits.
