@@ -24,6 +24,8 @@
 //   - serializer: reads and writes payloads of some content types; a chain is
 //     several in the order in which they are tried, to transcode is to read with
 //     one and write with another.
+//   - history, event: what a partition remembers of what happened to its messages, and
+//     one item of that; an account is all that is remembered of one message.
 //   - number: the 48-bit position of a message in its partition; with the
 //     partition's index in the upper 16 bits it is the sequence number.
 //

@@ -102,6 +102,7 @@ type Policy struct {
 	DuplicateWindow   time.Duration // 0: no duplicate detection
 	MaxBytes          int64         // quota of this partition; 0: none
 	Sessions          bool          // messages belong to sessions, and are locked through them
+	History           HistoryBounds // how much is remembered of what happened to messages
 }
 
 // Partition is a Ref with its Policy: the subject of every operation.
@@ -130,6 +131,7 @@ type Partitions interface {
 	Sessions
 	Publishing
 	Committing
+	Histories
 	// Append stores groups of messages, each group all or nothing, in order.
 	// The answer has one element per group. A message whose ScheduledEnqueueTime
 	// is later than now is stored as scheduled. With duplicate detection a

@@ -32,7 +32,7 @@ func (t *turn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	}
 	numbers := make([]int64, len(group))
 	for i, m := range group {
-		if t.isRepeated(m) || t.isDuplicate(m) {
+		if t.isRepeated(m) || t.isDuplicate(m, spare.has(i)) {
 			continue
 		}
 		due, later := t.due(m)
@@ -78,6 +78,13 @@ func (t *turn) due(m *core.Message) (due int64, later bool) {
 // enqueue makes m available in q now and returns its sequence number. origin is
 // the number it has where it was submitted; 0 means here.
 func (t *turn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
+	number := t.admit(q, m, sessionful, origin)
+	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
+	return number
+}
+
+// admit is enqueue without a word in the history.
+func (t *turn) admit(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.number(q.last + 1)
 	e := &entry{message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful: sessionful}
 	if m.TimeToLive > 0 {
@@ -96,6 +103,7 @@ func (t *turn) schedule(m *core.Message, due int64) int64 {
 		message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, number), sessionful: t.Sessions,
 		standing: scheduled, until: due,
 	})
+	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
 	t.ring(t.queue) // who waits must learn when to ask again
 	return number
 }

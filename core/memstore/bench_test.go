@@ -107,6 +107,17 @@ func BenchmarkRoundTrip(b *testing.B) {
 	})
 }
 
+// BenchmarkHistory is a round trip with a history.
+func BenchmarkHistory(b *testing.B) {
+	forBatches(b, func(b *bench) {
+		b.queue.History = core.HistoryBounds{Keep: time.Hour, Max: 100_000}
+		for b.Loop() {
+			b.append()
+			b.lockAndComplete()
+		}
+	})
+}
+
 // BenchmarkRoundTripBehindBacklog has many scheduled messages in
 // the way.
 func BenchmarkRoundTripBehindBacklog(b *testing.B) {

@@ -64,6 +64,7 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 		return missing("scheduled", p, numbers)
 	}
 	for _, e := range entries {
+		t.note(core.EventCancelled, t.queue, e)
 		t.queue.remove(e)
 	}
 	return nil

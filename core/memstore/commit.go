@@ -31,6 +31,7 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 		_ = t.settle(&w.Settlements[i]) // checked above
 	}
 	for _, e := range cancelled {
+		t.note(core.EventCancelled, t.queue, e)
 		t.queue.remove(e)
 	}
 	for _, m := range w.Transfers {

@@ -24,6 +24,7 @@ type branch struct {
 	queues    [core.SubQueues]*queue // nil until they are needed
 	seen      sightings              // message ids, for duplicate detection
 	moves     sightings              // keys of the moves that ended here
+	history   history
 }
 
 func newPartition(r core.Ref) *partition {
@@ -45,7 +46,7 @@ func (p *partition) branch(subscription string) *branch {
 func (b *branch) queue(sub core.SubQueue) *queue {
 	q := b.queues[sub]
 	if q == nil {
-		q = &queue{ref: b.ref}
+		q = &queue{home: b, ref: b.ref}
 		q.ref.Sub = sub
 		if sub == core.Main {
 			q.sum = &b.partition.bytes

@@ -80,8 +80,9 @@ func (t *turn) publishOne(x *core.Publication, source *entry, spared bool) int64
 	switch due, later := t.due(x.Message); {
 	case source != nil:
 		number = t.number(source.n)
+		t.note(core.EventPublished, t.queue, source)
 		t.queue.remove(source)
-	case t.isRepeated(x.Message) || t.isDuplicate(x.Message):
+	case t.isRepeated(x.Message) || t.isDuplicate(x.Message, spared):
 		return 0
 	case spared:
 		return noted
@@ -90,6 +91,7 @@ func (t *turn) publishOne(x *core.Publication, source *entry, spared bool) int64
 	default:
 		t.queue.last++
 		number = t.number(t.queue.last)
+		t.noteArrival(core.EventAccepted, t.queue, x.Message, number, 0, 0)
 	}
 	for i := range x.Copies {
 		to := &x.Copies[i].To

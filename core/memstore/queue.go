@@ -30,6 +30,7 @@ type entry struct {
 	expires    int64 // 0: never
 	failures   uint32
 	standing   standing
+	postponed  bool     // nobody holds its lock: it waits after a failed delivery
 	sessionful bool     // it belongs to the session of its SessionID, where
 	session    *session // it is from when it was due; else nil
 	until      int64    // when the lock ends, or the schedule is due
@@ -42,6 +43,7 @@ type entry struct {
 
 // queue is one sub-queue.
 type queue struct {
+	home   *branch
 	ref    core.Ref
 	last   int64 // the number given last
 	cursor int64 // the highest number that was offered for first delivery

@@ -85,7 +85,8 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 	}
 	defer t.leave()
 	for e := x.locked.due(math.MaxInt64); e != nil; e = x.locked.due(math.MaxInt64) {
-		t.unlock(t.queue, e, false)
+		t.note(core.EventReleased, t.queue, e)
+		t.unlock(t.queue, e, "")
 	}
 	t.letGo(t.queue, x)
 	return nil

@@ -35,17 +35,20 @@ func (t *turn) settle(s *core.Settlement) error {
 	}
 	switch s.Outcome {
 	case core.Complete:
+		t.note(core.EventCompleted, q, e)
 		q.remove(e)
 	case core.Abandon:
 		q.override(e, s.Properties)
 		t.abandon(q, e, s.Backoff)
 	case core.Release:
-		t.unlock(q, e, false)
+		t.note(core.EventReleased, q, e)
+		t.unlock(q, e, "")
 	case core.Defer:
 		q.override(e, s.Properties)
+		t.note(core.EventDeferred, q, e)
 		q.move(e, deferred)
 	case core.DeadLetterOutcome:
-		t.deadLetter(q, e, s.Properties)
+		t.deadLetter(q, e, s.Properties, "")
 	}
 	return nil
 }
@@ -67,7 +70,7 @@ func (t *turn) allows(s *core.Settlement) error {
 // takes its place, whose nonce nobody is told.
 func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
 	if b.IsZero() || t.hasFailed(q, e.failures+1) {
-		t.unlock(q, e, true)
+		t.unlock(q, e, core.EventAbandoned)
 		return
 	}
 	failures := int(e.failures)
@@ -75,7 +78,11 @@ func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
 		failures = 0
 	}
 	e.nonce, e.until = rand.Uint64(), t.now+b.After(failures).Milliseconds()
+	e.postponed = true
 	q.move(e, e.standing)
+	if t.History.Max > 0 {
+		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
+	}
 	t.ring(q) // who waits must learn when to look again
 }
 

@@ -18,8 +18,8 @@ type sighting struct {
 }
 
 // isDuplicate reports whether a message of m's id was accepted within the
-// window; if not, m is the first from now on.
-func (t *turn) isDuplicate(m *core.Message) bool {
+// window; if not, m is the first from now on. The history has no word of what is spared.
+func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
 		return false
@@ -29,7 +29,13 @@ func (t *turn) isDuplicate(m *core.Message) bool {
 	if t.Partitioned && m.PartitionKey != "" {
 		key += "\x00" + m.PartitionKey
 	}
-	return !t.home.seen.first(key, t.now)
+	if t.home.seen.first(key, t.now) {
+		return false
+	}
+	if !spared {
+		t.noteArrival(core.EventDuplicate, t.queue, m, 0, 0, 0)
+	}
+	return true
 }
 
 // forget drops what was seen at the given instant or before.

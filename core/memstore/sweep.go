@@ -30,26 +30,35 @@ func (t *turn) sweep(q *queue) {
 		t.letGo(q, x)
 	}
 	for e := q.locks.due(t.now); e != nil; e = q.locks.due(t.now) {
-		t.unlock(q, e, true)
+		failure := core.EventLockExpired
+		if e.postponed {
+			failure = core.EventReturned
+		}
+		e.postponed = false
+		t.unlock(q, e, failure)
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		q.remove(e)
-		t.enqueue(q, e.message, e.sessionful, 0)
+		t.noteMove(core.EventActivated, q, e, t.admit(q, e.message, e.sessionful, 0), "")
 	}
 	for e := q.expiries.due(t.now); e != nil; e = q.expiries.due(t.now) {
 		t.expire(q, e)
 	}
 }
 
-// unlock ends the lock of e, and finds e's new place. But for dead letters a
-// failed delivery counts, and the last one allowed dead-letters the message; a
+// unlock ends the lock of e, and finds e's new place. failure is how the delivery
+// failed, "" if it did not. But for dead letters a failed delivery counts, and the last one allowed dead-letters the message; a
 // time to live that ended under the lock takes effect. A deferred message stays
 // deferred: it expires only when somebody asks for it.
-func (t *turn) unlock(q *queue, e *entry, failed bool) {
-	if failed && !q.ref.Sub.IsDeadLetter() {
-		e.failures++
+func (t *turn) unlock(q *queue, e *entry, failure core.EventKind) {
+	if failure != "" {
+		if !q.ref.Sub.IsDeadLetter() {
+			e.failures++
+		}
+		t.noteFailure(failure, q, e)
 		if t.hasFailed(q, e.failures) {
-			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)))
+			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),
+				core.ReasonMaxDeliveryCount)
 			return
 		}
 	}
@@ -81,15 +90,16 @@ func (t *turn) announce(q *queue, e *entry) {
 // expire removes a message whose time to live is over.
 func (t *turn) expire(q *queue, e *entry) {
 	if t.DeadLetterExpired {
-		t.deadLetter(q, e, because(core.ReasonExpired, core.DescriptionExpired))
+		t.deadLetter(q, e, because(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
 	} else {
+		t.note(core.EventExpired, q, e)
 		q.remove(e)
 	}
 }
 
 // deadLetter moves a message to the queue's dead letters, where it belongs to no
-// session.
-func (t *turn) deadLetter(q *queue, e *entry, over core.Properties) {
+// session. reason is the broker's, "" where a receiver did it.
+func (t *turn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
 	dead := t.home.queue(q.ref.Sub.DeadLetters())
@@ -100,6 +110,7 @@ func (t *turn) deadLetter(q *queue, e *entry, over core.Properties) {
 		expires:  e.expires,
 		failures: e.failures,
 	})
+	t.noteMove(core.EventDeadLettered, q, e, t.number(dead.last), reason)
 	t.ring(dead)
 }
 

@@ -176,7 +176,7 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	var messages []stored
-	plain, size := true, 0
+	plain, size := !sh.remembers(), 0 // a history is written in Lua
 	for _, t := range tickets {
 		messages = append(messages, t.work.messages...)
 		size += t.work.bytes

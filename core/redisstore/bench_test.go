@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
@@ -173,6 +174,26 @@ func BenchmarkRoundTrip(b *testing.B) {
 			}
 			m.end(n)
 		})
+	}
+}
+
+// BenchmarkHistory is a round trip without a history, and with one.
+func BenchmarkHistory(b *testing.B) {
+	for _, bounds := range []core.HistoryBounds{{}, {Keep: time.Hour, Max: 100_000}} {
+		for _, size := range []int{1, 100} {
+			b.Run(fmt.Sprintf("events=%d/batch=%d", bounds.Max, size), func(b *testing.B) {
+				m := newBenchmark(b)
+				m.queue.History = bounds
+				m.begin()
+				n := 0
+				for b.Loop() {
+					m.append(size)
+					m.complete(m.lock(size))
+					n += size
+				}
+				m.end(n)
+			})
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type keyset struct {
 	state  []any  // KEYS[1..15] of lua/state.lua
 	shared []any  // the keys of lua/shared.lua; nil but for subscriptions
 	held   []any  // the keys of lua/sessions.lua
+	past   string // the key of lua/history.lua; shared by all sub-queues
 }
 
 // letters name the keys of KEYS[1..12] of lua/state.lua in order.
@@ -42,6 +43,7 @@ const (
 	bodiesLetter   = "B"
 	refsLetter     = "R"
 	namesLetter    = "S"
+	pastLetter     = "H"
 )
 
 // naming is the prefix in front of all keys and channels of a store.
@@ -72,6 +74,9 @@ func (p naming) head(r core.Ref) string { return p.prefix(r) + "h" }
 
 func (p naming) stream(r core.Ref) string { return p.prefix(r) + "m" }
 
+// past is the history of a queue and its sub-queues.
+func (p naming) past(r core.Ref) string { return p.base(r) + pastLetter }
+
 // bodies and refs hold what the subscriptions of a topic's partition share.
 func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesLetter }
 
@@ -86,7 +91,7 @@ func (p naming) keys(r core.Ref) keyset {
 	prefix, deadPrefix := p.prefix(r), p.prefix(dead)
 	k := keyset{
 		prefix: prefix, stream: p.stream(r), head: p.head(r), bell: p.bell(r),
-		seen: p.base(r) + seenLetter, moved: p.base(r) + movedLetter,
+		seen: p.base(r) + seenLetter, moved: p.base(r) + movedLetter, past: p.past(r),
 	}
 	k.state = make([]any, 0, stateKeys)
 	k.state = append(append(k.state, lettered(prefix, letters)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w")
@@ -116,7 +121,7 @@ func (p naming) all(r core.Ref) []string {
 			keys = append(keys, prefix+string(letter))
 		}
 	}
-	keys = append(keys, p.base(r)+seenLetter, p.base(r)+movedLetter)
+	keys = append(keys, p.base(r)+seenLetter, p.base(r)+movedLetter, p.past(r))
 	if r.Subscription == "" {
 		keys = append(keys, p.bodies(r), p.refs(r), p.subscriptions(r))
 	}

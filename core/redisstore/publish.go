@@ -11,7 +11,7 @@ import (
 
 // publication is a core.Publication ready to be stored.
 type publication struct {
-	stored        // of the topic's own queue; the record is nil unless it is scheduled
+	stored        // of the topic's own queue; the record is nil unless it is scheduled, or of its id alone for a history
 	noted  bool   // and no more
 	source string // member of the locks that it comes from, "" for one from a sender
 	body   []byte // what the copies share, nil where each has its own
@@ -151,6 +151,12 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	if p.due != "" {
 		p.record, err = e.record(x.Message, false)
 		return err
+	}
+	if e.sh.remembers() {
+		// The history has its id, whether or not there are copies.
+		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
+			return err
+		}
 	}
 	shares := len(x.Copies) > 1 && len(x.Message.Body.Bytes) >= sharedBody
 	if shares {
@@ -351,6 +357,9 @@ func (b *bundle) allKeys() []any {
 		}
 		if t.sessions {
 			keys = append(keys, theirs[targetKeys+1:]...)
+		}
+		if b.sh.remembers() {
+			keys = append(keys, b.names.past(t.ref))
 		}
 	}
 	return keys

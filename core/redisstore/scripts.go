@@ -39,13 +39,15 @@ type flavour uint8
 const (
 	sharing      flavour = 1 << iota // lua/shared.lua
 	inSessions                       // lua/sessions.lua
-	everyFlavour = sharing | inSessions
+	remembering                      // lua/history.lua
+	everyFlavour = sharing | inSessions | remembering
 )
 
 // Numbers of keys that the preludes take.
 const (
 	sharedKeys  = 4
 	sessionKeys = len(sessionLetters)
+	historyKeys = 1
 )
 
 // The scripts.
@@ -66,9 +68,10 @@ var (
 	recallScript   = stateScript("recall", 1, 2, 0)
 	rememberScript = stateScript("remember", 3, 4, 0)
 	listScript     = stateScript("list", 1, 2, 0)
+	annotateScript = stateScript("annotate", 0, 0, 1)
 	publishScript  = (&script{
-		name: "publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"state", "arrivals"},
-	}).load()
+		name: "publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"arrivals"},
+	}).onState()
 	commitScript = (&script{
 		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 6, repeat: 1,
 		preludes: []string{"arrivals"}, parts: []string{"settle", "cancel", "append", "publish"},
@@ -112,6 +115,10 @@ func (s *script) onState() *script {
 		if flavour(f)&inSessions != 0 {
 			v.preludes = append(v.preludes, "arrivals", "sessions")
 			v.keys += sessionKeys
+		}
+		if flavour(f)&remembering != 0 {
+			v.preludes = append(v.preludes, "history")
+			v.keys += historyKeys
 		}
 		variants[f] = v.load()
 	}

@@ -66,13 +66,13 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"state": true, "shared": true, "arrivals": true, "sessions": true} // in front of others
+	called := map[string]bool{"state": true, "shared": true, "arrivals": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
 		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
-		publishScript, commitScript, raiseScript, unshareScript, fencedScript, topicScript,
 		foundScript, amendScript, dissolveScript, claimScript,
+		publishScript, commitScript, annotateScript, raiseScript, unshareScript, fencedScript, topicScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {
@@ -113,9 +113,9 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	names := naming("p:")
 	ref := core.Ref{Entity: "topic", Subscription: "sub"}
-	for name, given := range map[string][]any{"shared": names.keys(ref).shared, "sessions": names.keys(ref).held} {
+	for name, given := range map[string][]any{"shared": names.keys(ref).shared, "sessions": names.keys(ref).held, "history": {names.keys(ref).past}} {
 		text := luaFile(name)
-		listed := regexp.MustCompile(`(?m)^--   (\w+)\s+(?:hash|zset|set) `).FindAllStringSubmatch(text, -1)
+		listed := regexp.MustCompile(`(?m)^--   (\w+)\s+(?:hash|zset|set|stream) `).FindAllStringSubmatch(text, -1)
 		taken := regexp.MustCompile(`(?m)^local (.*) = unpack\(KEYS, taken \+ 1, taken \+ (\d)\)\ntaken = taken \+ (\d)$`).FindStringSubmatch(text)
 		var order []string
 		for _, m := range listed {
@@ -125,7 +125,7 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
 		}
 	}
-	for flavour, want := range map[flavour]int{0: 17, sharing: 21, inSessions: 25, everyFlavour: 29} {
+	for flavour, want := range map[flavour]int{0: 17, sharing: 21, inSessions: 25, remembering: 18, everyFlavour: 30} {
 		if got := appendScript.variants[flavour].keys; got != want {
 			t.Errorf("append.lua of flavour %d: got %d keys, want %d", flavour, got, want)
 		}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type shard struct {
 	keys      keyset
 	flavour   flavour
 	state     []any // the keys that its scripts begin with
+	expired   any   // ARGV[4] of lua/state.lua
 	appends   batcher[*sending]
 	publishes batcher[*publishing]
 	settles   batcher[*settling]
@@ -63,7 +65,10 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 // newShard makes a shard that knows its keys and nothing else.
 func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 	sh := &shard{Partition: p, keys: s.names.keys(p.Ref)}
-	sh.state = sh.keys.state
+	sh.state, sh.expired = sh.keys.state, "drop"
+	if p.DeadLetterExpired {
+		sh.expired = "dead-letter"
+	}
 	if p.Subscription != "" {
 		sh.flavour |= sharing
 		sh.state = slices.Concat(sh.state, sh.keys.shared)
@@ -71,6 +76,11 @@ func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 	if sessions {
 		sh.flavour |= inSessions
 		sh.state = slices.Concat(sh.state, sh.keys.held)
+	}
+	if sh.remembers() {
+		sh.flavour |= remembering
+		sh.state = append(slices.Clip(sh.state), sh.keys.past)
+		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
 	}
 	return sh
 }
@@ -99,12 +109,11 @@ func (s *Store) livingOf(sh *shard) *shard {
 
 // stateArgs are ARGV[1..4] of lua/state.lua.
 func (sh *shard) stateArgs(now int64) []any {
-	expired := "drop"
-	if sh.DeadLetterExpired {
-		expired = "dead-letter"
-	}
-	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, expired}
+	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
 }
+
+// remembers reports whether what happens to messages is remembered.
+func (sh *shard) remembers() bool { return sh.History.Max > 0 }
 
 // sequenceNumber is the number of the message at position n.
 func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

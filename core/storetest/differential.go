@@ -47,6 +47,7 @@ type player struct {
 	versions []pair[int64]
 	ears     []*ear
 	created  int // subscriptions
+	history  core.HistoryBounds
 	sent     int
 	story    []string // what happened
 }
@@ -65,6 +66,7 @@ func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, 
 	if p.pick(3) == 0 {
 		p.entity.Kind = core.Topic
 	}
+	p.history = oneOf(p, core.HistoryBounds{}, core.HistoryBounds{Keep: time.Hour, Max: 10_000}, core.HistoryBounds{Keep: 11 * time.Minute, Max: 40})
 	own := p.newPlace(core.Ref{Entity: p.entity.ID, Index: oneOf[uint16](p, 0, stageIndex)})
 	own.DuplicateWindow = oneOf(p, 0, 2*time.Second, 10*time.Second)
 	if p.entity.Kind == core.Topic {
@@ -113,6 +115,7 @@ func (p *player) finish() {
 		p.everywhere(func(at core.Partition) { p.peek(at, 0, 1000) })
 		p.advance(time.Hour)
 		p.everywhere(p.stats)
+		p.everywhere(func(at core.Partition) { p.recollect(at, core.Subject{MessageID: "1"}) })
 	}
 	for _, pl := range p.places {
 		p.empty(pl)
@@ -123,6 +126,7 @@ func (p *player) finish() {
 	p.everywhere(func(at core.Partition) {
 		p.peek(at, 0, 1000)
 		p.lock(at, 5)
+		p.recollect(at, core.Subject{MessageID: "1"})
 	})
 	for _, pl := range p.places {
 		if pl.Sessions {

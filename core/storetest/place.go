@@ -41,6 +41,7 @@ func (p *player) newPlace(r core.Ref) *place {
 			MaxDeliveryCount:  1 + p.pick(3),
 			DeadLetterExpired: p.pick(2) == 1,
 			Sessions:          p.pick(2) == 1,
+			History:           p.history,
 		},
 	}}
 	p.places = append(p.places, pl)

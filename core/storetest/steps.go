@@ -13,7 +13,7 @@ func (p *player) step() {
 	p.Helper()
 	pl := p.places[p.pick(len(p.places))]
 	at := p.somewhere(pl)
-	switch n := p.pick(80); {
+	switch n := p.pick(84); {
 	case n < 12:
 		p.feed(pl)
 	case n < 26 && pl.Sessions && at.Sub == core.Main && p.pick(16) > 0:
@@ -53,6 +53,10 @@ func (p *player) step() {
 		if pl.Sessions {
 			p.sessionStep(pl)
 		}
+	case n < 82:
+		p.recollect(at, core.Subject{MessageID: oneOf(p, "", "0", "1", "2", "2"), Number: core.SequenceNumber(at.Index, p.position(at))})
+	case n < 83:
+		p.annotate(at)
 	case p.restart != nil && p.pick(4) == 0:
 		p.tell("restart")
 		p.restart()

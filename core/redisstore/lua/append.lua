@@ -50,6 +50,7 @@ for i = 7, #ARGV, 6 do
   if not moves then noteKey(key) end
   if moves or repeats then
     reply[#reply + 1] = 0
+    if history and not moves and record ~= '' then history.add('d', 0, {record = record}) end
   elseif record == '' then
     noteID(id)
     reply[#reply + 1] = -1
@@ -63,6 +64,7 @@ for i = 7, #ARGV, 6 do
     end
     last = sub(entry, 3)
     reply[#reply + 1] = tonumber(last)
+    if history then history.add(at == '' and 'a' or 's', last, {['until'] = at ~= '' and at or 0, record = record}) end
     if at ~= '' then
       due[#due + 1] = at
       due[#due + 1] = pad(last)

@@ -18,6 +18,9 @@ for _, due in ipairs(ask('ZMSCORE', scheduled, members)) do
 end
 many('ZREM', scheduled, members)
 many('XDEL', stream, ids) -- the numbers stay holes until the cursor passes them
+if history then
+  for i = 5, #ARGV do history.add('k', ARGV[i]) end
+end
 if session then
   for i = 5, #ARGV do session.forget(ARGV[i]) end
 end

@@ -72,13 +72,16 @@ for i = at, #ARGV, 3 do
   local of = 1 + tonumber(ARGV[i])
   if of > 1 and reply[of] == 0 then -- nothing comes of what was there before
   elseif ARGV[i + 1] == 'd' then
-    if call('XADD', dead, 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2]) then
+    local entry = call('XADD', dead, 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
+    if entry then
+      if history then history.add('a', sub(entry, 3), {sub = 1, record = ARGV[i + 2]}) end
       call('HINCRBY', deadHead, 's', 1)
       buried = true
     end
   else
     local entry = call('XADD', KEYS[#KEYS - 2], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
     last = entry and sub(entry, 3)
+    if entry and history then history.add('a', last, {sub = 2, record = ARGV[i + 2]}) end
   end
 end
 for i = 2, #reply do

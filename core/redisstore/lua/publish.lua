@@ -6,7 +6,7 @@
 -- KEYS[18] bodies  hash  as in shared.lua
 -- KEYS[19] refs    hash  as in shared.lua
 -- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared.lua; then by its kind expiry;
---            of, waits, open, holders, waiting as in sessions.lua
+--            of, waits, open, holders, waiting as in sessions.lua; and, if the topic has a history, past as in history.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are known, ms
@@ -16,7 +16,7 @@
 -- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each of these: id '' or the key
 --            of duplicate detection, key '' or that of its move, due ms or '', ttl ms or '', source '' or member of
 --            locks, body '' or what the copies share, record of what is scheduled, or 0, or -1 for one that
---            is noted, not published, number of copies, and for
+--            is noted, not published (one with the message's id stands for 0 where there is a history), number of copies, and for
 --            each of these: target, record, ttl ms or '', session or ''
 -- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for one that was noted, or its refusal:
 --         conflict | lock_lost} | {'not_found'} | {'more'}: call again
@@ -33,7 +33,7 @@ local first, at, firstRecord = {}, taken + 5, 8 + targets
 for i = 1, targets do
   first[i] = at
   local kind = ARGV[8 + i]
-  at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 5 or 0)
+  at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 5 or 0) + (history and 1 or 0)
 end
 
 -- knows reports whether an id or a key is known for less than life; if not, it is from now on.
@@ -61,6 +61,10 @@ local function copy(n, from, body)
   local entry = call('XADD', KEYS[base], 'NOMKSTREAM', '0-*', 'd', record, 'o', n)
   if not entry then return nil end
   local m = sub(entry, 3)
+  local kind = ARGV[8 + target]
+  if history then
+    history.add('a', m, {key = KEYS[(first[target + 1] or at) - 1], sub = string.find(kind, 'd', 1, true) and 1 or 0, other = n, record = record})
+  end
   if not touched[target] then order[#order + 1] = target end
   touched[target] = m
   if body ~= '' then call('HSET', KEYS[base + 3], m, n) end
@@ -72,7 +76,7 @@ local function copy(n, from, body)
     a.pairs[#a.pairs + 1] = m
     a.pairs[#a.pairs + 1] = sid
   end
-  return ARGV[8 + target]
+  return kind
 end
 
 -- publish stores the publication whose arguments begin at p and returns its number.
@@ -82,12 +86,19 @@ local function publish(p)
   if source ~= '' then
     n = number(source)
     call('ZREM', locks, source)
+    if history then history.add('p', n) end
     act('erase', n)
   else
-    if knows(moved, key, keyLife) or knows(seen, id, window) then return 0 end
+    local record = ARGV[firstRecord + ARGV[p + 6]]
+    if knows(moved, key, keyLife) then return 0 end
+    if knows(seen, id, window) then
+      if history and ARGV[p + 6] ~= '-1' then history.add('d', 0, {record = record}) end
+      return 0
+    end
     if ARGV[p + 6] == '-1' then return -1 end
     last, given = last + 1, true
     n = format('%d', last)
+    if history then history.add(due == '' and 'a' or 's', n, {['until'] = due ~= '' and due or 0, record = record}) end
   end
   if due ~= '' then
     local record = ARGV[firstRecord + ARGV[p + 6]]

@@ -54,7 +54,8 @@ local function unlock(members, what)
     local n, nonce = position(member), call('HGET', holders, sub(member, 1, -17))
     call('ZREM', locks, pad(n) .. nonce)
     call('ZREM', held, member)
-    act(what, n)
+    if history and what == 'free' then history.add('u', n) end
+    act(what, n, member)
   end
   return true
 end

@@ -32,6 +32,7 @@ for i, member in ipairs(members) do
     taken[member] = true
     ended[#ended + 1] = member
     ids[#ids + 1] = id
+    if history then history.add('c', sub(id, 3)) end
   elseif budget <= 0 then -- bodies have been moved
     taken[member] = true
     reply[#reply + 1] = i
@@ -42,10 +43,12 @@ for i, member in ipairs(members) do
     local n = sub(id, 3)
     if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
     if outcome == 'abandon' then
-      act('fail', n)
+      act('fail', n, 'a')
     elseif outcome == 'release' then
+      if history then history.add('u', n) end
       act('free', n)
     elseif outcome == 'defer' then
+      if history then history.add('f', n) end
       call('ZADD', deferred, 0, n)
       if session then session.defer(n) end
     elseif outcome == 'dead-letter' then

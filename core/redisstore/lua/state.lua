@@ -1,7 +1,8 @@
 -- state.lua: what every script of a partition shares; the loader puts it in
 -- front of each of them, behind their #!lua line. It names the keys, knows how
 -- a lock ends, and sweeps. For the queues of subscriptions shared.lua stands
--- behind it, and where messages belong to sessions sessions.lua.
+-- behind it, where messages belong to sessions sessions.lua, and where what
+-- happens to them is remembered history.lua.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t time to live (ms),
 --                             e enqueued time (ms) where it is not the record's, o the number under which it came first
 --                             (that of a topic's publication, else of a dead letter in its queue; the first o counts),
@@ -28,16 +29,16 @@
 -- ARGV[2]  sub            0: a queue itself, 2: its transfer queue (nothing expires), 1 and 3: the dead letters of
 --                         these (nor do counts rise)
 -- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered, 0: never
--- ARGV[4]  expired        drop | dead-letter
+-- ARGV[4]  expired        drop | dead-letter; what else it says is for history.lua
 local stream, head, locks, again, counts, overrides, deferred = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local scheduled, holes, expiry, late, bell = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local dead, deadHead, deadBell = KEYS[13], KEYS[14], KEYS[15]
 local now, mortal, counting = tonumber(ARGV[1]), ARGV[2] == '0', ARGV[2] == '0' or ARGV[2] == '2'
-local maxDeliveries, dropExpired = tonumber(ARGV[3]), ARGV[4] == 'drop'
+local maxDeliveries, dropExpired = tonumber(ARGV[3]), string.sub(ARGV[4], 1, 4) == 'drop'
 local call, format, sub = redis.call, string.format, string.sub
 
 local taken = 15 -- how many keys have a name
-local shared, session -- what shared.lua and sessions.lua do, where they are there
+local shared, session, history -- what shared.lua, sessions.lua and history.lua do, where they are there
 
 local ready, buried = false, false -- something became available here, in the dead-letter queue
 local budget = 500 -- how much one call may sweep; moving a body costs more
@@ -86,7 +87,7 @@ local function makeActs()
   local function bury(n, reason)
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
     if entry then
-      local fields = entry[2]
+      local fields, record = entry[2], entry[2][2]
       local function add(name, value)
         if value then
           fields[#fields + 1] = name
@@ -101,6 +102,7 @@ local function makeActs()
       if id then
         call('HINCRBY', deadHead, 's', 1)
         if shared then shared.move(n, sub(id, 3)) end
+        if history then history.add('m', n, {other = sub(id, 3), reason = reason, record = record}) end
         buried = true
       end
       budget = budget - #fields[2] / 4096
@@ -110,7 +112,9 @@ local function makeActs()
 
   -- expire ends message n, whose time to live is over.
   local function expire(n)
-    if dropExpired then erase(n) else bury(n, 'x') end
+    if not dropExpired then return bury(n, 'x') end
+    if history then history.add('x', n) end
+    erase(n)
   end
 
   -- isLate reports whether message n, locked or deferred until now, has expired.
@@ -134,9 +138,14 @@ local function makeActs()
     end
   end
 
-  -- fail is free after a failed delivery.
-  local function fail(n)
+  -- fail is free after a failed delivery; how is a for one that was abandoned,
+  -- else the member of locks that has expired.
+  local function fail(n, how)
     local failures = counting and call('HINCRBY', counts, n, 1)
+    if history then
+      local kind = how == 'a' and 'b' or #how == 15 and 'w' or 'l'
+      history.add(kind, n, {failures = failures})
+    end
     if counting and maxDeliveries > 0 and failures >= maxDeliveries then
       bury(n, 'm')
     else
@@ -148,11 +157,12 @@ local function makeActs()
   -- messages must learn when to look again. After the last delivery there is nothing to wait for.
   local function postpone(n, wait)
     local failures = tonumber(call('HGET', counts, n) or 0)
-    if counting and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n) end
+    if counting and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n, 'a') end
     local first, factor, most = string.match(wait, '^wait (%S+) (%S+) (%S+)$')
     local deadline = format('%.0f', now + math.floor(math.min(first * factor ^ failures, tonumber(most))))
     call('ZADD', locks, deadline, pad(n))
     call('ZADD', deferred, 'XX', deadline, n)
+    if history then history.add('t', n, {['until'] = deadline}) end
     ready = true
   end
 
@@ -177,6 +187,7 @@ local function makeActs()
       call('HINCRBY', head, 's', 1)
     end
     call('XDEL', stream, '0-' .. n)
+    if history then history.add('v', n, {other = fresh, record = fields[2]}) end
     if ttl and mortal then call('ZADD', expiry, format('%.0f', now + ttl), pad(fresh)) end
     budget = budget - #fields[2] / 4096
     if not session or not session.rename(n, fresh) then ready = true end
@@ -205,10 +216,10 @@ local function makeActs()
   }
 end
 
--- act does one of them to message n.
-local function act(what, n, reason)
+-- act does one of them to message n. Those that do not need it are not told how.
+local function act(what, n, how)
   acts = acts or makeActs()
-  return acts[what](n, reason)
+  return acts[what](n, how)
 end
 
 -- drain takes what is due from a zset in the order (time, n) and acts on it.
@@ -221,7 +232,7 @@ local function drain(key, what)
       if budget <= 0 then return false end
       budget = budget - 1
       call('ZREM', key, member)
-      act(what, number(member))
+      act(what, number(member), member)
     end
   until #due < 100
   return true

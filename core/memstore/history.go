@@ -1,0 +1,107 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// history is what a branch remembers of what happened to its messages.
+type history struct {
+	events  []core.Event
+	written []int64 // when each was written; never falls
+}
+
+// add writes an event, and forgets what is beyond the bounds.
+func (h *history) add(e core.Event, now int64, bounds core.HistoryBounds) {
+	if n := len(h.written); n > 0 {
+		now = max(now, h.written[n-1])
+	}
+	if e.Time.IsZero() {
+		e.Time = instant(now)
+	}
+	h.events, h.written = append(h.events, e), append(h.written, now)
+	h.trim(now, bounds)
+}
+
+// trim forgets what is beyond the bounds.
+func (h *history) trim(now int64, bounds core.HistoryBounds) {
+	gone := max(0, len(h.events)-bounds.Max)
+	for gone < len(h.written) && h.written[gone] <= now-bounds.Keep.Milliseconds() {
+		gone++
+	}
+	clear(h.events[:gone])
+	h.events, h.written = h.events[gone:], h.written[gone:]
+}
+
+// note writes what happened to e, which lies in q.
+func (t *turn) note(kind core.EventKind, q *queue, e *entry) {
+	if t.History.Max > 0 {
+		t.write(q, core.Event{Kind: kind, Number: t.number(e.n)})
+	}
+}
+
+// noteFailure is note for a failed delivery.
+func (t *turn) noteFailure(kind core.EventKind, q *queue, e *entry) {
+	switch {
+	case t.History.Max <= 0:
+	case q.ref.Sub.IsDeadLetter(): // where nothing is counted
+		t.note(kind, q, e)
+	default:
+		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Count: e.failures})
+	}
+}
+
+// noteMove is note for an event that gives the message another number.
+func (t *turn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
+	if t.History.Max > 0 {
+		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.message.MessageID, Reason: reason})
+	}
+}
+
+// noteArrival writes that m was stored in q, or was not because it is a duplicate.
+func (t *turn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
+	if t.History.Max > 0 {
+		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})
+	}
+}
+
+func (t *turn) write(q *queue, e core.Event) {
+	e.Sub = q.ref.Sub
+	q.home.history.add(e, t.now, t.History)
+}
+
+// Annotate adds what the broker knows to a history.
+func (s *Store) Annotate(_ context.Context, p core.Partition, events []core.Event) error {
+	if p.History.Max <= 0 {
+		return nil
+	}
+	t, ok := s.enter(p)
+	if !ok {
+		return nil
+	}
+	defer t.leave()
+	for _, e := range events {
+		t.home.history.add(e, t.now, t.History)
+	}
+	return nil
+}
+
+// Recollect returns what is remembered of a message.
+func (s *Store) Recollect(_ context.Context, p core.Partition, subject core.Subject) ([]core.Event, error) {
+	if p.History.Max <= 0 {
+		return nil, nil
+	}
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, nil
+	}
+	defer t.leave()
+	h := &t.home.history
+	h.trim(t.now, t.History)
+	trail := core.NewTrail(subject)
+	for i := range h.events {
+		trail.See(&h.events[i])
+	}
+	return trail.Found(), nil
+}

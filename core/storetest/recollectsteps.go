@@ -1,0 +1,55 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// recollect compares what is remembered of a message.
+func (p *player) recollect(at core.Partition, s core.Subject) {
+	p.Helper()
+	a, errA := p.a.Recollect(p.Context(), at, s)
+	b, errB := p.b.Recollect(p.Context(), at, s)
+	p.tell("recollect%s %q or %d: %d events %v", name(at), s.MessageID, s.Number, len(a), errA)
+	p.sameCode("recollect", errA, errB)
+	for i := range min(len(a), len(b)) {
+		if diff := diffEvent(b[i], a[i]); diff != "" {
+			p.fail("event %d differs (got: engine, want: model): %s", i, diff)
+		}
+	}
+	if len(a) != len(b) {
+		p.fail("model remembers %v, engine %v", kindsOf(a), kindsOf(b))
+	}
+}
+
+// annotate adds an event of the broker's.
+func (p *player) annotate(at core.Partition) {
+	p.Helper()
+	e := core.Event{
+		Time: p.clock.Now(), Kind: core.EventDelivered, Sub: at.Sub, Number: core.SequenceNumber(at.Index, p.position(at)),
+		MessageID: core.StringID(fmt.Sprint(p.pick(3))), Note: core.Note{By: core.Party{Policy: "root", Peer: "somebody"}, Gateway: "g"},
+	}
+	a, b := p.a.Annotate(p.Context(), at, []core.Event{e}), p.b.Annotate(p.Context(), at, []core.Event{e})
+	p.tell("annotate%s %d: %v", name(at), e.Number, a)
+	p.sameCode("annotate", a, b)
+}
+
+// diffEvent says where two events differ, "" if they do not.
+func diffEvent(got, want core.Event) string {
+	if got.Time.Equal(want.Time) && got.Until.Equal(want.Until) {
+		got.Time, got.Until = want.Time, want.Until
+	}
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("got %+v, want %+v", got, want)
+}
+
+func kindsOf(events []core.Event) []core.EventKind {
+	kinds := make([]core.EventKind, len(events))
+	for i := range events {
+		kinds[i] = events[i].Kind
+	}
+	return kinds
+}
