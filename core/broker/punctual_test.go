@@ -18,6 +18,8 @@ func timed(due time.Time) *core.Message { return text(strconv.FormatInt(due.Unix
 
 // watch notes by how much what arrives is late, and completes it.
 func (b *started) watch(t *testing.T, in *inbox, address string, late *lateness) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	in.hook = func(ds []core.Delivery) {
 		for _, d := range ds {
 			if err := b.Settle(context.Background(), root, address, []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
