@@ -57,7 +57,7 @@ func TestAllGrantsAreOfOneNamespace(t *testing.T) {
 			t.Errorf("%s %s: got %v", other.Namespace, other.NamespaceID, err)
 		}
 	}
-	if nobody := (Identity)(nil); nobody.Namespace() != "" || nobody.NamespaceID() != "" {
+	if nobody := Identity(nil); nobody.Namespace() != "" || nobody.NamespaceID() != "" {
 		t.Error("nobody has a namespace")
 	}
 }

@@ -26,6 +26,7 @@ var arrows = []struct {
 	{"core/storetest", []string{"core", "core/value"}},
 	{"core/rules", []string{"core", "core/value"}},
 	{"core/broker", []string{"core", "core/value", "core/rules"}},
+	{"core/namespaces", []string{"core", "core/auth"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", nil},
 	{"bridges/internal/frame", []string{"core", "core/value"}},

@@ -104,6 +104,30 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
 }
 
+// Signed reports whether a key of one of the namespace's policies made the
+// signature of a token, whatever that is for and whether it has expired.
+func (a *Authority) Signed(token string) bool {
+	s, err := parseSAS(token)
+	if err != nil {
+		return false
+	}
+	rights, _ := s.signedBy(a.policies)
+	return rights != 0
+}
+
+// PolicyOf is the name of the shared access policy in a token. web says that it
+// is a JSON web token instead, which names none; so does nonsense.
+func PolicyOf(token string) (name string, web bool) {
+	if _, web := cutWebToken(token); web {
+		return "", true
+	}
+	s, err := parseSAS(token)
+	if err != nil {
+		return "", false
+	}
+	return s.policy, false
+}
+
 // cutWebToken returns the JSON web token in what a peer gave as its token, if
 // that is one: RFC 6750 §2.1 has "Bearer " before it, SDKs leave that out too.
 func cutWebToken(token string) (string, bool) {

@@ -84,14 +84,9 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		if err := b.fitUpdate(ctx, id, &old, &ent); err != nil {
 			return core.Entity{}, err
 		}
-		ent.UpdatedAt = b.store.Now()
-		read := time.Now()
-		ent, err = b.store.UpdateEntity(ctx, ent)
+		ent, err = b.replace(ctx, &old, ent)
 		switch core.CodeOf(err) {
 		case "":
-			if _, err := b.keep(ent, read); err != nil {
-				return core.Entity{}, err
-			}
 			return reported(ent), nil
 		case core.Conflict:
 		default:
@@ -99,6 +94,23 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		}
 	}
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
+}
+
+// replace stores an entity with new settings.
+func (b *Broker) replace(ctx context.Context, old *core.Entity, ent core.Entity) (core.Entity, error) {
+	if totalMegabytes(&ent) > totalMegabytes(old) {
+		defer b.sizeQuota()()
+		if err := b.roomForSize(ctx, &ent); err != nil {
+			return core.Entity{}, err
+		}
+	}
+	ent.UpdatedAt = b.store.Now()
+	read := time.Now()
+	ent, err := b.store.UpdateEntity(ctx, ent)
+	if err == nil {
+		_, err = b.keep(ent, read)
+	}
+	return ent, err
 }
 
 // fitUpdate completes the new settings in ent. It refuses to change what is
@@ -154,5 +166,5 @@ func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceI
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err
 	}
-	return core.NamespaceInfo{Name: b.namespace, CreatedAt: b.created, ModifiedAt: b.created}, nil
+	return core.NamespaceInfo{Name: b.name, CreatedAt: b.created, ModifiedAt: b.created}, nil
 }

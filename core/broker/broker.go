@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -20,7 +21,9 @@ const (
 
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
-	Namespace string
+	Namespace string // its ID
+	// Name is that of the namespace in texts; default Namespace.
+	Name string
 	// Host is the name that peers reach the namespace by. When set, missing
 	// entities are named as sb://Host/entity in refusals.
 	Host   string
@@ -30,6 +33,8 @@ type Options struct {
 	PartitionCount int
 	// Limits are those of the cloud that hold here, too; none by default.
 	Limits core.Limits
+	// Quotas are what the namespace may hold now; nil: whatever Limits allow.
+	Quotas func() core.NamespaceQuotas
 	// MaxReceivers is how many receivers may be open on one queue or sub-queue
 	// here; default 5000.
 	MaxReceivers int
@@ -52,13 +57,15 @@ type Options struct {
 // concurrent use.
 type Broker struct {
 	store     core.Store
-	namespace string
+	namespace string // its ID
+	name      string // of the namespace
 	host      string
 	log       *slog.Logger
 	options   Options
 	filters   *filters
 	created   time.Time
 	residents residents
+	sizing    sync.Mutex // see sizeQuota
 
 	base   context.Context // of calls that no caller waits for
 	cancel context.CancelFunc
@@ -98,6 +105,7 @@ func New(store core.Store, o Options) *Broker {
 	b := &Broker{
 		store:     store,
 		namespace: o.Namespace,
+		name:      cmp.Or(o.Name, o.Namespace),
 		host:      o.Host,
 		log:       o.Logger,
 		options:   o,

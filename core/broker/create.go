@@ -122,6 +122,10 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {
 		return core.Entity{}, err
 	}
+	defer b.sizeQuota()()
+	if err := b.roomForSize(ctx, &ent); err != nil {
+		return core.Entity{}, err
+	}
 	now := b.store.Now()
 	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
 	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)

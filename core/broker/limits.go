@@ -8,6 +8,63 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// quotas are those of the namespace now; zeros bound nothing.
+func (b *Broker) quotas() core.NamespaceQuotas {
+	if b.options.Quotas == nil {
+		return core.NamespaceQuotas{}
+	}
+	return b.options.Quotas()
+}
+
+// maxEntities is how many queues and topics there may be; 0 is any number.
+func (b *Broker) maxEntities() int {
+	quota, limit := b.quotas().MaxEntities, b.options.Limits.MaxEntities
+	if quota <= 0 || limit > 0 && limit < quota {
+		return limit
+	}
+	return quota
+}
+
+// roomForSize refuses an entity, new or with new settings, whose size would exceed
+// what all together may have. Call it under sizeQuota until the entity is stored.
+func (b *Broker) roomForSize(ctx context.Context, ent *core.Entity) error {
+	quota, size := b.quotas().MaxSizeMegabytes, totalMegabytes(ent)
+	if quota <= 0 || ent.Kind == core.Subscription {
+		return nil
+	}
+	others := int64(0)
+	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
+		for skip := 0; ; skip += maxTop {
+			page, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: k}, skip, maxTop)
+			if err != nil {
+				return b.refusal(err, ent)
+			}
+			for i := range page {
+				if page[i].ID != ent.ID {
+					others += totalMegabytes(&page[i])
+				}
+			}
+			if len(page) < maxTop {
+				break
+			}
+		}
+	}
+	if others+size > quota {
+		return core.Refuse(core.QuotaExceeded, "The queues and topics of the namespace '%s' may have %d MB together: others have %d, and %d more are wanted.", b.name, quota, others, size)
+	}
+	return nil
+}
+
+// sizeQuota has those who make entities, or change them, wait for each other where
+// their sizes count.
+func (b *Broker) sizeQuota() (unlock func()) {
+	if b.quotas().MaxSizeMegabytes <= 0 {
+		return func() {}
+	}
+	b.sizing.Lock()
+	return b.sizing.Unlock
+}
+
 // checkSettings refuses settings that no entity, or none of the namespace, may have.
 func (b *Broker) checkSettings(s *core.Settings) error {
 	if err := s.Validate(); err != nil {
@@ -34,7 +91,7 @@ func (r *residents) add() {
 
 // roomForEntity refuses one more queue or topic where the namespace is full.
 func (b *Broker) roomForEntity(ctx context.Context) error {
-	limit, r := b.options.Limits.MaxEntities, &b.residents
+	limit, r := b.maxEntities(), &b.residents
 	if limit <= 0 {
 		return nil
 	}
@@ -52,7 +109,7 @@ func (b *Broker) roomForEntity(ctx context.Context) error {
 		r.n, r.at = n, time.Now()
 	}
 	if r.n >= limit {
-		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and may have %d: delete some first.", b.namespace, r.n, limit)
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and may have %d: delete some first.", b.name, r.n, limit)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (b *Broker) notFound(name string) error {
 func (b *Broker) exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
-		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", b.namespace, topic, own, more)
+		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", b.name, topic, own, more)
 	}
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }

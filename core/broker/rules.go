@@ -114,7 +114,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		at, known := findRule(ent.Rules, r.Name)
 		if known {
 			topic, own, _ := core.SplitSubscription(ent.Name)
-			return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.namespace, topic, own, r.Name)
+			return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.name, topic, own, r.Name)
 		}
 		ent.Rules = slices.Insert(ent.Rules, at, r)
 		return nil

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// withQuotas is a broker whose namespace may hold what *q says.
+func withQuotas(tb testing.TB, q *core.NamespaceQuotas) *Broker {
+	tb.Helper()
+	store := memstore.New(memstore.Options{})
+	tb.Cleanup(func() { _ = store.Close() })
+	return New(store, Options{Namespace: "id", Name: "ns", Quotas: func() core.NamespaceQuotas { return *q }})
+}
+
+func sized(megabytes int64) core.Settings {
+	s := core.DefaultSettings(core.Queue)
+	s.MaxSizeInMegabytes = megabytes
+	return s
+}
+
+func TestANamespaceHoldsAsManyEntitiesAsItsQuota(t *testing.T) {
+	t.Parallel()
+	q := core.NamespaceQuotas{MaxEntities: 2}
+	b := withQuotas(t, &q)
+	if _, err := b.CreateQueue(t.Context(), root, "a", sized(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateTopic(t.Context(), root, "b", core.DefaultSettings(core.Topic)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateQueue(t.Context(), root, "c", sized(1)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'ns' has 2") {
+		t.Errorf("a third: got %v", err)
+	}
+	if _, err := b.CreateSubscription(t.Context(), root, core.SubscriptionPath("b", "s"), core.DefaultSettings(core.Subscription), nil); err != nil {
+		t.Errorf("a subscription, which does not count: %v", err)
+	}
+	q.MaxEntities = 3
+	if _, err := b.CreateQueue(t.Context(), root, "c", sized(1)); err != nil {
+		t.Errorf("with a larger quota: %v", err)
+	}
+}
+
+func TestANamespacesEntitiesAreNoLargerTogetherThanItsQuota(t *testing.T) {
+	t.Parallel()
+	b := withQuotas(t, &core.NamespaceQuotas{MaxSizeMegabytes: 3000})
+	if _, err := b.CreateQueue(t.Context(), root, "a", sized(1024)); err != nil {
+		t.Fatal(err)
+	}
+	partitioned := sized(64) // 1024 together
+	partitioned.EnablePartitioning = true
+	if _, err := b.CreateQueue(t.Context(), root, "b", partitioned); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateQueue(t.Context(), root, "c", sized(953)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "others have 2048, and 953 more") {
+		t.Errorf("one MB too many: got %v", err)
+	}
+	if _, err := b.CreateQueue(t.Context(), root, "c", sized(952)); err != nil {
+		t.Errorf("what is left: %v", err)
+	}
+	if _, err := b.UpdateEntity(t.Context(), root, "c", sized(953)); !errors.Is(err, core.QuotaExceeded) {
+		t.Errorf("growing by one MB: got %v", err)
+	}
+	smaller := sized(900)
+	smaller.MaxDeliveryCount = 7
+	if e, err := b.UpdateEntity(t.Context(), root, "c", smaller); err != nil || e.Settings.MaxDeliveryCount != 7 {
+		t.Errorf("shrinking: got %+v, %v", e.Settings, err)
+	}
+	if _, err := b.UpdateEntity(t.Context(), root, "c", sized(952)); err != nil {
+		t.Errorf("growing again: %v", err)
+	}
+}
+
+func TestTheSizeQuotaHoldsAgainstManyAtOnce(t *testing.T) {
+	t.Parallel()
+	b := withQuotas(t, &core.NamespaceQuotas{MaxSizeMegabytes: 500})
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() { _, _ = b.CreateQueue(t.Context(), root, "q"+string(rune('a'+i)), sized(100)) })
+	}
+	all.Wait()
+	page, _, err := b.Entities(t.Context(), root, core.Listing{Kind: core.Queue}, 0, 100)
+	if err != nil || len(page) != 5 {
+		t.Errorf("got %d queues, %v, want 5", len(page), err)
+	}
+}

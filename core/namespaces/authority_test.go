@@ -1,0 +1,184 @@
+package namespaces
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+func TestHostsThenPoliciesSayWhichNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		_, err := g.Create(t.Context(), core.Namespace{Name: "Made", Hosts: []string{"made.example"}, Policies: []core.AccessRule{policy("root", "made-key"), policy("other", "home-key")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			policy, key string
+			hosts       []string
+			want        string // "": refused
+		}{
+			{"root", "home-key", nil, "home"},
+			{"root", "set-key", nil, "set"},
+			{"root", "made-key", nil, "Made"},
+			{"other", "home-key", nil, "Made"}, // of a key only the policy's name counts
+			{"root", "wrong", nil, ""},
+			{"unknown", "home-key", nil, ""},
+			{"root", "set-key", []string{"localhost:5672", "127.0.0.1", "[::1]:5672", "unknown.example"}, "set"},
+			{"root", "set-key", []string{"SET.example.:5671"}, "set"},
+			{"root", "made-key", []string{"sb://made.example:5671/"}, "Made"},
+			{"root", "made-key", []string{"made.localhost:5672"}, "Made"},
+			{"root", "made-key", []string{"MADE.servicebus.windows.net"}, "Made"},
+			{"root", "home-key", []string{"home.localhost"}, "home"},
+			{"root", "made-key", []string{"localhost", "made.example", "set.example"}, "Made"}, // the first that is one's
+			{"root", "set-key", []string{"localhost", "made.example", "set.example"}, ""},
+			{"root", "home-key", []string{"set.example"}, ""}, // a host decides, whatever the key
+			{"root", "made-key", []string{"home.localhost"}, ""},
+		} {
+			id, err := g.enter(c.policy, c.key, c.hosts...)
+			grant, errKey := g.Key(t.Context(), c.hosts, c.policy, c.key)
+			if c.want == "" {
+				if !errors.Is(err, core.Unauthorized) || !errors.Is(errKey, core.Unauthorized) {
+					t.Errorf("%s, %s at %q: got %v and %v, want refusals", c.policy, c.key, c.hosts, err, errKey)
+				}
+				continue
+			}
+			if err != nil || id.Namespace() != c.want {
+				t.Errorf("%s, %s at %q: got %q, %v, want %q", c.policy, c.key, c.hosts, id.Namespace(), err, c.want)
+			}
+			if errKey != nil || grant.Namespace != c.want {
+				t.Errorf("%s, %s at %q, by key: got %q, %v, want %q", c.policy, c.key, c.hosts, grant.Namespace, errKey, c.want)
+			}
+		}
+	})
+}
+
+func TestAnExpiredTokenIsToldFromAForgedOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		old := auth.SignSAS("sb://localhost/", "root", "set-key", time.Now().Add(-time.Second))
+		began := time.Now()
+		if _, err := g.Token(t.Context(), nil, old, ""); !strings.HasPrefix(core.TextOf(err), "ExpiredToken: ") {
+			t.Errorf("got %v", err)
+		}
+		if !began.Equal(time.Now()) {
+			t.Error("whose token it is was known, and the registry asked all the same")
+		}
+	})
+}
+
+func TestWebTokensAreForTheGatewaysOwnNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		for _, host := range []string{"", "localhost", "home.localhost", "unknown.example"} {
+			if grant, err := g.Token(t.Context(), []string{host}, "Bearer eyJ", ""); err != nil || grant.Namespace != "home" || grant.NamespaceID != "home" {
+				t.Errorf("at %q: got %+v, %v", host, grant, err)
+			}
+		}
+		g.create("made")
+		for _, host := range []string{"set.example", "made.localhost"} {
+			if grant, err := g.Token(t.Context(), []string{host}, "Bearer eyJ", ""); !errors.Is(err, core.Unauthorized) {
+				t.Errorf("at %s: got %+v, %v, want a refusal", host, grant, err)
+			}
+		}
+	})
+}
+
+func TestPoliciesOfEntitiesNeedAHost(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		s := core.DefaultSettings(core.Queue)
+		s.AuthorizationRules = []core.AccessRule{{Name: "reader", PrimaryKey: "made-reader", Rights: core.Listen}}
+		if _, err := g.CreateQueue(t.Context(), g.create("made"), "q", s); err != nil {
+			t.Fatal(err)
+		}
+		s.AuthorizationRules[0].PrimaryKey = "home-reader"
+		if _, err := g.CreateQueue(t.Context(), g.mustEnter("root", "home-key"), "q", s); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ host, key, want string }{
+			{"made.localhost", "made-reader", "made"},
+			{"made.localhost", "home-reader", ""},
+			{"localhost", "made-reader", ""},
+			{"localhost", "home-reader", "home"},
+		} {
+			grant, err := g.Token(t.Context(), []string{c.host}, auth.SignSAS("sb://any/q", "reader", c.key, time.Now().Add(time.Hour)), "")
+			if (err == nil) != (c.want != "") || grant.Namespace != c.want {
+				t.Errorf("%s at %s: got %q, %v, want %q", c.key, c.host, grant.Namespace, err, c.want)
+			}
+			if err == nil && (grant.Rights != core.Listen || grant.Scope != "q") {
+				t.Errorf("%s at %s: got %v on %q", c.key, c.host, grant.Rights, grant.Scope)
+			}
+		}
+	})
+}
+
+func TestConnectionsAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		id := g.create("made")
+		if _, err := g.Change(t.Context(), "made", func(n *core.Namespace) error { n.Quotas.MaxConnections = 2; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		first, err := g.Directory.Enter(id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Directory.Enter(id, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Directory.Enter(id, nil); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'made' has 2") {
+			t.Errorf("a third: got %v", err)
+		}
+		if _, err := g.Directory.Enter(g.mustEnter("root", "home-key"), nil); err != nil {
+			t.Errorf("in another namespace: %v", err)
+		}
+		first()
+		first()
+		if about, err := g.Describe(t.Context(), "made"); err != nil || about.Connections != 1 {
+			t.Errorf("got %+v, %v, want one connection", about, err)
+		}
+		if _, err := g.Directory.Enter(id, nil); err != nil {
+			t.Errorf("after one has left: %v", err)
+		}
+	})
+}
+
+func TestPeersOfADeletedNamespaceAreToldAtOnce(t *testing.T) {
+	withTwo(t, func(t *testing.T, one, two *gateway) {
+		id := one.create("made")
+		one.queue(id, "q")
+		theirs := two.mustEnter("root", "made-key")
+		told := map[*gateway]chan error{one: make(chan error, 1), two: make(chan error, 1)}
+		for g, id := range map[*gateway]core.Identity{one: id, two: theirs} {
+			if _, err := g.Directory.Enter(id, func(err error) { told[g] <- err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := one.Delete(t.Context(), "MADE"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, g := range []*gateway{one, two} {
+			if err := <-told[g]; !errors.Is(err, core.NotFound) || !strings.Contains(core.TextOf(err), "'made' was deleted") {
+				t.Errorf("got %v", err)
+			}
+			if _, err := g.Directory.Enter(id, nil); !errors.Is(err, core.NotFound) {
+				t.Errorf("enter: got %v", err)
+			}
+			if _, err := g.Peek(t.Context(), id, "q", 0, 1); !errors.Is(err, core.NotFound) {
+				t.Errorf("peek: got %v", err)
+			}
+			if _, err := g.enter("root", "made-key"); !errors.Is(err, core.Unauthorized) {
+				t.Errorf("prove: got %v", err)
+			}
+		}
+		again := one.create("made") // is another
+		if _, err := one.Peek(t.Context(), id, "q", 0, 1); !errors.Is(err, core.NotFound) {
+			t.Errorf("whoever was in the old one: got %v", err)
+		}
+		if _, err := id.With(again[0], 10, time.Now()); !errors.Is(err, core.Unauthorized) {
+			t.Errorf("a token for the new one: got %v", err)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package namespaces
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// MaxHosts is how many hosts a namespace may have besides those of its name.
+const MaxHosts = 32
+
+// CheckName refuses what is no name of a namespace: hosts begin with it, so it is
+// 1 to 63 letters, digits and hyphens.
+func CheckName(name string) error {
+	if !isLabel(name) {
+		return core.Refuse(core.InvalidArgument, "'%.80s' is no namespace name: use 1 to 63 letters, digits and hyphens, the latter not at its ends.", name)
+	}
+	return nil
+}
+
+// CheckHost refuses a host that cannot tell a namespace: an address, localhost,
+// and what has a port.
+func CheckHost(host string) error {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case err == nil || strings.EqualFold(host, "localhost"):
+		return core.Refuse(core.InvalidArgument, "%s is everybody's: give a host name that is the namespace's own.", host)
+	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
+		return core.Refuse(core.InvalidArgument, "'%.80s' is no host name: write it without scheme and port, such as orders.example.com.", host)
+	}
+	return nil
+}
+
+func isHost(s string) bool {
+	for label := range strings.SplitSeq(s, ".") {
+		if !isLabel(label) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckPolicy refuses a shared access policy that no connection string can carry.
+func CheckPolicy(p *core.AccessRule) error {
+	switch {
+	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
+		return core.Refuse(core.InvalidArgument, "'%.80s' is no policy name: use letters, digits and hyphens.", p.Name)
+	case p.PrimaryKey == "":
+		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key.", p.Name)
+	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):
+		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' holds a space or a semicolon, which no connection string can carry.", p.Name)
+	case p.Rights == 0:
+		return core.Refuse(core.InvalidArgument, "The policy '%s' has no rights: give it some of Send, Listen, Manage.", p.Name)
+	}
+	return nil
+}
+
+// SharesKey reports whether two policies open by the same credentials: they have
+// a name and a key in common.
+func SharesKey(p, q *core.AccessRule) bool {
+	if p.Name != q.Name {
+		return false
+	}
+	for _, key := range [...]string{p.PrimaryKey, p.SecondaryKey} {
+		if key != "" && (key == q.PrimaryKey || key == q.SecondaryKey) {
+			return true
+		}
+	}
+	return false
+}
+
+// check refuses a namespace that could not be reached, or be taken for another.
+func (d *Directory) check(n *core.Namespace) error {
+	if len(n.Hosts) > MaxHosts {
+		return core.Refuse(core.OutOfRange, "There are %d hosts: a namespace may have %d.", len(n.Hosts), MaxHosts)
+	}
+	if len(n.Policies) == 0 || len(n.Policies) > core.MaxAccessRules {
+		return core.Refuse(core.OutOfRange, "There are %d policies: a namespace has 1 to %d.", len(n.Policies), core.MaxAccessRules)
+	}
+	if q := n.Quotas; q.MaxEntities < 0 || q.MaxConnections < 0 || q.MaxSizeMegabytes < 0 {
+		return core.Refuse(core.OutOfRange, "A quota is negative: give a positive number, or 0 for none.")
+	}
+	for _, h := range n.Hosts {
+		if err := CheckHost(h); err != nil {
+			return err
+		}
+	}
+	for i := range n.Policies {
+		p := &n.Policies[i]
+		if err := CheckPolicy(p); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(n.Policies[:i], func(q core.AccessRule) bool { return q.Name == p.Name }) {
+			return core.Refuse(core.InvalidArgument, "The policy '%s' is there twice.", p.Name)
+		}
+	}
+	return d.checkOthers(n)
+}
+
+// checkOthers refuses hosts and keys that are those of other namespaces.
+func (d *Directory) checkOthers(n *core.Namespace) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	self := d.byName[core.FoldName(n.Name)]
+	for _, h := range hostsOf(n) {
+		if m := d.byHost[h]; m != nil && m != self {
+			return core.Refuse(core.AlreadyExists, "The host %s is that of the namespace '%s'.", h, m.record.Load().Name)
+		}
+	}
+	for i := range n.Policies {
+		p := &n.Policies[i]
+		others := []*member{d.own}
+		for m := range d.byPolicy[p.Name] {
+			others = append(others, m)
+		}
+		for _, m := range others {
+			if m != self && slices.ContainsFunc(m.record.Load().Policies, func(q core.AccessRule) bool { return SharesKey(p, &q) }) {
+				return core.Refuse(core.InvalidArgument, "The key of the policy '%s' opens the namespace '%s' already: a key is for one namespace.", p.Name, m.record.Load().Name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package namespaces
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+func TestNamespacesShareNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		ids := []core.Identity{g.mustEnter("root", "home-key"), g.mustEnter("root", "set-key"), g.create("made"), g.create("more")}
+		for _, id := range ids {
+			g.queue(id, "q")
+			g.queue(id, "only-"+id.Namespace())
+			g.send(id, "q", "for "+id.Namespace())
+		}
+		for _, id := range ids {
+			if got := g.holds(id, "q"); !slices.Equal(got, []string{"for " + id.Namespace()}) {
+				t.Errorf("%s holds %q", id.Namespace(), got)
+			}
+			all, _, err := g.Entities(t.Context(), id, core.Listing{Kind: core.Queue}, 0, 10)
+			if err != nil || len(all) != 2 || all[0].Name != "only-"+id.Namespace() {
+				t.Errorf("%s: got %d queues, %v", id.Namespace(), len(all), err)
+			}
+			if info, err := g.Directory.Namespace(t.Context(), id); err != nil || info.Name != id.Namespace() {
+				t.Errorf("%s: got %+v, %v", id.Namespace(), info, err)
+			}
+		}
+		if err := g.DeleteEntity(t.Context(), ids[2], "q"); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			_, _, err := g.Resolve(t.Context(), id, "q")
+			if want := id.Namespace() == "made"; errors.Is(err, core.NotFound) != want {
+				t.Errorf("%s: got %v", id.Namespace(), err)
+			}
+		}
+	})
+}
+
+func TestNobodyMayDoAnything(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		g.queue(g.mustEnter("root", "home-key"), "q")
+		if _, err := g.Peek(t.Context(), nil, "q", 0, 1); !errors.Is(err, core.Unauthorized) {
+			t.Errorf("nobody: got %v", err)
+		}
+		if _, err := g.Peek(t.Context(), core.Identity{{Policy: "any", Rights: core.AllRights}}, "q", 0, 1); err == nil {
+			t.Error("a grant of no namespace is good")
+		}
+	})
+}
+
+func TestATransactionIsOfOneNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		home, set := g.mustEnter("root", "home-key"), g.mustEnter("root", "set-key")
+		g.queue(home, "q")
+		g.queue(set, "q")
+		if err := g.Begin().Commit(t.Context()); err != nil {
+			t.Errorf("an empty one: got %v", err)
+		}
+		tx := g.Begin()
+		if err := tx.Send(t.Context(), set, "q", "", []*core.Message{message("1")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Send(t.Context(), home, "q", "", []*core.Message{message("2")}); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("for another namespace: got %v", err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.holds(set, "q"); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("set holds %q", got)
+		}
+		if got := g.holds(home, "q"); len(got) != 0 {
+			t.Errorf("home holds %q", got)
+		}
+	})
+}
+
+func TestNamespacesOpenWhenTheyAreUsedElseOneByOne(t *testing.T) {
+	withTwo(t, func(t *testing.T, one, two *gateway) {
+		for i := range 50 {
+			one.create(fmt.Sprintf("n%02d", i))
+		}
+		synctest.Wait()
+		if n := two.opened.Load(); n != 2 {
+			t.Errorf("at once: got %d open, want the two configured ones", n)
+		}
+		id := two.mustEnter("root", "n49-key")
+		two.queue(id, "q")
+		if n := two.opened.Load(); n != 3 {
+			t.Errorf("when one is used: got %d open, want 3", n)
+		}
+		time.Sleep(100 * openPause)
+		synctest.Wait()
+		if n := two.opened.Load(); n != 52 {
+			t.Errorf("later: got %d open, want 52", n)
+		}
+	})
+}
+
+func TestGatewaysMayCreateDeleteAndUseAtOnce(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.Options{})
+	defer func() { _ = store.Close() }()
+	gateways := []*gateway{newGateway(t, store, store), newGateway(t, store, store)}
+	var all sync.WaitGroup
+	for i := range 8 {
+		g, other := gateways[i%2], gateways[(i+1)%2]
+		all.Go(func() {
+			for n := range 20 {
+				name := fmt.Sprintf("n%d", (i+n)%5)
+				made, err := g.Create(t.Context(), core.Namespace{Name: name})
+				if core.CodeOf(err) == core.AlreadyExists {
+					_ = other.Delete(t.Context(), name)
+					continue
+				}
+				if err != nil {
+					t.Errorf("create %s: %v", name, err)
+					return
+				}
+				key, rotated := made.Policies[0].PrimaryKey, false
+				if about, err := other.Rotate(t.Context(), name, DefaultPolicy); err == nil && about.ID == made.ID {
+					rotated = true
+				}
+				id, err := other.enter(DefaultPolicy, key)
+				if err != nil {
+					continue // somebody has deleted it
+				}
+				if id.NamespaceID() != made.ID {
+					t.Errorf("the key of %s %s opens %s (rotated: %v)", name, made.ID, id.NamespaceID(), rotated)
+				}
+				_, _ = other.CreateQueue(t.Context(), id, "q", core.DefaultSettings(core.Queue))
+			}
+		})
+	}
+	all.Wait()
+	for _, about := range gateways[0].All("", 100) {
+		if !about.Fixed {
+			if err := gateways[0].Delete(t.Context(), about.Name); err != nil && core.CodeOf(err) != core.NotFound {
+				t.Error(err)
+			}
+		}
+	}
+	for _, g := range gateways {
+		g.stop()
+	}
+}

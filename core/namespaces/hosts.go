@@ -1,0 +1,45 @@
+package namespaces
+
+import (
+	"net"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ownDomains are where each namespace has a host of its own name: browsers and
+// most systems take the first for this machine, and clients that are told another
+// address to connect to send the second.
+var ownDomains = []string{".localhost", ".servicebus.windows.net"}
+
+// hostsOf are the names by which a namespace is called.
+func hostsOf(n *core.Namespace) []string {
+	var all []string
+	for _, domain := range ownDomains {
+		all = append(all, strings.ToLower(n.Name)+domain)
+	}
+	for _, h := range n.Hosts {
+		all = append(all, foldHost(h))
+	}
+	return all
+}
+
+// foldHost is the name in what a peer called us, which may have a scheme, a port
+// and a path, in lower case.
+func foldHost(called string) string {
+	if _, rest, ok := strings.Cut(called, "://"); ok {
+		called = rest
+	}
+	called, _, _ = strings.Cut(called, "/")
+	if host, _, err := net.SplitHostPort(called); err == nil {
+		called = host
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(called, "[]"), "."))
+}
+
+// Answers reports whether a host, with or without port, is that of a namespace.
+func (d *Directory) Answers(host string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byHost[foldHost(host)] != nil
+}

@@ -1,0 +1,249 @@
+package namespaces
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// DefaultPolicy is the policy of a namespace that is made without one. It has all
+// rights.
+const DefaultPolicy = "RootManageSharedAccessKey"
+
+// changeTries is how often a change is begun anew that met another one.
+const changeTries = 5
+
+// About is a namespace with what cannot be told from it.
+type About struct {
+	core.Namespace
+	// Fixed says that it is configured, or the gateway's own: it can be reset, but
+	// not be changed or deleted.
+	Fixed bool
+	// Connections is how many are open at this gateway.
+	Connections int
+}
+
+func (m *member) about() About {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Connections: len(m.inside)}
+}
+
+// Create makes a namespace in the registry and serves it. Name, Hosts, Policies
+// and Quotas count. Policies without a key get random ones; without any policy it
+// gets DefaultPolicy.
+func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
+	if d.o.Registry == nil {
+		return About{}, core.Refuse(core.NotImplemented, "There is no registry of namespaces.")
+	}
+	if err := CheckName(n.Name); err != nil {
+		return About{}, err
+	}
+	if d.named(n.Name) != nil {
+		return About{}, exists(n.Name)
+	}
+	now := d.o.Now()
+	n.ID, n.CreatedAt, n.ModifiedAt = core.NewIncarnation(), now, now
+	n.Policies = slices.Clone(n.Policies)
+	if len(n.Policies) == 0 {
+		n.Policies = []core.AccessRule{{Name: DefaultPolicy, Rights: core.AllRights}}
+	}
+	for i := range n.Policies {
+		p := &n.Policies[i]
+		if p.PrimaryKey == "" {
+			p.PrimaryKey, p.SecondaryKey = newKey(), newKey()
+		}
+		p.CreatedAt, p.ModifiedAt = now, now
+	}
+	if err := d.check(&n); err != nil {
+		return About{}, err
+	}
+	made, err := d.o.Registry.CreateNamespace(ctx, n)
+	if core.CodeOf(err) == core.AlreadyExists {
+		return About{}, exists(n.Name)
+	}
+	if err != nil {
+		return About{}, err
+	}
+	d.log.Info("namespace created", "namespace", made.Name)
+	if m := d.learn(made); m != nil {
+		return m.about(), nil
+	}
+	return About{}, errStopping
+}
+
+func exists(name string) error {
+	return core.Refuse(core.AlreadyExists, "The namespace '%s' exists already.", name)
+}
+
+// newKey is one like those of Service Bus: 32 random bytes in base64.
+func newKey() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return base64.StdEncoding.EncodeToString(b[:])
+}
+
+// Describe returns the namespace of that name, or NotFound.
+func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
+	m, err := d.find(ctx, name)
+	if err != nil {
+		return About{}, err
+	}
+	return m.about(), nil
+}
+
+// find is the namespace of that name. One that is not known here may have been
+// made at another gateway just now.
+func (d *Directory) find(ctx context.Context, name string) (*member, error) {
+	m := d.named(name)
+	if m == nil && d.o.Registry != nil {
+		if err := d.read(ctx, name); err != nil {
+			return nil, err
+		}
+		m = d.named(name)
+	}
+	if m == nil {
+		return nil, missing(name)
+	}
+	return m, nil
+}
+
+func missing(name string) error {
+	return core.Refuse(core.NotFound, "There is no namespace '%.80s'.", name)
+}
+
+// All lists by name, behind after ("": from the first on), at most top.
+func (d *Directory) All(after string, top int) []About {
+	var names []string
+	d.mu.RLock()
+	for name := range d.byName {
+		if name > core.FoldName(after) {
+			names = append(names, name)
+		}
+	}
+	d.mu.RUnlock()
+	slices.Sort(names)
+	var all []About
+	for _, name := range names {
+		if m := d.named(name); m != nil && len(all) < top {
+			all = append(all, m.about())
+		}
+	}
+	return all
+}
+
+// Change changes a namespace of the registry as edit says, which may be called
+// again when another change comes between. Policies without a key keep those that
+// they had, or get random ones.
+func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
+	for range changeTries {
+		m, err := d.find(ctx, name)
+		if err != nil {
+			return About{}, err
+		}
+		if m.fixed {
+			return About{}, fixed(m.record.Load().Name)
+		}
+		about, err := d.change(ctx, m, edit)
+		if core.CodeOf(err) != core.Conflict {
+			return about, err
+		}
+		if err := d.read(ctx, name); err != nil {
+			return About{}, err
+		}
+	}
+	return About{}, core.Refuse(core.Conflict, "The namespace '%s' is being changed by others. Try again.", name)
+}
+
+func fixed(name string) error {
+	return core.Refuse(core.NotAllowed, "The namespace '%s' is in the gateway's configuration: change it there, and start the gateway again.", name)
+}
+
+func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Namespace) error) (About, error) {
+	old := m.record.Load().Namespace
+	n := old
+	n.Hosts, n.Policies = slices.Clone(old.Hosts), slices.Clone(old.Policies)
+	if err := edit(&n); err != nil {
+		return About{}, err
+	}
+	now := d.o.Now()
+	n.ModifiedAt = now
+	for i := range n.Policies {
+		settle(&n.Policies[i], old.Policies)
+		if p := &n.Policies[i]; !slices.Contains(old.Policies, *p) {
+			p.ModifiedAt = now
+			if p.CreatedAt.IsZero() {
+				p.CreatedAt = now
+			}
+		}
+	}
+	if err := d.check(&n); err != nil {
+		return About{}, err
+	}
+	changed, err := d.o.Registry.UpdateNamespace(ctx, n)
+	if core.CodeOf(err) == core.NotFound {
+		d.remove(m)
+		return About{}, missing(n.Name)
+	}
+	if err != nil {
+		return About{}, err
+	}
+	d.amend(m, changed)
+	return m.about(), nil
+}
+
+// settle gives a policy without a key those that it had, else random ones.
+func settle(p *core.AccessRule, before []core.AccessRule) {
+	i := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == p.Name })
+	if i >= 0 {
+		p.CreatedAt = before[i].CreatedAt
+		if p.ModifiedAt.IsZero() {
+			p.ModifiedAt = before[i].ModifiedAt
+		}
+	}
+	switch {
+	case p.PrimaryKey != "":
+	case i >= 0:
+		p.PrimaryKey, p.SecondaryKey = before[i].PrimaryKey, before[i].SecondaryKey
+	default:
+		p.PrimaryKey, p.SecondaryKey = newKey(), newKey()
+	}
+}
+
+// Rotate gives a policy a new primary key. The one that it had is its secondary key
+// from then on, so that both are valid; the secondary key that it had is not.
+func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
+	return d.Change(ctx, name, func(n *core.Namespace) error {
+		i := slices.IndexFunc(n.Policies, func(p core.AccessRule) bool { return p.Name == policy })
+		if i < 0 {
+			return core.Refuse(core.NotFound, "The namespace '%s' has no policy '%.80s'.", n.Name, policy)
+		}
+		p := &n.Policies[i]
+		p.PrimaryKey, p.SecondaryKey = newKey(), p.PrimaryKey
+		return nil
+	})
+}
+
+// Delete deletes a namespace of the registry with all that it holds: for its peers
+// at once, whose connections end.
+func (d *Directory) Delete(ctx context.Context, name string) error {
+	m, err := d.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	if m.fixed {
+		return fixed(m.record.Load().Name)
+	}
+	err = d.o.Registry.DeleteNamespace(ctx, name)
+	if err != nil && core.CodeOf(err) != core.NotFound {
+		return err
+	}
+	d.remove(m)
+	if err != nil {
+		return missing(name)
+	}
+	return nil
+}

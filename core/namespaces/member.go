@@ -1,0 +1,133 @@
+package namespaces
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// member is one namespace.
+type member struct {
+	d      *Directory
+	fixed  bool // it is not of the registry
+	record atomic.Pointer[record]
+	opened atomic.Pointer[Served] // nil until somebody asks
+
+	mu     sync.Mutex
+	ended  error // why nothing can be opened or entered any more
+	inside map[*entrance]struct{}
+}
+
+// record is what is known of a namespace now. It does not change.
+type record struct {
+	core.Namespace
+	hosts     []string // as foldHost has them, with those that a namespace has by its name
+	authority *auth.Authority
+}
+
+// entrance is one connection.
+type entrance struct{ closed func(error) }
+
+var errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
+
+func newMember(d *Directory, n core.Namespace) *member {
+	m := &member{d: d, fixed: n.ID == n.Name, inside: map[*entrance]struct{}{}}
+	m.record.Store(m.newRecord(n))
+	return m
+}
+
+func (m *member) newRecord(n core.Namespace) *record {
+	r := &record{Namespace: n, hosts: hostsOf(&n)}
+	o := auth.Options{
+		Namespace: n.Name, NamespaceID: n.ID, Policies: n.Policies, Entities: m.entity,
+		Hosts: append(append([]string{n.Name}, r.hosts...), m.d.o.Hosts...),
+	}
+	if m.d.own == nil || m == m.d.own {
+		o.Issuers = m.d.o.Issuers
+	}
+	r.authority = auth.New(o)
+	return r
+}
+
+// entity finds an entity for its own authorization rules.
+func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
+	s, err := m.serve(ctx)
+	if err != nil {
+		return core.Entity{}, err
+	}
+	e, _, err := s.Broker.Resolve(ctx, nil, name)
+	return e, err
+}
+
+// serve opens the namespace unless it is open.
+func (m *member) serve(ctx context.Context) (Served, error) {
+	if s := m.opened.Load(); s != nil {
+		return *s, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.opened.Load(); s != nil {
+		return *s, nil
+	}
+	if m.ended != nil {
+		return Served{}, m.ended
+	}
+	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m.quotas)
+	if err != nil {
+		return Served{}, err
+	}
+	m.opened.Store(&s)
+	return s, nil
+}
+
+func (m *member) quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
+
+// enter counts a connection.
+func (m *member) enter(closed func(error)) (leave func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended != nil {
+		return nil, m.ended
+	}
+	if most := m.quotas().MaxConnections; most > 0 && len(m.inside) >= most {
+		return nil, core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d connections, as many as it may.", m.record.Load().Name, most)
+	}
+	e := &entrance{closed}
+	m.inside[e] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.inside, e)
+	}, nil
+}
+
+// close ends what serves the namespace, and waits for that. The connections are
+// told why, unless they know: the gateway stops when reason is nil.
+func (m *member) close(reason error) {
+	m.mu.Lock()
+	if m.ended != nil {
+		m.mu.Unlock()
+		return
+	}
+	m.ended = reason
+	if reason == nil {
+		m.ended = errStopping
+	}
+	inside := m.inside
+	m.inside = map[*entrance]struct{}{}
+	s := m.opened.Load()
+	m.mu.Unlock()
+	if reason != nil {
+		for e := range inside {
+			if e.closed != nil {
+				e.closed(reason)
+			}
+		}
+	}
+	if s != nil {
+		s.Close()
+	}
+}
