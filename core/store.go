@@ -173,6 +173,13 @@ type Partitions interface {
 	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
 	// Stats sweeps and counts.
 	Stats(ctx context.Context, p Partition) (Stats, error)
+	// Clear removes all messages of a queue or topic, whatever their state, with
+	// those of its sub-queues, and of a topic those of its subscriptions; with them
+	// go locks, sessions with their state, schedules, the ids that duplicate
+	// detection knows, the keys of moves and the histories. Numbers go on, and doorbells stay
+	// armed; who waits in a session is rung. It takes as long whatever there is, and
+	// sweeps nothing. p.Sub says nothing; NotAllowed where p is a subscription's.
+	Clear(ctx context.Context, p Partition) error
 	// Forget drops Transit.Keys whose moves have ended at their source. p is the
 	// partition that was appended or published to; unknown keys are ignored.
 	Forget(ctx context.Context, p Partition, keys []string) error

@@ -82,6 +82,7 @@ type history struct {
 	*linear
 	p      core.Partition
 	began  time.Time
+	calm   bool // the server does not fail
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // nonces of locks that nobody knows
@@ -179,7 +180,9 @@ func (h *history) play(first []string, call func(client int, s *redisstore.Store
 	random := rand.New(rand.NewPCG(h.dice, math.MaxUint64))
 	for range linearFaults {
 		h.quiet(quietCalls/2 + random.Int64N(quietCalls))
-		h.fail(random)
+		if !h.calm {
+			h.fail(random)
+		}
 	}
 	h.quiet(quietCalls)
 	stop()
@@ -429,6 +432,17 @@ func (h *history) renew(client int, s *redisstore.Store, token core.LockToken) {
 	}
 }
 
+// clear removes all messages.
+func (h *history) clear(client int, s *redisstore.Store) {
+	from := h.now()
+	before := h.stored.Load()
+	if a := answerOf(s.Clear(h.Context(), h.p)); a != done {
+		h.Errorf("clear: %v", a)
+	}
+	h.note(client, from, clearing{}, done)
+	h.stored.Add(-before)
+}
+
 // count counts the messages.
 func (h *history) count(client int, s *redisstore.Store) {
 	from := h.now()
@@ -490,10 +504,22 @@ func TestAQueueIsLinearizableUnderFaults(t *testing.T) {
 	linearly(t, func(l *linear) bool { return l.history(false).playQueue() })
 }
 
+// Where the server fails nobody could tell whether a message was never stored, or
+// cleared before it was seen.
+func TestClearingIsLinearizable(t *testing.T) {
+	linearly(t, func(l *linear) bool {
+		h := l.history(false)
+		h.calm = true
+		return h.playQueue()
+	})
+}
+
 func (h *history) playQueue() (conclusive bool) {
 	var tokens bag[core.LockToken]
 	return h.play(nil, func(client int, s *redisstore.Store, random *rand.Rand) {
 		switch choice := random.IntN(100); {
+		case choice < 4 && h.calm:
+			h.clear(client, s)
 		case choice < 25 && h.stored.Load() < 20+4*h.faults.Load():
 			h.append(client, s, 1+random.IntN(3), nil)
 		case choice < 55:

@@ -209,6 +209,14 @@ type renewing struct {
 
 func (r renewing) apply(s *sequential) bool { return r.answer.fits(s.locked(r.n, r.nonce) >= 0) }
 
+// clearing removes all messages.
+type clearing struct{}
+
+func (clearing) apply(s *sequential) bool {
+	s.messages = nil
+	return true
+}
+
 // counting counts messages.
 type counting struct{ ready, locked int64 }
 

@@ -42,6 +42,9 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 		{"a lost lock that is not", false, []step{two2, locking{2, 7, nil, unknown, lost}, counting{0, 2}, locking{2, 8, nil, done, nil}}},
 		{"a completion that comes late", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, renewing{1, 7, done}, peeking{got(two)}}},
 		{"a completion that comes and goes", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, peeking{got(two)}, renewing{1, 7, done}}},
+		{"cleared", true, []step{two2, locking{1, 7, got(one), done, nil}, clearing{}, settling{1, 7, core.Complete, refused}, counting{0, 0}, appending{bodies: []string{"c"}, first: 3}}},
+		{"cleared, and there", false, []step{two2, clearing{}, locking{1, 7, got(one), done, nil}}},
+		{"cleared, and numbered anew", false, []step{two2, clearing{}, appending{bodies: []string{"c"}, first: 1}}},
 
 		{"the next session", true, []step{apart, accepting{true, "y", 7, done, nil}, accepting{true, "x", 8, done, nil}, accepting{next: true, answer: refused}}},
 		{"not the next session", false, []step{apart, accepting{true, "x", 7, done, nil}}},

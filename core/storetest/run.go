@@ -23,7 +23,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		browseStories, bellStories, catalogueStories, namespaceStories, crowdStories,
 		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
 		publishStories, fenceStories, duePublishStories, moveStories, transferStories,
-		subscriptionStories, sessionCrowdStories, commitStories, backoffStories, historyStories,
+		subscriptionStories, sessionCrowdStories, commitStories, backoffStories, clearStories, historyStories,
 	)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {

@@ -32,8 +32,10 @@ func (p *player) step() {
 		p.peek(at, int64(p.pick(20)-1), p.pick(10))
 	case n < 54:
 		p.stats(at)
-	case n < 56:
+	case n < 56 && p.pick(4) > 0:
 		p.sweep(at)
+	case n < 56:
+		p.clear()
 	case n < 61:
 		p.advance(oneOf(p, time.Millisecond, 499*time.Millisecond, 500*time.Millisecond, time.Second, pl.LockDuration))
 	case n < 62:
@@ -242,6 +244,18 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 		p.tell("append%s %s: %v %v", name(at), describe(group, p.clock.Now()), positions(a[i].Numbers), a[i].Err)
 	}
 	p.sameAppended("append", at, groups, a, b)
+}
+
+// clear clears everything, when all that is due has been done: how far numbers
+// have come depends on it.
+func (p *player) clear() {
+	p.Helper()
+	p.everywhere(p.sweep)
+	at := p.somewhere(p.places[0])
+	a, b := p.a.Clear(p.Context(), at), p.b.Clear(p.Context(), at)
+	p.tell("clear: %v", a)
+	p.sameCode("clear", a, b)
+	p.everywhere(p.stats)
 }
 
 func (p *player) forget(at core.Partition, keys []string) {

@@ -1,0 +1,67 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Clear removes all messages of a partition, with what is known of them, in one
+// script. Redis frees them in the background, however many there are.
+func (s *Store) Clear(ctx context.Context, p core.Partition) error {
+	return s.operate(ctx, p, "clear", func(ctx context.Context, sh *shard) error {
+		if p.Subscription != "" {
+			return core.NotAllowed
+		}
+		own := core.Ref{Entity: p.Entity, Index: p.Index}
+		for {
+			subscriptions, err := s.rdb.SMembers(ctx, s.names.subscriptions(own)).Result()
+			if err != nil {
+				return err
+			}
+			err = s.clearWith(ctx, own, subscriptions)
+			if core.CodeOf(err) != core.Conflict { // some came or went between the look and the script
+				return err
+			}
+		}
+	})
+}
+
+// clearWith clears a partition if those are a topic's subscriptions.
+func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
+	branches := []core.Ref{own}
+	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}
+	for _, id := range subscriptions {
+		branches = append(branches, core.Ref{Entity: own.Entity, Subscription: id, Index: own.Index})
+		args = append(args, id)
+	}
+	keys := []any{s.names.subscriptions(own)}
+	rest := []any{s.names.bodies(own), s.names.refs(own)}
+	for _, r := range branches {
+		for r.Sub = range core.SubQueues {
+			prefix := s.names.prefix(r)
+			keys = append(keys, s.names.stream(r), s.names.head(r), s.names.bell(r), prefix+holdersLetter)
+			rest = append(rest, lettered(prefix, noteLetters)...)
+			if r.Sub == core.Main {
+				rest = append(rest, lettered(prefix, sessionLetters+stateLetters)...)
+			}
+		}
+		r.Sub = core.Main
+		rest = append(rest, s.names.base(r)+seenLetter, s.names.base(r)+movedLetter, s.names.past(r))
+	}
+	raw, err := s.eval(ctx, clearScript, slices.Concat(keys, rest), args...)
+	if err != nil {
+		return err
+	}
+	reply, _ := raw.([]any)
+	word, _ := first(reply).(string)
+	switch word {
+	case "ok":
+		return nil
+	case "":
+		return errReply
+	default:
+		return core.Code(word)
+	}
+}

@@ -1,0 +1,295 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// clear clears p, which must succeed.
+func (s *stage) clear(p core.Partition) {
+	s.Helper()
+	s.wantCode("clear", s.store.Clear(s.Context(), p), "")
+}
+
+// wantCleared checks that nothing is left of p and its sub-queues, and that nothing
+// comes to light later.
+func (s *stage) wantCleared(what string, p core.Partition) {
+	s.Helper()
+	for range 2 {
+		for q := range core.SubQueues {
+			at := sub(p, q)
+			at.Sessions = p.Sessions && q == core.Main
+			stats, err := s.store.Stats(s.Context(), at)
+			s.wantCode(what+": stats", err, "")
+			stats.Enqueued = 0
+			if stats != (core.Stats{}) {
+				s.Fatalf("%s%s: stats: got %+v, want none", what, q.Suffix(), stats)
+			}
+			s.wantBodies(what+q.Suffix(), s.peek(at))
+			s.wantTime(what+": next", s.sweep(at), time.Time{})
+		}
+		s.clock.Advance(48 * time.Hour)
+	}
+}
+
+var clearStories = []story{
+	{"a cleared queue holds nothing, whatever the state was", func(s *stage) {
+		s.main.DeadLetterExpired, s.main.DuplicateWindow = true, time.Hour
+		s.sendTexts("complete", "locked", "again", "deferred", "locked deferred", "dead", "puts off")
+		ds := s.lock(7)
+		s.settle(ds[0], core.Complete)
+		s.settle(ds[2], core.Abandon, properties(s, "k", "v"))
+		s.settle(ds[3], core.Defer)
+		s.settle(ds[4], core.Defer)
+		s.settle(ds[5], core.DeadLetterOutcome)
+		s.putOff(s.main, ds[6], wait(time.Minute))
+		held := s.lockDeferred(ds[4].SequenceNumber)[0]
+		s.sendTo(sub(s.main, core.Transfer), text("in transfer", destined("there")))
+		s.settleAt(sub(s.main, core.Transfer), s.lockOneAt(sub(s.main, core.Transfer)), core.DeadLetterOutcome)
+		s.sendTo(sub(s.main, core.Transfer), text("in transfer, too", destined("there")))
+		scheduled := s.send(text("scheduled", s.after(time.Hour)))
+		s.send(text("expires", ttl(time.Minute), id("x")), text("fresh", from("key")))
+		dead := s.lockOneAt(s.dead())
+
+		s.clear(s.dead()) // which sub-queue is named says nothing
+		for what, d := range map[string]core.Delivery{"locked": ds[1], "deferred, and locked": held, "abandoned": ds[2]} {
+			s.wantCode("complete what was "+what, s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
+			_, err := s.tryRenew(s.main, d.LockToken)
+			s.wantCode("renew what was "+what, err, core.LockLost)
+		}
+		s.wantCode("complete a dead letter", s.trySettle(s.dead(), dead.LockToken, core.Complete, core.Properties{}), core.LockLost)
+		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{ds[3].SequenceNumber}, nil)
+		s.wantCode("lock what was deferred", err, core.MessageNotFound)
+		s.wantCode("cancel what was scheduled", s.store.Cancel(s.Context(), s.main, scheduled), core.MessageNotFound)
+		s.wantBodies("lock", s.lock(9))
+		s.wantCleared("queue", s.main)
+		s.clear(s.main)
+		s.wantCleared("queue, cleared again", s.main)
+	}},
+	{"numbers go on in a cleared queue", func(s *stage) {
+		s.sendTexts("a", "b", "c")
+		s.settle(s.lockOne(), core.DeadLetterOutcome)
+		s.settle(s.lockOne(), core.DeadLetterOutcome)
+		s.clear(s.main)
+		s.wantEnqueued("queue", s.main, 3)
+		s.wantEnqueued("dead letters", s.dead(), 2)
+		want(s, "number", s.send(text("d"))[0], number(4))
+		want(s, "number of a group", s.send(text("e", ttl(time.Hour)), text("f"))[1], number(6))
+		s.wantBodies("messages", s.lock(9), "d", "e", "f")
+		s.clear(s.main)
+		want(s, "number of a scheduled one", s.send(text("g", s.after(time.Second)))[0], number(7))
+		s.clock.Advance(time.Second)
+		d := s.lockOne()
+		want(s, "number once due", d.SequenceNumber, number(8))
+		s.settle(d, core.DeadLetterOutcome)
+		want(s, "number of a dead letter", s.lockOneAt(s.dead()).SequenceNumber, number(3))
+	}},
+	{"a queue that never held anything can be cleared", func(s *stage) {
+		s.clear(s.main)
+		s.wantCleared("queue", s.main)
+		want(s, "number", s.send(text("a"))[0], number(1))
+		s.wantBodies("messages", s.lock(9), "a")
+	}},
+	{"clearing forgets ids and the keys of moves", func(s *stage) {
+		s.main.DuplicateWindow = time.Hour
+		s.send(text("a", id("1")))
+		s.send(text("b", from("key")))
+		s.clear(s.main)
+		want(s, "number of an id that was known", s.send(text("a", id("1")))[0], number(3))
+		want(s, "number of a key that was known", s.send(text("b", from("key")))[0], number(4))
+		s.wantBodies("messages", s.lock(9), "a", "b")
+	}},
+	{"clearing forgets histories", func(s *stage) {
+		s.remember(aDay)
+		s.send(text("a", id("m")))
+		s.clear(s.main)
+		s.wantHistory(s.main, "m")
+		s.send(text("b", id("m")))
+		s.wantHistory(s.main, "m", "accepted 2")
+	}},
+	{"a full queue has room once it is cleared", func(s *stage) {
+		s.main.MaxBytes = 3000
+		s.send(text(strings.Repeat("x", 5000)))
+		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("b")}})
+		s.wantCode("append to a full queue", a[0].Err, core.QuotaExceeded)
+		s.clear(s.main)
+		want(s, "number", s.send(text("c"))[0], number(2))
+	}},
+	{"who waits for messages hears of those that come after a queue was cleared", func(s *stage) {
+		s.send(text("a"))
+		d := s.lockOne()
+		listen := s.bell(s.main)
+		listen("append", func() { s.clear(s.main); s.sendTexts("b") })
+		s.wantCode("complete", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
+		d = s.lockOne()
+		dead := s.bell(s.dead())
+		dead("dead-letter", func() {
+			s.clear(s.main)
+			s.sendTexts("c")
+			s.settle(s.lockOne(), core.DeadLetterOutcome)
+		})
+		s.wantCode("complete again", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
+	}},
+	{"sessions are lost with their state when a queue is cleared", withSessions(func(s *stage) {
+		l, other := s.accept("x"), s.accept("y")
+		s.setState(l, []byte("state"))
+		s.release(other)
+		deferred := s.deferIn(l, text("deferred"))
+		s.sendIn("x", "a", "b")
+		s.sendIn("y", "c")
+		s.send(text("d", in("z"), s.after(time.Minute)))
+		token := s.lockOneIn(l).LockToken
+		s.clear(s.main)
+		s.wantLost("cleared", l, token, deferred)
+		s.wantSessions("cleared", time.Time{}, "", 9)
+		s.acceptNext("")
+		s.wantCleared("queue", s.main)
+		again := s.accept("x")
+		s.wantState("accepted anew", again, nil)
+		s.sendIn("x", "e")
+		s.wantBodies("messages", s.lockIn(again, 9), "e")
+		s.sendIn("y", "f")
+		s.wantBodies("messages of another", s.lockIn(s.acceptNext("y"), 9), "f")
+	})},
+	{"who waits for sessions, or in one, is rung", withSessions(func(s *stage) {
+		listen := s.sessionBell()
+		l := s.accept("x")
+		listen("clear, in a session", "x", func() { s.wantBodies("arming", s.lockIn(l, 9)) }, func() { s.clear(s.main) })
+		listen("append after a clear", "", func() { s.acceptNext("") }, func() {
+			s.clear(s.main)
+			s.sendIn("x", "a")
+		})
+		s.wantBodies("messages", s.lockIn(s.acceptNext("x"), 9), "a")
+	})},
+	{"a topic is cleared with its subscriptions", onTopic(func(p *press) {
+		p.topic.DuplicateWindow, p.topic.MaxBytes = time.Hour, 60_000
+		large := strings.Repeat("x", 5000)
+		p.publish(p.to(text(large, id("1")), "a", "b"), p.to(text("small"), "b", "c"), p.to(text(large, ttl(time.Hour)), "c"))
+		p.publish(p.to(text("later", p.after(time.Second)), "a"))
+		p.publish(p.to(text("much later", p.after(time.Hour)), "a"))
+		p.settleAt(p.at("b"), p.lockOneAt(p.at("b")), core.DeadLetterOutcome)
+		d := p.lockOneAt(p.at("a"))
+		p.clock.Advance(time.Second)
+		due := p.lockOneAt(p.topic)
+		full := p.to(text(large), "a", "b", "c")
+		p.publish(full)
+		p.publish(p.to(text(strings.Repeat("y", 5000)), "b"))
+		p.publish(p.to(text(strings.Repeat("z", 60_000)), "b"))
+		p.wantCode("publish to a full topic", p.tryPublish(full).Err, core.QuotaExceeded)
+		before, err := p.store.Stats(p.Context(), p.topic)
+		p.wantCode("stats", err, "")
+
+		p.clear(p.topic)
+		p.wantCode("complete", p.trySettle(p.at("a"), d.LockToken, core.Complete, core.Properties{}), core.LockLost)
+		x := p.to(text("due"), "a")
+		x.Source = due.LockToken
+		p.wantCode("publish what was due", p.tryPublish(x).Err, core.LockLost)
+		p.wantCopies("cleared", nil)
+		for _, name := range []string{"a", "b", "c"} {
+			p.wantCleared("subscription "+name, p.at(name))
+		}
+		p.wantCleared("topic", p.topic)
+
+		want(p.stage, "number", p.publish(p.to(text(large, id("1")), "a", "b"))[0], number(before.Enqueued+1))
+		p.publish(p.to(text("small"), "b", "c"))
+		p.wantCopies("published", map[string]string{"a": large, "b": large + "small", "c": "small"})
+		p.wantEnqueued("a", p.at("a"), 3)
+		p.wantEnqueued("b", p.at("b"), 7)
+		p.settleAt(p.at("a"), p.lockOneAt(p.at("a")), core.Complete)
+		p.wantBodies("the other copy", p.lockAt(p.at("b"), 1), large)
+		number := p.publish(p.to(text("scheduled", p.after(time.Second)), "a"))[0]
+		p.clock.Advance(time.Second)
+		if d := p.lockOneAt(p.topic); d.SequenceNumber <= number {
+			p.Fatalf("number of what is due: got %d, want more than %d", d.SequenceNumber, number)
+		}
+	})},
+	{"a subscription cannot be cleared alone", onTopic(func(p *press) {
+		p.publish(p.to(text("x"), "a"))
+		p.wantCode("clear", p.store.Clear(p.Context(), p.at("a")), core.NotAllowed)
+		p.wantCopies("not cleared", map[string]string{"a": "x"})
+	})},
+	{"the other partitions are not cleared", func(s *stage) {
+		other := s.main
+		other.Index--
+		s.sendTo(other, text("a"))
+		s.clear(s.main)
+		s.wantBodies("messages", s.lockAt(other, 9), "a")
+	}},
+	{"clearing a deleted queue brings nothing back", func(s *stage) {
+		s.sendTexts("a")
+		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "orders"), "")
+		s.clear(s.main)
+		s.wantUnknown(s.main, core.NewLockToken(stageIndex, 1, 1))
+		unknown := s.main
+		unknown.Entity = "nosuch"
+		s.clear(unknown)
+		s.wantUnknown(unknown, core.NewLockToken(stageIndex, 1, 1))
+	}},
+	{"a queue is cleared amid senders and receivers: nothing sent before comes after", func(s *stage) {
+		var mu sync.RWMutex // held while something of an epoch is sent
+		epoch := 0
+		var work sync.WaitGroup
+		stop := make(chan struct{})
+		end := sync.OnceFunc(func() {
+			close(stop)
+			work.Wait()
+		})
+		defer end()
+		for range 3 {
+			work.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					mu.RLock()
+					a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text(fmt.Sprint(epoch))}})
+					mu.RUnlock()
+					if a[0].Err != nil {
+						s.Errorf("append: %v", a[0].Err)
+						return
+					}
+				}
+			})
+		}
+		for range 3 {
+			work.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					ds, _, err := s.store.Lock(s.Context(), s.main, 3)
+					if err != nil {
+						s.Errorf("lock: %v", err)
+						return
+					}
+					for _, d := range ds {
+						s.store.Settle(s.Context(), s.main, []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // it may be cleared
+					}
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(2 * time.Millisecond) // under load
+			mu.Lock()
+			epoch++
+			mu.Unlock()
+			s.clear(s.main)
+			for _, d := range s.peek(s.main) {
+				if body := string(d.Body.Bytes); body != fmt.Sprint(epoch) {
+					s.Fatalf("a message of epoch %s is there after epoch %d has begun", body, epoch)
+				}
+			}
+		}
+		end()
+		s.clear(s.main)
+		s.wantCleared("queue", s.main)
+	}},
+}
