@@ -51,6 +51,9 @@ type Options struct {
 	// none of those is ever true. An error is as good as no field, but a retriable
 	// Code says that nobody can be asked now: then messages are refused with it.
 	Body func(*core.Message) (any, error)
+	// Remotes are the brokers that messages can be forwarded to, by their names:
+	// ForwardTo is REMOTE:ENTITY then.
+	Remotes map[string]core.Remote
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for
@@ -63,6 +66,7 @@ type Broker struct {
 	log       *slog.Logger
 	options   Options
 	filters   *filters
+	remotes   remotes
 	created   time.Time
 	residents residents
 	sizing    sync.Mutex // see sizeQuota
@@ -110,6 +114,7 @@ func New(store core.Store, o Options) *Broker {
 		log:       o.Logger,
 		options:   o,
 		filters:   newFilters(o.Filters),
+		remotes:   newRemotes(o.Remotes),
 		created:   store.Now(),
 		entries:   map[string]*entry{},
 		dirty:     make(chan struct{}, 1),

@@ -118,8 +118,12 @@ type gateway struct {
 }
 
 func startGateway(store core.Store, lines ...Pipeline) *gateway {
+	return startGatewayWith(store, Options{Namespace: "ns", Pipelines: lines})
+}
+
+func startGatewayWith(store core.Store, o Options) *gateway {
 	way := &brittle{Store: store}
-	g := &gateway{Broker: New(way, Options{Namespace: "ns", Pipelines: lines}), store: way}
+	g := &gateway{Broker: New(way, o), store: way}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

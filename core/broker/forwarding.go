@@ -34,6 +34,12 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 
 func (b *Broker) checkDestination(ctx context.Context, id core.Identity, ent *core.Entity, setting, to string) error {
 	path := core.ResourcePath(to)
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		if err := b.remotes.check(setting, to, remote, entity); err != nil {
+			return err
+		}
+		return id.Check(core.Send, path, time.Now()) // a grant for the whole namespace
+	}
 	if core.FoldName(path) == core.FoldName(ent.Name) {
 		return core.Refuse(core.InvalidArgument, "%s is '%s': an entity cannot forward to itself.", setting, to)
 	}
@@ -59,4 +65,14 @@ func destination(s *core.Settings, sub core.SubQueue) string {
 	default:
 		return ""
 	}
+}
+
+// target is destination with names folded: but for that of an entity at a remote,
+// which may tell upper case from lower.
+func target(s *core.Settings, sub core.SubQueue) string {
+	to := destination(s, sub)
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		return core.FoldName(remote) + ":" + entity
+	}
+	return core.FoldName(to)
 }

@@ -40,6 +40,9 @@ type lane struct {
 	hold    time.Duration      // how long they are held; 0 when all goes well
 	until   time.Time          // when they are tried again
 	turns   turns
+	stalled bool      // a remote did not take all
+	away    bool      // it could not be asked
+	asleep  time.Time // until when none is to be asked, whatever rings
 
 	mu      sync.Mutex
 	unwatch func()
@@ -52,10 +55,11 @@ type lane struct {
 	due     time.Time // when the timer rings, by this machine's clock
 }
 
-// berth is a partition that messages are moved to.
+// berth is a partition that messages are moved to, or an entity of a remote.
 type berth struct {
 	e         *entry
 	partition uint16
+	remote    string // REMOTE:ENTITY
 }
 
 // open begins the work of the lane.
@@ -163,7 +167,7 @@ func (l *lane) serve(ctx context.Context) {
 		return
 	}
 	if hurried {
-		l.until = time.Time{}
+		l.until, l.asleep = time.Time{}, time.Time{}
 	}
 	next := l.step(ctx)
 
@@ -199,7 +203,7 @@ func (l *lane) step(ctx context.Context) plan {
 	if len(l.held) >= maxHeld {
 		return plan{pause: max(time.Until(l.until), time.Millisecond)}
 	}
-	if pause := time.Until(l.turns.until); pause > 0 {
+	if pause := max(time.Until(l.turns.until), time.Until(l.asleep)); pause > 0 {
 		return plan{pause: pause}
 	}
 	e, err := b.entity(ctx, l.p.name)
@@ -221,9 +225,14 @@ func (l *lane) step(ctx context.Context) plan {
 	p := v.partitions[l.p.key.sub][l.index]
 	p.LockDuration = pumpLock
 	asked := pumpBatch
-	if l.hold > 0 && len(l.held) == 0 || !l.turns.since.IsZero() {
+	r := b.remotes[l.p.remote]
+	if r != nil {
+		asked = r.Window()
+	}
+	if l.away || r == nil && l.hold > 0 && len(l.held) == 0 || !l.turns.since.IsZero() {
 		asked = 1 // is it worth the effort?
 	}
+	l.stalled, l.away = false, false
 	locked := time.Now()
 	call, cancel := context.WithTimeout(ctx, pumpCall)
 	ds, next, err := b.store.Lock(call, p, asked)
@@ -250,6 +259,14 @@ func (l *lane) step(ctx context.Context) plan {
 // plan is what follows a step that found as many messages as it asked for or
 // not, and got one moved or not.
 func (l *lane) plan(full, moved bool, next time.Time, pause time.Duration) plan {
+	if l.stalled {
+		if moved {
+			l.hold = 0
+		}
+		l.lengthen()
+		l.asleep = time.Now().Add(l.hold)
+		return plan{pause: l.hold}
+	}
 	if len(l.held) == 0 {
 		l.hold = 0
 		if full {
@@ -287,7 +304,7 @@ func (l *lane) wanted(v *view) bool {
 	switch {
 	case l.p.key.sub == core.Transfer, v.Kind == core.Topic:
 		return true
-	case core.FoldName(destination(&v.Settings, l.p.key.sub)) != l.p.to:
+	case target(&v.Settings, l.p.key.sub) != l.p.to:
 		return false // its pump is about to be told
 	default:
 		return v.Settings.Status.CanReceive()
@@ -314,12 +331,12 @@ func (l *lane) keep(d *core.Delivery, to berth) {
 		l.until = time.Now().Add(l.hold)
 	}
 	l.held = append(l.held, core.Settlement{Token: d.LockToken, Outcome: core.Release})
-	if to.e != nil {
+	if to != (berth{}) {
 		if l.blocked == nil {
 			l.blocked = map[berth]struct{}{}
 		}
 		l.blocked[to] = struct{}{}
-		l.spread = l.spread || l.p.key.sub == core.Transfer || len(to.e.shunned) > 1
+		l.spread = l.spread || l.p.key.sub == core.Transfer || to.e != nil && len(to.e.shunned) > 1
 	}
 }
 

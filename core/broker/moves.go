@@ -30,12 +30,15 @@ type haul struct {
 	v      *view
 	p      core.Partition
 	ds     []core.Delivery
-	locked time.Time // when the source's locks began, or before
 	dests  map[string]resolved
 	piles  []*heap
 	byDest map[berth]*heap
 
+	consignments []*consignment
+	back         []int // deliveries that a remote did not take
+
 	mu          sync.Mutex // for what piles find at the same time
+	locked      time.Time  // when the source's locks began or were renewed, or before
 	settlements []core.Settlement
 	stored      []stored // by settlement: what to forget when it went well
 	lost        []int    // deliveries to bury, and
@@ -74,19 +77,32 @@ func (l *lane) forward(ctx context.Context, e *entry, p core.Partition, ds []cor
 		for _, pile := range h.piles {
 			h.park(pile, pile.at)
 		}
-		h.piles = nil
+		for _, c := range h.consignments {
+			for _, i := range c.at {
+				h.delay(i, c.berth())
+			}
+		}
+		h.piles, h.consignments = nil, nil
 	}
 	var wg sync.WaitGroup
 	for _, pile := range h.piles {
 		wg.Go(func() { h.deliver(ctx, pile) })
 	}
+	if len(h.consignments) > 0 {
+		h.shipAll(ctx)
+	}
 	wg.Wait()
 	h.bury(ctx)
+	h.giveUp(ctx)
 	return h.finish(ctx)
 }
 
 // isLate reports whether it is too late to store anything: see pumpCall.
-func (h *haul) isLate() bool { return time.Since(h.locked) > pumpLock/2 }
+func (h *haul) isLate() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Since(h.locked) > pumpLock/2
+}
 
 // sort finds out where a message goes.
 func (h *haul) sort(ctx context.Context, i int) {
@@ -97,6 +113,10 @@ func (h *haul) sort(ctx context.Context, i int) {
 		if to == "" {
 			to = d.Transit.Destination
 		}
+	}
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		h.assign(i, remote, entity)
+		return
 	}
 	returns := h.p.Sub == core.Transfer && core.FoldName(to) == h.e.key // it was parked, and goes nowhere else
 	if !returns {
@@ -128,7 +148,7 @@ func (h *haul) sort(ctx context.Context, i int) {
 	if key == "" {
 		key = m.Transit.Key // a repeated step must find the same partition
 	}
-	berth := berth{dest.e, partitionOf(key, len(dest.v.partitions[core.Main]))}
+	berth := berth{e: dest.e, partition: partitionOf(key, len(dest.v.partitions[core.Main]))}
 	if _, blocked := h.l.blocked[berth]; blocked || !dest.v.Settings.Status.CanSend() {
 		h.l.keep(d, berth)
 		return

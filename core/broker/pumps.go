@@ -41,15 +41,19 @@ type pumps struct {
 	}
 	wake chan struct{} // there is news; holds at most one
 
-	work struct { // lanes that have something to do
-		mu     sync.Mutex
-		queue  []*lane
-		active int // goroutines
-		closed bool
-		tasks  sync.WaitGroup
-	}
+	work, abroad shift // of lanes here, and of those that wait for remotes
+
+	tasks  sync.WaitGroup  // whoever works
 	ctx    context.Context // of steps
 	cancel context.CancelFunc
+}
+
+// shift is lanes that have something to do, and those who see to it.
+type shift struct {
+	mu     sync.Mutex
+	queue  []*lane
+	active int // goroutines
+	closed bool
 }
 
 // pumpKey is the source of a pump: the ID of an entity, and the sub-queue.
@@ -63,9 +67,10 @@ type pump struct {
 	set  *pumps
 	key  pumpKey
 	name string // of the entity, folded
-	to   string // where the settings forward to, folded; "": the messages say
+	to   string // where the settings forward to, as target has it; "": the messages say
 	// passing: it goes when it has nothing left to do.
 	passing bool
+	remote  string      // that the settings forward to, folded; "": none
 	lanes   []*lane     // by partition
 	retire  *time.Timer // guarded by set.mu
 }
@@ -83,6 +88,7 @@ func (s *pumps) run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
 	s.mu.Unlock()
+	defer s.b.remotes.watch(s)()
 	tick := time.NewTicker(patrolInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -96,7 +102,7 @@ func (s *pumps) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-due:
 			due = nil
-			s.work.tasks.Go(func() {
+			s.tasks.Go(func() {
 				s.patrol(ctx)
 				patrolled <- struct{}{}
 			})
@@ -126,10 +132,9 @@ func (s *pumps) stop() {
 	s.mu.Unlock()
 	grace := time.AfterFunc(stopGrace, s.cancel)
 	defer grace.Stop()
-	s.work.mu.Lock()
-	s.work.closed = true
-	s.work.mu.Unlock()
-	s.work.tasks.Wait()
+	s.work.close()
+	s.abroad.close()
+	s.tasks.Wait()
 	s.cancel()
 }
 
@@ -199,7 +204,7 @@ func (s *pumps) fit(ent *core.Entity) {
 	defer s.mu.Unlock()
 	name := core.FoldName(ent.Name)
 	for sub := range core.SubQueues {
-		to := core.FoldName(destination(&ent.Settings, sub))
+		to := target(&ent.Settings, sub)
 		if p := s.byKey[pumpKey{ent.ID, sub}]; p != nil && p.to != to {
 			s.end(p)
 		}
@@ -288,8 +293,14 @@ func (s *pumps) start(ent *core.Entity, sub core.SubQueue) *pump {
 	if p := s.byKey[key]; p != nil || !s.open {
 		return p
 	}
-	p := &pump{set: s, key: key, name: core.FoldName(ent.Name), to: core.FoldName(destination(&ent.Settings, sub))}
+	p := &pump{set: s, key: key, name: core.FoldName(ent.Name), to: target(&ent.Settings, sub)}
 	p.passing = p.to == ""
+	if remote, _, ok := core.SplitRemote(p.to); ok {
+		p.remote = remote
+		if s.b.remotes[remote] == nil {
+			s.b.log.Warn("entity forwards to a remote that the configuration does not name: its messages wait", "entity", ent.Name, "to", p.to)
+		}
+	}
 	for i := range ent.Partitions {
 		p.lanes = append(p.lanes, &lane{p: p, index: i})
 	}
@@ -345,9 +356,13 @@ func (p *pump) idle() bool {
 	return true
 }
 
-// enqueue has a lane take a step as soon as somebody is free.
+// enqueue has a lane take a step as soon as somebody is free. Who waits for
+// remotes keeps nobody else from work.
 func (s *pumps) enqueue(l *lane) {
 	w := &s.work
+	if l.p.remote != "" {
+		w = &s.abroad
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -356,13 +371,18 @@ func (s *pumps) enqueue(l *lane) {
 	w.queue = append(w.queue, l)
 	if w.active < maxSteps {
 		w.active++
-		w.tasks.Go(s.serve)
+		s.tasks.Go(func() { s.serve(w) })
 	}
 }
 
+func (w *shift) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+}
+
 // serve takes steps until there are none to take.
-func (s *pumps) serve() {
-	w := &s.work
+func (s *pumps) serve(w *shift) {
 	for {
 		w.mu.Lock()
 		if len(w.queue) == 0 {

@@ -24,10 +24,8 @@ func partitionOf(key string, n int) uint16 {
 // key, else with duplicate detection the id its sender gave. "" pins it nowhere.
 func keyOf(m *core.Message, duplicates bool) string {
 	switch {
-	case m.SessionID != "":
-		return m.SessionID
-	case m.PartitionKey != "":
-		return m.PartitionKey
+	case m.PinKey() != "":
+		return m.PinKey()
 	case duplicates:
 		return m.MessageID.String()
 	default:

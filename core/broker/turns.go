@@ -39,8 +39,11 @@ type turns struct {
 // locked. If not, it should release them and look again at turns.until.
 func (l *lane) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	t := &l.turns
-	low, high := t.last, t.last
-	fresh := 0 // beyond last
+	low := t.last
+	if l.p.remote != "" {
+		low = 0 // what is in front may have been given back, by whomever
+	}
+	high, fresh := low, 0 // and how many are beyond low
 	for i := range ds {
 		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
 		if n > low {
@@ -56,7 +59,7 @@ func (l *lane) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery
 				t.pause = shortYield
 			}
 		}
-		if now.Sub(t.since) < longestYield {
+		if now.Sub(t.since) < l.longestYield() {
 			t.until = now.Add(t.pause/2 + rand.N(t.pause))
 			t.pause = min(2*t.pause, longYield)
 			return false
@@ -103,4 +106,13 @@ func (l *lane) overtaken(ctx context.Context, p core.Partition, low, high int64,
 		}
 	}
 	return false
+}
+
+// longestYield is how long the lane yields in all. Where messages go to a remote
+// it outlasts whoever waits for that.
+func (l *lane) longestYield() time.Duration {
+	if l.p.remote != "" {
+		return remotePatience + pumpLock
+	}
+	return longestYield
 }
