@@ -52,6 +52,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 	if admin != nil {
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", admin.Addr())
 	}
+	if c.Traces.Endpoint != "" {
+		line("traces", "%s, of %.4g%% of the messages that bring none along", c.Traces.Endpoint, 100*c.Traces.Sample)
+	}
 	line("health", "http://%s/health", plain)
 	if c.Emulator {
 		b.WriteString(emulatorReady + "\n")

@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -17,8 +18,8 @@ var unavailable = map[string]broker.Unavailable{
 
 // newBroker makes the broker, with the plugins in its pipelines. What they are is
 // known by then, of those that could be started.
-func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Logger) (*broker.Broker, error) {
-	pipes := plumbing{c: c, plugins: plugins}
+func newBroker(c *config.Config, st core.Store, traces *tracing.Tracing, plugins *host.Host, log *slog.Logger) (*broker.Broker, error) {
+	pipes := plumbing{c: c, plugins: plugins, traces: traces}
 	pipelines, err := pipes.pipelines()
 	if err != nil {
 		return nil, err
@@ -41,6 +42,7 @@ func newBroker(c *config.Config, st core.Store, plugins *host.Host, log *slog.Lo
 type plumbing struct {
 	c       *config.Config
 	plugins *host.Host
+	traces  *tracing.Tracing
 }
 
 // pipelines are what messages pass on their way in.
@@ -98,7 +100,7 @@ func (p *plumbing) stage(s *config.Stage) (broker.Stage, error) {
 		return broker.Stage{}, fmt.Errorf("plugin %s: %s", s.Plugin, core.TextOf(err))
 	}
 	parameters, err := s.Parameters()
-	return broker.Stage{Name: s.Plugin, Router: r, Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
+	return broker.Stage{Name: s.Plugin, Router: p.traces.Router(r, s.Plugin), Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
 }
 
 // doesNotRoute reports whether a plugin has said that it is no router.

@@ -39,6 +39,11 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 // plugins, store. The start-up lines go to out once everything is ready.
 func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) (err error) {
 	began := time.Now()
+	traces, stopTraces, err := openTraces(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
 	listeners, err := listen.Open(ctx, c.Listen)
 	if err != nil {
 		return err
@@ -82,7 +87,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 
 	watched := newMetrics(c, log)
-	b, err := newBroker(c, observed(watched, st), plugins, log)
+	b, err := newBroker(c, traces.Store(observed(watched, st)), traces, plugins, log)
 	if err != nil {
 		return err
 	}
@@ -113,11 +118,11 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	bridge := amqp.New(watched.Broker(received, "amqp"), b, authority, amqpOptions(c, log))
+	bridge := amqp.New(traces.Broker(watched.Broker(received, "amqp"), "amqp"), b, authority, amqpOptions(c, log))
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	native := websocket.New(watched.Broker(received, "websocket"), b, authority, nativeOptions(c, log, bridge))
+	native := websocket.New(traces.Broker(watched.Broker(received, "websocket"), "websocket"), b, authority, nativeOptions(c, log, bridge))
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if admin != nil {
@@ -127,7 +132,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		}
 		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
 	}
-	plain := watched.Broker(received, "https")
+	plain := traces.Broker(watched.Broker(received, "https"), "https")
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
 		if c.HasDevKey() {
@@ -136,6 +141,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		desk := desk{authority: authority, log: log}
 		(&pluginDesk{desk: desk, plugins: plugins, stages: b.Stages}).routes(o.Routes)
 		newLookout(desk, watched, b).routes(o.Routes)
+		o.Context = traces.Requests()
 		o.Details = func() map[string]any { return pluginHealth(plugins) }
 		return https.New(plain, b, authority, o).Serve(ctx, mux.HTTP())
 	})

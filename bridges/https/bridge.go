@@ -34,6 +34,9 @@ type Options struct {
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
 	Routes map[string]http.Handler
+	// Context, if not nil, returns what a request is carried out in: its own
+	// context, with what can be read from its headers.
+	Context func(*http.Request) context.Context
 	// Details, if not nil, returns what else /health tells everybody, by name; nil
 	// for nothing. It does not change whether the gateway counts as healthy.
 	Details func() map[string]any

@@ -25,6 +25,9 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	awaitBody(w, r)
+	if b.opts.Context != nil {
+		r = r.WithContext(b.opts.Context(r))
+	}
 	switch err := b.dispatch(w, r); {
 	case err == nil:
 	case r.Context().Err() != nil: // nobody is there to read it

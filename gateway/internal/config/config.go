@@ -25,6 +25,7 @@ type Config struct {
 	Log            Log           `koanf:"log"`
 	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, which whoever reaches it gets without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
 	Metrics        Metrics       `koanf:"metrics"`
+	Traces         Traces        `koanf:"traces"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
@@ -112,6 +113,7 @@ func Default() *Config {
 		Listen:       slices.Clone(defaultListen),
 		Store:        "auto",
 		Log:          Log{Level: "info", Format: "text"},
+		Traces:       Traces{Sample: 1},
 		DrainTimeout: 20 * time.Second,
 		Console:      "auto",
 		Partitions:   4,

@@ -148,9 +148,13 @@ func convertInt(v any) (any, error) {
 }
 
 func convertFloat(v any) (any, error) {
-	switch v.(type) {
+	switch v := v.(type) {
 	case int, int64, float64:
 		return v, nil
+	case string:
+		if f, err := strconv.ParseFloat(v, 64); err == nil {
+			return f, nil
+		}
 	}
 	return nil, misfit(fmt.Sprintf("%v is no number: write one such as 2 or 0.5", v))
 }

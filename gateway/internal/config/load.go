@@ -54,6 +54,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	if len(c.Listen) == 0 {
 		c.Listen = slices.Clone(defaultListen)
 	}
+	c.Traces.inherit(environ, r)
 	c.validate(r)
 	c.overridePolicies()
 	return c, r.err()

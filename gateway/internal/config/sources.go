@@ -89,7 +89,7 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 		value.typ = "bool"
 	case typ.Name() == "Duration":
 		value.typ = "duration"
-	case typ.Kind() == reflect.Int, typ.Kind() == reflect.Int64:
+	case typ.Kind() == reflect.Int, typ.Kind() == reflect.Int64, typ.Kind() == reflect.Float64:
 		value.typ = "number"
 	default:
 		value.typ = "text"

@@ -41,6 +41,7 @@ func (c *Config) validate(r *report) {
 	}
 	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
 	c.Metrics.validate(r)
+	c.Traces.complete(r)
 	c.validateAdmin(r)
 	c.AMQP.validate(r)
 	c.WebSocket.validate(r)

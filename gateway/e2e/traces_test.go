@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
+)
+
+// span is one of an application, below which a gateway's are to be.
+type span struct{ id, header string }
+
+// spanNumbered makes the only span of a trace.
+func spanNumbered(n int) span {
+	id := fmt.Sprintf("%016x", n)
+	return span{id, fmt.Sprintf("00-%032x-%s-01", n, id)}
+}
+
+// wantTree compares what is below a span with a drawing.
+func (e *env) wantTree(spans []tracingtest.Span, below span, want string) {
+	e.Helper()
+	if got := tracingtest.Tree(spans, below.id); got != want {
+		e.Errorf("below %s: got\n%swant\n%s", below.id, got, want)
+	}
+}
+
+// TestMessagesAreTracedThroughEveryProtocol sends by each protocol, through a
+// plugin, to where messages are forwarded from, and settles what arrives; the
+// gateway's spans are those that the collector has when the gateway has stopped.
+func TestMessagesAreTracedThroughEveryProtocol(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"memory/http", "redis/grpc"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			collector := tracingtest.NewCollector(t)
+			engine, protocol, _ := strings.Cut(place, "/")
+			endpoint := collector.HTTP
+			if protocol == "grpc" {
+				endpoint = collector.GRPC
+			}
+			c := newCourier(t, "pipelines:\n  - entity: in\n    ingress: [{plugin: courier}]\n")
+			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config,
+				"--traces-endpoint", endpoint, "--traces-protocol", protocol, "--traces-sample", "0"), plain: true}
+			if !strings.Contains(e.gw.log.String(), "traces     "+endpoint) {
+				t.Errorf("the start-up lines do not tell of traces:\n%s", &e.gw.log)
+			}
+			e.create("out", nil)
+			e.create("in", &admin.QueueProperties{ForwardTo: new("out")})
+			sdk, raw, socket, rest, restProperty := spanNumbered(1), spanNumbered(2), spanNumbered(3), spanNumbered(4), spanNumbered(5)
+
+			e.post(e.sender("in"), &azservicebus.Message{Body: []byte("sdk"), MessageID: new("m1"), ApplicationProperties: map[string]any{"traceparent": sdk.header}})
+			link, err := e.amqp().NewSender(e.ctx(), "in", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := amqp.NewMessage([]byte("raw"))
+			m.ApplicationProperties = map[string]any{"Diagnostic-Id": raw.header}
+			if err := link.Send(e.ctx(), m, nil); err != nil {
+				t.Fatal(err)
+			}
+			n := e.native()
+			n.must(map[string]any{"op": "send", "entity": "in", "messages": []json.RawMessage{
+				json.RawMessage(fmt.Sprintf(`{"properties":{"traceparent":%q},"text":"socket"}`, socket.header)),
+			}})
+			e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest", http.Header{"Traceparent": {rest.header}}), http.StatusCreated)
+			e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest property", http.Header{"%74raceparent": {`"` + restProperty.header + `"`}}), http.StatusCreated)
+			e.send("in", "not traced")
+
+			r := e.receiver("out")
+			e.complete(r, e.take(r, 6)...)
+			e.gw.stop()
+			spans := collector.Spans()
+			for below, protocol := range map[span]string{sdk: "amqp", raw: "amqp", socket: "websocket", rest: "https", restProperty: "https"} {
+				e.wantTree(spans, below, `send in
+	forward out
+		deliver out
+			complete out
+				store settle
+	plugin courier
+	store append
+`)
+				for _, s := range spans {
+					if got := s.Attributes["network.protocol.name"]; s.Parent == below.id && got != protocol {
+						t.Errorf("%s: protocol %v, want %s", s.Name, got, protocol)
+					}
+				}
+			}
+			if len(spans) != 5*7 {
+				t.Errorf("got %d spans, want %d", len(spans), 5*7)
+			}
+			for _, s := range spans {
+				if s.Resource["service.name"] != "crosstown" {
+					t.Fatalf("%s: got resource %v", s.Name, s.Resource)
+				}
+				if n := s.Attributes["crosstown.namespace"]; n != "sbemulatorns" && s.Name != "plugin courier" {
+					t.Errorf("%s: namespace %v", s.Name, n)
+				}
+			}
+		})
+	}
+}
+
+// TestOneTraceIsOfTwoGateways sends through one gateway and receives through
+// another, of the same store.
+func TestOneTraceIsOfTwoGateways(t *testing.T) {
+	t.Parallel()
+	collector := tracingtest.NewCollector(t)
+	store := redistest.Start(t, redistest.Options{AOF: "always"}).URL()
+	a := &env{T: t, gw: own(t, store, "--traces-endpoint", collector.HTTP, "--traces-sample", "1"), plain: true}
+	b := &env{T: t, gw: own(t, store, "--traces-endpoint", collector.HTTP, "--traces-sample", "0"), plain: true}
+	queue := a.queue(nil)
+	a.send(queue, "hello") // it brings no trace along
+	r := b.receiver(queue)
+	b.complete(r, b.one(r))
+	b.gw.stop()
+	a.gw.stop()
+	spans := collector.Spans()
+	a.wantTree(spans, span{}, fmt.Sprintf("send %[1]s\n\tdeliver %[1]s\n\t\tcomplete %[1]s\n\t\t\tstore settle\n\tstore append\n", queue))
+	for _, s := range spans {
+		if s.Trace != spans[0].Trace {
+			t.Errorf("%s is in another trace", s.Name)
+		}
+	}
+}
+
+// TestCollectorThatHangsHurtsNobody has one that takes connections and never
+// answers: messages pass, and the gateway stops in time.
+func TestCollectorThatHangsHurtsNobody(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	e := &env{T: t, gw: own(t, "memory", "--traces-endpoint", "http://"+ln.Addr().String(), "--drain-timeout", "1s"), plain: true}
+	queue := e.queue(nil)
+	for range 3 {
+		e.send(queue, strings.Fields(strings.Repeat("x ", 300))...)
+	}
+	r := e.receiver(queue)
+	e.complete(r, e.take(r, 900)...)
+	began := time.Now()
+	e.gw.stop()
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v to stop", took)
+	}
+	if log := e.gw.log.String(); !strings.Contains(log, "the last traces were not sent") {
+		t.Errorf("the log does not say that traces were lost:\n%s", log)
+	}
+}

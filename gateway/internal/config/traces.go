@@ -1,0 +1,103 @@
+package config
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Traces says where OpenTelemetry's spans of messages go.
+type Traces struct {
+	Endpoint string  `koanf:"endpoint" usage:"URL of an OpenTelemetry collector that traces of messages go to, such as http://localhost:4318 (default: none)"`
+	Protocol string  `koanf:"protocol" usage:"how they go there: http or grpc (default: http, but grpc to port 4317)"`
+	Sample   float64 `koanf:"sample" usage:"which part of the messages is traced that bring no trace along, 0 to 1"`
+}
+
+// The protocols of OTLP.
+const (
+	tracesHTTP = "http"
+	tracesGRPC = "grpc"
+	grpcPort   = "4317" // by convention
+)
+
+// tracesPath is where collectors take traces over HTTP.
+const tracesPath = "/v1/traces"
+
+// inherit takes over what OpenTelemetry's own variables say and the gateway's do
+// not. An endpoint of theirs turns traces on.
+func (t *Traces) inherit(environ []string, r *report) {
+	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
+	if _, given := r.places["traces.endpoint"]; !given && !off {
+		const own, all = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
+		if t.Endpoint = Variable(environ, own); t.Endpoint != "" {
+			r.places["traces.endpoint"] = place{source: own}
+		} else if t.Endpoint = Variable(environ, all); t.Endpoint != "" {
+			r.places["traces.endpoint"] = place{source: all}
+		}
+	}
+	if _, given := r.places["traces.protocol"]; !given {
+		for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+			if v := Variable(environ, name); v != "" {
+				t.Protocol = strings.TrimSuffix(v, "/protobuf")
+				r.places["traces.protocol"] = place{source: name}
+				break
+			}
+		}
+	}
+	if _, given := r.places["traces.sample"]; !given {
+		t.inheritSampler(environ, r)
+	}
+}
+
+// inheritSampler reads a sampler by its name. Whether a message that brings a
+// trace along is traced, its sender has decided, whichever it is.
+func (t *Traces) inheritSampler(environ []string, r *report) {
+	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {
+	case "":
+	case "always_on":
+		t.Sample = 1
+	case "always_off":
+		t.Sample = 0
+	case "traceidratio":
+		part, err := strconv.ParseFloat(Variable(environ, argument), 64)
+		if err != nil || !(part >= 0 && part <= 1) {
+			r.addAt(place{source: argument}, "%q is no part of the messages: use 0 to 1, such as 0.01", Variable(environ, argument))
+			return
+		}
+		t.Sample = part
+	default:
+		r.addAt(place{source: variable}, "%q is not known: use one of always_on, always_off, traceidratio, with or without parentbased_ before it", name)
+	}
+}
+
+// complete checks the settings, and says what was left open.
+func (t *Traces) complete(r *report) {
+	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
+		r.add("traces.sample", "%v is no part of the messages: use 0 to 1, such as 0.01", t.Sample)
+	}
+	if t.Protocol != "" {
+		oneOf(r, "traces.protocol", t.Protocol, tracesHTTP, tracesGRPC)
+	}
+	if t.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		r.add("traces.endpoint", "it is no URL of a collector: write one such as http://localhost:4318, or https://…")
+		return
+	}
+	if u.User != nil {
+		r.add("traces.endpoint", "it holds a user or a password: give them in OTEL_EXPORTER_OTLP_HEADERS")
+		return
+	}
+	if t.Protocol == "" {
+		t.Protocol = tracesHTTP
+		if u.Port() == grpcPort {
+			t.Protocol = tracesGRPC
+		}
+	}
+	if t.Protocol == tracesHTTP && !strings.HasSuffix(u.Path, tracesPath) && r.places["traces.endpoint"].source != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" {
+		t.Endpoint = u.JoinPath(tracesPath).String()
+	}
+}

@@ -1,0 +1,100 @@
+package tracing
+
+import (
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// system is the messaging system by OpenTelemetry's conventions: that whose
+// protocol is spoken.
+const system = "servicebus"
+
+// Attributes by OpenTelemetry's conventions for messaging, where they have one.
+const (
+	keySystem        = "messaging.system"
+	keyOperation     = "messaging.operation.name"
+	keyOperationType = "messaging.operation.type"
+	keyDestination   = "messaging.destination.name"
+	keySubscription  = "messaging.destination.subscription.name"
+	keyPartition     = "messaging.destination.partition.id"
+	keyMessageID     = "messaging.message.id"
+	keyConversation  = "messaging.message.conversation_id"
+	keyBodySize      = "messaging.message.body.size"
+	keyBatch         = "messaging.batch.message_count"
+	keyOutcome       = "messaging.servicebus.disposition_status"
+	keyDeliveries    = "messaging.servicebus.message.delivery_count"
+	keyEnqueued      = "messaging.servicebus.message.enqueued_time" // seconds since 1970
+	keyProtocol      = "network.protocol.name"
+	keyError         = "error.type"
+
+	keyNamespace   = "crosstown.namespace"
+	keySubQueue    = "crosstown.sub_queue"
+	keySequence    = "crosstown.sequence_number"
+	keyQueueTime   = "crosstown.queue_time_ms" // since the message was enqueued
+	keyDeferred    = "crosstown.deferred"      // asked for by its number
+	keyDuplicate   = "crosstown.duplicate"     // dropped as one
+	keyTransaction = "crosstown.transaction"
+	keyCall        = "crosstown.store.call"
+	keyPlugin      = "crosstown.plugin.name"
+	keyStage       = "crosstown.plugin.stage"
+	keyVerdict     = "crosstown.plugin.verdict"
+	keyHops        = "crosstown.hops"
+)
+
+// place is an entity as spans name it.
+type place struct {
+	name  string               // the whole path
+	attrs []attribute.KeyValue // with those that every span of a message has
+}
+
+// placeOf reads an address that somebody gave in a namespace.
+func placeOf(namespace, address string) place {
+	p := place{name: address, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
+	if namespace != "" {
+		p.attrs = append(p.attrs, attribute.String(keyNamespace, namespace))
+	}
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return p
+	}
+	p.name = a.Entity + a.Sub.Suffix()
+	topic, subscription, ok := core.SplitSubscription(a.Entity)
+	if !ok {
+		topic = a.Entity
+	}
+	p.attrs = append(p.attrs, attribute.String(keyDestination, topic))
+	if ok {
+		p.attrs = append(p.attrs, attribute.String(keySubscription, subscription))
+	}
+	if a.Sub != core.Main {
+		p.attrs = append(p.attrs, attribute.String(keySubQueue, strings.TrimPrefix(a.Sub.Suffix(), "/")))
+	}
+	return p
+}
+
+// describe adds what a message says of itself.
+func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue {
+	attrs = append(attrs, attribute.Int(keyBodySize, len(m.Body.Bytes)))
+	if !m.MessageID.IsZero() {
+		attrs = append(attrs, attribute.String(keyMessageID, m.MessageID.String()))
+	}
+	if !m.CorrelationID.IsZero() {
+		attrs = append(attrs, attribute.String(keyConversation, m.CorrelationID.String()))
+	}
+	return attrs
+}
+
+// conclude ends a span with how the operation went.
+func conclude(s trace.Span, err error) {
+	if err != nil {
+		code := string(core.CodeOf(err))
+		s.SetAttributes(attribute.String(keyError, code))
+		s.SetStatus(codes.Error, strings.TrimSpace(code+" "+core.TextOf(err)))
+	}
+	s.End()
+}

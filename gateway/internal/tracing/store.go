@@ -1,0 +1,277 @@
+package tracing
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// store traces the calls of a core.Store that a traced operation waits for, below
+// its span, and what is forwarded, below the span that the message comes of.
+type store struct {
+	core.Store
+	t      *Tracing
+	places places
+}
+
+// Store returns inner with its calls traced.
+func (t *Tracing) Store(inner core.Store) core.Store {
+	if t == nil {
+		return inner
+	}
+	return &store{Store: inner, t: t}
+}
+
+// call is a call to the store, by the spans of it: those that are traced share it.
+type call struct {
+	spans []trace.Span
+	at    []int // the answers that tell how they went
+}
+
+func (c *call) add(s trace.Span, at int) {
+	c.spans = append(c.spans, s)
+	c.at = append(c.at, at)
+}
+
+// waits begins a span below one that waits for the call.
+func (s *store) waits(t *trail, p core.Partition, name string, below trace.Span) trace.Span {
+	attrs := make([]attribute.KeyValue, 0, 8)
+	attrs = append(attrs, t.attrs...)
+	attrs = append(attrs, attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.Index))))
+	return s.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
+}
+
+// moves begins the span of a message that comes from another entity, and tells
+// the message; nil if it does not, or is not traced.
+func (s *store) moves(p core.Partition, m *core.Message) trace.Span {
+	if m.Transit == nil || m.Transit.Key == "" {
+		return nil
+	}
+	parent := origin(m)
+	if !parent.IsSampled() {
+		return nil
+	}
+	operation := "forward"
+	if p.Sub != core.Main {
+		operation = "dead-letter" // where it could not get on
+	}
+	to := s.places.of(p.Entity)
+	attrs := make([]attribute.KeyValue, 0, 12)
+	attrs = append(attrs, to.attrs...)
+	attrs = append(attrs, attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
+		attribute.String(keyPartition, strconv.Itoa(int(p.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
+	span := s.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
+	note(m, span.SpanContext(), usualLimit)
+	return span
+}
+
+// begin begins the spans of messages that are stored, and tells them; at is where
+// their answer is. It returns the span that a message is below.
+func (s *store) begin(c *call, t *trail, p core.Partition, name string, m *core.Message, at int, last trace.Span) trace.Span {
+	if t == nil {
+		span := s.moves(p, m)
+		if span != nil {
+			c.add(span, at)
+		}
+		return span
+	}
+	below := t.messages[m]
+	if below == nil {
+		return nil
+	}
+	if below != last { // once for a group
+		c.add(s.waits(t, p, name, below), at)
+	}
+	note(m, below.SpanContext(), t.limit)
+	return below
+}
+
+// Append implements core.Partitions.
+func (s *store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	var c call
+	t := trailOf(ctx)
+	for i, g := range groups {
+		var last trace.Span
+		for _, m := range g {
+			last = s.begin(&c, t, p, "append", m, i, last)
+		}
+	}
+	answers := s.Store.Append(ctx, p, groups)
+	c.answered(answers)
+	return answers
+}
+
+// Publish implements core.Publishing.
+func (s *store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+	var c call
+	t := trailOf(ctx)
+	for i, g := range groups {
+		var last trace.Span
+		for j := range g {
+			last = s.begin(&c, t, p, "publish", g[j].Message, i, last)
+			tell(&g[j], last)
+		}
+	}
+	answers := s.Store.Publish(ctx, p, version, groups)
+	c.answered(answers)
+	return answers
+}
+
+func (c *call) answered(answers []core.Appended) {
+	for i, span := range c.spans {
+		if c.at[i] < len(answers) {
+			conclude(span, answers[c.at[i]].Err)
+		}
+	}
+}
+
+// Commit implements core.Committing.
+func (s *store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	var c call
+	t := trailOf(ctx)
+	var last trace.Span
+	for _, m := range w.Messages {
+		last = s.begin(&c, t, p, "commit", m, 0, last)
+	}
+	for i := range w.Publications {
+		last = s.begin(&c, t, p, "commit", w.Publications[i].Message, 0, last)
+		tell(&w.Publications[i], last)
+	}
+	for _, m := range w.Transfers {
+		last = s.begin(&c, t, p, "commit", m, 0, last)
+	}
+	for i := range w.Effects {
+		s.follow(t, &w, &w.Effects[i])
+	}
+	s.ends(&c, t, p, "commit", w.Settlements)
+	numbers, err := s.Store.Commit(ctx, p, w)
+	for _, span := range c.spans {
+		conclude(span, err)
+	}
+	return numbers, err
+}
+
+// tell has a publication's copies, which were made of the message before it knew
+// its span, know it too. A span of nil is that of no trace.
+func tell(p *core.Publication, s trace.Span) {
+	if s == nil {
+		return
+	}
+	last := p.Message
+	for i := range p.Copies {
+		if m := p.Copies[i].Message; m != last { // many share one
+			note(m, s.SpanContext(), usualLimit)
+			last = m
+		}
+	}
+}
+
+// follow has what comes of a message know its span.
+func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
+	if t == nil {
+		return
+	}
+	var of *core.Message
+	if len(w.Messages) > 0 {
+		of = w.Messages[e.Of]
+	} else {
+		of = w.Publications[e.Of].Message
+	}
+	span := t.messages[of]
+	if span == nil {
+		return
+	}
+	for _, m := range slices.Concat(e.Transfers, e.DeadLetters) {
+		note(m, span.SpanContext(), t.limit)
+	}
+}
+
+// ends begins the spans of settlements that are traced.
+func (s *store) ends(c *call, t *trail, p core.Partition, name string, settlements []core.Settlement) {
+	if t == nil || len(t.tokens) == 0 {
+		return
+	}
+	for i := range settlements {
+		if below := t.tokens[settlements[i].Token]; below != nil {
+			c.add(s.waits(t, p, name, below), i)
+		}
+	}
+}
+
+// Settle implements core.Partitions.
+func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+	var c call
+	s.ends(&c, trailOf(ctx), p, "settle", settlements)
+	errs := s.Store.Settle(ctx, p, settlements)
+	for i, span := range c.spans {
+		if c.at[i] < len(errs) {
+			conclude(span, errs[c.at[i]])
+		}
+	}
+	return errs
+}
+
+// Entity implements core.Catalogue.
+func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
+	e, err := s.Store.Entity(ctx, namespace, name)
+	if err == nil {
+		s.places.learn(&e)
+	}
+	return e, err
+}
+
+// Topic implements core.Catalogue.
+func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
+	v, err := s.Store.Topic(ctx, namespace, name)
+	if err == nil {
+		s.places.learn(&v.Entity)
+	}
+	return v, err
+}
+
+// CreateEntity implements core.Catalogue.
+func (s *store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	e, err := s.Store.CreateEntity(ctx, e)
+	if err == nil {
+		s.places.learn(&e)
+	}
+	return e, err
+}
+
+// places are entities by their IDs, as far as they came by: partitions have no
+// more than IDs.
+type places struct {
+	mu   sync.RWMutex
+	byID map[string]place
+}
+
+// maxPlaces bounds them: beyond that all are forgotten, and learnt again.
+const maxPlaces = 20_000
+
+func (p *places) learn(e *core.Entity) {
+	if p.of(e.ID).name == e.Name {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID == nil || len(p.byID) >= maxPlaces {
+		p.byID = make(map[string]place)
+	}
+	p.byID[e.ID] = placeOf(e.Namespace, e.Name)
+}
+
+// of returns the place of an ID, named by the ID if it is not known.
+func (p *places) of(id string) place {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if known, ok := p.byID[id]; ok {
+		return known
+	}
+	return place{name: id}
+}

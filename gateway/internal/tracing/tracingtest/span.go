@@ -1,0 +1,57 @@
+// Package tracingtest receives OpenTelemetry's spans in tests, and draws them as trees.
+package tracingtest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Span is one that was exported. IDs are in hexadecimal digits.
+type Span struct {
+	Name              string
+	Trace, ID, Parent string   // Parent is "" for a root
+	Links             []string // IDs of spans
+	Attributes        map[string]any
+	Resource          map[string]any
+	Error             string // its status, "" unless that is an error
+	Began, Ended      time.Time
+}
+
+// Tree draws the spans below the one of an ID, whether or not that is among them:
+// a line each, with its name, indented by a tab for each level. Siblings are in the
+// order of their names.
+func Tree(spans []Span, id string) string {
+	var b strings.Builder
+	draw(&b, spans, id, 0)
+	return b.String()
+}
+
+func draw(b *strings.Builder, spans []Span, id string, depth int) {
+	var below []Span
+	for _, s := range spans {
+		if s.Parent == id {
+			below = append(below, s)
+		}
+	}
+	slices.SortStableFunc(below, func(x, y Span) int { return cmp.Compare(x.Name, y.Name) })
+	for _, s := range below {
+		b.WriteString(strings.Repeat("\t", depth) + s.Name)
+		if s.Error != "" {
+			b.WriteString(" ERROR")
+		}
+		b.WriteByte('\n')
+		draw(b, spans, s.ID, depth+1)
+	}
+}
+
+// Of returns the spans of a trace.
+func Of(spans []Span, trace string) []Span {
+	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Trace != trace })
+}
+
+// Named returns the spans of a name.
+func Named(spans []Span, name string) []Span {
+	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Name != name })
+}

@@ -1,0 +1,103 @@
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// trail is what is traced of one call, on its way down to the store in the call's
+// context. It is not changed on the way.
+type trail struct {
+	place
+	limit    int64 // of a message's size in bytes
+	messages map[*core.Message]trace.Span
+	tokens   map[core.LockToken]trace.Span
+}
+
+type trailKey struct{}
+
+func (t *trail) in(ctx context.Context) context.Context { return context.WithValue(ctx, trailKey{}, t) }
+
+// trailOf returns the trail of a call, nil if nothing is traced.
+func trailOf(ctx context.Context) *trail {
+	t, _ := ctx.Value(trailKey{}).(*trail)
+	return t
+}
+
+// follow notes a group and its span.
+func (t *trail) follow(group []*core.Message, s trace.Span) {
+	if t.messages == nil {
+		t.messages = make(map[*core.Message]trace.Span, len(group))
+	}
+	for _, m := range group {
+		t.messages[m] = s
+	}
+}
+
+// depart begins the span of a group of messages that is sent, nil if it is not
+// traced: a message's own below the span that it comes of, that of a batch below
+// the trace of its messages or, if they are of several, linked to them. What
+// comes of no span is below that of the request in ctx, if there is one, else a
+// root if it is chosen.
+func (t *Tracing) depart(ctx context.Context, p *place, protocol string, group []*core.Message) trace.Span {
+	parent, links, ok := t.departure(ctx, group)
+	if !ok || len(group) == 0 {
+		return nil
+	}
+	attrs := make([]attribute.KeyValue, 0, 12)
+	attrs = append(attrs, p.attrs...)
+	attrs = append(attrs, attribute.String(keyOperation, "send"), attribute.String(keyOperationType, "send"), attribute.String(keyProtocol, protocol))
+	if len(group) == 1 {
+		attrs = describe(attrs, group[0])
+	} else {
+		attrs = append(attrs, attribute.Int(keyBatch, len(group)))
+	}
+	return t.start(parent, "send "+p.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), trace.WithLinks(links...))
+}
+
+// departure finds where the span of a group belongs, and reports whether there is one.
+func (t *Tracing) departure(ctx context.Context, group []*core.Message) (parent trace.SpanContext, links []trace.Link, sampled bool) {
+	several := false
+	for _, m := range group {
+		c := origin(m)
+		if !c.IsValid() {
+			continue
+		}
+		sampled = sampled || c.IsSampled()
+		switch {
+		case !parent.IsValid():
+			parent = c
+		case c.TraceID() != parent.TraceID():
+			several = true
+		case c.SpanID() == parent.SpanID():
+			continue // one link to it is enough
+		}
+		links = append(links, trace.Link{SpanContext: c})
+	}
+	switch {
+	case !parent.IsValid():
+		if parent = trace.SpanContextFromContext(ctx); parent.IsValid() {
+			return parent, nil, parent.IsSampled()
+		}
+		return parent, nil, t.chosen()
+	case several:
+		return trace.SpanContext{}, links, sampled
+	}
+	return parent, links[1:], sampled
+}
+
+// departed ends the span of a group.
+func departed(s trace.Span, a *core.Appended) {
+	if len(a.Numbers) == 1 && a.Err == nil {
+		if n := a.Numbers[0]; n != 0 {
+			s.SetAttributes(attribute.Int64(keySequence, n))
+		} else {
+			s.SetAttributes(attribute.Bool(keyDuplicate, true))
+		}
+	}
+	conclude(s, a.Err)
+}
