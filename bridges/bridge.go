@@ -24,6 +24,7 @@ type Connection struct {
 	Namespace string
 	Policies  []string // the shared access policies that vouch for it, or the subjects of its tokens
 	Product   string   // what the client calls itself, or ""
+	Sessions  int      // of AMQP, 0 with other protocols
 	Links     []Link
 }
 

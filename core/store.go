@@ -328,6 +328,9 @@ type Stats struct {
 	Scheduled int64
 	Bytes     int64 // an estimate of what they take
 	Enqueued  int64 // numbers given so far; a scheduled message gets another one when it becomes active
+
+	SessionsHeld    int64 // sessions that a receiver has locked
+	SessionsWaiting int64 // sessions with available messages that nobody has locked
 }
 
 // Add sums counts over partitions.
@@ -338,4 +341,6 @@ func (s *Stats) Add(t Stats) {
 	s.Scheduled += t.Scheduled
 	s.Bytes += t.Bytes
 	s.Enqueued += t.Enqueued
+	s.SessionsHeld += t.SessionsHeld
+	s.SessionsWaiting += t.SessionsWaiting
 }

@@ -135,6 +135,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	plain := traces.Broker(watched.Broker(received, "https"), "https")
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
+		o.Answered = watched.HTTP()
 		if c.HasDevKey() {
 			o.Host = newHostNames(c, certificate, c.Listen...).check
 		}

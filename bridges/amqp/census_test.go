@@ -63,6 +63,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 			{ID: "pipe", Protocol: "amqp", Peer: "pipe", Since: began},
 			{
 				ID: "peer-1", Protocol: "amqp over websocket", Peer: "peer-1", Since: began.Add(time.Second), Product: "peer", Policies: []string{"root"},
+				Sessions: 1,
 				Links: []bridges.Link{
 					{Entity: "plain"},
 					{Entity: "plain", Receives: true, Deletes: true},

@@ -44,6 +44,11 @@ type Options struct {
 	// the host that it names; a core.Refusal's text says why not, with status 421.
 	// Requests for Routes and Home are no exception.
 	Host func(host string) error
+	// Answered, if not nil, is told of the route and status of each request when
+	// the answer begins. Routes are few: send, receive, stream, settle, management,
+	// health, page, misdirected (421), and the keys of Routes without a slash at their
+	// end. 499: the client went away before there was an answer.
+	Answered func(route string, status int)
 	// Home answers requests for "/" that a browser makes to show a page: GET or
 	// HEAD, with text/html among what is accepted and without api-version. nil
 	// leaves them to the management API, which lists entities there.
@@ -111,7 +116,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 // Handler serves every route of the bridge. It needs nothing of Serve, so a
 // gateway may put it behind a mux or a server of its own; long polls then end
 // with their requests only.
-func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.route) }
+func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
 // drainKey finds, in a request's context, the channel that closes when Serve is to end.
 type drainKey struct{}

@@ -8,19 +8,33 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// serve is the bridge's handler.
+func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
+	if b.opts.Answered == nil {
+		b.route(w, r)
+		return
+	}
+	a := &answer{ResponseWriter: w, r: r, tell: b.opts.Answered, route: routeManagement}
+	b.route(a, r)
+	a.end()
+}
+
 // route sends a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
+			on(w, routeMisdirected)
 			b.refuse(w, r, &statusError{status: http.StatusMisdirectedRequest, text: core.TextOf(err)}) // RFC 9110 §15.5.20
 			return
 		}
 	}
-	if h := b.mounted(r.URL.Path); h != nil {
+	if path, h := b.mounted(r.URL.Path); h != nil {
+		on(w, strings.TrimSuffix(path, "/"))
 		h.ServeHTTP(w, r)
 		return
 	}
 	if b.opts.Home != nil && wantsPage(r) {
+		on(w, routePage)
 		b.opts.Home.ServeHTTP(w, r)
 		return
 	}
@@ -51,6 +65,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		return core.Refuse(core.InvalidArgument, "The path is not valid: %v.", err)
 	}
 	if len(segments) == 1 && strings.EqualFold(segments[0], "health") {
+		on(w, routeHealth)
 		return b.health(w, r)
 	}
 	// No entity has a segment "messages" in its name, so the first one ends it.
@@ -62,21 +77,21 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	return b.atom(w, r, segments)
 }
 
-// mounted finds the handler that Options.Routes has for a path, the longest prefix winning.
-func (b *Bridge) mounted(path string) http.Handler {
+// mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and where it stands there.
+func (b *Bridge) mounted(path string) (string, http.Handler) {
 	if len(b.exact) == 0 && len(b.prefix) == 0 {
-		return nil
+		return "", nil
 	}
 	path = strings.ToLower(path)
 	if h := b.exact[path]; h != nil {
-		return h
+		return path, h
 	}
 	for i := len(path); i > 0; i-- {
-		if path[i-1] == '/' && b.prefix[path[:i]] != nil {
-			return b.prefix[path[:i]]
+		if h := b.prefix[path[:i]]; path[i-1] == '/' && h != nil {
+			return path[:i], h
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // splitPath decodes the segments of a path one by one, so that a %2F within a
@@ -101,11 +116,13 @@ func splitPath(u *url.URL) ([]string, error) {
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:
+		on(w, routeSend)
 		if r.Method != http.MethodPost {
 			return methodNotAllowed(r, "POST")
 		}
 		return b.send(w, r, entity)
 	case len(below) == 1 && strings.EqualFold(below[0], "head"):
+		on(w, routeReceive)
 		switch r.Method {
 		case http.MethodPost:
 			return b.receive(w, r, entity, core.PeekLock)
@@ -114,11 +131,13 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 		}
 		return methodNotAllowed(r, "POST, DELETE")
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
+		on(w, routeStream)
 		if r.Method != http.MethodGet {
 			return methodNotAllowed(r, "GET")
 		}
 		return b.stream(w, r, entity)
 	case len(below) >= 2:
+		on(w, routeSettle)
 		// A message id with bare slashes is still one: the token is always last.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
 		switch r.Method {

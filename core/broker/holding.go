@@ -19,7 +19,9 @@ const (
 type Holding struct {
 	Entity string
 	Kind   core.Kind
-	Counts [core.SubQueues]core.Stats
+	// Sessions says that its messages belong to sessions.
+	Sessions bool
+	Counts   [core.SubQueues]core.Stats
 	// Oldest is when the oldest of its own messages was enqueued, scheduled ones
 	// aside. Zero: there is none, or finding it would mean to read large messages.
 	Oldest time.Time
@@ -62,7 +64,7 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 }
 
 func (b *Broker) holding(ctx context.Context, e *core.Entity) (Holding, error) {
-	h := Holding{Entity: e.Name, Kind: e.Kind}
+	h := Holding{Entity: e.Name, Kind: e.Kind, Sessions: e.Settings.RequiresSession}
 	var err error
 	if h.Counts, err = b.count(ctx, e); err != nil && core.CodeOf(err) != core.NotFound {
 		return h, err

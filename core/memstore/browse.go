@@ -70,7 +70,7 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 	return nil
 }
 
-// Stats counts messages by where they stand, and all that there have been.
+// Stats counts messages by where they stand, all that there have been, and sessions.
 func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	t, ok := s.enter(p)
 	if !ok {
@@ -85,5 +85,8 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 		Scheduled: q.counts[scheduled],
 		Bytes:     q.bytes,
 		Enqueued:  q.last,
+
+		SessionsHeld:    int64(len(q.held.items)),
+		SessionsWaiting: int64(len(q.waiting.items)),
 	}, nil
 }

@@ -143,17 +143,20 @@ func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, er
 	return next, err
 }
 
-// Stats counts messages by where they stand, and all that there have been.
+// Stats counts messages by where they stand, all that there have been, and sessions.
 func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, err error) {
 	err = s.operate(ctx, p, "count", func(ctx context.Context, sh *shard) error {
 		reply, _, err := s.transition(ctx, sh, s.millis(), statsScript, nil)
 		if err != nil {
 			return err
 		}
-		if len(reply) != 5 {
+		fields := []*int64{
+			&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued, &stats.SessionsHeld, &stats.SessionsWaiting,
+		}
+		if len(reply) != len(fields) {
 			return errReply
 		}
-		for i, field := range []*int64{&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued} {
+		for i, field := range fields {
 			*field, _ = reply[i].(int64)
 		}
 		stats.Bytes, err = s.measure(ctx, sh)

@@ -204,7 +204,9 @@ var sessionStories = []story{
 		s.sendIn("y", "f")
 		s.wantBodies("what comes later", s.lockIn(l, 9), "e")
 		s.wantStats("in between", s.main, core.Stats{Ready: 2, Locked: 4})
+		s.wantSessionCounts("in between", s.main, 1, 1)
 		s.wantBodies("the other session", s.lockIn(s.accept("y"), 9), "b", "f")
+		s.wantSessionCounts("with both", s.main, 2, 0)
 	})},
 	{"a message in a session is delivered as it was accepted", withSessions(func(s *stage) {
 		for _, m := range fullMessages(s) {
@@ -511,6 +513,7 @@ var sessionStories = []story{
 		for i := range n {
 			s.lockOneIn(s.acceptNext(fmt.Sprint(i)))
 		}
+		s.wantSessionCounts("held", s.main, 600, 0)
 		s.wantStats("held", s.main, core.Stats{Locked: n})
 		s.clock.Advance(lockDuration)
 		s.wantStats("ended", s.main, core.Stats{Ready: n})

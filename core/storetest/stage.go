@@ -254,9 +254,18 @@ func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
 func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
 	got, err := s.store.Stats(s.Context(), p)
-	got.Bytes, got.Enqueued = 0, 0
+	got.Bytes, got.Enqueued, got.SessionsHeld, got.SessionsWaiting = 0, 0, 0, 0
 	if err != nil || got != want {
 		s.Fatalf("%s: stats: got %+v, %v, want %+v", what, got, err, want)
+	}
+}
+
+// wantSessionCounts compares how many sessions are held, and how many wait to be.
+func (s *stage) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
+	s.Helper()
+	got, err := s.store.Stats(s.Context(), p)
+	if err != nil || got.SessionsHeld != held || got.SessionsWaiting != waiting {
+		s.Fatalf("%s: stats: got %d sessions held, %d waiting, %v, want %d and %d", what, got.SessionsHeld, got.SessionsWaiting, err, held, waiting)
 	}
 }
 

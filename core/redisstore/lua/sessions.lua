@@ -63,6 +63,9 @@ end
 session = {
   locks = slocks,
 
+  -- count returns how many are held, and how many wait to be.
+  count = function() return {call('ZCARD', slocks), call('ZCARD', open)} end,
+
   -- waits says whether message n is available, nil if it is in no session.
   waits = function(n)
     local sid = call('HGET', of, n)

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
--- stats.lua: sweep, then count messages by where they stand, and how many there have been.
+-- stats.lua: sweep, then count messages by where they stand, how many there have been, and sessions.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- Returns {'ok', ready, locked, deferred, scheduled, last number given} | {'more'}: call again
+-- Returns {'ok', ready, locked, deferred, scheduled, last number given, sessions held, sessions waiting}
+--         | {'more'}: call again
 local done = sweep()
 ring()
 if not done then return {'more'} end
 local set, due = call('ZCARD', deferred), call('ZCARD', scheduled)
 local held = call('ZCARD', locks) - call('ZCOUNT', deferred, '(0', '+inf')
-return {'ok', call('XLEN', stream) - held - set - due, held, set, due, tonumber(call('HGET', head, 's') or 0)}
+local sessions = session and session.count() or {0, 0}
+return {'ok', call('XLEN', stream) - held - set - due, held, set, due, tonumber(call('HGET', head, 's') or 0), sessions[1], sessions[2]}

@@ -21,12 +21,12 @@ const (
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
 // use is what clients of one protocol have open.
-type use struct{ connections, sends, receives, sessions int }
+type use struct{ connections, channels, sends, receives, sessions int }
 
 // clients shows who is connected.
 type clients struct {
-	censuses                     []bridges.Census
-	connections, links, sessions *prometheus.Desc
+	censuses                               []bridges.Census
+	connections, channels, links, sessions *prometheus.Desc
 
 	mu    sync.Mutex
 	taken time.Time
@@ -38,6 +38,7 @@ func (m *Metrics) Clients(censuses ...bridges.Census) {
 	m.registry.MustRegister(&clients{
 		censuses:    censuses,
 		connections: describe("connections", "Clients that are connected.", "protocol"),
+		channels:    describe("amqp_sessions", "AMQP sessions that clients have begun.", "protocol"),
 		links:       describe("links", "What clients have open to send to or receive from entities.", "protocol", "direction"),
 		sessions:    describe("link_sessions", "Receiving links that hold a session.", "protocol"),
 	})
@@ -46,6 +47,7 @@ func (m *Metrics) Clients(censuses ...bridges.Census) {
 // Describe implements prometheus.Collector.
 func (c *clients) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.connections
+	ch <- c.channels
 	ch <- c.links
 	ch <- c.sessions
 }
@@ -61,6 +63,9 @@ func (c *clients) Collect(ch chan<- prometheus.Metric) {
 	for protocol, u := range c.uses {
 		label := strings.ReplaceAll(protocol, " ", "_")
 		gauge(ch, c.connections, float64(u.connections), label)
+		if protocol != "websocket" { // which has none
+			gauge(ch, c.channels, float64(u.channels), label)
+		}
 		gauge(ch, c.links, float64(u.sends), label, "send")
 		gauge(ch, c.links, float64(u.receives), label, "receive")
 		gauge(ch, c.sessions, float64(u.sessions), label)
@@ -82,6 +87,7 @@ func (c *clients) take() {
 				c.uses[conn.Protocol] = u
 			}
 			u.connections++
+			u.channels += conn.Sessions
 			for i := range conn.Links {
 				l := &conn.Links[i]
 				if !l.Receives {

@@ -29,9 +29,12 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
-	// Sessions are those with messages or state, 1000 at most; nil where the
-	// entity has none.
-	Sessions *int `json:"sessions,omitempty"`
+	// Sessions are those with messages or state, 1000 at most; SessionsHeld those
+	// that a receiver has, SessionsWaiting those that one could get, with messages.
+	// nil where the entity has none.
+	Sessions        *int   `json:"sessions,omitempty"`
+	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
+	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`
 }
 
 // Counted is what Counters asks; *broker.Broker is one.
@@ -126,7 +129,7 @@ func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {
 		if err != nil {
 			return Counter{}, err
 		}
-		told.Sessions = &sessions
+		told.Sessions, told.SessionsHeld, told.SessionsWaiting = &sessions, &main.SessionsHeld, &main.SessionsWaiting
 	}
 	return told, nil
 }

@@ -66,20 +66,13 @@ func TestCountersOfSessionsAndOfNothing(t *testing.T) {
 	r := newRig(t, metrics.Options{})
 	sessions := func(s *core.Settings) { s.RequiresSession = true }
 	r.create(t, "s", sessions)
-	s, err := r.front.OpenSender(t.Context(), root, "s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, id := range []string{"a", "b", "a"} {
-		s.Send(t.Context(), [][]*core.Message{{{SessionID: id}}})
-	}
+	r.sendTo(t, "s", "a", "b", "a")
 	ent, _, err := r.Resolve(t.Context(), nil, "s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := metrics.NewCounters(r.Broker)
-	if got, err := c.Read(t.Context(), ent); err != nil || got.Active != 3 || got.Sessions == nil || *got.Sessions != 2 {
+	if got, err := c.Read(t.Context(), ent); err != nil || got.Active != 3 || got.Sessions == nil || *got.Sessions != 2 || *got.SessionsHeld != 0 || *got.SessionsWaiting != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := c.Read(t.Context(), core.Entity{Name: "none"}); core.CodeOf(err) != core.NotFound {

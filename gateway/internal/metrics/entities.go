@@ -45,7 +45,7 @@ type entities struct {
 }
 
 type entityDescs struct {
-	up, entities, messages, bytes, enqueued, oldest           *prometheus.Desc
+	up, entities, messages, bytes, enqueued, oldest, inStore  *prometheus.Desc
 	accepted, absorbed, cancelled, senders, sessions, waiting *prometheus.Desc // of an entity
 	delivered, settled, moved, lost, receivers, credit        *prometheus.Desc // of a sub-queue
 }
@@ -64,6 +64,7 @@ func (m *Metrics) Entities(source Entities) {
 			bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
 			enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
 			oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
+			inStore:   of("entity_sessions", "Sessions that somebody holds, or that wait with messages, counted in the store: alike at all gateways.", "entity", "state"),
 			accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
 			absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
 			cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
@@ -84,7 +85,7 @@ func (m *Metrics) Entities(source Entities) {
 func (c *entities) Describe(ch chan<- *prometheus.Desc) {
 	d := &c.descs
 	for _, each := range []*prometheus.Desc{
-		d.up, d.entities, d.messages, d.bytes, d.enqueued, d.oldest, d.accepted, d.absorbed, d.cancelled, d.senders,
+		d.up, d.entities, d.messages, d.bytes, d.enqueued, d.oldest, d.inStore, d.accepted, d.absorbed, d.cancelled, d.senders,
 		d.sessions, d.waiting, d.delivered, d.settled, d.moved, d.lost, d.receivers, d.credit,
 	} {
 		ch <- each
@@ -188,6 +189,10 @@ func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, n
 		}
 	}
 	gauge(ch, d.bytes, float64(bytes), h.Entity)
+	if h.Sessions {
+		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
+		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
+	}
 	counter(ch, d.enqueued, float64(h.Counts[core.Main].Enqueued), h.Entity)
 	if !h.Oldest.IsZero() {
 		gauge(ch, d.oldest, max(now.Sub(h.Oldest).Seconds(), 0), h.Entity)

@@ -92,6 +92,21 @@ func (r *rig) create(t testing.TB, name string, change ...func(*core.Settings)) 
 	}
 }
 
+// sendTo sends a message to each session, but not through the front.
+func (r *rig) sendTo(t testing.TB, name string, sessions ...string) {
+	t.Helper()
+	s, err := r.OpenSender(context.Background(), root, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, id := range sessions {
+		if a := s.Send(context.Background(), [][]*core.Message{{{SessionID: id}}}); a[0].Err != nil {
+			t.Fatal(a[0].Err)
+		}
+	}
+}
+
 func (r *rig) send(t testing.TB, name string, n int) {
 	t.Helper()
 	s, err := r.front.OpenSender(context.Background(), root, name, nil)
@@ -165,10 +180,21 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r := newRig(t, metrics.Options{})
 	r.create(t, "q")
 	r.send(t, "q", 3)
+	r.create(t, "s", func(s *core.Settings) { s.RequiresSession = true })
+	r.sendTo(t, "s", "a", "b", "c")
+	held, err := r.AcceptSession(t.Context(), root, "s", core.SessionOptions{ID: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	r.metrics.Flushes(func() []redisstore.Flushes {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Clients(census{})
+	answered := r.metrics.HTTP()
+	answered("send", 201)
+	answered("send", 201)
+	answered("/$crosstown/ws", 101)
 	r.metrics.Plugins(func() []host.State {
 		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
 	})
@@ -199,18 +225,25 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	}{
 		{"crosstown_build_info", []string{"version", "v1"}, 1},
 		{"crosstown_store_up", []string{"namespace", "ns"}, 1},
-		{"crosstown_entities", []string{"kind", "queue"}, 1},
+		{"crosstown_entities", []string{"kind", "queue"}, 2},
 		{"crosstown_entity_messages", []string{"entity", "q", "queue", "main", "state", "ready"}, 3},
-		{"crosstown_entity_messages", nil, 3},
+		{"crosstown_entity_messages", nil, 6},
 		{"crosstown_entity_enqueued_total", []string{"entity", "q"}, 3},
 		{"crosstown_accepted_messages_total", []string{"entity", "q"}, 3},
 		{"crosstown_operations_total", []string{"protocol", "test", "operation", "send"}, 3},
 		{"crosstown_sent_messages_total", []string{"protocol", "test"}, 3},
-		{"crosstown_store_call_duration_seconds", []string{"call", "append"}, 3},
-		{"crosstown_store_call_messages", []string{"call", "append"}, 3},
+		{"crosstown_store_call_duration_seconds", []string{"call", "append"}, 6},
+		{"crosstown_store_call_messages", []string{"call", "append"}, 6},
 		{"crosstown_redis_flush_items", []string{"call", "append"}, 5},
 		{"crosstown_connections", []string{"protocol", "amqp_over_websocket"}, 1},
 		{"crosstown_connections", []string{"protocol", "websocket"}, 0},
+		{"crosstown_amqp_sessions", []string{"protocol", "amqp"}, 3},
+		{"crosstown_amqp_sessions", nil, 5},
+		{"crosstown_http_requests_total", []string{"route", "send", "status", "201"}, 2},
+		{"crosstown_http_requests_total", nil, 3},
+		{"crosstown_entity_sessions", []string{"entity", "s", "state", "held"}, 1},
+		{"crosstown_entity_sessions", []string{"entity", "s", "state", "waiting"}, 2},
+		{"crosstown_entity_sessions", nil, 3},
 		{"crosstown_links", []string{"direction", "receive"}, 2},
 		{"crosstown_links", []string{"direction", "send"}, 1},
 		{"crosstown_link_sessions", nil, 1},
@@ -254,8 +287,8 @@ type census struct{}
 
 func (census) Connections(context.Context) []bridges.Connection {
 	return []bridges.Connection{
-		{Protocol: "amqp", Links: []bridges.Link{{Entity: "q"}, {Entity: "q", Receives: true}}},
-		{Protocol: "amqp over websocket", Links: []bridges.Link{{Entity: "s", Receives: true, Session: "a"}}},
+		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q"}, {Entity: "q", Receives: true}}},
+		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Receives: true, Session: "a"}}},
 	}
 }
 

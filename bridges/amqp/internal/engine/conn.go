@@ -350,6 +350,9 @@ func (c *Conn) Links() iter.Seq[*Link] {
 	}
 }
 
+// Sessions returns how many sessions are open.
+func (c *Conn) Sessions() int { return len(c.sessions) }
+
 // Unsettled returns how many deliveries that were sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 

@@ -1,0 +1,77 @@
+package https
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+)
+
+// The routes that Options.Answered is told of, beside the paths of Options.Routes.
+const (
+	routeSend        = "send"
+	routeReceive     = "receive"
+	routeStream      = "stream"
+	routeSettle      = "settle"
+	routeManagement  = "management" // and whatever is found nowhere else
+	routeHealth      = "health"
+	routePage        = "page" // Options.Home
+	routeMisdirected = "misdirected"
+)
+
+// statusGone is told where the client went away before there was an answer.
+const statusGone = 499
+
+// answer notes which route a request takes, and tells of its status when that is known.
+type answer struct {
+	http.ResponseWriter
+	r     *http.Request
+	tell  func(route string, status int)
+	route string
+	told  bool
+}
+
+// on notes the route, for writers that are answers.
+func on(w http.ResponseWriter, route string) {
+	if a, ok := w.(*answer); ok {
+		a.route = route
+	}
+}
+
+func (a *answer) note(status int) {
+	if !a.told {
+		a.told = true
+		if a.r.Context().Err() != nil {
+			status = statusGone
+		}
+		a.tell(a.route, status)
+	}
+}
+
+// WriteHeader tells of the status, unless more will follow.
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		a.note(status)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write tells of 200 where no header was written.
+func (a *answer) Write(p []byte) (int, error) {
+	a.note(http.StatusOK)
+	return a.ResponseWriter.Write(p)
+}
+
+// Hijack tells that the connection is another's now.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	nc, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err == nil {
+		a.note(http.StatusSwitchingProtocols)
+	}
+	return nc, rw, err
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// end tells of what was answered without a word.
+func (a *answer) end() { a.note(http.StatusOK) }

@@ -1,0 +1,17 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// HTTP returns what is to be called for each HTTP request, by its route and the
+// answer's status, of both of which there are few.
+func (m *Metrics) HTTP() func(route string, status int) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that were answered, WebSockets included, by route and status.",
+	}, []string{"route", "status"})
+	m.registry.MustRegister(requests)
+	return func(route string, status int) { requests.WithLabelValues(route, strconv.Itoa(status)).Inc() }
+}
