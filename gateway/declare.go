@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// declare creates the configured entities that do not exist. Those that do keep
+// declare creates the configured entities of a namespace that do not exist. Those that do keep
 // their settings: whoever changed them meant it.
-func declare(ctx context.Context, admin core.Admin, c *config.Config, log *slog.Logger) error {
+func declare(ctx context.Context, admin core.Admin, c *config.Contents, log *slog.Logger) error {
 	d := declaration{admin: admin, log: log, id: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}
 	wanted := wantedOf(c)
 	var errs []error
@@ -45,7 +45,7 @@ func (w *wanted) word() string {
 	return [...]string{core.Queue: "queue", core.Topic: "topic", core.Subscription: "subscription"}[w.kind]
 }
 
-func wantedOf(c *config.Config) (all []wanted) {
+func wantedOf(c *config.Contents) (all []wanted) {
 	add := func(kind core.Kind, name string, apply func(*core.Settings)) *wanted {
 		w := wanted{kind: kind, name: name, settings: core.DefaultSettings(kind)}
 		apply(&w.settings)

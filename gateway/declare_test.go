@@ -34,7 +34,7 @@ func TestAnInterruptedDeclarationIsFinishedAndNothingElseIsChanged(t *testing.T)
 	log := slog.New(slog.DiscardHandler)
 	b := broker.New(store, broker.Options{Namespace: "ns", Logger: log})
 	id := core.Identity{{Policy: "test", Rights: core.AllRights}}
-	c := &config.Config{Topics: []config.Topic{{Name: "t", Subscriptions: []config.Subscription{{
+	c := &config.Contents{Topics: []config.Topic{{Name: "t", Subscriptions: []config.Subscription{{
 		Name: "s", Rules: []config.Rule{{Name: "a", SQL: "n = 1"}, {Name: "b", SQL: "n = 2"}, {Name: "c", SQL: "n = 3"}, {Name: "d"}},
 	}}}}}
 	rules := func() string {

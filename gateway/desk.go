@@ -8,11 +8,12 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
 // desk answers requests about the gateway itself, with JSON, to those who may ask.
 type desk struct {
-	authority core.Authority
+	directory *namespaces.Directory
 	log       *slog.Logger
 }
 
@@ -28,22 +29,29 @@ func (d *desk) identity(r *http.Request) (core.Identity, error) {
 
 func (d *desk) grant(r *http.Request) (core.Grant, error) {
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
-		return d.authority.Key(r.Context(), bridges.Hosts(r), policy, key)
+		return d.directory.Key(r.Context(), bridges.Hosts(r), policy, key)
 	}
 	token := r.Header.Get("Authorization")
 	if token == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
 	}
-	return d.authority.Token(r.Context(), bridges.Hosts(r), token, "")
+	return d.directory.Token(r.Context(), bridges.Hosts(r), token, "")
 }
 
-// authorize refuses those who may not Manage the namespace.
+// authorize refuses those who may not Manage the gateway's own namespace.
 func (d *desk) authorize(r *http.Request) error {
 	id, err := d.identity(r)
 	if err != nil {
 		return err
 	}
-	return id.Check(core.Manage, "", time.Now())
+	now := time.Now()
+	if d.directory.Operator(id, now) {
+		return nil
+	}
+	if err := id.Check(core.Manage, "", now); err != nil {
+		return err
+	}
+	return core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required; this is the namespace '%s'.", id.Namespace())
 }
 
 // reply writes an answer, or why there is none.

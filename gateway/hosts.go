@@ -21,6 +21,7 @@ import (
 // give out.
 type hostNames struct {
 	own         []string          // lower-cased
+	namespaces  answers           // has hosts of its own
 	certificate *x509.Certificate // the user's; nil with a development certificate
 	private     bool              // containers and other machines come too, by names of their network
 }
@@ -29,9 +30,12 @@ type hostNames struct {
 // containers' hosts, services of Kubernetes, and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
+// answers tells the hosts of namespaces, which may come and go.
+type answers interface{ Answers(host string) bool }
+
 // newHostNames is for what listens at these addresses.
-func newHostNames(c *config.Config, cert *certificate, addresses ...string) *hostNames {
-	n := &hostNames{private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
+func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
+	n := &hostNames{namespaces: others, private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
 	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {
 		n.own = append(n.own, strings.ToLower(name))
 	}
@@ -73,6 +77,9 @@ func (n *hostNames) has(host string) bool {
 		return true
 	}
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {
+		return true
+	}
+	if n.namespaces != nil && n.namespaces.Answers(name) {
 		return true
 	}
 	if n.certificate != nil && n.certificate.VerifyHostname(name) == nil {

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
 
-// metricsPath is where who may Manage the namespace gets the metrics, on every
+// metricsPath is where who may Manage the gateway's own namespace gets the metrics, on every
 // listener; countersPath has an entity's name behind it. No entity's name begins
 // with a dollar sign.
 const (
@@ -24,7 +22,7 @@ const (
 
 func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 	return metrics.New(metrics.Options{
-		Namespace: c.Namespace, Version: versionText(), MaxEntities: c.Metrics.MaxEntities, Refresh: c.Metrics.Refresh, Logger: log,
+		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, Refresh: c.Metrics.Refresh, Logger: log,
 	})
 }
 
@@ -36,17 +34,12 @@ func observed(m *metrics.Metrics, st *store) core.Store {
 	return m.Store(st)
 }
 
-// lookout answers GET for the metrics, to who has Manage on the namespace, and
+// lookout answers GET for the metrics, to who has Manage on the gateway's own namespace, and
 // for the counts that autoscalers want, to who has Listen on the entity.
 type lookout struct {
 	desk
-	metrics  http.Handler
-	counters *metrics.Counters
-	resolve  func(ctx context.Context, id core.Identity, address string) (core.Entity, core.Address, error)
-}
-
-func newLookout(d desk, m *metrics.Metrics, b *broker.Broker) *lookout {
-	return &lookout{desk: d, metrics: m.Handler(), counters: metrics.NewCounters(b), resolve: b.Resolve}
+	metrics http.Handler
+	tenants *tenants
 }
 
 func (l *lookout) routes(routes map[string]http.Handler) {
@@ -87,9 +80,13 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 	if r.Method != http.MethodGet {
 		return metrics.Counter{}, core.Refuse(core.NotAllowed, "The counters can be got.")
 	}
-	e, _, err := l.resolve(r.Context(), id, a.Entity)
+	e, _, err := l.directory.Resolve(r.Context(), id, a.Entity)
 	if err != nil {
 		return metrics.Counter{}, err
 	}
-	return l.counters.Read(r.Context(), e)
+	tenant := l.tenants.of(id.NamespaceID())
+	if tenant == nil { // it has gone since
+		return metrics.Counter{}, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace())
+	}
+	return tenant.counters.Read(r.Context(), e)
 }

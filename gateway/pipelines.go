@@ -16,11 +16,11 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker makes the broker, with the plugins in its pipelines. What they are is
-// known by then, of those that could be started.
-func newBroker(c *config.Config, st core.Store, traces *tracing.Tracing, plugins *host.Host, log *slog.Logger) (*broker.Broker, error) {
-	pipes := plumbing{c: c, plugins: plugins, traces: traces}
-	pipelines, err := pipes.pipelines()
+// newBroker makes the broker of a namespace, with the plugins in its pipelines.
+// What they are is known by then, of those that could be started.
+func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, log *slog.Logger) (*broker.Broker, error) {
+	pipes := plumbing{c: t.c, plugins: t.plugins, traces: t.traces}
+	pipelines, err := pipes.pipelines(contents.Pipelines)
 	if err != nil {
 		return nil, err
 	}
@@ -28,13 +28,13 @@ func newBroker(c *config.Config, st core.Store, traces *tracing.Tracing, plugins
 	if err != nil {
 		return nil, err
 	}
-	body, err := bodyDecoder(&c.Serializers, plugins)
+	body, err := bodyDecoder(&t.c.Serializers, t.plugins)
 	if err != nil {
 		return nil, err
 	}
-	return broker.New(st, broker.Options{
-		Namespace: c.Namespace, Logger: log, Limits: c.Limits(), PartitionCount: c.Partitions, Body: body,
-		Pipelines: pipelines, Filters: filters, Retries: retries(c),
+	return broker.New(t.store, broker.Options{
+		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, PartitionCount: contents.Partitions,
+		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries),
 	}), nil
 }
 
@@ -46,10 +46,10 @@ type plumbing struct {
 }
 
 // pipelines are what messages pass on their way in.
-func (p *plumbing) pipelines() ([]broker.Pipeline, error) {
+func (p *plumbing) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
-	for i := range p.c.Pipelines {
-		configured := &p.c.Pipelines[i]
+	for i := range all {
+		configured := &all[i]
 		line := broker.Pipeline{Entity: configured.Entity}
 		for n := range configured.Ingress {
 			s, err := p.stage(&configured.Ingress[n])

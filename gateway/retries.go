@@ -7,9 +7,9 @@ import (
 )
 
 // retries are how long abandoned messages wait.
-func retries(c *config.Config) []broker.Retry {
-	all := make([]broker.Retry, len(c.Retries))
-	for i, r := range c.Retries {
+func retries(configured []config.Retry) []broker.Retry {
+	all := make([]broker.Retry, len(configured))
+	for i, r := range configured {
 		all[i] = broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter}
 	}
 	return all

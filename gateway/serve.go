@@ -17,9 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
-	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -87,30 +84,23 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 
 	watched := newMetrics(c, log)
-	b, err := newBroker(c, traces.Store(observed(watched, st)), traces, plugins, log)
-	if err != nil {
-		return err
-	}
-	watched.Entities(b)
 	watched.Plugins(plugins.States)
-	watched.Stages(b.Stages)
 	behind := rungroup.New(context.WithoutCancel(ctx))
-	behind.Go("broker", b.Run)
 	defer func() {
 		behind.Stop()
 		err = errors.Join(err, behind.Wait())
 	}()
-	if err := declare(ctx, b, c, log); err != nil {
-		return err
+	tenants := &tenants{
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, watched: watched,
+		running: behind, log: log, open: map[string]*tenant{},
 	}
-
-	received, err := withSerializers(b, &c.Serializers, plugins, log)
+	directory, err := tenants.directory(ctx, issuers, certificate.hosts)
 	if err != nil {
 		return err
 	}
-	defer received.Wait()
+	behind.Go("namespaces", directory.Run)
+
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
-	authority := newAuthority(c, b, issuers, certificate.hosts)
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	defer context.AfterFunc(beside.Context(), front.Stop)()
@@ -118,33 +108,33 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	bridge := amqp.New(traces.Broker(watched.Broker(received, "amqp"), "amqp"), b, authority, amqpOptions(c, log))
+	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, log))
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	native := websocket.New(traces.Broker(watched.Broker(received, "websocket"), "websocket"), b, authority, nativeOptions(c, log, bridge))
+	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, log, bridge))
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if admin != nil {
 		pages := adminHandler(watched.Handler())
 		if listen.IsLoopback(c.AdminListen) {
-			pages = newHostNames(c, certificate, c.AdminListen).guard(pages)
+			pages = newHostNames(c, certificate, directory, c.AdminListen).guard(pages)
 		}
 		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
 	}
-	plain := traces.Broker(watched.Broker(received, "https"), "https")
+	plain := traces.Broker(watched.Broker(directory, "https"), "https")
 	front.Go("https", func(ctx context.Context) error {
 		o := httpsOptions(c, tunnel, native, log)
 		o.Answered = watched.HTTP()
 		if c.HasDevKey() {
-			o.Host = newHostNames(c, certificate, c.Listen...).check
+			o.Host = newHostNames(c, certificate, directory, c.Listen...).check
 		}
-		desk := desk{authority: authority, log: log}
-		(&pluginDesk{desk: desk, plugins: plugins, stages: b.Stages}).routes(o.Routes)
-		newLookout(desk, watched, b).routes(o.Routes)
+		desk := desk{directory: directory, log: log}
+		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
+		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 		o.Context = traces.Requests()
 		o.Details = func() map[string]any { return pluginHealth(plugins) }
-		return https.New(plain, b, authority, o).Serve(ctx, mux.HTTP())
+		return https.New(plain, directory, directory, o).Serve(ctx, mux.HTTP())
 	})
 	for _, line := range c.Skipped {
 		log.Warn(line)
@@ -208,24 +198,6 @@ func httpsOptions(c *config.Config, tunnel, native http.Handler, log *slog.Logge
 		o.Routes[console.Path] = page
 	}
 	return o
-}
-
-func newAuthority(c *config.Config, b *broker.Broker, issuers auth.Issuers, hosts []string) *auth.Authority {
-	var policies []core.AccessRule
-	for _, p := range c.AllPolicies() {
-		policies = append(policies, p.Rule())
-	}
-	return auth.New(auth.Options{
-		Namespace:   c.Namespace,
-		NamespaceID: c.Namespace,
-		Policies:    policies,
-		Entities: func(ctx context.Context, name string) (core.Entity, error) {
-			e, _, err := b.Resolve(ctx, nil, name)
-			return e, err
-		},
-		Hosts:   append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, hosts...),
-		Issuers: issuers,
-	})
 }
 
 func newLogger(w io.Writer, o config.Log) *slog.Logger {

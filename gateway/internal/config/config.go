@@ -29,19 +29,15 @@ type Config struct {
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
-	Partitions     int           `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
 	Emulator       bool          `koanf:"emulator" usage:"stand in for the official emulator's container: its file at its place, its ports on every interface, its public key, its line once ready"`
 	Strict         string        `koanf:"strict" usage:"enforce the limits of a tier of the cloud: standard (as --strict alone says) or premium (default: the gateway's own)" alone:"standard"`
 	AMQP           AMQP          `koanf:"amqp"`
 	WebSocket      WebSocket     `koanf:"websocket"`
-	Policies       []Policy      `koanf:"policies"`
-	Queues         []Queue       `koanf:"queues"`
-	Topics         []Topic       `koanf:"topics"`
-	Plugins        []Plugin      `koanf:"plugins"`
-	Pipelines      []Pipeline    `koanf:"pipelines"`
-	Retries        []Retry       `koanf:"retries"`
-	Serializers    Serializers   `koanf:"serializers"`
+	Contents       `koanf:",squash"`
+	Namespaces     []Namespace `koanf:"namespaces"`
+	Plugins        []Plugin    `koanf:"plugins"`
+	Serializers    Serializers `koanf:"serializers"`
 	Identity       `koanf:",squash"`
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
@@ -116,7 +112,7 @@ func Default() *Config {
 		Traces:       Traces{Sample: 1},
 		DrainTimeout: 20 * time.Second,
 		Console:      "auto",
-		Partitions:   4,
+		Contents:     Contents{Partitions: defaultPartitions},
 		Identity:     Identity{DevIdentityListen: defaultDevListen},
 	}
 }
@@ -136,14 +132,13 @@ func Data(environ []string) string {
 	return ""
 }
 
-// HasDevKey reports whether the development key opens the namespace.
+// HasDevKey reports whether the development key opens a namespace.
 func (c *Config) HasDevKey() bool {
-	for _, p := range c.AllPolicies() {
-		if p.Key == DevKey || p.SecondaryKey == DevKey {
-			return true
-		}
+	policies := c.AllPolicies()
+	for _, n := range c.Namespaces {
+		policies = slices.Concat(policies, n.Policies)
 	}
-	return false
+	return slices.ContainsFunc(policies, func(p Policy) bool { return p.Key == DevKey || p.SecondaryKey == DevKey })
 }
 
 // HasConsole reports whether the web console is to be served.

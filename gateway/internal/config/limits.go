@@ -41,11 +41,22 @@ func (c *Config) validateLimits(r *report) {
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)
 	}
-	for i := range c.Queues {
-		check(r, elementPath("queues", i), core.Queue, &c.Queues[i].QueueSettings, &limits)
+	c.Contents.validateLimits("", &limits, r)
+	for i := range c.Namespaces {
+		n, path := &c.Namespaces[i], elementPath("namespaces", i)
+		if chars := utf8.RuneCountInString(n.Name); chars < limits.MinNamespaceName || chars > limits.MaxNamespaceName {
+			r.add(path+".name", "%q has %d characters: with --strict it must have %d to %d", n.Name, chars, limits.MinNamespaceName, limits.MaxNamespaceName)
+		}
+		n.validateLimits(path+".", &limits, r)
 	}
-	for i := range c.Topics {
-		check(r, elementPath("topics", i), core.Topic, &c.Topics[i].TopicSettings, &limits)
+}
+
+func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report) {
+	for i := range h.Queues {
+		check(r, elementPath(prefix+"queues", i), core.Queue, &h.Queues[i].QueueSettings, limits)
+	}
+	for i := range h.Topics {
+		check(r, elementPath(prefix+"topics", i), core.Topic, &h.Topics[i].TopicSettings, limits)
 	}
 }
 

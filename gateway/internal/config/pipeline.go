@@ -34,13 +34,13 @@ const (
 // Parameters are what the plugin is told at this stage.
 func (s *Stage) Parameters() (core.Properties, error) { return properties("parameters", s.Values) }
 
-func (c *Config) validatePipelines(r *report) {
-	for i := range c.Pipelines {
-		p, path := &c.Pipelines[i], elementPath("pipelines", i)
+func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
+	for i := range h.Pipelines {
+		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
 		if err := core.ValidateName(strings.ReplaceAll(p.Entity, "*", "x")); err != nil {
 			r.add(path+".entity", "%q is neither a queue's or topic's name nor one with * for any text: %v", p.Entity, err)
 		}
-		if slices.ContainsFunc(c.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
+		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
 			r.add(path+".entity", "%q is there twice, and only the first counts: put the stages together", p.Entity)
 		}
 		for n := range p.Ingress {

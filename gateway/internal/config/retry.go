@@ -22,11 +22,11 @@ type Retry struct {
 // maxFactor is beyond what anybody means.
 const maxFactor = 100
 
-func (c *Config) validateRetries(r *report) {
-	for i := range c.Retries {
-		p, path := &c.Retries[i], elementPath("retries", i)
+func (h *Contents) validateRetries(prefix string, r *report) {
+	for i := range h.Retries {
+		p, path := &h.Retries[i], elementPath(prefix+"retries", i)
 		p.validate(path, r)
-		if slices.ContainsFunc(c.Retries[:i], func(q Retry) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
+		if slices.ContainsFunc(h.Retries[:i], func(q Retry) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
 			r.add(path+".entity", "%q is there twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
 		}
 	}

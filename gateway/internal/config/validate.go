@@ -10,14 +10,15 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 // validate reports every setting that is outside its limits or at odds with another.
 func (c *Config) validate(r *report) {
-	if !isHostLabel(c.Namespace) {
-		r.add("namespace", "%q is no namespace name: use 1 to 63 letters, digits and hyphens", c.Namespace)
+	if err := namespaces.CheckName(c.Namespace); err != nil {
+		r.add("namespace", "%v", err)
 	}
 	c.validateListen(r)
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
@@ -39,18 +40,15 @@ func (c *Config) validate(r *report) {
 	if c.DrainTimeout < 0 {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
-	between(r, "partitions", c.Partitions, 1, core.MaxPartitions)
 	c.Metrics.validate(r)
 	c.Traces.complete(r)
 	c.validateAdmin(r)
 	c.AMQP.validate(r)
 	c.WebSocket.validate(r)
-	c.validatePolicies(r)
-	c.validateEntities(r)
-	c.validateLimits(r)
 	c.validatePlugins(r)
-	c.validatePipelines(r)
-	c.validateRetries(r)
+	c.Contents.validate("", c, r)
+	c.validateNamespaces(r)
+	c.validateLimits(r)
 	c.Serializers.validate(r, c.Plugins)
 	c.Identity.validate(r, c.DevKeyAnywhere)
 }
@@ -155,12 +153,12 @@ func (w *WebSocket) validate(r *report) {
 	})
 }
 
-func (c *Config) validatePolicies(r *report) {
-	for i, p := range c.Policies {
-		path := elementPath("policies", i)
+func (h *Contents) validatePolicies(prefix string, r *report) {
+	for i, p := range h.Policies {
+		path := elementPath(prefix+"policies", i)
 		p.validate(path, r)
-		same := slices.IndexFunc(c.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
-		if same >= 0 && r.places.find(path).source == r.places.find(elementPath("policies", same)).source {
+		same := slices.IndexFunc(h.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
+		if same >= 0 && r.places.find(path).source == r.places.find(elementPath(prefix+"policies", same)).source {
 			r.add(path, "policy %q is there twice: remove one", p.Name)
 		}
 	}
@@ -192,7 +190,7 @@ func (p *Policy) validate(path string, r *report) {
 }
 
 // validateEntities checks queues and topics, which share their names.
-func (c *Config) validateEntities(r *report) {
+func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {
 		if err := core.ValidateName(name); err != nil {
@@ -201,15 +199,15 @@ func (c *Config) validateEntities(r *report) {
 			r.add(path+".name", "%q is there twice (queues and topics share their names, upper and lower case are the same): remove one", name)
 		}
 	}
-	for i := range c.Queues {
-		q, path := &c.Queues[i], elementPath("queues", i)
+	for i := range h.Queues {
+		q, path := &h.Queues[i], elementPath(prefix+"queues", i)
 		named(path, q.Name)
 		validateSettings(path, &q.QueueSettings, r)
 		validateForwarding(path, q.Name, q.ForwardTo, q.ForwardDeadLetteredMessagesTo, q.RequiresSession, r)
 		validateEntityPolicies(path, q.Policies, r)
 	}
-	for i := range c.Topics {
-		t, path := &c.Topics[i], elementPath("topics", i)
+	for i := range h.Topics {
+		t, path := &h.Topics[i], elementPath(prefix+"topics", i)
 		named(path, t.Name)
 		validateSettings(path, &t.TopicSettings, r)
 		validateEntityPolicies(path, t.Policies, r)
@@ -303,17 +301,4 @@ func between(r *report, path string, v, least, most int) {
 	if v < least || v > most {
 		r.add(path, "%d is out of range: use %d to %d", v, least, most)
 	}
-}
-
-func isHostLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !(c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
-		}
-	}
-	return true
 }

@@ -20,7 +20,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			roundTrip(b, bare, bare, size)
 		})
 		b.Run("batch="+strconv.Itoa(size)+"/metrics=on", func(b *testing.B) {
-			m := metrics.New(metrics.Options{Namespace: "ns"})
+			m := metrics.New(metrics.Options{})
 			inner := broker.New(m.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
 			roundTrip(b, inner, m.Broker(inner, "bench"), size)
 		})

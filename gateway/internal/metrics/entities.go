@@ -50,12 +50,12 @@ type entityDescs struct {
 	delivered, settled, moved, lost, receivers, credit        *prometheus.Desc // of a sub-queue
 }
 
-// Entities shows what source knows.
-func (m *Metrics) Entities(source Entities) {
+// Entities shows what source knows of a namespace.
+func (m *Metrics) Entities(namespace string, source Entities) (hide func()) {
 	of := func(name, help string, more ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prefix+"_"+name, help, more, prometheus.Labels{"namespace": m.o.Namespace})
+		return prometheus.NewDesc(prefix+"_"+name, help, more, prometheus.Labels{"namespace": namespace})
 	}
-	m.registry.MustRegister(&entities{
+	return m.show(&entities{
 		source: source, most: m.o.MaxEntities, refresh: m.o.Refresh, log: m.o.Logger, own: map[string]bool{},
 		descs: entityDescs{
 			up:        of("store_up", "Whether the store answered when messages were last counted."),

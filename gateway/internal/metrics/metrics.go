@@ -23,11 +23,10 @@ const (
 	maxScrapes      = 4 // at a time
 )
 
-// Options configure Metrics. Only Namespace is required.
+// Options configure Metrics. The zero value works.
 type Options struct {
-	Namespace string
-	Version   string
-	// MaxEntities is how many entities have time series of their own; default 500.
+	Version string
+	// MaxEntities is how many entities of a namespace have time series of their own; default 500.
 	// What is counted here for the others is added up as the entity "_other".
 	MaxEntities int
 	// Refresh is how old the counts of the store may be that are shown; default 15 s.
@@ -37,7 +36,8 @@ type Options struct {
 }
 
 // Metrics collects for one gateway. Its methods that take a source are called
-// once each, while the gateway starts.
+// once each, while the gateway starts; those that take a namespace besides, once
+// for each that is served, until what they return is called.
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry
@@ -70,6 +70,12 @@ func (m *Metrics) Handler() http.Handler {
 		ErrorLog:            slog.NewLogLogger(m.o.Logger.Handler(), slog.LevelWarn),
 		MaxRequestsInFlight: maxScrapes,
 	})
+}
+
+// show registers a collector, and returns what ends that.
+func (m *Metrics) show(c prometheus.Collector) (hide func()) {
+	m.registry.MustRegister(c)
+	return func() { m.registry.Unregister(c) }
 }
 
 // describe makes the description of a metric.

@@ -69,10 +69,10 @@ func newRig(t testing.TB, o metrics.Options) *rig {
 
 func newRigOn(t testing.TB, o metrics.Options, store core.Store) *rig {
 	t.Helper()
-	o.Namespace, o.Version = "ns", "v1"
+	o.Version = "v1"
 	r := &rig{metrics: metrics.New(o), store: &brittle{Store: store}}
 	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
-	r.metrics.Entities(r.Broker)
+	r.metrics.Entities("ns", r.Broker)
 	r.front = r.metrics.Broker(r.Broker, "test")
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -198,7 +198,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Plugins(func() []host.State {
 		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
 	})
-	r.metrics.Stages(func() []broker.StageCounts {
+	r.metrics.Stages("ns", func() []broker.StageCounts {
 		return []broker.StageCounts{
 			{Entity: "a", Kind: "ingress", Router: "geo", Judged: 5, Dropped: 1, Routed: 2},
 			{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},

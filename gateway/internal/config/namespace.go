@@ -1,0 +1,146 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+)
+
+// defaultPartitions is how many partitions a partitioned entity gets unless
+// something else is said.
+const defaultPartitions = 4
+
+// Contents is what a namespace has: the gateway's own, and each further one.
+type Contents struct {
+	Partitions int        `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
+	Policies   []Policy   `koanf:"policies"`
+	Queues     []Queue    `koanf:"queues"`
+	Topics     []Topic    `koanf:"topics"`
+	Pipelines  []Pipeline `koanf:"pipelines"`
+	Retries    []Retry    `koanf:"retries"`
+}
+
+// Namespace is one besides the gateway's own. Its clients are told from those of
+// others by the host that they call, or by their policy.
+type Namespace struct {
+	Name     string   `koanf:"name"`
+	Hosts    []string `koanf:"hosts"`
+	Quotas   Quotas   `koanf:"quotas"`
+	Contents `koanf:",squash"`
+}
+
+// Quotas bound what a namespace may hold. Zero bounds nothing.
+type Quotas struct {
+	MaxEntities      int `koanf:"max-entities"`       // queues and topics together
+	MaxConnections   int `koanf:"max-connections"`    // at a time, of this gateway
+	MaxSizeMegabytes int `koanf:"max-size-megabytes"` // the sum of the entities' max-size-in-megabytes
+}
+
+// Own is the gateway's own namespace.
+func (c *Config) Own() core.Namespace {
+	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies())}
+}
+
+// Others are the further namespaces.
+func (c *Config) Others() []core.Namespace {
+	all := make([]core.Namespace, len(c.Namespaces))
+	for i, n := range c.Namespaces {
+		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Quotas: core.NamespaceQuotas{
+			MaxEntities: n.Quotas.MaxEntities, MaxConnections: n.Quotas.MaxConnections, MaxSizeMegabytes: int64(n.Quotas.MaxSizeMegabytes),
+		}}
+	}
+	return all
+}
+
+func accessRules(policies []Policy) []core.AccessRule {
+	all := make([]core.AccessRule, len(policies))
+	for i, p := range policies {
+		all[i] = p.Rule()
+	}
+	return all
+}
+
+// ContentsOf is what is configured for a namespace: nothing for one that is made at
+// run time.
+func (c *Config) ContentsOf(name string) *Contents {
+	if name == c.Namespace {
+		return &c.Contents
+	}
+	for i := range c.Namespaces {
+		if n := &c.Namespaces[i]; n.Name == name {
+			return &n.Contents
+		}
+	}
+	return &Contents{Partitions: c.Partitions}
+}
+
+// validateNamespaces checks each of them, and that their clients can be told apart.
+func (c *Config) validateNamespaces(r *report) {
+	var names, hosts names
+	names.add(c.Namespace)
+	for i := range c.Namespaces {
+		n, path := &c.Namespaces[i], elementPath("namespaces", i)
+		if err := namespaces.CheckName(n.Name); err != nil {
+			r.add(path+".name", "%v", err)
+		} else if !names.add(n.Name) {
+			r.add(path+".name", "%q is there twice (upper and lower case are the same): remove one", n.Name)
+		}
+		for h, host := range n.Hosts {
+			at := elementPath(path+".hosts", h)
+			if err := namespaces.CheckHost(host); err != nil {
+				r.add(at, "%v", err)
+			} else if !hosts.add(host) {
+				r.add(at, "%s is there twice: a host is that of one namespace", host)
+			}
+		}
+		if len(n.Hosts) > namespaces.MaxHosts {
+			r.add(path+".hosts", "%d are too many: a namespace has at most %d", len(n.Hosts), namespaces.MaxHosts)
+		}
+		n.Quotas.validate(path+".quotas", r)
+		n.validate(path+".", c, r)
+		if n.Partitions == 0 {
+			n.Partitions = c.Partitions
+		}
+		c.validateAccess(i, r)
+	}
+}
+
+// validateAccess checks that somebody may use a namespace, and that its keys open
+// none of those before it.
+func (c *Config) validateAccess(i int, r *report) {
+	n, path := &c.Namespaces[i], elementPath("namespaces", i)
+	if len(n.Policies) == 0 {
+		r.add(path+".policies", "nobody may use namespace %q: give it a policy with a key", n.Name)
+	}
+	if len(n.Policies) > core.MaxAccessRules {
+		r.add(path+".policies", "%d are too many: a namespace has at most %d", len(n.Policies), core.MaxAccessRules)
+	}
+	for p := range n.Policies {
+		rule := n.Policies[p].Rule()
+		for _, o := range append([]core.Namespace{c.Own()}, c.Others()[:i]...) {
+			if slices.ContainsFunc(o.Policies, func(q core.AccessRule) bool { return namespaces.SharesKey(&rule, &q) }) {
+				r.add(elementPath(path+".policies", p)+".key", "policy %q with this key opens namespace %q already, and a key is for one namespace: give it another", rule.Name, o.Name)
+			}
+		}
+	}
+}
+
+func (q *Quotas) validate(path string, r *report) {
+	validateLimits(r, path, []limit{
+		{"max-entities", q.MaxEntities, 1, mostOfAll},
+		{"max-connections", q.MaxConnections, 1, mostOfAll},
+		{"max-size-megabytes", q.MaxSizeMegabytes, 1, mostOfAll},
+	})
+}
+
+// validate checks contents, whose settings are at paths that begin with prefix.
+func (h *Contents) validate(prefix string, c *Config, r *report) {
+	if _, given := r.places[prefix+"partitions"]; given && !r.concerns(prefix+"partitions") {
+		between(r, prefix+"partitions", h.Partitions, 1, core.MaxPartitions)
+	}
+	h.validatePolicies(prefix, r)
+	h.validateEntities(prefix, r)
+	h.validatePipelines(prefix, c, r)
+	h.validateRetries(prefix, r)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+// tenants makes what serves each namespace, and knows what it has made.
+type tenants struct {
+	c       *config.Config
+	store   core.Store
+	traces  *tracing.Tracing
+	plugins *host.Host
+	watched *metrics.Metrics
+	running *rungroup.Group // of the brokers: if one fails, the gateway does
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	open map[string]*tenant // by the namespace's ID
+}
+
+// tenant is a namespace that is served.
+type tenant struct {
+	broker   *broker.Broker
+	counters *metrics.Counters
+}
+
+// directory opens the namespaces that there are.
+func (t *tenants) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
+	return namespaces.Open(ctx, namespaces.Options{
+		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
+		Hosts: hosts, Issuers: issuers, Now: t.store.Now, Logger: t.log,
+	})
+}
+
+// serve makes what serves one namespace: the gateway's own, a configured one or one
+// of the registry. Behind the serializers there is a broker, whose configured
+// entities exist then, and which is counted.
+func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas) (namespaces.Served, error) {
+	log := t.log
+	if n.Name != t.c.Namespace {
+		log = log.With("namespace", n.Name)
+	}
+	contents := t.c.ContentsOf(n.ID)
+	b, err := t.newBroker(n, contents, quotas, log)
+	if err != nil {
+		return namespaces.Served{}, err
+	}
+	received, err := withSerializers(b, t.serializers(n), t.plugins, log)
+	if err != nil {
+		return namespaces.Served{}, err
+	}
+	runs, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	t.running.Go("broker of "+n.Name, func(context.Context) error {
+		defer close(stopped)
+		return b.Run(runs)
+	})
+	hide := []func(){t.watched.Entities(n.Name, b), t.watched.Stages(n.Name, b.Stages)}
+	t.note(n.ID, &tenant{b, metrics.NewCounters(b)})
+	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
+		t.note(n.ID, nil)
+		for _, f := range hide {
+			f()
+		}
+		stop()
+		<-stopped
+		received.Wait()
+	}}
+	if err := declare(ctx, b, contents, log); err != nil {
+		served.Close()
+		return namespaces.Served{}, err
+	}
+	return served, nil
+}
+
+// serializers are those of a namespace: entities have some of their own in the
+// gateway's own only.
+func (t *tenants) serializers(n core.Namespace) *config.Serializers {
+	all := t.c.Serializers
+	if n.ID != t.c.Namespace {
+		all.Entities = nil
+	}
+	return &all
+}
+
+// note makes a tenant known, nil makes it forgotten.
+func (t *tenants) note(id string, is *tenant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if is == nil {
+		delete(t.open, id)
+		return
+	}
+	t.open[id] = is
+}
+
+// of is what serves a namespace, nil if nothing does.
+func (t *tenants) of(id string) *tenant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[id]
+}
+
+// stages are what the stages of all namespaces have done.
+func (t *tenants) stages() []broker.StageCounts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []broker.StageCounts
+	for _, each := range t.open {
+		all = append(all, each.broker.Stages()...)
+	}
+	return all
+}
