@@ -152,6 +152,10 @@ type Admin interface {
 	// cannot be compiled is a Judgement with Err. A message that the topic would
 	// refuse is refused with the same words. m must not be used afterwards.
 	TestRules(ctx context.Context, id Identity, topic string, m *Message, trial []Rule) ([]Judgement, error)
+	// Explain tells what is remembered of a message of a queue, topic or
+	// subscription and its sub-queues; NotAllowed where nothing is. What happened
+	// through other gateways within the last moment may be known without who did it.
+	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 }
 

@@ -111,6 +111,14 @@ type Histories interface {
 	Recollect(ctx context.Context, p Partition, s Subject) ([]Event, error)
 }
 
+// Account is what is remembered of one message of an entity, or of several that
+// had the same id, in the order in which it happened.
+type Account struct {
+	Entity string
+	Kind   Kind
+	Events []Event
+}
+
 // Trail finds the events about a subject in a history, which it is shown in order.
 type Trail struct {
 	subject Subject

@@ -127,6 +127,32 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }
 
+// Voucher is the policy of the first grant that Check finds good, "" if none is.
+func (id Identity) Voucher(right Right, path string, now time.Time) string {
+	folded := FoldName(path)
+	for _, g := range id {
+		if g.Rights&right != 0 && within(folded, g.Scope) && (g.Expires.IsZero() || now.Before(g.Expires)) {
+			return g.Policy
+		}
+	}
+	return ""
+}
+
+// peerKey is where WithPeer keeps the peer.
+type peerKey struct{}
+
+// WithPeer is ctx for calls of a peer, by what its bridge knows it: the protocol,
+// its address, and if it says that what it is.
+func WithPeer(ctx context.Context, peer string) context.Context {
+	return context.WithValue(ctx, peerKey{}, peer)
+}
+
+// PeerOf is the peer of WithPeer, "" for none.
+func PeerOf(ctx context.Context) string {
+	peer, _ := ctx.Value(peerKey{}).(string)
+	return peer
+}
+
 // within reports whether path is scope or lies below it, on segment boundaries.
 func within(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)

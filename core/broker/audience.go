@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,4 +236,51 @@ func shorter(life, limit time.Duration) time.Duration {
 		return 0
 	}
 	return life
+}
+
+// verdicts are the events that tell which copies were made of a message, and by
+// which rules.
+func (a *audience) verdicts(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
+	if len(copies) == 0 {
+		return []core.Event{{Kind: core.EventUnmatched}}
+	}
+	known := a.byID()
+	events := make([]core.Event, 0, len(copies))
+	for i := range copies {
+		c := &copies[i]
+		own := known[c.To.Subscription]
+		if own.view == nil {
+			continue
+		}
+		e := core.Event{Kind: core.EventMatched, Note: core.Note{Entity: own.Name}}
+		if c.To.Sub == core.DeadLetter {
+			e.Reason = reasonOf(c.Message.Properties)
+		}
+		if by, ok := c.Message.Properties.Get(rules.PropertyRuleName); ok && own.acts(by) {
+			e.Rule, _ = by.(string)
+		} else {
+			e.Rule = own.matching(m, f)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// acts reports whether the subscription has a rule of that name with an action.
+func (m *member) acts(name any) bool {
+	return slices.ContainsFunc(m.rules, func(r *rules.Rule) bool { return r.Name() == name && r.HasAction() })
+}
+
+// matching names the subscription's rules without an action that match a message.
+func (m *member) matching(msg *core.Message, f rules.Facts) string {
+	var names []string
+	for _, r := range m.rules {
+		if r.HasAction() {
+			continue
+		}
+		if t, err := r.Matches(msg, f); err == nil && t == rules.True {
+			names = append(names, r.Name())
+		}
+	}
+	return strings.Join(names, ", ")
 }

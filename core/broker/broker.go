@@ -44,6 +44,11 @@ type Options struct {
 	// Retries are how long abandoned messages wait: in each queue and subscription
 	// as the first says which is for it.
 	Retries []Retry
+	// Histories are which entities remember what happens to their messages: for
+	// each the first that is for it.
+	Histories []History
+	// Gateway is this gateway's name in histories; default "gateway".
+	Gateway string
 	// Filters are the routers that rules may ask with plugin('name', …): what they
 	// pass the condition is true of. Their Parameters are not looked at.
 	Filters []Stage
@@ -79,8 +84,9 @@ type Broker struct {
 	entries map[string]*entry // by folded name
 	closed  bool
 
-	dirty chan struct{} // an entry needs to be read anew; holds at most one
-	pumps *pumps
+	dirty  chan struct{} // an entry needs to be read anew; holds at most one
+	pumps  *pumps
+	annals *annals
 
 	probe struct {
 		mu  sync.Mutex
@@ -102,6 +108,9 @@ func New(store core.Store, o Options) *Broker {
 	if o.PartitionCount <= 0 {
 		o.PartitionCount = 4
 	}
+	if o.Gateway == "" {
+		o.Gateway = "gateway"
+	}
 	if o.MaxReceivers <= 0 {
 		o.MaxReceivers = 5000
 	}
@@ -120,7 +129,7 @@ func New(store core.Store, o Options) *Broker {
 		dirty:     make(chan struct{}, 1),
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
-	b.pumps = newPumps(b)
+	b.pumps, b.annals = newPumps(b), newAnnals(b)
 	return b
 }
 
@@ -131,6 +140,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var pumping sync.WaitGroup
 	pumping.Go(func() { b.pumps.run(ctx) })
+	pumping.Go(func() { b.annals.run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -177,6 +187,7 @@ func (b *Broker) stop() {
 	ctx, cancel := context.WithTimeout(b.base, stopGrace)
 	defer cancel()
 	b.touchEntries(ctx, entries)
+	b.annals.flush(ctx)
 	b.cancel()
 }
 

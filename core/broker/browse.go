@@ -103,6 +103,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 		}
 	}
 	e.traffic.outlets[sub].delivered.Add(int64(len(found)))
+	e.noteDelivered(sub, found, e.party(ctx, id, core.Listen))
 	if mode == core.ReceiveAndDelete {
 		return e.removeLocked(ctx, sub, found)
 	}
@@ -164,6 +165,7 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 		}
 	}
 	e.traffic.cancelled.Add(int64(len(numbers)))
+	e.noteCancelled(a.Sub, numbers, e.party(ctx, id, core.Send))
 	return nil
 }
 
@@ -178,9 +180,10 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 		return 0, err
 	}
 	limit = b.options.Limits.Purge(min(limit, maxPurge))
+	by := e.party(ctx, id, core.Listen)
 	removed := 0
 	for _, p := range v.partitions[sub] {
-		n, err := e.purge(ctx, p, before, limit-removed)
+		n, err := e.purge(ctx, p, before, limit-removed, by)
 		removed += n
 		if err != nil {
 			if removed > 0 {
@@ -194,7 +197,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 
 // purge removes up to limit messages of one partition. Messages that are too
 // young stay locked until it is through, so that it meets none twice.
-func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, limit int) (removed int, err error) {
+func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, limit int, by core.Party) (removed int, err error) {
 	p.LockDuration = purgeLock
 	var young []core.Delivery
 	defer func() {
@@ -218,6 +221,7 @@ func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, l
 		}
 		errs := e.b.store.Settle(ctx, p, settlements)
 		e.traffic.outlets[p.Sub].settle(settlements, errs)
+		e.noteSettled(p.Sub, settlements, errs, by)
 		for _, err := range errs {
 			if err == nil {
 				removed++

@@ -321,6 +321,7 @@ func (d *dispatcher) serve(r *receiver) {
 			d.release(ds)
 		} else {
 			d.e.traffic.outlets[d.sub].delivered.Add(int64(len(ds)))
+			d.e.noteDelivered(d.sub, ds, r.by)
 			r.o.Deliver(ds)
 		}
 	}

@@ -31,7 +31,7 @@ func (b *Broker) newView(ent core.Entity) *view {
 	for sub := range v.partitions {
 		v.partitions[sub] = make([]core.Partition, ent.Partitions)
 		for i := range v.partitions[sub] {
-			v.partitions[sub][i] = partition(&ent, uint16(i), core.SubQueue(sub))
+			v.partitions[sub][i] = b.partition(&ent, uint16(i), core.SubQueue(sub))
 		}
 	}
 	return v
@@ -40,8 +40,9 @@ func (b *Broker) newView(ent core.Entity) *view {
 // partition is the entity's partition as the broker uses it. What waits to be
 // forwarded does so however often it is tried. Quota and duplicate detection
 // are for what comes from outside, not for what moves between sub-queues.
-func partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
+func (b *Broker) partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
+	p.History = b.bounds(ent)
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
 	} else if ent.Kind != core.Subscription { // whose quota is its topic's
@@ -71,6 +72,7 @@ type entry struct {
 	pipe     *pipe          // nil: messages pass nothing on their way in
 	traffic  traffic
 	retry    *Retry // nil: abandoned messages do not wait
+	history  bool   // what happens to messages is remembered
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -87,6 +89,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 		e.house = newHouse()
 	}
 	e.pipe, e.retry = b.newPipe(&ent), b.newRetry(&ent)
+	e.history = b.bounds(&ent).Max > 0
 	e.current.Store(b.newView(ent))
 	e.readAt.Store(now.UnixNano())
 	return e

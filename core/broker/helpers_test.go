@@ -405,3 +405,8 @@ func inBubbleNamed(t *testing.T, name string, f func(t *testing.T, b *started)) 
 	t.Helper()
 	t.Run(name, func(t *testing.T) { inBubble(t, f) })
 }
+
+// partition is the entity's partition as a broker without histories uses it.
+func partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
+	return new(Broker).partition(ent, i, sub)
+}

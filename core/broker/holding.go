@@ -79,7 +79,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity) (Holding, error) {
 		if look == 0 {
 			break
 		}
-		ds, err := b.store.Peek(ctx, partition(e, uint16(i), core.Main), 0, look)
+		ds, err := b.store.Peek(ctx, b.partition(e, uint16(i), core.Main), 0, look)
 		if err != nil {
 			return h, err
 		}

@@ -106,6 +106,7 @@ func (e *entry) commitLoads(ctx context.Context, v *view, partition uint16, load
 	}
 	answers := make([]core.Appended, len(loads))
 	for i := range loads {
+		e.notePassage(ctx, v.partitions[core.Main][partition], loads[i])
 		answers[i].Numbers = make([]int64, len(at[i]))
 		for j, place := range at[i] {
 			if place >= 0 {
@@ -158,6 +159,7 @@ func (e *entry) commit(ctx context.Context, v *view, p core.Partition, w core.Wo
 		return nil, e.b.refusal(err, &v.Entity)
 	}
 	e.traffic.commit(p.Sub, &w, numbers)
+	e.noteWork(ctx, v, p, &w, numbers)
 	if v.Kind == core.Topic {
 		e.expectSchedules([][]*core.Message{w.Messages})
 	}
@@ -290,15 +292,15 @@ func (e *entry) judge(ctx context.Context, v *view, batches []batch, answers []c
 }
 
 // judgeInto has the stages judge the messages of a transaction's work: what comes
-// of them takes their place there.
-func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *core.Work) error {
+// of them takes their place there. It returns how the stages left them.
+func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *core.Work) (load, error) {
 	group := [][]*core.Message{w.Messages}
 	p := newPassage(e, v, group)
 	behind := false
 	if e.pipe.parks {
 		var err error
 		if behind, err = e.isBehind(ctx, v, partition); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if behind {
@@ -308,7 +310,7 @@ func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *cor
 	}
 	l := p.loads(group)[0]
 	if err := l.refusal(); err != nil {
-		return err
+		return nil, err
 	}
 	l.keepOrder(false)
 	others := len(w.Transfers)
@@ -317,5 +319,5 @@ func (e *entry) judgeInto(ctx context.Context, v *view, partition uint16, w *cor
 	if len(w.Transfers) > others {
 		e.pipe.parked[partition].grow()
 	}
-	return nil
+	return l, nil
 }

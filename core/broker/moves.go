@@ -64,6 +64,7 @@ type heap struct {
 type stored struct {
 	p   core.Partition
 	key string
+	to  string // the entity; "" where it could not be moved
 }
 
 // forward moves locked messages to their destinations and returns how many have
@@ -221,6 +222,7 @@ func (h *haul) key(d *core.Delivery) string {
 // deliver stores a pile at its destination.
 func (h *haul) deliver(ctx context.Context, pile *heap) {
 	pile.to.e.use()
+	ctx = pile.to.e.sent(ctx, core.Party{}, h.v.Name+h.p.Sub.Suffix())
 	var answers []core.Appended
 	if pile.to.e.pipe == nil {
 		call, cancel := context.WithTimeout(ctx, pumpCall)
@@ -235,7 +237,7 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 		at := pile.at[i]
 		switch {
 		case a.Err == nil:
-			h.settle(at, core.Settlement{}, stored{pile.v.partitions[core.Main][pile.to.partition], pile.groups[i][0].Transit.Key})
+			h.settle(at, core.Settlement{}, stored{pile.v.partitions[core.Main][pile.to.partition], pile.groups[i][0].Transit.Key, pile.v.Name})
 		case a.Err == errNoVerdict, pile.to.e.b.filters.isSilence(a.Err):
 			h.l.keep(&h.ds[at], pile.to)
 			h.l.until = earlier(h.l.until, time.Now().Add(verdictHold))
@@ -333,7 +335,7 @@ func (h *haul) bury(ctx context.Context) {
 			h.l.keep(&h.ds[at[n]], berth{})
 			continue
 		}
-		h.settle(at[n], core.Settlement{}, stored{graves, groups[n][0].Transit.Key})
+		h.settle(at[n], core.Settlement{}, stored{p: graves, key: groups[n][0].Transit.Key})
 	}
 }
 
@@ -353,6 +355,7 @@ func (h *haul) finish(ctx context.Context) (ended int) {
 			continue
 		}
 		ended++
+		h.noteMove(i)
 		if s := h.stored[i]; s.key != "" {
 			forget[s.p.Ref] = append(forget[s.p.Ref], s.key)
 			where[s.p.Ref] = s.p
@@ -410,6 +413,7 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 	call, cancel := context.WithTimeout(ctx, pumpCall)
 	defer cancel()
 	v := e.current.Load()
+	x := e.errandOf(e.sent(ctx, core.Party{}, ""))
 	ms := make([]*core.Message, len(ds))
 	for i := range ds {
 		ms[i] = ds[i].Message
@@ -423,9 +427,13 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 		groups := make([][]core.Publication, 0, len(ds)-first)
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
-			copies := a.copies(nil, v, p.Index, d.Message, q.facts(read.facts(rules.Facts{
+			facts := q.facts(read.facts(rules.Facts{
 				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
-			}), i-first))
+			}), i-first)
+			copies := a.copies(nil, v, p.Index, d.Message, facts)
+			if x != nil {
+				x.match(d.Message, a.verdicts(copies, d.Message, facts))
+			}
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}
 		if err := read.failure(); err != nil {
@@ -437,6 +445,10 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 		switch {
 		case a.Err == nil:
 			moved++
+			if x != nil {
+				b := e.b
+				b.annals.add(p, at(b.store.Now(), ds[i].SequenceNumber, x.matches(ds[i].Message))...)
+			}
 		case core.CodeOf(a.Err) == core.LockLost: // somebody else published it
 		default:
 			l.keep(&ds[i], berth{})

@@ -35,15 +35,25 @@ type passenger struct {
 	err       error // why it is refused
 	transfers []*core.Message
 	dead      *core.Message // nil: none
+	did       []core.Event  // what stages did with it, if that is
+	remembers bool          // to be remembered
 }
 
 // isPlain reports whether the message is kept, and nothing else comes of it.
 func (x *passenger) isPlain() bool { return x.fate == kept && len(x.transfers) == 0 }
 
+// note keeps what a stage did with the message.
+func (x *passenger) note(kind core.EventKind, plugin, to, reason string) {
+	if x.remembers {
+		x.did = append(x.did, core.Event{Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
+	}
+}
+
 // park undoes what was decided so far: the message will pass all stages again.
 func (x *passenger) park() {
-	*x = passenger{m: x.m, given: x.given, fate: parked}
+	*x = passenger{m: x.m, given: x.given, fate: parked, remembers: x.remembers}
 	x.m.Properties = x.given
+	x.note(core.EventParked, "", "", "")
 }
 
 // passage takes messages through the stages of an entity: each stage is asked
@@ -63,7 +73,7 @@ func newPassage(e *entry, v *view, groups [][]*core.Message) *passage {
 	p := &passage{e: e, v: v, all: make([]passenger, 0, n)}
 	for _, g := range groups {
 		for _, m := range g {
-			p.all = append(p.all, passenger{m: m, given: m.Properties})
+			p.all = append(p.all, passenger{m: m, given: m.Properties, remembers: e.remembers()})
 		}
 	}
 	return p
@@ -127,7 +137,7 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 		if err := p.v.check(x.m); err != nil {
 			x.m.Properties = before
 			st.counts.deadLettered.Add(1)
-			x.bury(reasonBadVerdict, fmt.Sprintf("The plugin '%s' made of the message what cannot be stored. %s", st.Name, core.TextOf(err)))
+			x.bury(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' made of the message what cannot be stored. %s", st.Name, core.TextOf(err)))
 			return
 		}
 	}
@@ -136,6 +146,7 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 		p.route(st, x, v)
 	case core.VerdictDrop:
 		x.fate = gone
+		x.note(core.EventDropped, st.Name, "", v.Reason)
 		st.counts.dropped.Add(1)
 		p.e.b.log.Debug("message dropped by its router", "entity", p.v.Name, "plugin", st.Name, "reason", v.Reason)
 	default:
@@ -144,12 +155,13 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 			reason = reasonRouter
 		}
 		st.counts.deadLettered.Add(1)
-		x.bury(reason, v.Description)
+		x.bury(st, reason, v.Description)
 	}
 }
 
 // bury makes a dead letter of the message.
-func (x *passenger) bury(reason, description string) {
+func (x *passenger) bury(st *stage, reason, description string) {
+	x.note(core.EventBuried, st.Name, "", reason)
 	dead := *x.m
 	dead.Properties = x.m.Properties.Merge(because(reason, description))
 	x.fate, x.dead = gone, &dead
@@ -163,7 +175,7 @@ func (p *passage) route(st *stage, x *passenger, v *core.Verdict) {
 	}
 	if len(v.Routes) > maxRoutes {
 		st.counts.deadLettered.Add(1)
-		x.bury(reasonBadVerdict, fmt.Sprintf("The plugin '%s' routes the message to %d entities: at most %d are allowed.", st.Name, len(v.Routes), maxRoutes))
+		x.bury(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' routes the message to %d entities: at most %d are allowed.", st.Name, len(v.Routes), maxRoutes))
 		return
 	}
 	stays := v.Beside
@@ -180,6 +192,7 @@ func (p *passage) route(st *stage, x *passenger, v *core.Verdict) {
 		}
 		seen[folded] = struct{}{}
 		x.transfers = append(x.transfers, bound(x.m, name))
+		x.note(core.EventRouted, st.Name, name, v.Reason)
 	}
 	if len(seen) > 0 {
 		st.counts.routed.Add(1)

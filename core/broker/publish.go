@@ -76,6 +76,7 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 	}
 	all := make([]core.Publication, 0, total)
 	made := make([][]core.Publication, len(groups))
+	x := e.errandOf(ctx)
 	var copies []core.Copy
 	for i, g := range groups {
 		start := len(all)
@@ -85,6 +86,9 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 				facts = q.facts(facts, len(all))
 			}
 			copies = a.copies(copies, v, partition, keyless(m), facts)
+			if x != nil {
+				x.match(m, a.verdicts(copies[from:], m, facts))
+			}
 			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
 		}
 		made[i] = all[start:len(all):len(all)]

@@ -250,7 +250,7 @@ func (s *pumps) look(ctx context.Context, ent *core.Entity) {
 	}
 	for _, sub := range subs {
 		for i := range ent.Partitions {
-			stats, err := s.b.store.Stats(ctx, partition(ent, uint16(i), sub))
+			stats, err := s.b.store.Stats(ctx, s.b.partition(ent, uint16(i), sub))
 			if err == nil && stats.Ready+stats.Locked+stats.Scheduled > 0 {
 				s.mu.Lock()
 				s.start(ent, sub)

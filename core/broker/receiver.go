@@ -8,8 +8,9 @@ import (
 
 // receiver implements core.Receiver. Its fields below o are guarded by d.mu.
 type receiver struct {
-	d *dispatcher
-	o core.ReceiverOptions
+	d  *dispatcher
+	o  core.ReceiverOptions
+	by core.Party // if that is remembered
 
 	credit   int             // not spent
 	pending  []core.Delivery // locked, to be delivered
@@ -55,7 +56,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 			e.sweeps.Store(d)
 		}
 	}
-	r := &receiver{d: d, o: o}
+	r := &receiver{d: d, o: o, by: e.party(ctx, id, core.Listen)}
 	if err := d.add(r); err != nil {
 		return nil, err
 	}

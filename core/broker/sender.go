@@ -12,6 +12,7 @@ import (
 // sender implements core.Sender.
 type sender struct {
 	e      *entry
+	by     core.Party // if that is remembered
 	closed func(error)
 	failed atomic.Pointer[error] // why no more may be sent
 }
@@ -36,7 +37,7 @@ func (b *Broker) openSender(ctx context.Context, id core.Identity, address strin
 	if topic, _, ok := core.SplitSubscription(a.Entity); ok {
 		return nil, core.Refuse(core.NotAllowed, "'%s' is a subscription: send to its topic '%s'.", a, topic)
 	}
-	s := &sender{e: e, closed: closed}
+	s := &sender{e: e, by: e.party(ctx, id, core.Send), closed: closed}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended != nil {
@@ -74,6 +75,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	}
 	v := e.current.Load()
 	e.use()
+	ctx = e.sent(ctx, s.by, "")
 	var answers []core.Appended
 	if len(v.partitions[core.Main]) == 1 && e.pipe == nil {
 		answers = e.sendToOne(ctx, v, groups)
@@ -264,6 +266,7 @@ func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups 
 	e.traffic.accept(answers)
 	for i := range answers {
 		if answers[i].Err == nil {
+			e.noteArrivals(ctx, v.partitions[core.Main][partition], groups[i], answers[i].Numbers)
 			continue
 		}
 		if core.CodeOf(answers[i].Err) == core.NotFound {

@@ -21,6 +21,7 @@ const (
 type session struct {
 	hub  *sessionHub
 	o    core.SessionOptions
+	by   core.Party // if that is remembered
 	lock core.SessionLock
 	wake chan struct{} // something changed; holds at most one
 	done chan struct{} // closed when the session is given back
@@ -41,9 +42,9 @@ type session struct {
 	closed   bool        // Close was called
 }
 
-func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions) *session {
+func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *session {
 	return &session{
-		hub: h, o: o, lock: l, until: l.Until, ready: true,
+		hub: h, o: o, by: by, lock: l, until: l.Until, ready: true,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -226,6 +227,7 @@ func (s *session) take(n int) {
 	case len(ds) == 0:
 	case open:
 		e.traffic.outlets[core.Main].delivered.Add(int64(len(ds)))
+		e.noteDelivered(core.Main, ds, s.by)
 		s.o.Deliver(ds)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.b.log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.key, "count", len(ds))
@@ -380,6 +382,7 @@ func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 		return nil, err
 	}
 	s.hub.e.traffic.outlets[core.Main].delivered.Add(int64(len(found)))
+	s.hub.e.noteDelivered(core.Main, found, s.by)
 	if mode == core.ReceiveAndDelete {
 		return s.hub.e.removeLocked(ctx, core.Main, found)
 	}

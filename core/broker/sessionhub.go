@@ -279,8 +279,8 @@ func (s *session) closing() bool {
 }
 
 // open makes a session of a lock and starts it.
-func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions) (*session, error) {
-	s := newSession(h, l, o)
+func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party) (*session, error) {
+	s := newSession(h, l, o, by)
 	h.mu.Lock()
 	err := h.shut()
 	if err == nil {

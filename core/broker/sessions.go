@@ -33,7 +33,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.open(lock, o)
+	s, err := h.open(lock, o, e.party(ctx, id, core.Listen))
 	if err != nil {
 		return nil, err
 	}

@@ -15,12 +15,19 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, s
 		return repeat(err, len(settlements))
 	}
 	e.use()
+	errs := e.settleFor(ctx, a.Sub, settlements)
+	e.noteSettled(a.Sub, settlements, errs, e.party(ctx, id, core.Listen))
+	return errs
+}
+
+// settleFor is settle for peers.
+func (e *entry) settleFor(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	for i := range settlements {
 		if e.hasSay(&settlements[i]) {
-			return e.settlePrepared(ctx, a.Sub, settlements)
+			return e.settlePrepared(ctx, sub, settlements)
 		}
 	}
-	return e.settle(ctx, a.Sub, settlements)
+	return e.settle(ctx, sub, settlements)
 }
 
 func repeat(err error, n int) []error {

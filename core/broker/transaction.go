@@ -11,7 +11,8 @@ import (
 type transaction struct {
 	b           *Broker
 	operations  int
-	place       *place // of what is settled and cancelled; nil while nothing is
+	by          core.Party // who it belongs to, if that is to be remembered
+	place       *place     // of what is settled and cancelled; nil while nothing is
 	settlements []core.Settlement
 	cancels     []int64
 	sends       []enlisted
@@ -49,6 +50,13 @@ func (t *transaction) enlist(n int) error {
 	return nil
 }
 
+// begun notes who the transaction belongs to, if it is to be remembered.
+func (t *transaction) begun(ctx context.Context, id core.Identity, right core.Right, v *view) {
+	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
+		t.by = partyOf(ctx, id, right, v)
+	}
+}
+
 // Send implements core.Transaction.
 func (t *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
 	e, err := t.b.sendable(ctx, id, address)
@@ -71,6 +79,7 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 	if err := t.enlist(len(group)); err != nil {
 		return err
 	}
+	t.begun(ctx, id, core.Send, v)
 	t.sends = append(t.sends, x)
 	return nil
 }
@@ -108,6 +117,7 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 		return err
 	}
 	t.settlements = append(t.settlements, settlements...)
+	t.begun(ctx, id, core.Listen, e.current.Load())
 	return nil
 }
 
@@ -128,6 +138,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
+	t.begun(ctx, id, core.Send, e.current.Load())
 	return nil
 }
 
@@ -186,12 +197,16 @@ func (t *transaction) Commit(ctx context.Context) error {
 	}
 	identify(own)
 	work.Messages = own
+	var judged load
 	if p.e.pipe != nil && len(own) > 0 {
-		if err := p.e.judgeInto(ctx, v, p.partition, &work); err != nil {
+		if judged, err = p.e.judgeInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}
 	}
-	_, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work)
+	ctx = p.e.sent(ctx, t.by, "")
+	if _, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work); err == nil {
+		p.e.notePassage(ctx, v.partitions[core.Main][p.partition], judged)
+	}
 	return err
 }
 

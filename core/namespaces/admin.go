@@ -116,6 +116,15 @@ func (d *Directory) TestRules(ctx context.Context, id core.Identity, topic strin
 	return at.Admin.TestRules(ctx, id, topic, m, trial)
 }
 
+// Explain implements core.Admin.
+func (d *Directory) Explain(ctx context.Context, id core.Identity, entity string, s core.Subject) (core.Account, error) {
+	at, err := d.served(ctx, id)
+	if err != nil {
+		return core.Account{}, err
+	}
+	return at.Admin.Explain(ctx, id, entity, s)
+}
+
 // Namespace implements core.Admin. One of the registry has the times that this says.
 func (d *Directory) Namespace(ctx context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	m, err := d.of(id)
