@@ -24,7 +24,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
-// keys is an authority whose tokens are "POLICY RIGHTS SCOPE [LIFE]".
+// keys is an authority whose tokens are "POLICY[@NAMESPACE] RIGHTS SCOPE [LIFE]".
 type keys struct{}
 
 func (keys) Token(_ context.Context, _ []string, token, _ string) (core.Grant, error) {
@@ -36,7 +36,8 @@ func (keys) Token(_ context.Context, _ []string, token, _ string) (core.Grant, e
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has no valid signature.")
 	}
 	rights, err := core.ParseRights(words[1])
-	g := core.Grant{Policy: words[0], Rights: rights, Scope: words[2]}
+	policy, namespace, _ := strings.Cut(words[0], "@")
+	g := core.Grant{Policy: policy, Namespace: namespace, NamespaceID: namespace, Rights: rights, Scope: words[2]}
 	if len(words) > 3 {
 		life, err := time.ParseDuration(words[3])
 		if err != nil {

@@ -34,6 +34,10 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 	}
 	c.limit.Store(int64(c.bridge.opts.MaxFrame))
 	c.answer(q, func(w frame.Writer) {
+		w.Key("namespace")
+		w.Text(g.Namespace)
+		w.Key("operator")
+		w.Bool(g.NamespaceID == c.bridge.opts.Home && core.Identity{g}.Check(core.Manage, "", time.Now()) == nil)
 		w.Key("policy")
 		w.Text(g.Policy)
 		w.Key("scope")

@@ -54,6 +54,26 @@ func TestRequestsMayFollowAuthAtOnce(t *testing.T) {
 	})
 }
 
+func TestWhoSignsInHearsWhetherThatRunsTheGateway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{Home: "home"})
+		for _, c := range []struct {
+			token, namespace string
+			operator         bool
+		}{
+			{"root@home Manage ", "home", true},
+			{"root@home Listen ", "home", false},
+			{"root@home Manage orders", "home", false},
+			{"root@rented Manage ", "rented", false},
+		} {
+			answer := h.dial(protocolJSON).ok("auth", object{"token": c.token})
+			if answer["namespace"] != c.namespace || answer["operator"] != c.operator {
+				t.Errorf("%s: got %v", c.token, answer)
+			}
+		}
+	})
+}
+
 func TestRightsAddUpAndAreCheckedEachTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "a", "b")

@@ -621,6 +621,11 @@ export type Events = {
     };
 };
 export type Rights = {
+    namespace: string;
+    /**
+     * whether they are those of who runs the gateway, with all of its namespaces
+     */
+    operator: boolean;
     policy: string;
     /**
      * the path that the rights are for; "" is the namespace

@@ -618,6 +618,8 @@ class Locks {
 
 /**
  * @typedef {object} Rights
+ * @property {string} namespace
+ * @property {boolean} operator whether they are those of who runs the gateway, with all of its namespaces
  * @property {string} policy
  * @property {string} scope the path that the rights are for; "" is the namespace
  * @property {("Send" | "Listen" | "Manage")[]} rights
@@ -1014,7 +1016,7 @@ function lost(op, sent, again, code) {
 }
 
 /** @param {any} answer @returns {Rights} */
-const rightsOf = ({ policy, scope, rights, expires }) => ({ policy, scope, rights, expires: expires ? new Date(expires) : null });
+const rightsOf = ({ namespace, operator, policy, scope, rights, expires }) => ({ namespace, operator, policy, scope, rights, expires: expires ? new Date(expires) : null });
 
 // ----------------------------------------------------------------- feeds
 

@@ -22,8 +22,8 @@ test("signs in first, and sends then what was asked for meanwhile, in order", as
     assert.deepEqual(messages, [{ text: n }]);
   }
   assert.deepEqual(await Promise.all(sent), [[1], [2]]);
-  assert.deepEqual(await opened, { connection: "c-1", again: false, policy: "p", scope: "", rights: ["Send", "Listen", "Manage"],
-    expires: new Date("2026-01-31T12:00:00Z") });
+  assert.deepEqual(await opened, { connection: "c-1", again: false, namespace: "n", operator: true, policy: "p", scope: "",
+    rights: ["Send", "Listen", "Manage"], expires: new Date("2026-01-31T12:00:00Z") });
 });
 
 test("a key signs tokens in the client", async (t) => {
@@ -187,8 +187,8 @@ test("without a way to renew a token, it says that it ends; more tokens may be g
   peer.send({ op: "expiring", expires: "2026-01-31T12:00:00.000Z" });
   assert.deepEqual(await expiring, { expires: new Date("2026-01-31T12:00:00Z") });
   const rights = bus.signIn("u");
-  assert.equal((await peer.answer("auth", { policy: "q", scope: "orders", rights: ["Send"], expires: null })).token, "u");
-  assert.deepEqual(await rights, { policy: "q", scope: "orders", rights: ["Send"], expires: null });
+  assert.equal((await peer.answer("auth", { namespace: "n", operator: false, policy: "q", scope: "orders", rights: ["Send"], expires: null })).token, "u");
+  assert.deepEqual(await rights, { namespace: "n", operator: false, policy: "q", scope: "orders", rights: ["Send"], expires: null });
   const refused = refusal(bus.signIn("v"), "unauthorized");
   peer.error(await peer.expect("auth"), "unauthorized");
   await refused;

@@ -51,7 +51,7 @@ class Peer {
 
   async signIn(members) {
     const auth = await this.expect("auth");
-    this.ok(auth, { policy: "p", scope: "", rights: ["Send", "Listen", "Manage"], expires: null, connection: "c-1", ...members });
+    this.ok(auth, { namespace: "n", operator: true, policy: "p", scope: "", rights: ["Send", "Listen", "Manage"], expires: null, connection: "c-1", ...members });
     return auth;
   }
 

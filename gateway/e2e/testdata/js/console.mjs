@@ -82,6 +82,7 @@ await browse(async (page, context) => {
   await signIn(connection);
   await heading("Overview").waitFor();
   await heading("It is quiet").waitFor();
+  assert.equal(await page.getByTitle("Namespace", { exact: true }).textContent(), "sbemulatorns");
   assert.equal(await link("Plugins").count(), 0, "there are none here");
 
   // What people write for values and durations is what the gateway reads.
@@ -330,6 +331,7 @@ await browse(async (page, context) => {
   await link("Connected clients").click();
   await page.getByText("this page").waitFor();
   await page.getByRole("cell", { name: /MSJSClient/ }).first().waitFor();
+  await page.getByRole("row", { name: /^sbemulatorns amqp/ }).getByRole("link", { name: orders }).first().waitFor();
   await accessible("connected clients");
   await bus.close();
 

@@ -1,6 +1,6 @@
 // The programs that the gateway runs beside itself, and what they have done.
 import { html, Action, Empty, Form, Icon, Input, Loading, open, signal, textOf, toast, useState } from "./ui.js";
-import { bus, mayList, session } from "./session.js";
+import { bus, mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -11,7 +11,7 @@ const path = "/$crosstown/plugins";
 const plugins = signal(null);
 
 /** Whether there are plugins that whoever is signed in may look at. */
-export const hasPlugins = () => mayList() && plugins.value?.length > 0;
+export const hasPlugins = () => mayRun() && plugins.value?.length > 0;
 
 /** Forgets them: somebody else signs in. */
 export const clearPlugins = () => { plugins.value = null; };
@@ -33,7 +33,7 @@ export async function loadPlugins() {
 
 export function Plugins() {
   const [stages, setStages] = useState([]), [problem, setProblem] = useState();
-  const allowed = mayList();
+  const allowed = mayRun();
   usePoll(async () => {
     if (!allowed) return;
     try {
@@ -48,7 +48,7 @@ export function Plugins() {
   const all = plugins.value;
   return html`<div class="page"><h1>Plugins</h1>
     <p class="muted">Programs that this gateway runs beside itself; other gateways of the same namespace have processes and counts of their own. Counts begin with the gateway.</p>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins need Manage for the namespace.<//></section>`
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins need Manage for the gateway's own namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
     : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are told to the gateway as “plugins” in its configuration.<//></section>`

@@ -20,6 +20,9 @@ export const may = (right) => session.value.rights.includes(right) || session.va
 /** Whether it may list entities and see who is connected: Manage for one entity alone is not enough. */
 export const mayList = () => may("Manage") && session.value.scope === "";
 
+/** Whether it may see and do what concerns the gateway, with all of its namespaces. */
+export const mayRun = () => session.value.operator;
+
 /** Signs in with a connection string or a token; throws what is wrong with it. */
 export async function signIn(secret) {
   const text = secret.trim();

@@ -1,7 +1,7 @@
 // What is around every page: who is signed in, and the list of entities.
 import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { add, clear, entryOf, load, loadSubscriptions, names, problem, refresh } from "./catalog.js";
-import { changes, line, mayList, session, signOut } from "./session.js";
+import { changes, line, mayList, mayRun, session, signOut } from "./session.js";
 import { addressOf, go, route } from "./route.js";
 import { amount, rate } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -15,11 +15,11 @@ import { createEntity } from "./settings.js";
 const rowHeight = 34;
 
 export function Shell() {
-  const { page, name } = route.value, { policy, scope, rights } = session.value;
+  const { page, name } = route.value, { namespace, policy, scope, rights } = session.value;
   const main = useRef();
   useEffect(() => () => { clear(); clearPlugins(); }, []);
   useEffect(() => {
-    if (line.value === "open" && mayList()) loadPlugins().catch(() => {}); // their page says why there is none
+    if (line.value === "open" && mayRun()) loadPlugins().catch(() => {}); // their page says why there is none
   }, [line.value]);
   useEffect(() => {
     document.title = name ? `${name} · Crosstown` : "Crosstown";
@@ -32,6 +32,7 @@ export function Shell() {
       <a class="brand" href="#/"><${Brand} /></a>
       <div class="who">
         <span class="spread muted" title=${line.value}><span class=${"dot " + line.value}></span>${line.value === "open" ? location.host : "connecting again …"}</span>
+        <span class="badge accent" title="Namespace">${namespace}</span>
         <span class="muted clip" title=${policy}>${policy}</span>
         <span class="badge">${scope && `${scope}: `}${rights.includes("Manage") ? "Manage" : rights.join(", ")}</span>
         <${Action} run=${signOut} icon="out">Sign out<//>
