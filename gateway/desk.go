@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
@@ -15,6 +16,7 @@ import (
 type desk struct {
 	directory *namespaces.Directory
 	log       *slog.Logger
+	refusals  *refusals.Log
 }
 
 // identity proves who sent a request: by a token or, to look only, by a policy's
@@ -55,11 +57,13 @@ func (d *desk) authorize(r *http.Request) error {
 }
 
 // reply writes an answer, or why there is none.
-func (d *desk) reply(w http.ResponseWriter, answer any, err error) {
+func (d *desk) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
 	status := http.StatusOK
 	if err != nil {
-		answer = map[string]string{"error": core.TextOf(err)}
-		switch core.CodeOf(err) {
+		tracking, text, code := refusals.NewTracking(), core.TextOf(err), core.CodeOf(err)
+		told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
+		d.refusals.Write(d.log, told, "peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path))
+		switch code {
 		case core.Unauthorized:
 			status = http.StatusUnauthorized
 			w.Header().Set("WWW-Authenticate", "SharedAccessSignature") // RFC 9110 §15.5.2
@@ -72,9 +76,9 @@ func (d *desk) reply(w http.ResponseWriter, answer any, err error) {
 		case core.Busy, core.Timeout:
 			status = http.StatusServiceUnavailable
 		default:
-			d.log.Error("request about the gateway", "err", err)
-			status, answer = http.StatusInternalServerError, map[string]string{"error": "It could not be done: the gateway's log says why."}
+			status, text = http.StatusInternalServerError, "It could not be done: the gateway's log says why."
 		}
+		answer = map[string]string{"error": text, "tracking": tracking}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -53,7 +53,7 @@ func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		err = core.Refuse(core.NotAllowed, "The metrics can be got.")
 	}
 	if err != nil {
-		l.reply(w, nil, err)
+		l.reply(w, r, nil, err)
 		return
 	}
 	l.metrics.ServeHTTP(w, r)
@@ -61,7 +61,7 @@ func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
 
 func (l *lookout) serveCounters(w http.ResponseWriter, r *http.Request) {
 	told, err := l.count(r)
-	l.reply(w, told, err)
+	l.reply(w, r, told, err)
 }
 
 func (l *lookout) count(r *http.Request) (metrics.Counter, error) {

@@ -68,7 +68,7 @@ func (d *pluginDesk) routes(routes map[string]http.Handler) {
 // ServeHTTP answers one request.
 func (d *pluginDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.answer(r)
-	d.reply(w, answer, err)
+	d.reply(w, r, answer, err)
 }
 
 func (d *pluginDesk) answer(r *http.Request) (any, error) {
@@ -99,7 +99,7 @@ func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		counts = d.stages()
 	}
-	d.reply(w, counts, err)
+	d.reply(w, r, counts, err)
 }
 
 func (d *pluginDesk) state(name string) (any, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -129,7 +130,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		if c.HasDevKey() {
 			o.Host = newHostNames(c, certificate, directory, c.Listen...).check
 		}
-		desk := desk{directory: directory, log: log}
+		desk := desk{directory: directory, log: log, refusals: refusals.New()}
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 		o.Context = traces.Requests()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -20,6 +21,7 @@ type Bridge struct {
 	authority core.Authority
 	opts      Options
 	container string
+	refusals  *refusals.Log
 	open      atomic.Int64  // connections
 	warned    atomic.Int64  // when last of too many connections, Unix nanoseconds
 	census    chan struct{} // holds an element while there is one
@@ -31,7 +33,7 @@ type Bridge struct {
 // New returns a bridge in front of b, with admin for the rules of subscriptions and a for those who want in.
 func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
 	return &Bridge{
-		broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String(),
+		broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String(), refusals: refusals.New(),
 		census: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
 	}
 }
@@ -76,7 +78,8 @@ func pause(ctx context.Context, d time.Duration) {
 // returns why the connection ended, nil for an orderly end. It closes nc.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	defer func() { _ = nc.Close() }()
-	log := b.opts.Logger.With("conn", nc.RemoteAddr().String())
+	id := refusals.NewID()
+	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
 	if n := b.open.Add(1); n > int64(b.opts.MaxConnections) {
 		b.open.Add(-1)
 		now, last := time.Now().UnixNano(), b.warned.Load()
@@ -86,7 +89,7 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 		return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be", b.opts.MaxConnections)
 	}
 	defer b.open.Add(-1)
-	c := newConn(b, nc, log)
+	c := newConn(b, nc, id, log)
 	b.enter(c)
 	defer b.leave(c)
 	defer func() {
@@ -96,6 +99,7 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 		}
 		c.dispose()
 	}()
+	log.Debug("connection opened")
 	err = c.run(ctx)
 	log.Debug("connection closed", "err", err)
 	return err

@@ -78,7 +78,7 @@ func (b *Bridge) leave(c *conn) {
 // describe is for the owner.
 func (c *conn) describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
-	told := bridges.Connection{ID: peer, Protocol: "amqp", Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions()}
+	told := bridges.Connection{ID: c.id, Protocol: "amqp", Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions()}
 	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
 		told.Protocol = inside.Protocol()
 	}

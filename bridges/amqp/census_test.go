@@ -59,10 +59,13 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 		p.attach(4, wire.RoleSender, "$cbs")
 
 		got := bridge.Connections(t.Context())
+		if len(got) != 2 || len(got[0].ID) != 16 || len(got[1].ID) != 16 || got[0].ID == got[1].ID {
+			t.Fatalf("got %+v", got)
+		}
 		want := []bridges.Connection{
-			{ID: "pipe", Protocol: "amqp", Peer: "pipe", Since: began},
+			{ID: got[0].ID, Protocol: "amqp", Peer: "pipe", Since: began},
 			{
-				ID: "peer-1", Protocol: "amqp over websocket", Peer: "peer-1", Since: began.Add(time.Second), Product: "peer", Policies: []string{"root"},
+				ID: got[1].ID, Protocol: "amqp over websocket", Peer: "peer-1", Since: began.Add(time.Second), Product: "peer", Policies: []string{"root"},
 				Sessions: 1,
 				Links: []bridges.Link{
 					{Entity: "plain"},
@@ -92,7 +95,7 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		here, there := net.Pipe()
 		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
 		defer func() { _ = here.Close(); served.Wait() }()
-		stuck := newConn(bridge, there, slog.New(slog.DiscardHandler)) // nobody runs it
+		stuck := newConn(bridge, there, "id", slog.New(slog.DiscardHandler)) // nobody runs it
 		bridge.enter(stuck)
 		synctest.Wait()
 		began := time.Now()

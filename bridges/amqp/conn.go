@@ -7,11 +7,13 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -35,15 +37,18 @@ const (
 
 // conn is one connection. Its fields belong to the owner goroutine (run) except where a comment says otherwise.
 type conn struct {
-	bridge *Bridge // shared; not changed
-	log    *slog.Logger
-	nc     net.Conn
-	eng    *engine.Conn
-	reader *reader
-	writer *writer
-	mail   *mailbox.Mailbox // for everybody
-	tasks  sync.WaitGroup   // reader, writer and broker calls
-	done   chan struct{}    // closes when the mailbox has
+	bridge   *Bridge // shared; not changed
+	id       string  // not changed
+	log      *slog.Logger
+	refusals *refusals.Share
+	known    atomic.Bool // the client has proven who it is
+	nc       net.Conn
+	eng      *engine.Conn
+	reader   *reader
+	writer   *writer
+	mail     *mailbox.Mailbox // for everybody
+	tasks    sync.WaitGroup   // reader, writer and broker calls
+	done     chan struct{}    // closes when the mailbox has
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
@@ -92,9 +97,9 @@ type waiter interface {
 	pump() bool
 }
 
-func newConn(b *Bridge, nc net.Conn, log *slog.Logger) *conn {
+func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c := &conn{
-		bridge: b, log: log, nc: nc,
+		bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share(),
 		reader: newReader(nc, b.opts.MaxFrameSize),
 		writer: newWriter(nc, b.opts.WriteTimeout),
 		mail:   mailbox.New(),

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -48,10 +50,21 @@ var answers = map[core.Code]answer{
 	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 
-// answerTo finds the answer to err, with the words for the peer. What a decoder reports is the peer's fault.
-func (c *conn) answerTo(err error, addr core.Address) answer {
+// maxLogged is how much of a client's words for a request the log has, in bytes.
+const maxLogged = 100
+
+// answerTo finds the answer to err, with the words for the peer, and tells the log under the id that the peer is told.
+// It is about link l, or about none if that is nil; about has more keys and values. What a decoder reports is the peer's
+// fault.
+func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) answer {
+	tracking := newUUID()
+	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
+	if l != nil {
+		about = append(about, "link", l.Number)
+	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
-		return answer{e.Condition, 400, c.tail(e.Description, addr)}
+		c.refusals.Write(c.log, told, about...)
+		return answer{e.Condition, 400, c.tail(e.Description, tracking, addr)}
 	}
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
@@ -61,10 +74,11 @@ func (c *conn) answerTo(err error, addr core.Address) answer {
 	if !ok {
 		a = answers[core.Internal]
 	}
+	told.Code = code
+	c.refusals.Write(c.log, told, about...)
 	switch own := core.TextOf(err); {
-	case code == core.Internal:
-		c.log.Error("broker call", "err", err, "entity", addr.String())
-	case code == core.NotFound: // in the words that some clients look for
+	case code == core.Internal: // the log knows more
+	case code == core.NotFound && (addr.Entity != "" || own == ""): // in the words that some clients look for
 		a.text = c.notFoundText(addr)
 	case own != "":
 		a.text = own
@@ -72,7 +86,7 @@ func (c *conn) answerTo(err error, addr core.Address) answer {
 	if code == core.LockLost {
 		a.text = fmt.Sprintf("%s Reference:%s,", a.text, newUUID())
 	}
-	a.text = c.tail(a.text, addr)
+	a.text = c.tail(a.text, tracking, addr)
 	return a
 }
 
@@ -83,17 +97,17 @@ func (c *conn) notFoundText(addr core.Address) string {
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, core.Address{Entity: addr.Entity, Sub: addr.Sub})
 }
 
-// refusal is the AMQP error that tells err to the client. It may be called outside the owner once the connection is
+// refusal is the AMQP error that tells err to the client; see answerTo. It may be called outside the owner once the connection is
 // open.
-func (c *conn) refusal(err error, addr core.Address) *wire.Error {
-	a := c.answerTo(err, addr)
+func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
+	a := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}
 }
 
 // tail appends to a text what users of the service know to send to its operators.
-func (c *conn) tail(text string, addr core.Address) string {
+func (c *conn) tail(text string, tracking value.UUID, addr core.Address) string {
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
-		text, newUUID(), c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
+		text, tracking, c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
 }
 
 // tracker names an entity as the service does: namespace:Queue:name or namespace:Topic:name|subscription.

@@ -9,19 +9,20 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 func TestEveryCodeHasAnAnswer(t *testing.T) {
 	t.Parallel()
-	c := &conn{host: "ns.example", log: slog.New(slog.DiscardHandler)}
+	c := &conn{host: "ns.example", log: slog.New(slog.DiscardHandler), refusals: refusals.New().Share()}
 	tail := regexp.MustCompile(` TrackingId:[0-9a-f-]{36}_G0, SystemTracker:ns:Queue:q1, Timestamp:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$`)
 	for _, code := range core.Codes() {
 		a, ok := answers[code]
 		if !ok || a.condition == "" || a.status < 400 || a.status > 599 || a.text == "" {
 			t.Errorf("%s: got answer %v", code, a)
 		}
-		e := c.refusal(fmt.Errorf("call: %w", code), core.Address{Entity: "q1"})
+		e := c.refusal(nil, fmt.Errorf("call: %w", code), core.Address{Entity: "q1"})
 		if e.Condition != a.condition || !tail.MatchString(e.Description) {
 			t.Errorf("%s: got %s %q", code, e.Condition, e.Description)
 		}
@@ -30,7 +31,7 @@ func TestEveryCodeHasAnAnswer(t *testing.T) {
 
 func TestRefusalTexts(t *testing.T) {
 	t.Parallel()
-	c := &conn{host: "ns.example", log: slog.New(slog.DiscardHandler)}
+	c := &conn{host: "ns.example", log: slog.New(slog.DiscardHandler), refusals: refusals.New().Share()}
 	for _, x := range []struct {
 		name string
 		err  error
@@ -43,7 +44,7 @@ func TestRefusalTexts(t *testing.T) {
 		{"a fault in the client's bytes", &wire.Error{Condition: wire.CondDecodeError, Description: "bad"}, "bad TrackingId:", "amqp:decode-error"},
 		{"a lost lock", core.LockLost, lockLostText + " Reference:", "com.microsoft:message-lock-lost"},
 	} {
-		e := c.refusal(x.err, core.Address{Entity: "q1", Sub: core.DeadLetter})
+		e := c.refusal(nil, x.err, core.Address{Entity: "q1", Sub: core.DeadLetter})
 		if !strings.HasPrefix(e.Description, x.want) || string(e.Condition) != x.cond {
 			t.Errorf("%s: got %s %q, want %s %q", x.name, e.Condition, e.Description, x.cond, x.want)
 		}

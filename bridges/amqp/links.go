@@ -72,7 +72,7 @@ func (c *conn) Attached(l *engine.Link) {
 	addr, err := core.ParseAddress(spelled)
 	switch {
 	case err != nil:
-		l.Refuse(c.refusal(err, core.Address{Entity: core.ResourcePath(spelled)}))
+		l.Refuse(c.refusal(l, err, core.Address{Entity: core.ResourcePath(spelled)}))
 	case addr.Management:
 		c.attachManagement(l, addr)
 	case a.Role == wire.RoleSender:
@@ -106,7 +106,7 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	case *coordinatorLink:
 		limit = maxRequestBytes
 	}
-	return c.refusal(core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
+	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
 }
 
 // Lapsed says why a delivery that was not settled in time cannot be settled any more.
@@ -115,7 +115,7 @@ func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	if r, ok := l.Data.(*receiverLink); ok {
 		addr = r.addr
 	}
-	return c.refusal(core.LockLost, addr)
+	return c.refusal(l, core.LockLost, addr)
 }
 
 // Disposed takes the outcome of a delivery.
@@ -158,7 +158,7 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 		return func() {
 			switch {
 			case o.err != nil:
-				l.Refuse(c.refusal(o.err, addr))
+				l.Refuse(c.refusal(l, o.err, addr))
 			case !attach(o.opened):
 				abandon(o.opened)
 			}

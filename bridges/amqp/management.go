@@ -19,7 +19,7 @@ const (
 // themselves; whoever has none on the entity is not let in, and does not learn whether it exists.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
-		l.Refuse(c.refusal(err, addr))
+		l.Refuse(c.refusal(l, err, addr))
 		return
 	}
 	entity := core.Address{Entity: addr.Entity, Sub: addr.Sub}
@@ -76,10 +76,10 @@ var operations = map[string]func(*operation) (response, error){
 }
 
 // manage carries out a request to the $management node of addr.
-func (c *conn) manage(ctx context.Context, id core.Identity, addr core.Address, session core.Session, req *request) response {
+func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, addr core.Address, session core.Session, req *request) response {
 	resp, err := c.carryOut(ctx, &operation{id: id, address: addr.String(), session: session}, req)
 	if err != nil {
-		return c.refused(err, addr)
+		return c.refused(l, req, err, addr)
 	}
 	return resp
 }
@@ -105,9 +105,14 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	return resp, err
 }
 
-// refused is the response that tells err.
-func (c *conn) refused(err error, addr core.Address) response {
-	a := c.answerTo(err, addr)
+// refused is the response that tells err of a request on link l.
+func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Address) response {
+	about := []any{"operation", req.operation[:min(len(req.operation), maxLogged)]}
+	if id, _ := req.headers.Get(trackingID); id != nil {
+		own, _ := text(id)
+		about = append(about, "client_tracking", own[:min(len(own), maxLogged)])
+	}
+	a := c.answerTo(l, err, addr, about...)
 	return response{status: a.status, condition: a.condition, text: a.text}
 }
 

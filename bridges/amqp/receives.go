@@ -72,7 +72,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	}
 	var ok bool
 	if options.Accept, ok = accepted(a.Properties); !ok {
-		l.Refuse(c.refusal(core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
+		l.Refuse(c.refusal(l, core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
 		return
 	}
 	if wanted, ok := a.Source.Filter.Get(sessionFilter); ok {
@@ -87,7 +87,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 // attach completes the attach. It reports false if the client or the broker has let go in the meantime.
 func (r *receiverLink) attach(receiver core.Receiver) bool {
 	if r.closed != nil {
-		r.link.Refuse(r.conn.refusal(r.closed, r.addr))
+		r.link.Refuse(r.conn.refusal(r.link, r.closed, r.addr))
 		return false
 	}
 	if r.released {
@@ -113,7 +113,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 func (r *receiverLink) close(err error) {
 	r.closed = err
 	if r.link.Open() {
-		r.link.Detach(r.conn.refusal(err, r.addr))
+		r.link.Detach(r.conn.refusal(r.link, err, r.addr))
 		r.detached()
 	}
 }
@@ -123,7 +123,7 @@ func (r *receiverLink) close(err error) {
 // gone clients settle through $management, which answers each attempt.
 func (r *receiverLink) interrupt(err error) {
 	if r.link.Open() {
-		why := r.conn.refusal(err, r.addr)
+		why := r.conn.refusal(r.link, err, r.addr)
 		why.Condition = wire.CondDetachForced
 		r.link.Detach(why)
 		r.detached()

@@ -111,7 +111,7 @@ func (r *requestLink) received(m engine.Message) {
 	req, err := decodeRequest(m.Payload)
 	if err != nil {
 		if !m.Settled {
-			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", m.ID)})
 		}
 		r.link.Replenish(1)
 		return
@@ -135,7 +135,7 @@ func (r *requestLink) received(m engine.Message) {
 		r.conn.reply(r, &req, d, resp)
 	}
 	if r.node == cbsNode {
-		r.conn.serveToken(&req, func(resp response) { answered(tokenDialect, resp) })
+		r.conn.serveToken(r.link, &req, func(resp response) { answered(tokenDialect, resp) })
 		return
 	}
 	if enlists {
@@ -144,7 +144,7 @@ func (r *requestLink) received(m engine.Message) {
 	}
 	id, session := r.conn.identity, r.conn.sessionOf(r.addr, &req)
 	r.conn.async(func(ctx context.Context) func() {
-		resp := r.conn.manage(ctx, id, r.addr, session, &req)
+		resp := r.conn.manage(ctx, id, r.link, r.addr, session, &req)
 		return func() { answered(managementDialect, resp) }
 	})
 }

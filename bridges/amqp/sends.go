@@ -33,7 +33,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	closed := func(err error) { c.mail.Post(func() { s.close(err) }) }
 	final, isVia, err := finalDestination(l.Attach())
 	if err != nil {
-		l.Refuse(c.refusal(err, core.Address{Entity: final}))
+		l.Refuse(c.refusal(l, err, core.Address{Entity: final}))
 		return
 	}
 	if isVia {
@@ -50,7 +50,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 // attach completes the attach. It reports false if the client or the broker has let go in the meantime.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
-		s.link.Refuse(s.conn.refusal(s.closed, s.addr))
+		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))
 		return false
 	}
 	if s.released {
@@ -79,7 +79,7 @@ func (s *senderLink) properties(size int64) value.Map {
 func (s *senderLink) close(err error) {
 	s.closed = err
 	if s.link.Open() {
-		s.link.Detach(s.conn.refusal(err, s.addr))
+		s.link.Detach(s.conn.refusal(s.link, err, s.addr))
 		s.detached()
 	}
 }
@@ -159,7 +159,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 	for i := range batch {
 		group, err := decodeGroup(&batch[i], &singles)
 		if err != nil {
-			states[i] = wire.Rejected{Error: s.conn.refusal(err, s.addr)}
+			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, err, s.addr, "delivery", batch[i].ID)}
 			continue
 		}
 		groups = append(groups, group)
@@ -173,12 +173,12 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 		case states[i] != nil:
 			continue
 		case len(results) == 0: // the broker owes an answer for each group
-			states[i] = wire.Rejected{Error: s.conn.refusal(core.Internal, s.addr)}
+			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, core.Internal, s.addr, "delivery", batch[i].ID)}
 			continue
 		case results[0].Err == nil:
 			states[i] = wire.Accepted{}
 		default:
-			states[i] = wire.Rejected{Error: s.conn.refusal(results[0].Err, s.addr)}
+			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, results[0].Err, s.addr, "delivery", batch[i].ID)}
 		}
 		results = results[1:]
 	}

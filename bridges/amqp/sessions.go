@@ -35,7 +35,7 @@ func (r *receiverLink) accept(wanted any, options core.ReceiverOptions) {
 	if o.ID, o.Next = "", wanted == nil; !o.Next {
 		var ok bool
 		if o.ID, ok = text(wanted); !ok {
-			r.link.Refuse(r.conn.refusal(core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter), r.addr))
+			r.link.Refuse(r.conn.refusal(r.link, core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter), r.addr))
 			return
 		}
 	}
@@ -55,7 +55,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 	switch {
 	case err != nil:
-		r.link.Refuse(c.refusal(err, r.addr))
+		r.link.Refuse(c.refusal(r.link, err, r.addr))
 	case c.drains:
 		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
 	case r.attach(s):
@@ -134,7 +134,7 @@ func (r *receiverLink) doubt(item pileItem, err error) {
 				return
 			}
 			for _, item := range doubts {
-				r.link.Session().Settle(item.id, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+				r.link.Session().Settle(item.id, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", item.id)})
 			}
 			r.ask()
 		}

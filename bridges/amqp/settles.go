@@ -80,7 +80,7 @@ func (p *pile) settled(items []pileItem, errs []error) {
 		}
 		state := item.state
 		if err != nil {
-			state = wire.Rejected{Error: p.conn.refusal(err, p.parsed())}
+			state = wire.Rejected{Error: p.conn.refusal(item.link.link, err, p.parsed(), "delivery", item.id)}
 		}
 		item.link.link.Session().Settle(item.id, state)
 		item.link.ask() // there is room for another
@@ -111,7 +111,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	}
 	if err := outcome(d.State, &s, &item); err != nil {
 		if item.link != nil {
-			r.link.Session().Settle(d.ID, wire.Rejected{Error: r.conn.refusal(err, r.addr)})
+			r.link.Session().Settle(d.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", d.ID)})
 		}
 		return
 	}

@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
-	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -37,20 +35,20 @@ func (c *conn) attachTokens(l *engine.Link) {
 		default:
 			continue
 		}
-		l.Refuse(&wire.Error{Condition: wire.CondNotAllowed, Description: c.tail("The connection has a link to $cbs already.", core.Address{})})
+		l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection has a link to $cbs already."), core.Address{}))
 		return
 	}
 	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode})
 }
 
 // serveToken carries out a request to $cbs.
-func (c *conn) serveToken(req *request, answered func(response)) {
+func (c *conn) serveToken(l *engine.Link, req *request, answered func(response)) {
 	kind, _ := req.headers.Get("type")
 	name, _ := req.headers.Get("name")
 	kindText, _ := text(kind)
 	audience, ok := text(name)
 	token, isText := text(req.body)
-	refuse := func(err error) { answered(c.refused(err, core.Address{Entity: core.ResourcePath(audience)})) }
+	refuse := func(err error) { answered(c.refused(l, req, err, core.Address{Entity: core.ResourcePath(audience)})) }
 	switch {
 	case req.operation != "put-token":
 		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not offered by $cbs: use put-token.", req.operation))
@@ -59,11 +57,11 @@ func (c *conn) serveToken(req *request, answered func(response)) {
 	case !ok || !isText:
 		refuse(core.Refuse(core.InvalidArgument, "A put-token needs the application property name and a body that is a string."))
 	default:
-		c.putToken(token, audience, answered)
+		c.putToken(l, req, token, audience, answered)
 	}
 }
 
-func (c *conn) putToken(token, audience string, answered func(response)) {
+func (c *conn) putToken(l *engine.Link, req *request, token, audience string, answered func(response)) {
 	hosts := c.hosts()
 	c.async(func(ctx context.Context) func() {
 		grant, addr, err := c.verify(ctx, hosts, token, audience)
@@ -72,7 +70,7 @@ func (c *conn) putToken(token, audience string, answered func(response)) {
 				err = c.allow(grant)
 			}
 			if err != nil {
-				answered(c.refused(err, addr))
+				answered(c.refused(l, req, err, addr))
 				return
 			}
 			answered(response{status: 202, text: "Accepted"})
@@ -118,6 +116,7 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	c.identity = id
+	c.known.Store(true)
 	c.expires = time.Time{}
 	now := time.Now()
 	for _, g := range id {
@@ -130,8 +129,7 @@ func (c *conn) allow(g core.Grant) error {
 
 // expel closes the connection: its namespace is no more.
 func (c *conn) expel(reason error) {
-	a := answers[core.CodeOf(reason)]
-	c.eng.Close(&wire.Error{Condition: a.condition, Description: c.tail(cmp.Or(core.TextOf(reason), a.text), core.Address{})})
+	c.eng.Close(c.refusal(nil, reason, core.Address{}))
 }
 
 // hosts are the names by which the client called us: in its open or, before that, to SASL, then to the tunnel it came
@@ -147,13 +145,14 @@ func (c *conn) hosts() []string {
 	return slices.DeleteFunc(hosts, func(name string) bool { return name == "" })
 }
 
+var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client has not authorized in time.")
+
 // checkIdentity closes a connection that has proven nothing in time, and detaches links whose grant has ended. It
 // returns when to look again; zero means never.
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	if !c.eng.Opened() || len(c.identity) == 0 {
 		if !now.Before(c.until) {
-			c.eng.Close(&wire.Error{Condition: wire.CondUnauthorizedAccess, Description: c.tail(
-				"The connection was closed because the client has not authorized in time.", core.Address{})})
+			c.eng.Close(c.refusal(nil, errLate, core.Address{}))
 		}
 		return c.until
 	}
@@ -170,7 +169,7 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.String(), now)
 		}
 		if err != nil {
-			l.Detach(c.refusal(err, addr))
+			l.Detach(c.refusal(l, err, addr))
 			c.Detached(l)
 		}
 	}

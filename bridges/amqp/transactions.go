@@ -43,7 +43,7 @@ type transaction struct {
 func (c *conn) attachCoordinator(l *engine.Link) {
 	a := l.Attach()
 	if a.Role != wire.RoleSender {
-		l.Refuse(&wire.Error{Condition: wire.CondInvalidField, Description: c.tail("A coordinator is the target of a link, not its source.", core.Address{})})
+		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator is the target of a link, not its source."}, core.Address{}))
 		return
 	}
 	l.Data = &coordinatorLink{conn: c, link: l}
@@ -69,7 +69,7 @@ func (k *coordinatorLink) received(m engine.Message) {
 	}
 	req, err := decodeTransactionRequest(m.Payload)
 	if err != nil {
-		answer(k.conn.rejected(err, core.Address{}))
+		answer(k.conn.rejected(k.link, err, core.Address{}))
 		return
 	}
 	switch req := req.(type) {
@@ -96,13 +96,13 @@ func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
 func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	c := k.conn
 	if req.GlobalID != nil && !value.IsNull(req.GlobalID) {
-		return c.rejected(core.Refuse(core.NotImplemented, "Distributed transactions are not offered: leave out the global-id."), core.Address{})
+		return c.rejected(k.link, core.Refuse(core.NotImplemented, "Distributed transactions are not offered: leave out the global-id."), core.Address{})
 	}
 	if len(c.transactions) >= maxTransactions {
 		c.dropExpired(time.Now())
 	}
 	if len(c.transactions) >= maxTransactions {
-		return c.rejected(core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, as many as it may have: discharge some.", maxTransactions), core.Address{})
+		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, as many as it may have: discharge some.", maxTransactions), core.Address{})
 	}
 	id := newUUID()
 	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin()}
@@ -140,7 +140,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		return
 	}
 	if err != nil {
-		answer(k.conn.rejected(err, core.Address{}))
+		answer(k.conn.rejected(k.link, err, core.Address{}))
 		if t != nil {
 			k.conn.forgetTransaction(string(t.id))
 		}
@@ -154,7 +154,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		}
 		return func() {
 			if err != nil {
-				answer(k.conn.rejected(err, core.Address{}))
+				answer(k.conn.rejected(k.link, err, core.Address{}))
 				return
 			}
 			answer(wire.Accepted{})
@@ -182,8 +182,8 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 }
 
 // rejected is the outcome that tells err.
-func (c *conn) rejected(err error, addr core.Address) wire.DeliveryState {
-	return wire.Rejected{Error: c.refusal(err, addr)}
+func (c *conn) rejected(l *engine.Link, err error, addr core.Address) wire.DeliveryState {
+	return wire.Rejected{Error: c.refusal(l, err, addr)}
 }
 
 // do runs a call of t.work after those before it, and then in the owner what it returns.
@@ -250,7 +250,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 		return work.Send(ctx, id, s.destination, s.via, group)
 	}, func(err error) {
 		if !m.Settled {
-			s.link.Settle(m.ID, s.conn.enlisting(txn, wire.Accepted{}, err, s.addr))
+			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
 		}
 		s.link.Replenish(1)
 	})
@@ -267,7 +267,7 @@ func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) 
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	added := func(err error) {
 		if !d.Settled {
-			r.link.Session().Settle(d.ID, r.conn.enlisting(txn, item.state, err, r.addr))
+			r.link.Session().Settle(d.ID, r.conn.enlisting(r.link, txn, item.state, err, r.addr))
 		}
 		r.ask() // there is room for another
 	}
@@ -300,16 +300,16 @@ func (r *requestLink) enlist(req *request, state wire.TransactionalState, size i
 		return err
 	}, func(err error) {
 		if err != nil {
-			resp = r.conn.refused(err, r.addr)
+			resp = r.conn.refused(r.link, req, err, r.addr)
 		}
 		answered(resp)
 	})
 }
 
 // enlisting is the answer to an operation in a transaction.
-func (c *conn) enlisting(txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
+func (c *conn) enlisting(l *engine.Link, txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {
 	if err != nil {
-		return c.rejected(err, addr)
+		return c.rejected(l, err, addr)
 	}
 	return wire.TransactionalState{TxnID: txn, Outcome: outcome}
 }

@@ -1,6 +1,7 @@
 package https
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -31,8 +32,28 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	if err != nil {
 		return nil, err
 	}
+	prove(r)
 	grant.Scope = scopeOf(grant.Scope, core.FoldName(core.ResourcePath(r.URL.EscapedPath())), core.FoldName(node))
 	return core.Identity{grant}, nil
+}
+
+// proofKey finds, in a request's context, whether it has been proven who sent it.
+type proofKey struct{}
+
+// unproven is the request with room for a proof.
+func unproven(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), proofKey{}, new(bool)))
+}
+
+func prove(r *http.Request) {
+	if proof, ok := r.Context().Value(proofKey{}).(*bool); ok {
+		*proof = true
+	}
+}
+
+func isProven(r *http.Request) bool {
+	proof, ok := r.Context().Value(proofKey{}).(*bool)
+	return ok && *proof
 }
 
 // scopeOf is what a token's scope means to one request. SDKs sign the URL they

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -77,6 +78,8 @@ type Bridge struct {
 	exact  map[string]http.Handler // by lower-cased path
 	prefix map[string]http.Handler // by lower-cased path, slash included
 
+	refusals *refusals.Log
+
 	streams atomic.Int64 // open
 }
 
@@ -100,7 +103,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		broker: b, admin: adm, auth: auth, log: o.Logger, opts: o,
-		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{},
+		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, refusals: refusals.New(),
 	}
 	for path, h := range o.Routes {
 		path = strings.ToLower(path)

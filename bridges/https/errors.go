@@ -1,13 +1,13 @@
 package https
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -54,7 +54,7 @@ func (e *statusError) Error() string { return e.text }
 // runtime and the admin API use. The client learns the text of a
 // core.Refusal and nothing of other errors; those go to the log.
 func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	tracking := newTrackingID()
+	tracking := refusals.NewTracking()
 	status, text := 0, ""
 	if own, ok := errors.AsType[*statusError](err); ok {
 		status, text = own.status, own.text
@@ -71,10 +71,8 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if c.subCode != 0 && !strings.HasPrefix(text, "SubCode=") {
 			text = fmt.Sprintf("SubCode=%d. %s", c.subCode, text)
 		}
-		if code == core.Internal {
-			b.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "tracking", tracking, "err", err)
-		}
 	}
+	b.told(r, "", tracking, err, "status", status)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", sharedAccessSignature) // RFC 9110 §15.5.2
 	}
@@ -86,14 +84,16 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = respond(w, status, body)
 }
 
+// told writes to the log what the sender of a request is told, under the same id.
+func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more ...any) {
+	t := refusals.Told{Tracking: tracking, Code: core.CodeOf(err), Entity: entity, Err: err, Stranger: !isProven(r)}
+	if _, own := errors.AsType[*statusError](err); own {
+		t.Code = core.InvalidArgument
+	}
+	b.refusals.Write(b.log, t, append([]any{"peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path)}, more...)...)
+}
+
 // methodNotAllowed tells which methods the resource knows.
 func methodNotAllowed(r *http.Request, allowed string) error {
 	return &statusError{http.StatusMethodNotAllowed, fmt.Sprintf("%s is not allowed here: use %s.", r.Method, allowed), allowed}
-}
-
-// newTrackingID makes the id by which an answer is found again in the log, in the form of a UUID.
-func newTrackingID() string {
-	var id core.LockToken
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand
-	return id.String()
 }

@@ -148,7 +148,7 @@ func (s *events) ended(ctx context.Context) error {
 }
 
 // end writes the last event: why there are no more.
-func (s *events) end(err error) {
+func (s *events) end(err error, tracking string) {
 	if errors.Is(err, errGone) {
 		return
 	}
@@ -156,12 +156,9 @@ func (s *events) end(err error) {
 		Code      core.Code `json:"code"`
 		Text      string    `json:"text"`
 		Retriable bool      `json:"retriable"`
-	}{core.CodeOf(err), core.TextOf(err), core.CodeOf(err).Retriable()}
-	switch {
-	case last.Text != "":
-	case last.Code == core.Internal: // there is no tracking id
-		last.Text = "An internal error happened. The gateway's log knows more."
-	default:
+		Tracking  string    `json:"tracking"`
+	}{core.CodeOf(err), core.TextOf(err), core.CodeOf(err).Retriable(), tracking}
+	if last.Text == "" {
 		last.Text = conditions[last.Code].text
 	}
 	data, err := json.Marshal(last)

@@ -42,6 +42,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Context != nil {
 		r = r.WithContext(b.opts.Context(r))
 	}
+	r = unproven(r)
 	switch err := b.dispatch(w, r); {
 	case err == nil:
 	case r.Context().Err() != nil: // nobody is there to read it

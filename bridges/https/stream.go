@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -51,10 +52,11 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if !out.begun {
 		return err
 	}
-	if core.CodeOf(err) == core.Internal && !errors.Is(err, errGone) {
-		b.log.Error("stream ended", "entity", entity, "err", err)
+	tracking := refusals.NewTracking()
+	if !errors.Is(err, errGone) {
+		b.told(r, entity, tracking, err)
 	}
-	out.end(err)
+	out.end(err, tracking)
 	return nil
 }
 

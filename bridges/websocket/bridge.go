@@ -2,8 +2,6 @@ package websocket
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -42,6 +41,7 @@ type Bridge struct {
 	opts     Options
 	upgrader *upgrader
 	gate     *gate
+	refusals *refusals.Log
 
 	mu      sync.Mutex
 	opening int // upgrades under way
@@ -54,7 +54,7 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 	o = o.withDefaults()
 	bridge := &Bridge{
 		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
-		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), gate: newGate(),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), gate: newGate(), refusals: refusals.New(),
 	}
 	bridge.opts.Censuses = append([]bridges.Census{bridge}, o.Censuses...)
 	return bridge
@@ -163,11 +163,4 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 		}
 	}
 	return all
-}
-
-// newID makes an id for a connection, by which it is found in the log.
-func newID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand
-	return hex.EncodeToString(b[:])
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -33,6 +34,7 @@ type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
 	log      *slog.Logger
+	refusals *refusals.Share
 	ws       *websocket.Conn  // the reader's
 	nc       net.Conn         // below ws
 	encoding frame.Encoding   // not changed
@@ -97,15 +99,15 @@ const (
 func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *conn {
 	now := time.Now()
 	c := &conn{
-		bridge: b, id: newID(), ws: ws, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
+		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
 		requests: make(chan *request, readRequests), over: make(chan struct{}),
 		mail:     mailbox.New(),
 		ping:     now.Add(b.opts.PingInterval),
 		deadline: now.Add(b.opts.AuthTimeout),
 	}
 	c.limit.Store(strangerFrame)
-	c.log = b.opts.Logger.With("conn", c.id)
-	c.log.Debug("connection opened", "peer", r.RemoteAddr, "protocol", ws.Subprotocol())
+	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
+	c.log.Debug("connection opened", "protocol", ws.Subprotocol())
 	if c.product = r.UserAgent(); len(c.product) > maxProduct {
 		c.product = c.product[:maxProduct]
 	}
@@ -238,8 +240,21 @@ func (c *conn) refuse(q *request, err error) {
 	c.tell("error", func(w frame.Writer) {
 		w.Key("id")
 		w.Int(q.id)
-		c.writeError(w, err, q.entity)
+		c.writeError(w, err, q.entity, q.about()...)
 	})
+}
+
+// about is what the log says of a request: its own id, what it asks for, and the
+// number of its feed.
+func (q *request) about() []any {
+	about := []any{"request", q.id}
+	if q.op != nil {
+		about = append(about, "operation", q.op.name)
+	}
+	if q.given.has(hasFeed) {
+		about = append(about, "link", q.feed)
+	}
+	return about
 }
 
 // conclude answers or refuses.

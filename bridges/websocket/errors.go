@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -29,12 +30,12 @@ var texts = map[core.Code]string{
 	core.Timeout:         "The operation did not finish in time.",
 	core.Busy:            "The store cannot serve this now. Try again.",
 	core.NotImplemented:  "The operation is not offered by this gateway.",
-	core.Internal:        "An internal error happened. The gateway's log knows more.",
+	core.Internal:        "An internal error happened. The gateway's log knows more under the tracking id.",
 }
 
 // words are what a client learns of an error: of one without a code only that
 // it happened.
-func (c *conn) words(err error, entity string) (core.Code, string) {
+func words(err error) (core.Code, string) {
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
 		code = core.Timeout
@@ -43,8 +44,7 @@ func (c *conn) words(err error, entity string) (core.Code, string) {
 	if wrong, ok := errors.AsType[*frame.Error](err); ok {
 		text = wrong.Error()
 	}
-	if code == core.Internal {
-		c.log.Error("request failed", "entity", entity, "err", err)
+	if code == core.Internal { // the log knows more
 		text = ""
 	}
 	if text == "" {
@@ -53,15 +53,20 @@ func (c *conn) words(err error, entity string) (core.Code, string) {
 	return code, text
 }
 
-// writeError writes the members that tell of an error.
-func (c *conn) writeError(w frame.Writer, err error, entity string) {
-	code, text := c.words(err, entity)
+// writeError writes the members that tell of an error, and tells the log, with
+// more keys and values, under the id that the client is told.
+func (c *conn) writeError(w frame.Writer, err error, entity string, more ...any) {
+	code, text := words(err)
+	tracking := refusals.NewTracking()
+	c.refusals.Write(c.log, refusals.Told{Tracking: tracking, Code: code, Entity: entity, Err: err, Stranger: len(c.identity) == 0}, more...)
 	w.Key("code")
 	w.Text(string(code))
 	w.Key("text")
 	w.Text(text)
 	w.Key("retriable")
 	w.Bool(code.Retriable())
+	w.Key("tracking")
+	w.Text(tracking)
 }
 
 // closeCode is why a connection is closed by the gateway (RFC 6455 §7.4).

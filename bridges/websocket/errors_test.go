@@ -32,7 +32,6 @@ func TestEveryCodeHasWords(t *testing.T) {
 
 func TestAClientLearnsWhatIsMeantForItAndNothingElse(t *testing.T) {
 	t.Parallel()
-	c := &conn{bridge: &Bridge{}, log: Options{}.withDefaults().Logger}
 	for _, tt := range []struct {
 		err  error
 		code core.Code
@@ -44,7 +43,7 @@ func TestAClientLearnsWhatIsMeantForItAndNothingElse(t *testing.T) {
 		{errors.New("dial redis://secret"), core.Internal, texts[core.Internal]},
 		{fmt.Errorf("%w: secret", io.ErrUnexpectedEOF), core.Internal, texts[core.Internal]},
 	} {
-		if code, text := c.words(tt.err, "q"); code != tt.code || text != tt.text {
+		if code, text := words(tt.err); code != tt.code || text != tt.text {
 			t.Errorf("%v: got %s %q, want %s %q", tt.err, code, text, tt.code, tt.text)
 		}
 	}

@@ -403,7 +403,7 @@ func (f *feed) ended(err error) {
 	c.tell("ended", func(w frame.Writer) {
 		w.Key("feed")
 		w.Int(f.number)
-		c.writeError(w, err, f.entity)
+		c.writeError(w, err, f.entity, "link", f.number)
 	})
 	if !f.busy {
 		f.next()

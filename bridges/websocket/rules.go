@@ -231,7 +231,10 @@ func (c *conn) writeJudgement(w frame.Writer, j *core.Judgement, entity string) 
 	}
 	w.CloseList(len(j.Why))
 	if j.Err != nil {
-		_, text := c.words(j.Err, entity)
+		code, text := words(j.Err)
+		if code == core.Internal {
+			c.log.Error("judge a message", "entity", entity, "err", j.Err)
+		}
 		w.Key("error")
 		w.Text(text)
 	}

@@ -77,7 +77,7 @@ func (c *conn) allow(g core.Grant) error {
 
 // expel closes the connection: its namespace is no more.
 func (c *conn) expel(reason error) {
-	_, text := c.words(reason, "")
+	_, text := words(reason)
 	c.close(closeExpelled, text)
 }
 

@@ -70,7 +70,7 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, err := t.upgrader.upgrade(in, r)
 	if err != nil {
 		t.gate.leave()
-		t.log.Debug("websocket refused", "conn", r.RemoteAddr, "err", err)
+		t.log.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
 	go func() {

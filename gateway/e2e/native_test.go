@@ -26,6 +26,7 @@ type nativeReply struct {
 	ID              int               `json:"id"`
 	Code            string            `json:"code"`
 	Text            string            `json:"text"`
+	Tracking        string            `json:"tracking"`
 	SequenceNumbers []int64           `json:"sequenceNumbers"`
 	Messages        []json.RawMessage `json:"messages"`
 	Results         []*nativeReply    `json:"results"`

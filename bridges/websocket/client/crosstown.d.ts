@@ -18,11 +18,12 @@ export class CrosstownError extends Error {
     /**
      * @param {string} code
      * @param {string} text
-     * @param {{retriable?: boolean, unknownOutcome?: boolean}} [about]
+     * @param {{retriable?: boolean, unknownOutcome?: boolean, tracking?: string}} [about]
      */
     constructor(code: string, text: string, about?: {
         retriable?: boolean;
         unknownOutcome?: boolean;
+        tracking?: string;
     });
     /** A word such as `lock_lost`: the same as in every protocol. */
     code: string;
@@ -33,6 +34,8 @@ export class CrosstownError extends Error {
      * and no answer came.
      */
     unknownOutcome: boolean;
+    /** By which the gateway's log tells of it; "" for errors of the client's own. */
+    tracking: string;
     /** What the gateway or this client says, for people. */
     get text(): string;
 }

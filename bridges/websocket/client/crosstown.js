@@ -30,7 +30,7 @@ export class CrosstownError extends Error {
   /**
    * @param {string} code
    * @param {string} text
-   * @param {{retriable?: boolean, unknownOutcome?: boolean}} [about]
+   * @param {{retriable?: boolean, unknownOutcome?: boolean, tracking?: string}} [about]
    */
   constructor(code, text, about = {}) {
     super(text);
@@ -44,6 +44,8 @@ export class CrosstownError extends Error {
      * and no answer came.
      */
     this.unknownOutcome = about.unknownOutcome ?? false;
+    /** By which the gateway's log tells of it; "" for errors of the client's own. */
+    this.tracking = about.tracking ?? "";
   }
 
   /** What the gateway or this client says, for people. */

@@ -50,6 +50,7 @@ type Conn struct {
 
 	sessions map[uint16]*Session
 	links    int   // of all sessions, refused ones included until the peer has let go
+	attached int   // links so far
 	partial  int64 // bytes of incomplete deliveries
 
 	unsettled int // deliveries we sent, on all sessions

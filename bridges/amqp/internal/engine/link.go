@@ -20,7 +20,8 @@ const (
 
 // Link is one link. Roles are seen from the peer: on a link with wire.RoleSender the peer sends.
 type Link struct {
-	Data any // the handler's
+	Data   any // the handler's
+	Number int // the link's in its connection, from 1 on; not changed
 
 	session *Session
 	attach  *wire.Attach // the peer's
@@ -78,7 +79,8 @@ func (s *Session) attach(a *wire.Attach) {
 		return
 	}
 	namesake := s.named(a.Name, a.Role)
-	l := &Link{session: s, attach: a, handle: a.Handle, deliveryCount: a.InitialDeliveryCount.Or(0)}
+	c.attached++
+	l := &Link{Number: c.attached, session: s, attach: a, handle: a.Handle, deliveryCount: a.InitialDeliveryCount.Or(0)}
 	if a.Role == wire.RoleReceiver {
 		l.deliveryCount = 0
 	}

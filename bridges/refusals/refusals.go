@@ -1,0 +1,177 @@
+// Package refusals logs the errors that clients are told, each under the tracking
+// id that they are told, as many as a log can bear.
+package refusals
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// How many lines there are in a time.
+const (
+	ofKnown     = 50 // a second, of clients that have proven who they are
+	ofStrangers = 2  // of all others
+	ofOne       = 5  // of one connection
+	burst       = 20 // seconds' worth may come at once
+)
+
+// Characters of what peers have spelled.
+const (
+	maxEntity = 300
+	maxText   = 600
+)
+
+// Log is that of one bridge.
+type Log struct{ known, strangers bucket }
+
+// New makes a Log.
+func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
+
+// Share is what one connection may use of a Log.
+type Share struct {
+	of  *Log
+	own bucket
+}
+
+// Share makes the share of a connection.
+func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
+
+// Told is an error that a client is told.
+type Told struct {
+	Tracking string // the id that it is told
+	Code     core.Code
+	Entity   string
+	Err      error // what the client may not know included
+	Stranger bool  // the client has not proven who it is
+}
+
+// Write writes a line about an error of a connection's client, with more keys and
+// values. See Log.Write.
+func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
+
+// Write writes a line: of a failure of the gateway's an error, of a wait in vain,
+// which is how clients look for sessions, a line for debugging, and of all else
+// information. What there is too much of is for debugging, too; the next line
+// says how many were left out.
+func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
+
+func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
+	level, leftOut := slog.LevelInfo, 0
+	switch {
+	case t.Code == core.Internal:
+		level = slog.LevelError
+	case t.Code == core.Timeout || !log.Enabled(context.Background(), slog.LevelInfo):
+		level = slog.LevelDebug
+	default:
+		of := &l.known
+		if t.Stranger {
+			of = &l.strangers
+		}
+		var ok bool
+		if leftOut, ok = of.take(own, time.Now()); !ok {
+			level = slog.LevelDebug
+		}
+	}
+	if !log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := make([]any, 0, 12+len(more))
+	attrs = append(attrs, "tracking", t.Tracking, "code", string(t.Code))
+	if t.Entity != "" {
+		attrs = append(attrs, "entity", cut(t.Entity, maxEntity))
+	}
+	attrs = append(attrs, more...)
+	if t.Err != nil {
+		attrs = append(attrs, "err", cut(t.Err.Error(), maxText))
+	}
+	if leftOut > 0 {
+		attrs = append(attrs, "left_out", leftOut)
+	}
+	text := "refused"
+	if level == slog.LevelError {
+		text = "failed"
+	}
+	log.Log(context.Background(), level, text, attrs...)
+}
+
+// Cut shortens a text that a peer may have made long, such as the path of a request.
+func Cut(s string) string { return cut(s, maxEntity) }
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// bucket counts what may come: rate a second, and what was not used of late.
+type bucket struct {
+	rate float64
+
+	mu      sync.Mutex
+	level   float64
+	filled  time.Time // zero: it is full
+	leftOut int
+}
+
+// take takes one out of the bucket and of own, if that is not nil, or counts it as
+// left out. It returns how many were since the last that was not.
+func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if own != nil && !own.has(now) || !b.fill(now) {
+		b.leftOut++
+		return 0, false
+	}
+	if own != nil {
+		own.spend()
+	}
+	b.level--
+	leftOut, b.leftOut = b.leftOut, 0
+	return leftOut, true
+}
+
+func (b *bucket) has(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fill(now)
+}
+
+func (b *bucket) spend() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.level--
+}
+
+// fill adds what has come since, and reports whether there is one. b.mu is held.
+func (b *bucket) fill(now time.Time) bool {
+	most := b.rate * burst
+	if b.filled.IsZero() {
+		b.level = most
+	} else {
+		b.level = min(b.level+now.Sub(b.filled).Seconds()*b.rate, most)
+	}
+	b.filled = now
+	return b.level >= 1
+}
+
+// NewID makes a random id for a connection.
+func NewID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+// NewTracking makes a random tracking id, in the form of a UUID.
+func NewTracking() string {
+	var id core.LockToken
+	_, _ = rand.Read(id[:])
+	return id.String()
+}
