@@ -157,6 +157,13 @@ type Admin interface {
 	// through other gateways within the last moment may be known without who did it.
 	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
+	// Reset removes all messages of the namespace, whatever their state, and keeps its
+	// entities, their settings and their rules. Senders and receivers stay open,
+	// sessions are lost. What was sent before through this gateway is nowhere any
+	// more when it returns, but where a client has received it; what other gateways
+	// have in hand at the time may arrive, or be delivered, afterwards. If it fails part
+	// of the entities may be empty: call it again.
+	Reset(ctx context.Context, id Identity) error
 }
 
 // Runtime is what is counted about an entity now, summed over its partitions.

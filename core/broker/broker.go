@@ -87,6 +87,7 @@ type Broker struct {
 	dirty  chan struct{} // an entry needs to be read anew; holds at most one
 	pumps  *pumps
 	annals *annals
+	gate   *gate
 
 	probe struct {
 		mu  sync.Mutex
@@ -127,6 +128,7 @@ func New(store core.Store, o Options) *Broker {
 		created:   store.Now(),
 		entries:   map[string]*entry{},
 		dirty:     make(chan struct{}, 1),
+		gate:      newGate(),
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.pumps, b.annals = newPumps(b), newAnnals(b)

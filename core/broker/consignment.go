@@ -152,6 +152,7 @@ func (h *haul) shipAll(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	defer context.AfterFunc(h.l.p.set.b.gate.hurry(), cancel)()
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)

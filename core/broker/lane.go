@@ -157,6 +157,8 @@ type plan struct {
 
 // serve takes a step and sees to the next.
 func (l *lane) serve(ctx context.Context) {
+	l.p.set.b.gate.enter()
+	defer l.p.set.b.gate.leave()
 	l.mu.Lock()
 	l.rung = false
 	stopped, hurried := l.stopped, l.hurried

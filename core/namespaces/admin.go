@@ -141,3 +141,12 @@ func (d *Directory) Namespace(ctx context.Context, id core.Identity) (core.Names
 	}
 	return info, err
 }
+
+// Reset implements core.Admin.
+func (d *Directory) Reset(ctx context.Context, id core.Identity) error {
+	at, err := d.served(ctx, id)
+	if err != nil {
+		return err
+	}
+	return at.Admin.Reset(ctx, id)
+}

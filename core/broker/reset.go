@@ -1,0 +1,144 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Reset implements core.Admin. Receiving and forwarding stand still here meanwhile:
+// what is under way is awaited, and what has been locked and not delivered is
+// dropped, so that nothing of before is in this gateway's hands afterwards.
+func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
+	if err := authorize(id, ""); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.base, func() { cancel(errStopping) })()
+	var ents []core.Entity
+	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		if ent.Kind != core.Subscription { // which are cleared with their topics
+			ents = append(ents, *ent)
+		}
+		return false
+	})
+	if err != nil {
+		return b.refusal(err, &core.Entity{})
+	}
+	if err := b.gate.shut(ctx); err != nil {
+		return b.refusal(err, &core.Entity{})
+	}
+	defer b.gate.open()
+	b.annals.flush(ctx) // so that nothing is noted afterwards of what was before
+	sessions := b.openSessions()
+	errs := make([]error, len(ents))
+	inParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
+	cleared := make(map[string]bool, len(ents))
+	for i := range ents {
+		cleared[ents[i].ID] = errs[i] == nil
+	}
+	b.dropUndelivered(cleared)
+	for _, s := range sessions {
+		if cleared[s.hub.e.current.Load().root()] {
+			s.end(errSessionLost)
+		}
+	}
+	b.pumps.dropHeld()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	b.log.Info("namespace reset", "namespace", b.name, "entities", len(ents))
+	return nil
+}
+
+// clear removes all messages of a queue or topic, as far as its partitions answer.
+func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
+	for i := range ent.Partitions {
+		err = cmp.Or(err, b.store.Clear(ctx, b.partition(ent, uint16(i), core.Main)))
+	}
+	return b.refusal(err, ent)
+}
+
+// root is the ID of the queue or topic that the entity is, or belongs to.
+func (v *view) root() string {
+	if v.Kind == core.Subscription {
+		return v.TopicID
+	}
+	return v.ID
+}
+
+// known are the entities in the cache.
+func (b *Broker) known() []*entry {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	all := make([]*entry, 0, len(b.entries))
+	for _, e := range b.entries {
+		all = append(all, e)
+	}
+	return all
+}
+
+// openSessions are those that are held here.
+func (b *Broker) openSessions() (all []*session) {
+	for _, e := range b.known() {
+		e.mu.Lock()
+		hub := e.hub
+		e.mu.Unlock()
+		if hub != nil {
+			all = append(all, hub.sessions()...)
+		}
+	}
+	return all
+}
+
+// dropUndelivered forgets what was locked, or removed, for receivers of cleared
+// entities and has not been delivered, and gives them back the credit. The gate is
+// shut.
+func (b *Broker) dropUndelivered(cleared map[string]bool) {
+	for _, e := range b.known() {
+		if !cleared[e.current.Load().root()] {
+			continue
+		}
+		e.mu.Lock()
+		dispatchers := e.dispatchers
+		e.mu.Unlock()
+		for _, d := range dispatchers {
+			if d != nil {
+				d.dropUndelivered()
+			}
+		}
+	}
+}
+
+func (d *dispatcher) dropUndelivered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.queue { // those that have closed are there only
+		if r.closed {
+			r.pending = nil
+		}
+	}
+	for _, r := range d.receivers {
+		r.credit += len(r.pending)
+		d.credit += len(r.pending)
+		r.pending = nil
+	}
+	d.assign()
+}
+
+// dropHeld has the lanes forget what they hold: nobody can move it any more, and
+// what comes from now on need not wait behind it. Where it was not cleared its locks
+// expire. The gate is shut.
+func (s *pumps) dropHeld() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.byKey {
+		for _, l := range p.lanes {
+			l.held, l.blocked, l.spread, l.hold = nil, nil, false, 0
+			l.hurry()
+		}
+	}
+}

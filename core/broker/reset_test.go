@@ -1,0 +1,562 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+func (b *started) reset(t *testing.T) {
+	t.Helper()
+	if err := b.Reset(t.Context(), root); err != nil {
+		t.Fatalf("reset: %v", err)
+	}
+}
+
+// everywhere is what the entities hold, in all sub-queues, in whatever state.
+func (b *started) everywhere(t *testing.T, names ...string) (left []string) {
+	t.Helper()
+	for _, name := range names {
+		for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
+			ds, err := b.Peek(t.Context(), root, name+sub, 0, 1000)
+			if err != nil && core.CodeOf(err) != core.NotAllowed {
+				t.Fatalf("peek %s%s: %v", name, sub, err)
+			}
+			if len(ds) > 0 {
+				left = append(left, name+sub+": "+bodies(ds))
+			}
+		}
+	}
+	return left
+}
+
+func TestAResetRemovesAllMessagesAndNothingElse(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.create(t, "s", sessionful)
+		b.createTopic(t, "t")
+		sub := b.subscribe(t, "t", "sub", []core.Rule{sqlRule("r", "region = 'west'", "")})
+		b.send(t, "q", numbered(20)...)
+		later := text("later")
+		later.ScheduledEnqueueTime = b.store.Now().Add(time.Hour)
+		b.send(t, "t", with(text("1"), core.Property{Key: "region", Value: "west"}), later)
+		b.send(t, "s", of("a", 0, 3)...)
+		in := b.receive(t, "q", core.PeekLock, 5)
+		ds := in.take()
+		settle(t, b, "q", core.DeadLetterOutcome, ds[0])
+		settle(t, b, "q", core.Defer, ds[1])
+		sender := b.sender(t, "q")
+
+		b.reset(t)
+		if left := b.everywhere(t, "q", "s", "t", sub); len(left) > 0 {
+			t.Errorf("after the reset: %q", left)
+		}
+		for _, err := range b.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[2].LockToken}}) {
+			if !errors.Is(err, core.LockLost) {
+				t.Errorf("complete what was locked before: got %v, want %v", err, core.LockLost)
+			}
+		}
+		if len(in.closures()) > 0 {
+			t.Errorf("the receiver was closed: %v", in.closures())
+		}
+		in.AddCredit(5)
+		for _, a := range sender.Send(t.Context(), each(text("new"))) {
+			if a.Err != nil {
+				t.Errorf("send: %v", a.Err)
+			}
+		}
+		if got := bodies(in.take()); got != "new" {
+			t.Errorf("received %q, want the new message", got)
+		}
+		b.send(t, "t", with(text("west"), core.Property{Key: "region", Value: "west"}), text("east"))
+		b.holds(t, map[string]string{sub: "west"})
+		time.Sleep(2 * time.Hour)
+		b.holds(t, map[string]string{sub: "west"})
+	})
+}
+
+func TestAResetNeedsManageOnTheNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", text("m"))
+		for what, id := range map[string]core.Identity{
+			"nobody": nil, "a sender": {{Rights: core.Send | core.Listen}}, "a manager of the queue": {{Rights: core.AllRights, Scope: "q"}},
+		} {
+			if err := b.Reset(t.Context(), id); !errors.Is(err, core.Unauthorized) {
+				t.Errorf("reset by %s: got %v, want %v", what, err, core.Unauthorized)
+			}
+		}
+		b.holds(t, map[string]string{"q": "m"})
+	})
+}
+
+func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", sessionful, partitioned)
+		b.send(t, "q", of("a", 0, 3)...)
+		h := b.mustAccept(t, "q", "a")
+		if err := h.SetState(t.Context(), []byte("state")); err != nil {
+			t.Fatal(err)
+		}
+		h.AddCredit(1)
+		h.take()
+		next := make(chan *holder, 1)
+		waiting := make(chan struct{})
+		go func() {
+			defer close(waiting)
+			if other, err := b.accept(t.Context(), "q", "", core.PeekLock); err != nil {
+				t.Errorf("accept the next session: %v", err)
+			} else {
+				next <- other
+			}
+		}()
+		synctest.Wait()
+		b.reset(t)
+		synctest.Wait()
+		if got := h.closures(); len(got) != 1 || !errors.Is(got[0], core.SessionLockLost) {
+			t.Fatalf("closed with %v, want %v", got, core.SessionLockLost)
+		}
+		b.send(t, "q", of("b", 0, 1)...)
+		<-waiting // who waited for a session goes on waiting, and gets it
+		other := <-next
+		other.AddCredit(5)
+		if got := bodies(other.take()); got != "b/0" {
+			t.Errorf("received %q from the next session", got)
+		}
+		again := b.mustAccept(t, "q", "a")
+		if state, err := again.State(t.Context()); err != nil || state != nil {
+			t.Errorf("state after the reset: got %q, %v, want none", state, err)
+		}
+		b.send(t, "q", of("a", 9, 1)...)
+		again.AddCredit(5)
+		if got := bodies(again.take()); got != "a/9" {
+			t.Errorf("received %q from the session accepted anew", got)
+		}
+	})
+}
+
+// dawdling locks messages and takes a while to say so.
+type dawdling struct{ core.Store }
+
+func (s *dawdling) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Store.Lock(ctx, p, n)
+	time.Sleep(time.Second)
+	return ds, next, err
+}
+
+func (s *dawdling) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, n int) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Store.LockInSession(ctx, p, l, n)
+	time.Sleep(time.Second)
+	return ds, next, err
+}
+
+// What is locked while the reset begins is delivered before it ends, or never.
+func TestNothingOfBeforeIsDeliveredAfterAReset(t *testing.T) {
+	for name, mode := range map[string]core.ReceiveMode{"locked": core.PeekLock, "removed": core.ReceiveAndDelete} {
+		inBubbleNamed(t, name, func(t *testing.T, b *started) {
+			b.wrap(&dawdling{b.store.Store})
+			b.create(t, "q", partitioned)
+			b.send(t, "q", numbered(40)...)
+			in := b.receive(t, "q", mode, 60)
+			time.Sleep(time.Second / 2) // it has locked, and does not know it yet
+			b.reset(t)
+			in.forget()
+			b.send(t, "q", text("new"), text("too"))
+			time.Sleep(time.Minute / 2)
+			if got := sortedBodies(in.take()); got != "new too" {
+				t.Errorf("delivered after the reset: %q, want %q", got, "new too")
+			}
+		})
+		inBubbleNamed(t, name+" in a session", func(t *testing.T, b *started) {
+			b.wrap(&dawdling{b.store.Store})
+			b.create(t, "q", sessionful)
+			b.send(t, "q", of("a", 0, 5)...)
+			h, err := b.accept(t.Context(), "q", "a", mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.AddCredit(10)
+			time.Sleep(time.Second / 2)
+			b.reset(t)
+			h.forget()
+			time.Sleep(time.Minute / 2)
+			if got := bodies(h.take()); got != "" {
+				t.Errorf("delivered after the reset: %q", got)
+			}
+		})
+	}
+}
+
+// forget forgets what has arrived so far.
+func (in *inbox) forget() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.got = nil
+}
+
+// A receiver that has not been told yet of what was locked for it is never told,
+// and has its credit back.
+func TestAResetDropsWhatWaitsToBeDelivered(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(3)...)
+		in := b.receive(t, "q", core.PeekLock, 0)
+		d := b.cached("q").dispatchers[core.Main]
+		synctest.Wait()
+		ds, _, err := b.store.Lock(t.Context(), d.e.current.Load().partitions[core.Main][0], 3)
+		if err != nil || len(ds) != 3 {
+			t.Fatalf("lock: %d messages, %v", len(ds), err)
+		}
+		d.mu.Lock()
+		d.give(d.receivers[0], ds)
+		d.mu.Unlock()
+		b.reset(t)
+		b.send(t, "q", numbered(5)...)
+		if got := bodies(in.take()); got != "0 1 2" {
+			t.Errorf("received %q by the credit given back, want 0 1 2", got)
+		}
+	})
+}
+
+// reluctant is a store in which an entity takes nothing for a while.
+type reluctant struct {
+	core.Store
+	mu     sync.Mutex
+	entity string // its ID
+}
+
+func (s *reluctant) refuse(entity string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entity = entity
+}
+
+func (s *reluctant) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+	s.mu.Lock()
+	refused := p.Entity == s.entity
+	s.mu.Unlock()
+	if refused {
+		return failAll(groups, core.Busy)
+	}
+	return s.Store.Append(ctx, p, groups)
+}
+
+// What comes after a reset does not wait behind what was held for a destination.
+func TestAResetRemovesWhatIsHeldForADestination(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		store := &reluctant{Store: b.store.Store}
+		b.wrap(store)
+		to := b.create(t, "to")
+		b.create(t, "from", forwardTo("to"))
+		store.refuse(to.ID)
+		b.send(t, "from", numbered(5)...)
+		time.Sleep(time.Minute) // by now it is tried seldom
+		store.refuse("")
+		b.reset(t)
+		b.send(t, "from", text("new"))
+		rests()
+		b.holds(t, map[string]string{"to": "new", "from": ""})
+		time.Sleep(time.Hour)
+		b.holds(t, map[string]string{"to": "new", "from": ""})
+	})
+}
+
+func TestAResetDoesNotWaitForRemotes(t *testing.T) {
+	withRemote(t, func(t *testing.T, b *started, hq *distant) {
+		hq.took = func() time.Duration { return time.Minute }
+		b.create(t, "q", forwardTo("hq:orders"))
+		b.send(t, "q", text("old"))
+		synctest.Wait()
+		began := time.Now()
+		b.reset(t)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the reset took %v", took)
+		}
+		b.holds(t, map[string]string{"q": ""})
+		b.send(t, "q", text("new"))
+		time.Sleep(time.Hour)
+		if got := hq.bodies(); got != "new" {
+			t.Errorf("the remote has %q, want new", got)
+		}
+	})
+}
+
+// unclearable is a store of which some partitions cannot be cleared.
+type unclearable struct {
+	core.Store
+	mu    sync.Mutex
+	index map[uint16]bool
+}
+
+func (s *unclearable) Clear(ctx context.Context, p core.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.index[p.Index] {
+		return core.Busy
+	}
+	return s.Store.Clear(ctx, p)
+}
+
+func TestAResetThatFailsCanBeRepeated(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		store := &unclearable{Store: b.store.Store, index: map[uint16]bool{2: true}}
+		b.wrap(store)
+		b.create(t, "q", partitioned)
+		b.create(t, "to")
+		b.create(t, "from", forwardTo("to"))
+		b.send(t, "q", numbered(40)...)
+		if err := b.Reset(t.Context(), root); !errors.Is(err, core.Busy) {
+			t.Fatalf("reset: got %v, want %v", err, core.Busy)
+		}
+		in := b.receive(t, "q", core.PeekLock, 100)
+		if got := len(in.take()); got != 10 {
+			t.Errorf("received %d messages, want those 10 of one partition", got)
+		}
+		b.send(t, "from", text("forwarded")) // all goes on
+		rests()
+		b.holds(t, map[string]string{"to": "forwarded"})
+		store.mu.Lock()
+		clear(store.index)
+		store.mu.Unlock()
+		b.reset(t)
+		if left := b.everywhere(t, "q", "to", "from"); len(left) > 0 {
+			t.Errorf("after the second reset: %q", left)
+		}
+	})
+}
+
+func TestAResetGivesUpWithItsCaller(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.wrap(&dawdling{b.store.Store})
+		in := b.receive(t, "q", core.PeekLock, 1)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := b.Reset(ctx, root); !errors.Is(err, core.Timeout) {
+			t.Errorf("reset: got %v, want %v", err, core.Timeout)
+		}
+		b.send(t, "q", text("m"))
+		time.Sleep(10 * time.Second)
+		if got := bodies(in.take()); got != "m" {
+			t.Errorf("received %q: receiving does not go on", got)
+		}
+	})
+}
+
+// Messages travel through queues and topics while the namespace is reset again and
+// again. What was sent before a reset is nowhere afterwards, and nowhere later.
+func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.Options{})
+	b := New(store, Options{Namespace: "ns"})
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = b.Run(ctx) }) // it returns nil
+	defer run.Wait()
+	defer cancel()
+	create := func(name string, change ...func(*core.Settings)) {
+		s := core.DefaultSettings(core.Queue)
+		for _, c := range change {
+			c(&s)
+		}
+		if _, err := b.CreateQueue(ctx, root, name, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("end", partitioned)
+	create("dead")
+	create("three", forwardTo("end"))
+	if _, err := b.CreateTopic(ctx, root, "topic", core.DefaultSettings(core.Topic)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "y"} {
+		s := core.DefaultSettings(core.Subscription)
+		s.ForwardTo = "three"
+		if _, err := b.CreateSubscription(ctx, root, core.SubscriptionPath("topic", name), s, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("two", forwardTo("topic"))
+	create("one", partitioned, forwardTo("two"))
+	create("rejects", forwardDead("dead"))
+
+	var mu sync.RWMutex // held while something of an epoch is sent
+	epoch := 0
+	var seen sync.Map // epochs that arrived
+	for _, name := range []string{"end", "dead", "rejects"} {
+		var r core.Receiver
+		r, err := b.OpenReceiver(ctx, root, name, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+			var all []core.Settlement
+			for i := range ds {
+				o := core.Complete
+				if name == "rejects" {
+					o = core.DeadLetterOutcome
+				}
+				seen.Store(string(ds[i].Body.Bytes), true)
+				all = append(all, core.Settlement{Token: ds[i].LockToken, Outcome: o})
+			}
+			b.Settle(ctx, root, name, all) // the locks may be lost
+			r.AddCredit(len(all))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.AddCredit(20)
+		defer r.Close()
+	}
+	stop := make(chan struct{})
+	var senders sync.WaitGroup
+	for _, name := range []string{"one", "two", "topic", "rejects"} {
+		senders.Go(func() {
+			s, err := b.OpenSender(ctx, root, name, nil)
+			if err != nil {
+				t.Errorf("open a sender: %v", err)
+				return
+			}
+			defer s.Close()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				mu.RLock()
+				body := fmt.Sprint(epoch)
+				answers := s.Send(ctx, each(text(body), text(body)))
+				mu.RUnlock()
+				for _, a := range answers {
+					if a.Err != nil {
+						t.Errorf("send: %v", a.Err)
+						return
+					}
+				}
+				time.Sleep(100 * time.Microsecond) // so that the chains keep up
+			}
+		})
+	}
+	peers := []string{"one", "two", "three", "end", "dead", "rejects", "topic/Subscriptions/x", "topic/Subscriptions/y"}
+	check := func(now int) {
+		for _, name := range peers {
+			for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
+				ds, err := b.Peek(ctx, root, name+sub, 0, 10_000)
+				if err != nil {
+					t.Errorf("peek %s%s: %v", name, sub, err)
+				}
+				for _, d := range ds {
+					if body := string(d.Body.Bytes); body != fmt.Sprint(now) {
+						t.Errorf("%s%s holds a message of epoch %s after epoch %d has begun", name, sub, body, now)
+						return
+					}
+				}
+			}
+		}
+	}
+	for range 15 {
+		time.Sleep(20 * time.Millisecond) // under load
+		mu.Lock()
+		epoch++
+		now := epoch
+		mu.Unlock()
+		if err := b.Reset(ctx, root); err != nil {
+			t.Errorf("reset: %v", err)
+		}
+		seen.Clear()
+		check(now)
+		time.Sleep(5 * time.Millisecond)
+		check(now)
+		seen.Range(func(body, _ any) bool {
+			if body != fmt.Sprint(now) {
+				t.Errorf("a message of epoch %v was delivered in epoch %d", body, now)
+			}
+			return true
+		})
+	}
+	close(stop)
+	senders.Wait()
+	// The chains go on: what is sent now arrives.
+	s, err := b.OpenSender(ctx, root, "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Send(ctx, each(text("last")))
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, ok := seen.Load("last"); ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the last message does not arrive")
+		}
+	}
+}
+
+// Those who enter are alone with each other, and whoever shuts the gate is alone.
+func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	var inside, worst sync.Map
+	var work sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 4 {
+		work.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				g.enter()
+				inside.Store(i, true)
+				if g.bar.Load() == nil {
+					worst.Store("entered", true)
+				}
+				inside.Delete(i)
+				g.leave()
+			}
+		})
+	}
+	var keepers sync.WaitGroup
+	for range 3 {
+		keepers.Go(func() {
+			for range 100 {
+				if err := g.shut(t.Context()); err != nil {
+					t.Errorf("shut: %v", err)
+					return
+				}
+				inside.Range(func(i, _ any) bool {
+					t.Errorf("%v is inside a gate that is shut", i)
+					return true
+				})
+				if g.hurry().Err() == nil {
+					t.Error("nobody was hurried")
+				}
+				g.open()
+			}
+		})
+	}
+	keepers.Wait()
+	close(stop)
+	work.Wait()
+	if _, ok := worst.Load("entered"); !ok {
+		t.Error("nobody has entered")
+	}
+}
+
+func TestAResetOfNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.reset(t)
+		b.stop()
+		if err := b.Reset(t.Context(), root); err != nil && !strings.Contains(err.Error(), "stopping") {
+			t.Errorf("reset of a broker that has stopped: %v", err)
+		}
+	})
+}
