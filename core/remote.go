@@ -50,6 +50,20 @@ func (m *Message) PinKey() string {
 // to another, so that a circle of them ends.
 const AnnotationHops = "x-opt-crosstown-hops"
 
+// CountHop counts that the message goes to another broker once more; it reports
+// false where that is too often.
+func (m *Message) CountHop() bool {
+	v, _ := m.Annotations.Get(AnnotationHops)
+	n, _ := v.(uint8)
+	if n >= MaxRemoteHops {
+		return false
+	}
+	if counted, err := NewProperties(Property{Key: AnnotationHops, Value: n + 1}); err == nil { // it never fails
+		m.Annotations = m.Annotations.Merge(counted)
+	}
+	return true
+}
+
 // MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 

@@ -35,6 +35,7 @@ var arrows = []struct {
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/..."}},
 	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/refusals", "bridges/internal/mailbox", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "bridges", "bridges/refusals", "bridges/internal/frame"}},
+	{"bridges/remote", []string{"core", "core/auth", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "bridges", "bridges/refusals", "bridges/internal/frame", "bridges/internal/mailbox", "bridges/websocket/...", "github.com/gorilla/websocket", "github.com/vmihailenco/msgpack/v5/..."}},
 	{"plugins/builtin", []string{"core", "core/value"}},
 	{"plugins", nil},

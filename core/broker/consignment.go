@@ -36,12 +36,11 @@ func (h *haul) assign(i int, remote, entity string) {
 		h.delay(i, berth{remote: name})
 		return
 	}
-	hops := remoteHops(d.Message)
-	if hops > core.MaxRemoteHops {
+	m := h.exported(d)
+	if !m.CountHop() {
 		h.lose(i, core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops))
 		return
 	}
-	m := h.exported(d, hops)
 	c := h.consignment(r, name, entity)
 	if _, blocked := h.l.blocked[c.berth()]; blocked {
 		h.delay(i, c.berth())
@@ -61,23 +60,13 @@ func (h *haul) consignment(r core.Remote, name, entity string) *consignment {
 	return c
 }
 
-// remoteHops is how often a message will have gone from one broker to another.
-func remoteHops(m *core.Message) uint8 {
-	v, _ := m.Annotations.Get(core.AnnotationHops)
-	n, _ := v.(uint8)
-	return min(n, core.MaxRemoteHops) + 1
-}
-
 // exported is the message as a remote gets it. Its id is the same each time, so
 // that a target which detects duplicates drops repetitions.
-func (h *haul) exported(d *core.Delivery, hops uint8) *core.Message {
+func (h *haul) exported(d *core.Delivery) *core.Message {
 	m := *d.Message
 	m.Transit = nil
 	if m.MessageID.IsZero() {
 		m.MessageID = core.StringID(h.key(d))
-	}
-	if counted, err := core.NewProperties(core.Property{Key: core.AnnotationHops, Value: hops}); err == nil { // it never fails
-		m.Annotations = m.Annotations.Merge(counted)
 	}
 	return &m
 }

@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -58,4 +60,60 @@ func (s *pumps) back(remote string) {
 			}
 		}
 	}
+}
+
+// Forget drops the Transit.Keys of messages that were sent to a queue or topic,
+// once they cannot come again.
+func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range e.current.Load().partitions[core.Main] {
+		if err := b.store.Forget(ctx, p, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Export is an entity whose messages are forwarded to a remote.
+type Export struct {
+	Entity      string // a queue, or a subscription
+	DeadLetters bool   // it is these that are forwarded
+	Remote, To  string
+	Waiting     int64     // messages that are not there yet
+	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or nobody knows
+}
+
+// Exports counts what waits for remotes in the entities that forward to them.
+func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
+	var all []Export
+	var ents []core.Entity
+	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
+			if remote, to, ok := core.SplitRemote(destination(&ent.Settings, sub)); ok {
+				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
+				ents = append(ents, *ent)
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		h, err := b.holding(ctx, &ents[i])
+		if err != nil {
+			return nil, b.refusal(err, &ents[i])
+		}
+		sub := core.Main
+		if all[i].DeadLetters {
+			sub = core.DeadLetter
+		} else {
+			all[i].Oldest = h.Oldest
+		}
+		all[i].Waiting = h.Counts[sub].Ready + h.Counts[sub].Locked
+	}
+	return all, nil
 }

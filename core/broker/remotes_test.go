@@ -140,13 +140,18 @@ func TestMessagesAreForwardedToARemote(t *testing.T) {
 			t.Fatalf("the remote has %q, want 1 2 3", got)
 		}
 		b.holds(t, map[string]string{"q": "", sub: ""})
-		if got := hq.all()[0]; got.MessageID != core.StringID("mine") || got.Transit != nil || remoteHops(got) != 2 {
+		if got := hq.all()[0]; got.MessageID != core.StringID("mine") || got.Transit != nil || hopsOf(got) != uint8(1) {
 			t.Errorf("the first is %+v, want its own id, no transit and one hop", got)
 		}
 		if hq.all()[1].MessageID.IsZero() {
 			t.Error("a message went without an id")
 		}
 	})
+}
+
+func hopsOf(m *core.Message) any {
+	v, _ := m.Annotations.Get(core.AnnotationHops)
+	return v
 }
 
 func TestSettingsNameOnlyRemotesThatThereAre(t *testing.T) {
@@ -443,4 +448,24 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 	if !slices.ContainsFunc(hq.all(), func(m *core.Message) bool { return m.SessionID != "" }) {
 		t.Error("no session was seen")
 	}
+}
+
+func TestAMessageThatComesAgainIsStoredOnceUntilItIsForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		again := func() *core.Message {
+			m := text("m")
+			m.Transit = &core.Transit{Key: "remote/hq/orders/17"}
+			return m
+		}
+		for range 5 {
+			b.send(t, "q", again())
+		}
+		b.holds(t, map[string]string{"q": "m"})
+		if err := b.Forget(t.Context(), "q", []string{"remote/hq/orders/17"}); err != nil {
+			t.Fatal(err)
+		}
+		b.send(t, "q", again())
+		b.holds(t, map[string]string{"q": "m m"})
+	})
 }

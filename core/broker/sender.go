@@ -159,7 +159,9 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 		err := v.admitGroup(g)
 		key := ""
 		if err == nil && n > 1 {
-			key, err = groupKey(g, v.Settings.RequiresDuplicateDetection)
+			if key, err = groupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
+				key = g[0].Transit.Key // should it come again, that is where it is known
+			}
 		}
 		if err != nil {
 			answers[i].Err = err

@@ -79,8 +79,11 @@ func (l *lane) overtaken(ctx context.Context, p core.Partition, low, high int64,
 		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
 		mine[n] = true
 	}
-	next := low + 1
-	for range maxGaps {
+	next, gaps := low+1, maxGaps
+	if l.p.remote != "" {
+		gaps += len(ds) // all there can be
+	}
+	for range gaps {
 		for mine[next] {
 			next++
 		}
@@ -89,7 +92,7 @@ func (l *lane) overtaken(ctx context.Context, p core.Partition, low, high int64,
 		}
 		there, err := l.p.set.b.store.Peek(call, p, next, lookBack)
 		if err != nil || len(there) == 0 {
-			return false
+			return err != nil && l.p.remote != ""
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)

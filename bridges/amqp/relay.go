@@ -1,0 +1,119 @@
+package amqp
+
+import (
+	"math"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// FormatBatch is the format of a message whose data sections are messages of their
+// own, which a Service Bus takes all or none.
+const FormatBatch = wire.FormatBatch
+
+// AppendMessage appends an encoded message as a sender sends it.
+func AppendMessage(dst []byte, m *core.Message) []byte {
+	created, expires, ttl := m.CreationTime, m.AbsoluteExpiryTime, value.Opt[uint32]{}
+	if m.TimeToLive > 0 && m.TimeToLive != core.Forever {
+		ttl = value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
+		if ttl.V == math.MaxUint32 { // more than a header can say: see timeToLive
+			created = time.Now()
+			expires = created.Add(m.TimeToLive)
+		}
+	}
+	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: ttl})
+	if !m.DeliveryAnnotations.IsEmpty() {
+		dst = appendSymbols(dst, wire.DescDeliveryAnnotations, m.DeliveryAnnotations)
+	}
+	dst = appendSentAnnotations(dst, m)
+	p := wire.MessageProperties{
+		MessageID: idToWire(m.MessageID), UserID: m.UserID, To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo,
+		CorrelationID: idToWire(m.CorrelationID), ContentType: m.ContentType, ContentEncoding: m.ContentEncoding,
+		GroupID: m.SessionID, GroupSequence: m.GroupSequence, ReplyToGroupID: m.ReplyToSessionID,
+	}
+	if !created.IsZero() {
+		p.CreationTime = value.Some(value.TimestampOf(created))
+	}
+	if !expires.IsZero() {
+		p.AbsoluteExpiryTime = value.Some(value.TimestampOf(expires))
+	}
+	dst = wire.AppendProperties(dst, &p)
+	if !m.Properties.IsEmpty() {
+		dst = wire.AppendSection(dst, wire.DescApplicationProperties, m.Properties.Encoded())
+	}
+	if m.Body.Kind == core.BodyData {
+		dst = wire.AppendDataSection(dst, m.Body.Bytes)
+	} else {
+		dst = append(dst, m.Body.Bytes...)
+	}
+	if m.Footer != nil {
+		dst = wire.AppendSection(dst, wire.DescFooter, m.Footer)
+	}
+	return dst
+}
+
+// appendSentAnnotations appends the message annotations, if there are any.
+func appendSentAnnotations(dst []byte, m *core.Message) []byte {
+	if m.Annotations.IsEmpty() && m.PartitionKey == "" && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
+		return dst
+	}
+	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
+	a := annotations{}
+	a.dst, a.mark = value.OpenMap(dst)
+	a.all(m.Annotations)
+	a.text(annPartitionKey, m.PartitionKey)
+	a.text(annViaPartitionKey, m.ViaPartitionKey)
+	a.instant(annScheduled, m.ScheduledEnqueueTime)
+	return value.CloseMap(a.dst, a.mark, a.n)
+}
+
+func appendSymbols(dst []byte, d wire.Descriptor, p core.Properties) []byte {
+	a := annotations{}
+	a.dst, a.mark = value.OpenMap(value.AppendDescriptor(dst, uint64(d)))
+	a.all(p)
+	return value.CloseMap(a.dst, a.mark, a.n)
+}
+
+// AppendBatched appends an encoded message as one of a batch.
+func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(dst, encoded) }
+
+// Arrival is a message that a peer has delivered.
+type Arrival struct {
+	*core.Message
+	// SequenceNumber is the one that it had at the peer; 0: the peer gave none.
+	SequenceNumber int64
+	EnqueuedTime   time.Time // zero: the peer said nothing
+}
+
+// ReadMessage translates an encoded message, which it keeps. A message whose
+// format is a batch is not read.
+func ReadMessage(encoded []byte) (Arrival, error) {
+	m, err := decodeMessage(encoded)
+	if err != nil {
+		return Arrival{}, err
+	}
+	s, err := wire.SplitMessage(encoded, value.Limits{})
+	if err != nil {
+		return Arrival{}, err
+	}
+	a := Arrival{Message: m}
+	if s.MessageAnnotations == nil {
+		return a, nil
+	}
+	for k, raw := range value.MapEntries(s.MessageAnnotations) {
+		switch string(k) {
+		case annSequenceNumber:
+			a.SequenceNumber, _, _ = value.ReadInt64(raw) // else there is none
+		case annEnqueuedTime:
+			if t, _, err := value.ReadTimestamp(raw); err == nil {
+				a.EnqueuedTime = instant(t)
+			}
+		}
+	}
+	if m.TimeToLive >= math.MaxUint32*time.Millisecond && !m.AbsoluteExpiryTime.IsZero() && !a.EnqueuedTime.IsZero() {
+		m.TimeToLive = m.AbsoluteExpiryTime.Sub(a.EnqueuedTime) // its creation is what its sender says
+	}
+	return a, nil
+}

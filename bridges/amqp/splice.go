@@ -1,0 +1,267 @@
+package amqp
+
+import (
+	"encoding/binary"
+	"net"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	// spliceFrame is the largest frame in bytes that a peer may send through a splice.
+	spliceFrame = 64 << 10
+	// spliceRange is how many deliveries a peer's disposition may be of: the client
+	// behind the splice takes them one by one.
+	spliceRange = 1 << 16
+	// spliceTag is the first byte of the delivery tags of messages that were encoded
+	// here, and spliceTagLength how long such tags are: the client's own have 8 bytes.
+	spliceTag       = 'x'
+	spliceTagLength = 9
+)
+
+// spliceLimits bound what a peer's frames hold besides messages.
+var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
+
+// Splice is a connection to a peer for the use of another AMQP client of this
+// process. What that client reads are frames that this package wrote: each of the
+// peer's is checked, and encoded anew without what nobody asks for, such as
+// properties of any type. So whatever a peer sends, the client's decoder meets
+// well-formed frames, of known fields with values of simple types.
+//
+// Messages pass as they are. One that arrives has, for the client, data sections
+// which put together are the encoded message; one that leaves has one data section
+// that is the encoded message, and a tag that SpliceTag made.
+type Splice struct {
+	net.Conn
+	decoder wire.Decoder
+
+	in    []byte // from the peer, not looked at yet
+	ready []byte // for the client, from at on
+	at    int
+
+	out   []byte // from the client, not a whole frame yet
+	frame []byte // to the peer
+}
+
+// NewSplice puts a splice before a connection. One goroutine may read at a time,
+// and one write.
+func NewSplice(c net.Conn) *Splice {
+	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}}
+}
+
+// SpliceTag is the n-th delivery tag for messages that are encoded already.
+func SpliceTag(n uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, spliceTagLength), spliceTag), n)
+}
+
+// Read implements net.Conn. It returns whole frames as far as there is room.
+func (s *Splice) Read(p []byte) (int, error) {
+	for s.at == len(s.ready) {
+		s.ready, s.at = s.ready[:0], 0
+		if err := s.receive(); err != nil {
+			return 0, err
+		}
+		if len(s.ready) > 0 {
+			break
+		}
+		if err := s.fill(len(p)); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.ready[s.at:])
+	s.at += n
+	return n, nil
+}
+
+// fill reads from the peer once.
+func (s *Splice) fill(n int) error {
+	held := len(s.in)
+	n = min(max(n, 4096), spliceFrame)
+	s.in = append(s.in, make([]byte, n)...)
+	got, err := s.Conn.Read(s.in[held:])
+	s.in = s.in[:held+max(got, 0)]
+	if got > 0 {
+		return nil
+	}
+	return err
+}
+
+// receive makes what the peer has sent ready for the client.
+func (s *Splice) receive() error {
+	rest := s.in
+	for {
+		if len(rest) >= wire.ProtocolHeaderSize && string(rest[:4]) == "AMQP" {
+			s.ready = append(s.ready, rest[:wire.ProtocolHeaderSize]...)
+			rest = rest[wire.ProtocolHeaderSize:]
+			continue
+		}
+		if len(rest) < wire.ProtocolHeaderSize {
+			break
+		}
+		f, n, err := wire.CutFrame(rest, spliceFrame)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		if err := s.admit(f); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	s.in = s.in[:copy(s.in, rest)]
+	return nil
+}
+
+// admit makes one of the peer's frames ready for the client.
+func (s *Splice) admit(f wire.Frame) (err error) {
+	if len(f.Body) == 0 {
+		s.ready = wire.AppendHeartbeat(s.ready)
+		return nil
+	}
+	p, payload, err := s.decoder.Decode(f.Body)
+	if err != nil {
+		return err
+	}
+	switch p := p.(type) {
+	case *wire.Transfer:
+		p.State = nil
+		if len(payload) > 0 {
+			payload = wire.AppendDataSection(nil, payload)
+		}
+	case *wire.Flow:
+		p.Properties = nil
+		if p.Handle.Set && !p.LinkCredit.Set { // the client takes for granted that there is one
+			p.LinkCredit = value.Some(uint32(0))
+		}
+	case *wire.Disposition:
+		if p.Last.Set && p.Last.V-p.First > spliceRange {
+			return &wire.Error{Condition: wire.CondInvalidField, Description: "A disposition of that many deliveries is not plausible."}
+		}
+		p.State = plainState(p.State)
+	default:
+		simplify(p)
+	}
+	s.ready, err = wire.AppendFrame(s.ready, f.Channel, p, payload)
+	return err
+}
+
+// simplify removes from one of the peer's rarer performatives what may hold values of any type.
+func simplify(p wire.Performative) {
+	switch p := p.(type) {
+	case *wire.Open:
+		p.Properties, p.OfferedCapabilities, p.DesiredCapabilities = nil, nil, nil
+		p.OutgoingLocales, p.IncomingLocales = nil, nil
+	case *wire.Begin:
+		p.Properties, p.OfferedCapabilities, p.DesiredCapabilities = nil, nil, nil
+	case *wire.Attach:
+		p.Properties, p.OfferedCapabilities, p.DesiredCapabilities = nil, nil, nil
+		if p.Source != nil {
+			p.Source = &wire.Source{Address: p.Source.Address}
+		}
+		if p.Target != nil {
+			p.Target = &wire.Target{Address: p.Target.Address}
+		}
+	case *wire.Detach:
+		p.Error = plainError(p.Error)
+	case *wire.End:
+		p.Error = plainError(p.Error)
+	case *wire.Close:
+		p.Error = plainError(p.Error)
+	case *wire.SASLOutcome:
+		p.AdditionalData = nil
+	}
+}
+
+func plainError(e *wire.Error) *wire.Error {
+	if e == nil {
+		return nil
+	}
+	return &wire.Error{Condition: e.Condition, Description: e.Description}
+}
+
+// plainState is a state as the client knows it: those of transactions it does not.
+func plainState(s wire.DeliveryState) wire.DeliveryState {
+	switch s := s.(type) {
+	case wire.Rejected:
+		return wire.Rejected{Error: plainError(s.Error)}
+	case wire.Modified:
+		s.MessageAnnotations = nil
+		return s
+	case wire.Accepted, wire.Released, wire.Received:
+		return s
+	default:
+		return nil
+	}
+}
+
+// Write implements net.Conn.
+func (s *Splice) Write(p []byte) (int, error) {
+	s.out = append(s.out, p...)
+	rest := s.out
+	s.frame = s.frame[:0]
+	for len(rest) >= wire.ProtocolHeaderSize {
+		n := wire.ProtocolHeaderSize
+		if string(rest[:4]) != "AMQP" {
+			n = int(binary.BigEndian.Uint32(rest)) // the client's own
+		}
+		if n > len(rest) {
+			break
+		}
+		if err := s.emit(rest[:n]); err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	s.out = s.out[:copy(s.out, rest)]
+	if len(s.frame) > 0 {
+		if _, err := s.Conn.Write(s.frame); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// emit makes a frame of the client's, or a protocol header, ready for the peer.
+// The first of a message that was encoded here loses the section around it.
+func (s *Splice) emit(frame []byte) (err error) {
+	if t, payload, channel, ok := tagged(frame); ok {
+		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
+		return err
+	}
+	s.frame = append(s.frame, frame...)
+	return nil
+}
+
+// tagged takes apart a frame of the client that begins a message which was encoded here.
+func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
+	if string(frame[:4]) == "AMQP" {
+		return nil, nil, 0, false
+	}
+	f, n, err := wire.CutFrame(frame, uint32(len(frame)))
+	if err != nil || n == 0 || f.Type != wire.FrameAMQP || len(f.Body) < 3 || f.Body[2] != byte(wire.DescTransfer) {
+		return nil, nil, 0, false
+	}
+	p, payload, err := wire.DecodePerformative(f.Body, value.Limits{})
+	t, ok = p.(*wire.Transfer)
+	if err != nil || !ok || len(t.DeliveryTag) != spliceTagLength || t.DeliveryTag[0] != spliceTag {
+		return nil, nil, 0, false
+	}
+	return t, unwrap(payload), f.Channel, true
+}
+
+// unwrap cuts off where a data section begins, as the client writes it: descriptor,
+// constructor and size.
+func unwrap(payload []byte) []byte {
+	const descriptor, short, long = 3, 2, 5
+	switch {
+	case len(payload) >= descriptor+short && payload[descriptor] == 0xa0: // vbin8, AMQP 1.0 §1.6.19
+		return payload[descriptor+short:]
+	case len(payload) >= descriptor+long:
+		return payload[descriptor+long:]
+	default:
+		return payload
+	}
+}

@@ -1,0 +1,146 @@
+package amqp
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// scripted is a connection whose peer says what a script has, and hears nothing.
+type scripted struct {
+	net.Conn
+	said io.Reader
+}
+
+func (c *scripted) Read(p []byte) (int, error)       { return c.said.Read(p) }
+func (c *scripted) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *scripted) Close() error                     { return nil }
+func (c *scripted) SetDeadline(time.Time) error      { return nil }
+func (c *scripted) SetReadDeadline(time.Time) error  { return nil }
+func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
+
+// script is what a server says to a client that opens one session and one link.
+func script(t testing.TB, more ...wire.Performative) []byte {
+	t.Helper()
+	b := wire.AppendProtocolHeader(nil, wire.ProtocolSASL)
+	add := func(p wire.Performative, payload []byte) {
+		var err error
+		if b, err = wire.AppendFrame(b, 0, p, payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(&wire.SASLMechanisms{Mechanisms: []value.Symbol{"ANONYMOUS"}}, nil)
+	add(&wire.SASLOutcome{AdditionalData: []byte("x")}, nil)
+	b = wire.AppendProtocolHeader(b, wire.ProtocolAMQP)
+	add(&wire.Open{ContainerID: "peer", Properties: value.Map{{Key: value.Symbol("deep"), Value: value.List{value.List{}}}}}, nil)
+	add(&wire.Begin{RemoteChannel: value.Some(uint16(0)), IncomingWindow: 100, OutgoingWindow: 100}, nil)
+	for _, p := range more {
+		add(p, nil)
+	}
+	return b
+}
+
+// use has go-amqp speak with whoever is behind a splice.
+func use(t testing.TB, said []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	c, err := goamqp.NewConn(ctx, NewSplice(&scripted{said: bytes.NewReader(said)}), &goamqp.ConnOptions{SASLType: goamqp.SASLTypeAnonymous(), IdleTimeout: -1})
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	s, err := c.NewSession(ctx, nil)
+	if err != nil {
+		return
+	}
+	r, err := s.NewReceiver(ctx, "q", nil)
+	if err != nil {
+		return
+	}
+	if m, err := r.Receive(ctx, nil); err == nil {
+		_, _ = ReadMessage(bytes.Join(m.Data, nil))
+	}
+}
+
+// Whatever a peer sends, go-amqp does not panic behind a splice.
+func FuzzSplice(f *testing.F) {
+	attach := &wire.Attach{Name: "x", Role: wire.RoleSender, Source: &wire.Source{Address: value.Some("q")}, Target: &wire.Target{}}
+	f.Add(script(f))
+	f.Add(script(f, attach, &wire.Flow{Handle: value.Some(uint32(0))}, &wire.Disposition{First: 0, Last: value.Some(uint32(1 << 31))}))
+	f.Add(script(f, attach, &wire.Transfer{DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte("t")}, &wire.Detach{Closed: true, Error: &wire.Error{Condition: "x"}}))
+	f.Add(script(f, &wire.End{}, &wire.Close{}))
+	f.Fuzz(func(t *testing.T, said []byte) { use(t, said) })
+}
+
+func TestASpliceRefusesDispositionsThatWouldKeepAClientBusy(t *testing.T) {
+	t.Parallel()
+	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Disposition{First: 0, Last: value.Some(uint32(1 << 31))}))})
+	if _, err := io.ReadAll(s); err == nil {
+		t.Error("it was let through")
+	}
+}
+
+// A peer that sends a byte at a time, and flows without credit, is understood.
+func TestASpliceMakesWholeFramesOfParts(t *testing.T) {
+	t.Parallel()
+	said := script(t, &wire.Flow{Handle: value.Some(uint32(3))})
+	ours, theirs := net.Pipe()
+	defer func() { _ = ours.Close() }()
+	go func() {
+		for i := range said {
+			_, _ = theirs.Write(said[i : i+1])
+		}
+		_ = theirs.Close()
+	}()
+	heard, err := io.ReadAll(NewSplice(ours))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flow *wire.Flow
+	for b := heard; len(b) > 0; {
+		if string(b[:4]) == "AMQP" {
+			b = b[wire.ProtocolHeaderSize:]
+			continue
+		}
+		f, n, err := wire.CutFrame(b, 1<<20)
+		if err != nil || n == 0 {
+			t.Fatalf("no frame: %v in %x", err, b)
+		}
+		p, _, err := wire.DecodePerformative(f.Body, value.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open, ok := p.(*wire.Open); ok && open.Properties != nil {
+			t.Errorf("properties %v were let through", open.Properties)
+		}
+		if found, ok := p.(*wire.Flow); ok {
+			flow = found
+		}
+		b = b[n:]
+	}
+	if flow == nil || !flow.LinkCredit.Set {
+		t.Errorf("flow %+v, want one with credit", flow)
+	}
+}
+
+func TestAMessageThatIsSentIsReadAsItIs(t *testing.T) {
+	t.Parallel()
+	m := &core.Message{MessageID: core.StringID("id"), SessionID: "s", PartitionKey: "s", TimeToLive: 60 * 24 * time.Hour, ScheduledEnqueueTime: time.UnixMilli(5000).UTC(), Body: core.Body{Bytes: []byte("b")}}
+	a, err := ReadMessage(AppendMessage(nil, m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.MessageID != m.MessageID || a.SessionID != "s" || a.PartitionKey != "s" || a.TimeToLive != m.TimeToLive || !a.ScheduledEnqueueTime.Equal(m.ScheduledEnqueueTime) || string(a.Body.Bytes) != "b" || a.SequenceNumber != 0 {
+		t.Errorf("got %+v", a.Message)
+	}
+}

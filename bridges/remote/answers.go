@@ -1,0 +1,76 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// hopeless are the conditions with which a remote says that it will never take a
+// message, and what they are here.
+var hopeless = map[goamqp.ErrCond]core.Code{
+	goamqp.ErrCondDecodeError:              core.InvalidArgument,
+	goamqp.ErrCondInvalidField:             core.InvalidArgument,
+	goamqp.ErrCondPreconditionFailed:       core.NotAllowed,
+	goamqp.ErrCondNotAllowed:               core.NotAllowed,
+	goamqp.ErrCondNotImplemented:           core.NotAllowed,
+	goamqp.ErrCondMessageSizeExceeded:      core.TooLarge,
+	"com.microsoft:argument-error":         core.InvalidArgument,
+	"com.microsoft:argument-out-of-range":  core.OutOfRange,
+	"com.microsoft:message-size-exceeded":  core.TooLarge,
+	"com.microsoft:entity-already-exists":  core.NotAllowed,
+	"com.microsoft:session-id-required":    core.NotAllowed,
+	"com.microsoft:invalid-operation":      core.NotAllowed,
+	"com.microsoft:content-not-supported":  core.InvalidArgument,
+	"com.microsoft:missing-property-error": core.InvalidArgument,
+}
+
+// answer is what a message's outcome at the remote means. A rejection without a
+// reason, or with one that is not known, may be of the moment: some brokers reject
+// what a full queue cannot take.
+func (r *Remote) answer(state goamqp.DeliveryState) error {
+	switch s := state.(type) {
+	case *goamqp.StateAccepted:
+		return nil
+	case *goamqp.StateRejected:
+		if s.Error == nil {
+			return core.Refuse(core.Busy, "The remote '%s' rejects the message without a reason.", r.o.Name)
+		}
+		if code, ok := hopeless[s.Error.Condition]; ok {
+			return core.Refuse(code, "The remote '%s' rejects the message: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
+		}
+		return core.Refuse(core.Busy, "The remote '%s' rejects the message for now: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
+	case *goamqp.StateModified:
+		if s.UndeliverableHere {
+			return core.Refuse(core.NotAllowed, "The remote '%s' says that the message cannot be delivered there.", r.o.Name)
+		}
+	}
+	return core.Refuse(core.Busy, "The remote '%s' did not take the message.", r.o.Name)
+}
+
+// isHopeless reports whether an answer is for ever.
+func isHopeless(err error) bool {
+	switch core.CodeOf(err) {
+	case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// tooLarge refuses a message that exceeds what the remote says it takes.
+func (r *Remote) tooLarge(size int, limit uint64) error {
+	return core.Refuse(core.TooLarge, "The message has %d bytes as it would be sent, and the remote '%s' takes at most %d.", size, r.o.Name, limit)
+}
+
+// unanswered is why no answer came.
+func unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("no answer in time: %w", ctx.Err())
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+)
+
+const (
+	// idleTimeout is how long the remote may say nothing before the connection
+	// counts as broken: it sends heartbeats.
+	idleTimeout = 30 * time.Second
+	// linkTimeout bounds the attachment of a link, and the answer to a token.
+	linkTimeout = 15 * time.Second
+	// farewell bounds what is said at the end of a connection.
+	farewell = time.Second
+)
+
+// line is one connection to a remote.
+type line struct {
+	r       *Remote
+	conn    *goamqp.Conn
+	session *goamqp.Session
+	tag     atomic.Uint64 // of the last delivery
+
+	mu      sync.Mutex
+	senders map[string]*goamqp.Sender // by entity
+	tokens  tokens
+}
+
+// connect opens a connection.
+func (r *Remote) connect(ctx context.Context) (*line, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	plain, err := r.o.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := plain
+	if r.o.TLS != nil {
+		secured := tls.Client(plain, r.o.TLS)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			_ = plain.Close()
+			return nil, err
+		}
+		c = secured
+	}
+	login := goamqp.SASLTypeAnonymous()
+	if r.o.User != "" {
+		login = goamqp.SASLTypePlain(r.o.User, r.o.Password)
+	}
+	conn, err := goamqp.NewConn(ctx, amqp.NewSplice(c), &goamqp.ConnOptions{
+		HostName: r.o.Host, IdleTimeout: cmp.Or(r.o.idle, idleTimeout), SASLType: login, ContainerID: "crosstown-" + r.o.Name,
+	})
+	if err != nil {
+		_ = plain.Close()
+		return nil, err
+	}
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	l := &line{r: r, conn: conn, session: session, senders: map[string]*goamqp.Sender{}}
+	if r.o.Policy != "" || r.o.Signature != "" {
+		if err := l.tokens.open(ctx, l); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("$cbs: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// close ends the connection in order, as far as the remote goes along.
+func (l *line) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	_ = l.session.Close(ctx) // it may be broken
+	_ = l.conn.Close()
+}
+
+// sender is the link to an entity.
+func (l *line) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.senders[entity]; s != nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if err := l.tokens.prove(ctx, l, entity); err != nil {
+		return nil, err
+	}
+	s, err := l.session.NewSender(ctx, entity, &goamqp.SenderOptions{
+		SettlementMode:              goamqp.SenderSettleModeUnsettled.Ptr(),
+		RequestedReceiverSettleMode: goamqp.ReceiverSettleModeFirst.Ptr(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("link to '%s': %w", entity, err)
+	}
+	l.senders[entity] = s
+	return s, nil
+}
+
+// drop closes a link that is broken, or does not get answers.
+func (l *line) drop(entity string, s *goamqp.Sender) {
+	l.mu.Lock()
+	if l.senders[entity] == s {
+		delete(l.senders, entity)
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	_ = s.Close(ctx) // it may be closed
+}
+
+// receiver opens a link from an entity.
+func (l *line) receiver(ctx context.Context, entity string) (*goamqp.Receiver, error) {
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if err := l.tokens.prove(ctx, l, entity); err != nil {
+		return nil, err
+	}
+	return l.session.NewReceiver(ctx, entity, &goamqp.ReceiverOptions{
+		Credit:                    int32(l.r.o.Window),
+		RequestedSenderSettleMode: goamqp.SenderSettleModeUnsettled.Ptr(),
+		SettlementMode:            goamqp.ReceiverSettleModeFirst.Ptr(),
+	})
+}

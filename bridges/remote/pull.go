@@ -1,0 +1,259 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// pullBatch is how many messages are stored at a time.
+	pullBatch = 200
+	// keyKept is how long the key of a message is known after it was accepted at the
+	// remote: longer than a lock lasts there, should it not have heard of that.
+	keyKept = 10 * time.Minute
+	// firstRetry and lastRetry bound the pauses before messages are stored that
+	// could not be, or a link is attached that was refused.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// source is an entity of the remote whose messages come here.
+type source struct {
+	r *Remote
+	Pull
+
+	received atomic.Int64 // messages that are stored here
+	repeated atomic.Int64 // of which it was known that they were
+	parked   atomic.Int64 // that can never be: they are dead letters there
+	attached atomic.Bool
+	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
+	err      atomic.Pointer[error]
+
+	kept []kept // owned by run; oldest first
+}
+
+// kept is keys that are to be forgotten.
+type kept struct {
+	since time.Time
+	keys  []string
+}
+
+// run fetches messages over a connection until ctx ends or it breaks.
+func (s *source) run(ctx context.Context, l *line) {
+	pause := firstRetry
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.fetch(ctx, l)
+		s.attached.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		s.fail(err)
+		if time.Since(began) > lastRetry {
+			pause = firstRetry
+		}
+		wait(ctx, pause)
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+func (s *source) fail(err error) {
+	if last := s.err.Load(); last == nil || (*last).Error() != err.Error() {
+		s.r.log.Warn("pull from a remote: tried again in a while", "from", s.From, "entity", s.Into, "err", err)
+	}
+	s.err.Store(&err)
+}
+
+// fetch is one link's life.
+func (s *source) fetch(ctx context.Context, l *line) error {
+	to, err := s.r.here.Broker.OpenSender(ctx, s.r.here.Identity, s.Into, nil)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	link, err := l.receiver(ctx, s.From)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		_ = link.Close(ctx) // what it holds comes again
+	}()
+	s.attached.Store(true)
+	for {
+		s.forget(ctx)
+		ms, err := next(ctx, link)
+		if err != nil {
+			return err
+		}
+		if err := s.bring(ctx, link, to, ms); err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for messages and takes those that there are.
+func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error) {
+	first, err := link.Receive(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	ms := []*goamqp.Message{first}
+	for len(ms) < pullBatch {
+		m := link.Prefetched()
+		if m == nil {
+			break
+		}
+		ms = append(ms, m)
+	}
+	return ms, nil
+}
+
+// bring stores messages here and settles them there.
+func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sender, ms []*goamqp.Message) error {
+	groups := make([][]*core.Message, 0, len(ms))
+	arrived := make([]amqp.Arrival, 0, len(ms))
+	at := make([]*goamqp.Message, 0, len(ms))
+	for _, m := range ms {
+		a, err := amqp.ReadMessage(encodedOf(m))
+		if err == nil && m.Format == amqp.FormatBatch {
+			err = errors.New("it is a batch")
+		}
+		if err != nil {
+			if err := s.park(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {
+				return err
+			}
+			continue
+		}
+		s.mark(&a)
+		if !a.CountHop() {
+			if err := s.park(ctx, link, m, core.Refuse(core.NotAllowed, "The message has gone from one broker to another %d times.", core.MaxRemoteHops)); err != nil {
+				return err
+			}
+			continue
+		}
+		groups, arrived, at = append(groups, []*core.Message{a.Message}), append(arrived, a), append(at, m)
+	}
+	return s.store(ctx, link, to, groups, arrived, at)
+}
+
+// mark gives a message the key by which it is known should it come again.
+func (s *source) mark(a *amqp.Arrival) {
+	if a.SequenceNumber == 0 {
+		return
+	}
+	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // an entity that is made anew begins to count again
+	a.Transit = &core.Transit{Key: key}
+	if a.MessageID.IsZero() {
+		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))
+	}
+}
+
+// store stores messages, however long it takes, so that none overtakes another,
+// and settles each at the remote when it is.
+func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
+	var keys []string
+	for pause := firstRetry; len(groups) > 0; {
+		answers := to.Send(ctx, copied(groups))
+		var left int
+		var why error
+		for i, answer := range answers {
+			switch {
+			case answer.Err == nil:
+				if err := link.AcceptMessage(ctx, at[i]); err != nil {
+					return err
+				}
+				keys = s.took(&arrived[i], answer, keys)
+			case isHopeless(answer.Err):
+				if err := s.park(ctx, link, at[i], answer.Err); err != nil {
+					return err
+				}
+			default:
+				why = answer.Err
+				groups[left], arrived[left], at[left] = groups[i], arrived[i], at[i]
+				left++
+			}
+		}
+		groups, arrived, at = groups[:left], arrived[:left], at[:left]
+		if left > 0 {
+			s.fail(why)
+			if core.CodeOf(why) == core.NotFound || core.CodeOf(why) == core.EntityDisabled {
+				return why // the sender is for good
+			}
+			wait(ctx, pause)
+			pause = min(2*pause, lastRetry)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	if len(keys) > 0 {
+		s.kept = append(s.kept, kept{time.Now(), keys})
+	}
+	s.err.Store(nil)
+	return nil
+}
+
+// copied are messages to give away: they may have to be sent again.
+func copied(groups [][]*core.Message) [][]*core.Message {
+	all := make([][]*core.Message, len(groups))
+	for i, g := range groups {
+		m := *g[0]
+		all[i] = []*core.Message{&m}
+	}
+	return all
+}
+
+// took counts a message that is stored, and adds its key to those to forget.
+func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {
+	s.received.Add(1)
+	if a.Transit == nil {
+		return keys
+	}
+	if len(answer.Numbers) == 1 && answer.Numbers[0] == 0 {
+		s.repeated.Add(1)
+	}
+	if !a.EnqueuedTime.IsZero() {
+		s.behind.Store(int64(time.Since(a.EnqueuedTime)))
+	}
+	return append(keys, a.Transit.Key)
+}
+
+// park makes a dead letter, at the remote, of a message that cannot be stored here.
+func (s *source) park(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
+	s.parked.Add(1)
+	text := core.TextOf(why)
+	s.r.log.Warn("a message of a remote cannot be stored: it is rejected there", "from", s.From, "entity", s.Into, "err", text)
+	return link.RejectMessage(ctx, m, &goamqp.Error{
+		Condition: "com.microsoft:dead-letter", Description: text,
+		Info: map[string]any{core.PropertyDeadLetterReason: "ForwardingFailed", core.PropertyDeadLetterDescription: fmt.Sprintf("%.4000s", text)},
+	})
+}
+
+// forget drops keys that have been known for long enough.
+func (s *source) forget(ctx context.Context) {
+	for len(s.kept) > 0 && time.Since(s.kept[0].since) > keyKept {
+		if err := s.r.here.Forget(ctx, s.Into, s.kept[0].keys); err != nil {
+			s.r.log.Debug("forget messages that were pulled: they are after a while", "entity", s.Into, "err", err)
+		}
+		s.kept = s.kept[1:]
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,166 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// firstPause and lastPause bound how long a remote that cannot be connected to
+	// is left alone.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+	// dialTimeout bounds an attempt to connect, with all that it takes to get in.
+	dialTimeout = 20 * time.Second
+)
+
+var errNotYet = errors.New("not connected yet")
+
+// Remote is another broker. It implements core.Remote.
+type Remote struct {
+	o    Options
+	here Local // set by Run
+	log  *slog.Logger
+	room *semaphore.Weighted // the window: messages under way to the remote
+
+	mu      sync.Mutex
+	line    *line // nil: away
+	since   time.Time
+	err     error // why it is away, or was last
+	erred   time.Time
+	backs   map[*func()]struct{}
+	targets map[string]*target
+	sources []*source
+}
+
+var _ core.Remote = (*Remote)(nil)
+
+// New makes a Remote. It is away until Run.
+func New(o Options) *Remote {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Remote{
+		o: o, log: o.Logger.With("remote", o.Name), room: semaphore.NewWeighted(int64(o.Window)),
+		since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
+	}
+	for _, p := range o.Pulls {
+		r.sources = append(r.sources, &source{r: r, Pull: p})
+	}
+	return r
+}
+
+// Window implements core.Remote.
+func (r *Remote) Window() int { return r.o.Window }
+
+// Watch implements core.Remote.
+func (r *Remote) Watch(back func()) (stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backs[&back] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.backs, &back)
+	}
+}
+
+// Run keeps a connection to the remote, and pulls, until ctx ends. It returns nil.
+// Call it once.
+func (r *Remote) Run(ctx context.Context, here Local) error {
+	r.here = here
+	pause := firstPause
+	for ctx.Err() == nil {
+		l, err := r.connect(ctx)
+		if err != nil {
+			r.lost(err)
+		} else {
+			pause = firstPause
+			r.serve(ctx, l)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)/2):
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+// serve uses a connection until it breaks or ctx ends.
+func (r *Remote) serve(ctx context.Context, l *line) {
+	r.mu.Lock()
+	r.line, r.since = l, time.Now()
+	var backs []func()
+	for b := range r.backs {
+		backs = append(backs, *b)
+	}
+	r.mu.Unlock()
+	r.log.Info("remote connected", "address", r.o.Address)
+	for _, back := range backs {
+		back()
+	}
+	var tasks sync.WaitGroup
+	inner, cancel := context.WithCancel(ctx)
+	tasks.Go(func() { l.renewTokens(inner) })
+	for _, s := range r.sources {
+		tasks.Go(func() { s.run(inner, l) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.conn.Done():
+	}
+	cancel()
+	err := l.conn.Err()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	r.lost(err)
+	tasks.Wait()
+	l.close()
+}
+
+// lost notes that there is no connection, and why.
+func (r *Remote) lost(err error) {
+	if err == nil {
+		err = errors.New("the connection was closed")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.line != nil || r.err == nil || r.err.Error() != err.Error() {
+		r.log.Warn("remote away: tried again in a while", "address", r.o.Address, "err", err)
+	}
+	if r.line != nil {
+		r.since = time.Now()
+	}
+	r.line, r.err, r.erred = nil, err, time.Now()
+}
+
+// current is the connection, or why there is none.
+func (r *Remote) current() (*line, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.line == nil {
+		return nil, &core.Away{Remote: r.o.Name, Err: r.err}
+	}
+	return r.line, nil
+}
+
+// away is err as a sender's answer, and notes it.
+func (r *Remote) away(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.erred = err, time.Now()
+	return &core.Away{Remote: r.o.Name, Err: err}
+}

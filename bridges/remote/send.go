@@ -1,0 +1,279 @@
+package remote
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// batchMessages and batchBytes bound a batch; a remote may take less.
+	batchMessages = 100
+	batchBytes    = 200 << 10
+	// batchOverhead is more than a batch adds to a message, in bytes.
+	batchOverhead = 16
+)
+
+// target is an entity that messages are sent to.
+type target struct {
+	entity   string
+	sent     atomic.Int64 // messages that were taken
+	parked   atomic.Int64 // that never will be
+	delayed  atomic.Int64 // times that a message was not taken, or no answer came
+	underWay atomic.Int64
+	trip     atomic.Int64 // nanoseconds from sending to the answer, smoothed
+	alone    atomic.Bool  // messages without a key do not go there in batches
+}
+
+func (r *Remote) target(entity string) *target {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.targets[entity]
+	if t == nil {
+		t = &target{entity: entity}
+		r.targets[entity] = t
+	}
+	return t
+}
+
+// Send implements core.Remote.
+func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []error {
+	s := sending{r: r, ctx: ctx, t: r.target(entity), answers: make([]error, len(ms))}
+	defer s.count()
+	l, err := r.current()
+	if err == nil {
+		s.line = l
+		if s.link, err = l.sender(ctx, entity); err != nil {
+			err = r.away(err)
+		}
+	}
+	if err != nil {
+		s.note(parcelOf(len(ms)), err)
+		return s.answers
+	}
+	n := int64(min(len(ms), r.o.Window))
+	if err := r.room.Acquire(ctx, n); err != nil {
+		s.note(parcelOf(len(ms)), r.away(err))
+		return s.answers
+	}
+	defer r.room.Release(n)
+	s.encode(ms)
+	for chains := s.chains(ms); len(chains) > 0; {
+		chains = s.round(chains)
+	}
+	return s.answers
+}
+
+// sending is one call of Send.
+type sending struct {
+	r    *Remote
+	ctx  context.Context
+	t    *target
+	line *line
+	link *goamqp.Sender
+
+	encoded [][]byte
+	answers []error
+	broken  error // why the rest is not tried
+}
+
+// parcel is messages that travel together, by their places in the call.
+type parcel []int
+
+// parcelOf is all of a call.
+func parcelOf(n int) parcel {
+	p := make(parcel, n)
+	for i := range p {
+		p[i] = i
+	}
+	return p
+}
+
+// chain is the parcels of one key: each is sent when the one before has arrived.
+type chain []parcel
+
+// flight is a parcel under way.
+type flight struct {
+	parcel  parcel
+	receipt goamqp.SendReceipt
+	err     error // it is none
+	left    time.Time
+}
+
+func (s *sending) encode(ms []*core.Message) {
+	s.encoded = make([][]byte, len(ms))
+	limit := s.link.MaxMessageSize()
+	for i, m := range ms {
+		s.encoded[i] = amqp.AppendMessage(make([]byte, 0, m.Size()+64), m)
+		if n := len(s.encoded[i]); limit > 0 && uint64(n) > limit {
+			s.answers[i] = s.r.tooLarge(n, limit)
+		}
+	}
+}
+
+// chains sorts the messages into parcels and these into chains.
+func (s *sending) chains(ms []*core.Message) []chain {
+	var all []chain
+	byKey := map[string]int{}
+	room := batchBytes
+	if limit := s.link.MaxMessageSize(); limit > 0 {
+		room = min(room, int(limit))
+	}
+	sizes := map[int]int{} // of the last parcel of a chain
+	for i, m := range ms {
+		if s.answers[i] != nil {
+			continue
+		}
+		key, size := m.PinKey(), len(s.encoded[i])+batchOverhead
+		at, ok := byKey[key]
+		joins := ok && s.r.o.Batches && (key != "" || !s.t.alone.Load())
+		switch last := len(all) - 1; {
+		case joins && len(all[at][len(all[at])-1]) < batchMessages && sizes[at]+size <= room:
+			p := &all[at][len(all[at])-1]
+			*p = append(*p, i)
+			sizes[at] += size
+		case ok && key != "":
+			all[at] = append(all[at], parcel{i})
+			sizes[at] = size
+		default:
+			all = append(all, chain{{i}})
+			byKey[key], sizes[last+1] = last+1, size
+		}
+	}
+	return all
+}
+
+// round sends the first parcel of each chain and returns what is left of those
+// that may go on.
+func (s *sending) round(chains []chain) []chain {
+	flying := make([]flight, 0, len(chains))
+	for _, c := range chains {
+		flying = append(flying, s.launch(c[0]))
+	}
+	var left []chain
+	for i, c := range chains {
+		why := s.land(&flying[i])
+		switch {
+		case why != nil:
+			for _, p := range c[1:] {
+				s.note(p, why)
+			}
+		case len(c) > 1:
+			left = append(left, c[1:])
+		}
+	}
+	return left
+}
+
+// launch sends a parcel without waiting for the answer.
+func (s *sending) launch(p parcel) flight {
+	f := flight{parcel: p, left: time.Now(), err: s.broken}
+	if f.err != nil {
+		return f
+	}
+	m := goamqp.Message{DeliveryTag: amqp.SpliceTag(s.line.tag.Add(1))}
+	if len(p) == 1 {
+		m.Data = [][]byte{s.encoded[p[0]]}
+	} else {
+		m.Format = amqp.FormatBatch
+		var all []byte
+		for _, i := range p {
+			all = amqp.AppendBatched(all, s.encoded[i])
+		}
+		m.Data = [][]byte{all}
+	}
+	if f.receipt, f.err = s.link.SendWithReceipt(s.ctx, &m, nil); f.err != nil {
+		f.err = s.breaks(f.err)
+		return f
+	}
+	s.t.underWay.Add(int64(len(p)))
+	return f
+}
+
+// breaks notes that nothing more can be sent, and why.
+func (s *sending) breaks(err error) error {
+	if s.broken == nil {
+		s.broken = s.r.away(unanswered(s.ctx, err))
+		s.line.drop(s.t.entity, s.link)
+	}
+	return s.broken
+}
+
+// land waits for the answer to a parcel. It returns why those behind it may not
+// follow, if they may not.
+func (s *sending) land(f *flight) error {
+	err := f.err
+	if err == nil {
+		state, waited := f.receipt.Wait(s.ctx)
+		s.t.underWay.Add(-int64(len(f.parcel)))
+		if waited != nil {
+			err = s.breaks(waited)
+		} else {
+			err = s.r.answer(state)
+			s.t.took(time.Since(f.left))
+		}
+	}
+	if isHopeless(err) && len(f.parcel) > 1 {
+		return s.singly(f.parcel)
+	}
+	s.note(f.parcel, err)
+	if isHopeless(err) {
+		return nil
+	}
+	return err
+}
+
+// singly sends the messages of a batch that was refused one after the other: some
+// may be good.
+func (s *sending) singly(p parcel) error {
+	taken := true
+	for n, i := range p {
+		f := s.launch(parcel{i})
+		if why := s.land(&f); why != nil {
+			s.note(p[n+1:], why)
+			return why
+		}
+		taken = taken && s.answers[i] == nil
+	}
+	if taken {
+		s.t.alone.Store(true) // it was the batch that they did not like
+	}
+	return nil
+}
+
+// note is the answer to all of a parcel.
+func (s *sending) note(p parcel, err error) {
+	for _, i := range p {
+		s.answers[i] = err
+	}
+}
+
+// count adds up what came of a call.
+func (s *sending) count() {
+	for _, err := range s.answers {
+		switch {
+		case err == nil:
+			s.t.sent.Add(1)
+		case isHopeless(err):
+			s.t.parked.Add(1)
+		default:
+			s.t.delayed.Add(1)
+		}
+	}
+}
+
+// took smooths the time that answers take.
+func (t *target) took(d time.Duration) {
+	const weight = 8
+	old := t.trip.Load()
+	if old == 0 {
+		t.trip.Store(int64(d))
+		return
+	}
+	t.trip.Store(old + (int64(d)-old)/weight)
+}

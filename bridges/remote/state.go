@@ -1,0 +1,71 @@
+package remote
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// State is how a remote is doing, as this gateway sees it.
+type State struct {
+	Name      string    `json:"name"`
+	Address   string    `json:"address"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since"`          // when that began
+	Error     string    `json:"error,omitzero"` // the last
+	ErrorAt   time.Time `json:"errorAt,omitzero"`
+	Window    int       `json:"window"`
+	Targets   []Target  `json:"targets"`
+	Sources   []Source  `json:"sources"`
+}
+
+// Target is an entity of a remote that messages were sent to. The counts are this
+// gateway's since it started.
+type Target struct {
+	Entity    string        `json:"entity"`
+	Sent      int64         `json:"sent"`      // messages that it took
+	Parked    int64         `json:"parked"`    // that it will never take
+	Delayed   int64         `json:"delayed"`   // times that it did not take one, or did not answer
+	UnderWay  int64         `json:"underWay"`  // messages without an answer yet
+	RoundTrip time.Duration `json:"roundTrip"` // from sending to the answer, smoothed; in nanoseconds
+}
+
+// Source is an entity of a remote that messages are pulled from.
+type Source struct {
+	From     string        `json:"from"`
+	Into     string        `json:"into"`
+	Attached bool          `json:"attached"`
+	Received int64         `json:"received"` // messages that were stored here
+	Repeated int64         `json:"repeated"` // of those, that had been before
+	Parked   int64         `json:"parked"`   // that cannot be: dead letters there
+	Behind   time.Duration `json:"behind"`   // how old the last was when it was stored; in nanoseconds
+	Error    string        `json:"error,omitzero"`
+}
+
+// State tells how the remote is doing.
+func (r *Remote) State() State {
+	r.mu.Lock()
+	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.line != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}
+	if r.err != nil {
+		s.Error = r.err.Error()
+	}
+	for _, t := range r.targets {
+		s.Targets = append(s.Targets, Target{
+			Entity: t.entity, Sent: t.sent.Load(), Parked: t.parked.Load(), Delayed: t.delayed.Load(),
+			UnderWay: t.underWay.Load(), RoundTrip: time.Duration(t.trip.Load()),
+		})
+	}
+	r.mu.Unlock()
+	slices.SortFunc(s.Targets, func(a, b Target) int { return strings.Compare(a.Entity, b.Entity) })
+	for _, from := range r.sources {
+		source := Source{
+			From: from.From, Into: from.Into, Attached: from.attached.Load(), Received: from.received.Load(),
+			Repeated: from.repeated.Load(), Parked: from.parked.Load(), Behind: time.Duration(from.behind.Load()),
+		}
+		if err := from.err.Load(); err != nil {
+			source.Error = (*err).Error()
+		}
+		s.Sources = append(s.Sources, source)
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+const (
+	// tokenLife is how long a token is good, and tokenRenewal how often it is
+	// replaced by another.
+	tokenLife    = time.Hour
+	tokenRenewal = 40 * time.Minute
+)
+
+// tokens proves over $cbs what may be done with entities. The zero tokens prove
+// nothing, and need not.
+type tokens struct {
+	mu       sync.Mutex
+	requests *goamqp.Sender // nil: the connection needs no tokens
+	answers  *goamqp.Receiver
+	proven   map[string]struct{} // entities
+}
+
+func (t *tokens) open(ctx context.Context, l *line) (err error) {
+	t.proven = map[string]struct{}{}
+	if t.answers, err = l.session.NewReceiver(ctx, "$cbs", &goamqp.ReceiverOptions{Credit: 10, TargetAddress: "crosstown-cbs"}); err != nil {
+		return err
+	}
+	t.requests, err = l.session.NewSender(ctx, "$cbs", &goamqp.SenderOptions{SourceAddress: "crosstown-cbs"})
+	return err
+}
+
+// prove puts a token for an entity unless there is one.
+func (t *tokens) prove(ctx context.Context, l *line, entity string) error {
+	if t.requests == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.proven[entity]; ok {
+		return nil
+	}
+	if err := t.put(ctx, l, entity); err != nil {
+		return fmt.Errorf("token for '%s': %w", entity, err)
+	}
+	t.proven[entity] = struct{}{}
+	return nil
+}
+
+// put puts a token. t.mu is held.
+func (t *tokens) put(ctx context.Context, l *line, entity string) error {
+	audience := "amqp://" + l.r.o.Host + "/" + entity
+	expires := time.Now().Add(tokenLife)
+	token := l.r.o.Signature
+	if token == "" {
+		token = auth.SignSAS(audience, l.r.o.Policy, l.r.o.Key, expires)
+	}
+	reply := "crosstown-cbs"
+	err := t.requests.Send(ctx, &goamqp.Message{
+		Properties: &goamqp.MessageProperties{MessageID: entity, ReplyTo: &reply},
+		ApplicationProperties: map[string]any{
+			"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience, "expiration": expires,
+		},
+		Value: token,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := t.answers.Receive(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := t.answers.AcceptMessage(ctx, answer); err != nil {
+		return err
+	}
+	a, err := amqp.ReadMessage(encodedOf(answer))
+	if err != nil {
+		return err
+	}
+	status, _ := a.Properties.Get("status-code")
+	if code, ok := status.(int32); ok && code >= 200 && code < 300 {
+		return nil
+	}
+	why, _ := a.Properties.Get("status-description")
+	return fmt.Errorf("the remote answers %v %v", status, why)
+}
+
+// renewTokens replaces tokens in time, until ctx ends. Where that fails the
+// connection is given up.
+func (l *line) renewTokens(ctx context.Context) {
+	if l.tokens.requests == nil || l.r.o.Signature != "" {
+		return
+	}
+	tick := time.NewTicker(tokenRenewal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := l.tokens.renew(ctx, l); err != nil && ctx.Err() == nil {
+			l.r.log.Warn("renew a remote's tokens: connected anew", "err", err)
+			_ = l.conn.Close()
+			return
+		}
+	}
+}
+
+func (t *tokens) renew(ctx context.Context, l *line) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for entity := range t.proven {
+		call, cancel := context.WithTimeout(ctx, linkTimeout)
+		err := t.put(call, l, entity)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encodedOf is a message that came through a splice, as its sender encoded it.
+func encodedOf(m *goamqp.Message) []byte {
+	if len(m.Data) == 1 {
+		return m.Data[0]
+	}
+	var all []byte
+	for _, part := range m.Data {
+		all = append(all, part...)
+	}
+	return all
+}
