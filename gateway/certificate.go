@@ -16,6 +16,7 @@ type certificate struct {
 	config *tls.Config
 	hosts  []string // names of this gateway
 	ca     string   // file of the development CA, "" with a certificate of the user's
+	issued *issued  // for hosts of namespaces; nil with a certificate of the user's
 }
 
 // openCertificate loads the configured certificate or has a development one
@@ -34,10 +35,14 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 			return nil, fmt.Errorf("%w (in the data directory; choose another with --data, or give a certificate with --tls-cert and --tls-key)", err)
 		}
 		pair, cert.ca = ca.Certificate, ca.Path
+		cert.issued = &issued{ca: ca}
 	}
 	// No ALPN: a server that offers protocols turns away clients that name others,
 	// and the first bytes tell what is spoken anyway.
 	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if cert.issued != nil {
+		cert.config.GetCertificate = cert.issued.forHello
+	}
 	return cert, nil
 }
 

@@ -58,7 +58,11 @@ func (d *desk) authorize(r *http.Request) error {
 
 // reply writes an answer, or why there is none.
 func (d *desk) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
-	status := http.StatusOK
+	d.replyWith(w, r, http.StatusOK, answer, err)
+}
+
+// replyWith is reply with another status than 200 where all is well.
+func (d *desk) replyWith(w http.ResponseWriter, r *http.Request, status int, answer any, err error) {
 	if err != nil {
 		tracking, text, code := refusals.NewTracking(), core.TextOf(err), core.CodeOf(err)
 		told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
@@ -71,7 +75,13 @@ func (d *desk) reply(w http.ResponseWriter, r *http.Request, answer any, err err
 			status = http.StatusNotFound
 		case core.NotAllowed:
 			status = http.StatusMethodNotAllowed
-		case core.InvalidArgument:
+		case core.AlreadyExists, core.Conflict:
+			status = http.StatusConflict
+		case core.QuotaExceeded:
+			status = http.StatusForbidden
+		case core.NotImplemented:
+			status = http.StatusNotImplemented
+		case core.InvalidArgument, core.OutOfRange:
 			status = http.StatusBadRequest
 		case core.Busy, core.Timeout:
 			status = http.StatusServiceUnavailable

@@ -100,6 +100,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		return err
 	}
 	behind.Go("namespaces", directory.Run)
+	certificate.issued.serve(directory)
 
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
 	front := rungroup.New(ctx)
@@ -131,6 +132,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 			o.Host = newHostNames(c, certificate, directory, c.Listen...).check
 		}
 		desk := desk{directory: directory, log: log, refusals: refusals.New()}
+		(&namespaceDesk{desk}).routes(o.Routes)
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 		o.Context = traces.Requests()

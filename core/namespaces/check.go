@@ -117,7 +117,7 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	self := d.byName[core.FoldName(n.Name)]
-	for _, h := range hostsOf(n) {
+	for _, h := range HostsOf(n) {
 		if m := d.byHost[h]; m != nil && m != self {
 			return core.Refuse(core.AlreadyExists, "The host %s is that of the namespace '%s'.", h, m.record.Load().Name)
 		}

@@ -8,12 +8,13 @@ import (
 )
 
 // ownDomains are where each namespace has a host of its own name: browsers and
-// most systems take the first for this machine, and clients that are told another
-// address to connect to send the second.
-var ownDomains = []string{".localhost", ".servicebus.windows.net"}
+// most systems take the second for this machine, and clients that are told another
+// address to connect to send the first.
+var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// hostsOf are the names by which a namespace is called.
-func hostsOf(n *core.Namespace) []string {
+// HostsOf are the names by which a namespace is called: those of its name, then
+// those that it was given; without any of these, the one that needs no DNS is last.
+func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {
 		all = append(all, strings.ToLower(n.Name)+domain)

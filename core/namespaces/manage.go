@@ -22,6 +22,7 @@ type About struct {
 	// Fixed says that it is configured, or the gateway's own: it can be reset, but
 	// not be changed or deleted.
 	Fixed bool
+	Own   bool // it is the gateway's own
 	// Connections is how many are open at this gateway.
 	Connections int
 }
@@ -29,7 +30,7 @@ type About struct {
 func (m *member) about() About {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Connections: len(m.inside)}
+	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.inside)}
 }
 
 // Create makes a namespace in the registry and serves it. Name, Hosts, Policies
@@ -225,6 +226,20 @@ func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, err
 		p.PrimaryKey, p.SecondaryKey = newKey(), p.PrimaryKey
 		return nil
 	})
+}
+
+// ResetNamed removes all messages of a namespace, and keeps its entities.
+func (d *Directory) ResetNamed(ctx context.Context, name string) error {
+	m, err := d.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	s, err := m.serve(ctx)
+	if err != nil {
+		return err
+	}
+	r := m.record.Load()
+	return s.Admin.Reset(ctx, core.Identity{{Namespace: r.Name, NamespaceID: r.ID, Policy: "operator", Rights: core.AllRights}})
 }
 
 // Delete deletes a namespace of the registry with all that it holds: for its peers

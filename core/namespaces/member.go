@@ -40,7 +40,7 @@ func newMember(d *Directory, n core.Namespace) *member {
 }
 
 func (m *member) newRecord(n core.Namespace) *record {
-	r := &record{Namespace: n, hosts: hostsOf(&n)}
+	r := &record{Namespace: n, hosts: HostsOf(&n)}
 	o := auth.Options{
 		Namespace: n.Name, NamespaceID: n.ID, Policies: n.Policies, Entities: m.entity,
 		Hosts: append(append([]string{n.Name}, r.hosts...), m.d.o.Hosts...),

@@ -1,22 +1,17 @@
 package client
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -72,62 +67,9 @@ The new one is started and tried first; when it does not work, the old one goes 
 	return c
 }
 
-// pluginTimeout bounds a request about plugins; a reload waits for a program to start.
-const pluginTimeout = 3 * time.Minute
-
 // askPlugins asks the gateway about its plugins, or one of them.
 func (o *common) askPlugins(ctx context.Context, method, name string, body, answer any) error {
-	t, err := o.target()
-	if err != nil {
-		return err
-	}
-	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/$crosstown/plugins"}
-	if t.Emulator {
-		u.Scheme = "http"
-	}
-	if name != "" {
-		u = u.JoinPath(name)
-	}
-	payload := &bytes.Buffer{}
-	if body != nil {
-		if err := json.NewEncoder(payload).Encode(body); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, u.String(), payload)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host)) // the whole namespace
-	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return t.explain(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		var refused struct{ Error string }
-		_ = json.Unmarshal(text, &refused) // it may be another's answer
-		err := errors.New(cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)))
-		if response.StatusCode == http.StatusUnauthorized {
-			return fmt.Errorf("%w: %s", err, policyHint)
-		}
-		return err
-	}
-	return json.Unmarshal(text, answer)
-}
-
-// signature proves what the connection string holds, for the resource if it is a key.
-func (t *target) signature(resource string) string {
-	if t.Signature != "" {
-		return t.Signature
-	}
-	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(pluginTimeout))
+	return o.ask(ctx, inquiry{method: method, path: []string{"$crosstown", "plugins", name}, body: body}, answer)
 }
 
 func printStates(out io.Writer, states []host.State) error {

@@ -55,6 +55,9 @@ type Authority struct {
 	PEM         []byte          // the authority's certificate
 	Path        string          // the file that holds PEM
 	Certificate tls.Certificate // the server's, with its key
+
+	ca pair
+	o  Options
 }
 
 // Path returns where the certificate of the authority in dir is kept.
@@ -74,7 +77,17 @@ func Open(dir string, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls()}, nil
+	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
+}
+
+// Issue makes a certificate for one more host and the ports. It is not kept.
+func (a *Authority) Issue(host string) (*tls.Certificate, error) {
+	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
+	if err != nil {
+		return nil, fmt.Errorf("development certificate for %s: %w", host, err)
+	}
+	certificate := server.tls()
+	return &certificate, nil
 }
 
 // CA returns the certificate of the authority in dir in PEM, making the
@@ -139,7 +152,19 @@ func openServer(dir string, ca pair, o Options) (pair, error) {
 	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
 		return held, nil
 	}
-	server, err := sign(&x509.Certificate{
+	server, err := issue(ca, o)
+	if err == nil {
+		err = replace(path, server.pem(), 0o600)
+	}
+	if err != nil {
+		return pair{}, fmt.Errorf("development certificate: %w", err)
+	}
+	return server, nil
+}
+
+func issue(ca pair, o Options) (pair, error) {
+	names, addresses := subjects(o)
+	return sign(&x509.Certificate{
 		Subject:     pkix.Name{Organization: []string{"Crosstown"}, CommonName: "Crosstown development gateway"},
 		NotBefore:   o.Now().Add(-backdate),
 		NotAfter:    o.Now().Add(serverLifetime),
@@ -148,13 +173,6 @@ func openServer(dir string, ca pair, o Options) (pair, error) {
 		DNSNames:    names,
 		IPAddresses: addresses,
 	}, &ca)
-	if err == nil {
-		err = replace(path, server.pem(), 0o600)
-	}
-	if err != nil {
-		return pair{}, fmt.Errorf("development certificate: %w", err)
-	}
-	return server, nil
 }
 
 // subjects turns hosts and ports into the certificate's names and addresses, in

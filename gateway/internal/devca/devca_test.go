@@ -149,3 +149,19 @@ func TestADamagedLeafIsReplacedAndADamagedCAIsReported(t *testing.T) {
 		t.Errorf("damaged CA: got %v, want its path and the remedy", err)
 	}
 }
+
+func TestACertificateForOneMoreHost(t *testing.T) {
+	t.Parallel()
+	ca := open(t, t.TempDir(), local)
+	one, err := ca.Issue("suite-17.localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := &devca.Authority{PEM: ca.PEM, Certificate: *one}
+	for _, name := range []string{"suite-17.localhost", "suite-17.localhost:5671", "suite-17.localhost:8443"} {
+		verify(t, more, name)
+	}
+	if err := one.Leaf.VerifyHostname("localhost"); err == nil {
+		t.Error("it is for another host, too")
+	}
+}

@@ -1,0 +1,556 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
+	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// tenant is a namespace that was made at run time, seen from a gateway.
+type tenant struct {
+	*env
+	name, policy, key string
+}
+
+// tenantReply is what the gateway tells of a namespace.
+type tenantReply struct {
+	Name     string
+	Policies []struct{ Name, PrimaryKey, SecondaryKey, ConnectionString, HostConnectionString string }
+	Error    string
+}
+
+// desk asks the gateway something about namespaces, as who runs it.
+func (e *env) desk(method, path, body string) (told tenantReply) {
+	e.Helper()
+	a := e.http(method, "$crosstown/namespaces"+path, body, nil)
+	if a.status/100 != 2 {
+		e.Fatalf("%s %s: got %d %s", method, path, a.status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &told); err != nil {
+		e.Fatalf("%s %s: %v in %s", method, path, err, a.body)
+	}
+	return told
+}
+
+// tenant makes a namespace, and deletes it after the test.
+func (e *env) tenant() *tenant {
+	e.Helper()
+	name := "n" + e.name()
+	p := e.desk("PUT", "/"+name, "").Policies[0]
+	e.Cleanup(func() {
+		token := auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour))
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://"+e.gw.host+"/$crosstown/namespaces/"+name, nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		r.Header.Set("Authorization", token)
+		if a, err := http.DefaultClient.Do(r); err == nil { // the test may have deleted it, or killed the gateway
+			_ = a.Body.Close()
+		}
+	})
+	return &tenant{e, name, p.Name, p.PrimaryKey}
+}
+
+func (n *tenant) client() *azservicebus.Client { return n.clientAs(n.policy, n.key) }
+func (n *tenant) admin() *admin.Client         { return n.adminAs(n.policy, n.key) }
+func (n *tenant) host() string                 { return n.name + ".localhost" }
+
+func (n *tenant) token() string {
+	return auth.SignSAS("http://"+n.gw.host+"/", n.policy, n.key, time.Now().Add(time.Hour))
+}
+
+func (n *tenant) queue(name string) {
+	n.Helper()
+	if _, err := n.admin().CreateQueue(n.ctx(), name, nil); err != nil {
+		n.Fatalf("create the queue %s in %s: %v", name, n.name, err)
+	}
+}
+
+func (n *tenant) send(queue string, bodies ...string) {
+	n.Helper()
+	s := n.senderOf(n.client(), queue)
+	for _, b := range bodies {
+		n.post(s, &azservicebus.Message{Body: []byte(b)})
+	}
+}
+
+func (n *tenant) receiver(queue string) *azservicebus.Receiver {
+	n.Helper()
+	r, err := n.client().NewReceiverForQueue(queue, nil)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return r
+}
+
+// holds lists the bodies of a queue's messages.
+func (n *tenant) holds(queue string) []string {
+	n.Helper()
+	return bodies(n.peek(n.receiver(queue), 0, 100))
+}
+
+// tenants are so many namespaces, each with the queue "orders" that holds one message.
+func (e *env) tenants(n int) (all []*tenant) {
+	e.Helper()
+	for range n {
+		t := e.tenant()
+		t.queue("orders")
+		t.send("orders", "for "+t.name)
+		all = append(all, t)
+	}
+	return all
+}
+
+func TestNamespacesShareAPortAndNothingElse(t *testing.T) {
+	everywhere(t, func(e *env) {
+		all := e.tenants(3)
+		for _, n := range all {
+			if got := n.holds("orders"); !slices.Equal(got, []string{"for " + n.name}) {
+				t.Errorf("%s holds %q", n.name, got)
+			}
+			var queues []string
+			for pages := n.admin().NewListQueuesPager(nil); pages.More(); {
+				page, err := pages.NextPage(e.ctx())
+				if err != nil {
+					e.Fatal(err)
+				}
+				for _, q := range page.Queues {
+					queues = append(queues, q.QueueName)
+				}
+			}
+			if !slices.Equal(queues, []string{"orders"}) {
+				t.Errorf("%s lists %q", n.name, queues)
+			}
+		}
+		if r, err := e.admin().GetQueue(e.ctx(), "orders", nil); err != nil || r != nil {
+			t.Errorf("the gateway's own namespace has the queue: %v, %v", r, err)
+		}
+		if _, err := all[0].admin().DeleteQueue(e.ctx(), "orders", nil); err != nil {
+			e.Fatal(err)
+		}
+		if got := all[1].holds("orders"); len(got) != 1 {
+			t.Errorf("after another's queue was deleted %s holds %q", all[1].name, got)
+		}
+	})
+}
+
+func TestANamespaceIsReachedByItsHost(t *testing.T) {
+	tell(t, func(e *env) {
+		all := e.tenants(2)
+		a, b := all[0], all[1]
+
+		t.Run("TLS server name", func(t *testing.T) {
+			connect := func(n *tenant, at string) error {
+				c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(n.policy, n.key, false), &azservicebus.ClientOptions{
+					RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}, TLSConfig: &tls.Config{RootCAs: e.gw.ca, ServerName: at},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = c.Close(context.WithoutCancel(e.Context())) }()
+				s, err := c.NewSender("orders", nil)
+				if err != nil {
+					return err
+				}
+				return s.SendMessage(e.ctx(), &azservicebus.Message{Body: []byte("by TLS")}, nil)
+			}
+			if err := connect(a, a.host()); err != nil {
+				t.Errorf("at its host: %v", err)
+			}
+			if err := connect(a, b.host()); err == nil {
+				t.Error("its key is good at another's host")
+			}
+		})
+		t.Run("hostname of AMQP", func(t *testing.T) {
+			connect := func(n *tenant, at, more string) error {
+				c, err := azservicebus.NewClientFromConnectionString(
+					fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s%s", at, n.policy, n.key, more),
+					&azservicebus.ClientOptions{CustomEndpoint: e.gw.host, RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}, TLSConfig: e.tls()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = c.Close(context.WithoutCancel(e.Context())) }()
+				r, err := c.NewReceiverForQueue("orders", nil)
+				if err != nil {
+					return err
+				}
+				_, err = r.PeekMessages(e.ctx(), 1, nil)
+				return err
+			}
+			for _, more := range []string{"", ";UseDevelopmentEmulator=true"} {
+				if err := connect(a, a.host(), more); err != nil {
+					t.Errorf("at its host%s: %v", more, err)
+				}
+				if err := connect(a, a.name+".servicebus.windows.net", more); err != nil {
+					t.Errorf("at its cloud-like host%s: %v", more, err)
+				}
+				if err := connect(a, b.host(), more); err == nil {
+					t.Errorf("its key is good at another's host%s", more)
+				}
+			}
+		})
+		t.Run("AMQP through a WebSocket", func(t *testing.T) {
+			connect := func(n *tenant, at string) error {
+				c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(n.policy, n.key, false), &azservicebus.ClientOptions{
+					RetryOptions: azservicebus.RetryOptions{MaxRetries: -1},
+					NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+						c, err := e.webSocketAt(at, "/$servicebus/websocket", "amqp")
+						if err != nil {
+							return nil, err
+						}
+						return &socket{Conn: c}, nil
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = c.Close(context.WithoutCancel(e.Context())) }()
+				r, err := c.NewReceiverForQueue("orders", nil)
+				if err != nil {
+					return err
+				}
+				_, err = r.PeekMessages(e.ctx(), 1, nil)
+				return err
+			}
+			if err := connect(a, a.host()); err != nil {
+				t.Errorf("at its host: %v", err)
+			}
+			if err := connect(a, b.host()); err == nil {
+				t.Error("its key is good at another's host")
+			}
+		})
+		t.Run("native WebSocket", func(t *testing.T) {
+			for _, c := range []struct {
+				n    *tenant
+				at   string
+				want string
+			}{{a, a.host(), "ok"}, {b, "localhost", "ok"}, {a, b.host(), "error"}} {
+				conn, err := e.webSocketAt(c.at, "/$crosstown/ws", "crosstown.v1.json")
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := &native{env: e, conn: conn}
+				if got := n.ask(map[string]any{"op": "auth", "token": c.n.token()}); got.Op != c.want {
+					t.Errorf("%s at %s: got %+v", c.n.name, c.at, got)
+				}
+				if c.want == "ok" {
+					if got := n.must(map[string]any{"op": "peek", "entity": "orders"}); len(got.Messages) == 0 || !strings.Contains(string(got.Messages[0]), base64.StdEncoding.EncodeToString([]byte("for "+c.n.name))) {
+						t.Errorf("%s at %s: got %s", c.n.name, c.at, got.Messages)
+					}
+				}
+				_ = conn.Close()
+			}
+		})
+		t.Run("HTTP", func(t *testing.T) {
+			for _, c := range []struct {
+				n    *tenant
+				at   string
+				want int
+			}{{a, a.host(), 201}, {b, "localhost", 201}, {a, b.host(), 401}} {
+				if got := e.httpAt(c.at, c.n.token(), "POST", "orders/messages/head"); got.status != c.want || c.want == 201 && got.body != "for "+c.n.name {
+					t.Errorf("%s at %s: got %d %s", c.n.name, c.at, got.status, got.body)
+				}
+			}
+		})
+	}, "memory/tcp", "redis/tcp")
+}
+
+// webSocketAt connects to the gateway by a host of whatever name.
+func (e *env) webSocketAt(host, path, protocol string) (*websocket.Conn, error) {
+	d := websocket.Dialer{
+		Subprotocols: []string{protocol}, HandshakeTimeout: patience,
+		NetDialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, e.gw.host)
+		},
+	}
+	c, answer, err := d.DialContext(e.ctx(), "ws://"+host+path, nil)
+	if answer != nil {
+		_ = answer.Body.Close() // it is empty, or says what err does
+	}
+	return c, err
+}
+
+// httpAt sends a request to the gateway by a host of whatever name.
+func (e *env) httpAt(host, token, method, path string) answer {
+	e.Helper()
+	r, err := http.NewRequestWithContext(e.ctx(), method, "http://"+e.gw.host+"/"+path, nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	r.Host = host
+	r.Header.Set("Authorization", token)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }() // read to its end
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return answer{got.StatusCode, got.Header, string(body)}
+}
+
+func TestPoliciesOfAnEntityAreGoodAtTheNamespacesHost(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		n := e.tenant()
+		if _, err := n.admin().CreateQueue(e.ctx(), "orders", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{
+			{KeyName: new("till"), PrimaryKey: new("till-key-of-forty-four-characters-in-all-xxxx"), SecondaryKey: new("another-key-of-forty-four-characters-xxxxxxx"), AccessRights: []admin.AccessRight{admin.AccessRightListen}},
+		}}}); err != nil {
+			e.Fatal(err)
+		}
+		n.send("orders", "one", "two")
+		token := auth.SignSAS("http://"+n.host()+"/orders", "till", "till-key-of-forty-four-characters-in-all-xxxx", time.Now().Add(time.Hour))
+		if got := e.httpAt(n.host(), token, "DELETE", "orders/messages/head"); got.status != 200 || got.body != "one" {
+			t.Errorf("at its host: got %d %s", got.status, got.body)
+		}
+		if got := e.httpAt("localhost", token, "DELETE", "orders/messages/head"); got.status != 401 {
+			t.Errorf("at everybody's: got %d %s", got.status, got.body)
+		}
+		if got := e.httpAt(n.host(), token, "POST", "orders/messages"); got.status != 401 {
+			t.Errorf("sending: got %d %s", got.status, got.body)
+		}
+	})
+}
+
+func TestTheLifeOfANamespace(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		n := e.tenant()
+		n.queue("orders")
+		r := n.receiver("orders")
+		n.send("orders", "one", "two", "three")
+		e.complete(r, e.one(r))
+
+		e.desk("POST", "/"+n.name+"/reset", "")
+		if got := n.holds("orders"); len(got) != 0 {
+			t.Errorf("after the reset it holds %q", got)
+		}
+		n.send("orders", "after the reset")
+		if got := e.one(r); string(got.Body) != "after the reset" { // by the link that was open before
+			t.Errorf("got %s", got.Body)
+		}
+
+		e.desk("DELETE", "/"+n.name, "")
+		ctx, cancel := context.WithTimeout(e.Context(), patience)
+		defer cancel()
+		if _, err := r.ReceiveMessages(ctx, 1, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a receiver of the deleted namespace: got %v", err)
+		}
+		if err := n.senderOf(n.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
+			t.Error("a deleted namespace takes messages")
+		}
+		if got := e.httpAs(n.token(), "POST", "orders/messages", "x", nil); got.status != 401 {
+			t.Errorf("HTTP: got %d %s", got.status, got.body)
+		}
+
+		p := e.desk("PUT", "/"+n.name, "").Policies[0] // is another one
+		n.policy, n.key = p.Name, p.PrimaryKey
+		if got, err := n.admin().GetQueue(e.ctx(), "orders", nil); err != nil || got != nil {
+			t.Errorf("the new namespace has the old one's queue: %v, %v", got, err)
+		}
+		n.queue("orders")
+		n.send("orders", "anew")
+		if got := n.holds("orders"); !slices.Equal(got, []string{"anew"}) {
+			t.Errorf("the new namespace holds %q", got)
+		}
+	})
+}
+
+func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		n := e.tenant()
+		n.queue("orders")
+		conn, err := amqp.Dial(e.ctx(), "amqp://"+e.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(n.policy, n.key)})
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		ws, err := e.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer func() { _ = ws.Close() }()
+		(&native{env: e, conn: ws}).must(map[string]any{"op": "auth", "token": n.token()})
+
+		e.desk("DELETE", "/"+n.name, "")
+		<-conn.Done()
+		if failed, ok := errors.AsType[*amqp.ConnError](conn.Err()); !ok || failed.RemoteErr == nil || failed.RemoteErr.Condition != amqp.ErrCondNotFound ||
+			!strings.Contains(failed.RemoteErr.Description, "The namespace '"+n.name+"' was deleted.") {
+			t.Errorf("AMQP: got %v", conn.Err())
+		}
+		_ = ws.SetReadDeadline(time.Now().Add(patience))
+		_, _, err = ws.ReadMessage()
+		if closed, ok := errors.AsType[*websocket.CloseError](err); !ok || closed.Code != 4404 || !strings.Contains(closed.Text, n.name) {
+			t.Errorf("WebSocket: got %v", err)
+		}
+	})
+}
+
+func TestKeysRotateUnderALiveClient(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		n := e.tenant()
+		n.queue("orders")
+		s := n.senderOf(n.client(), "orders")
+		e.post(s, &azservicebus.Message{})
+		old := *n
+		for i := range 2 {
+			p := e.desk("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
+			if p.SecondaryKey != n.key {
+				t.Errorf("rotation %d: the old key is not the secondary", i)
+			}
+			before := *n
+			n.key = p.PrimaryKey
+			e.post(s, &azservicebus.Message{}) // goes on
+			n.send("orders", "by the new key")
+			before.send("orders", "by the old key")
+		}
+		if err := old.senderOf(old.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
+			t.Error("the first key is good after two rotations")
+		}
+	})
+}
+
+func TestAPeerOfANamespaceLearnsNothingOfOthers(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		all := e.tenants(2)
+		a, b := all[0], all[1]
+		b.queue("secret")
+		for _, path := range []string{"secret", "$crosstown/counters/secret"} {
+			if got := e.httpAs(a.token(), "GET", path, "", nil); strings.Contains(got.body, "QueueDescription") || got.status == 200 && strings.Contains(got.body, "active") {
+				t.Errorf("GET %s: got %d %s", path, got.status, got.body)
+			}
+		}
+		for _, path := range []string{"$crosstown/plugins", "$crosstown/pipelines", "$crosstown/namespaces/" + b.name, "$crosstown/namespaces/sbemulatorns"} {
+			if got := e.httpAs(a.token(), "GET", path, "", nil); got.status != 401 {
+				t.Errorf("GET %s: got %d %s, want 401", path, got.status, got.body)
+			}
+		}
+		if got := e.httpAs(a.token(), "GET", "$crosstown/metrics", "", nil); strings.Contains(got.body, b.name) || strings.Contains(got.body, "sbemulatorns") {
+			t.Errorf("metrics: got %d with another's", got.status)
+		}
+		if err := a.senderOf(a.client(), "secret").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
+			t.Error("a message was sent to another's queue")
+		}
+		ws, err := e.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer func() { _ = ws.Close() }()
+		n := &native{env: e, conn: ws}
+		n.must(map[string]any{"op": "auth", "token": a.token()})
+		if got := n.ask(map[string]any{"op": "auth", "token": b.token()}); got.Op != "error" || !strings.Contains(got.Text, "another") {
+			t.Errorf("a second namespace on one connection: got %+v", got)
+		}
+		if got := n.ask(map[string]any{"op": "peek", "entity": "secret"}); got.Code != "not_found" {
+			t.Errorf("peek: got %+v", got)
+		}
+		n.last++
+		if err := ws.WriteJSON(map[string]any{"op": "connections", "id": n.last}); err != nil {
+			e.Fatal(err)
+		}
+		_, listed, err := ws.ReadMessage()
+		if err != nil || strings.Contains(string(listed), b.name) || !strings.Contains(string(listed), a.name) {
+			t.Errorf("connections: got %s, %v", listed, err)
+		}
+	})
+}
+
+func TestNamespacesAreKnownToAllGateways(t *testing.T) {
+	t.Parallel()
+	es := gateways(t, 2)
+	one, two := es[0], es[1]
+	for range 5 {
+		n := one.tenant()
+		there := &tenant{two, n.name, n.policy, n.key}
+		there.queue("orders") // at once
+		there.send("orders", "by the other gateway")
+		if got := n.holds("orders"); !slices.Equal(got, []string{"by the other gateway"}) {
+			t.Errorf("it holds %q", got)
+		}
+		p := two.desk("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
+		n.key = p.PrimaryKey
+		n.send("orders", "by the new key")
+
+		conn, err := amqp.Dial(one.ctx(), "amqp://"+one.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(n.policy, n.key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two.desk("DELETE", "/"+n.name, "")
+		select {
+		case <-conn.Done():
+		case <-time.After(patience):
+			t.Error("the connection to the other gateway stays open")
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestJavaScriptClientsFindTheirNamespaces(t *testing.T) {
+	tell(t, func(e *env) {
+		n := e.tenant()
+		n.queue("orders")
+		told := e.desk("GET", "/"+n.name, "").Policies[0]
+		e.node("namespaces", "STORY_NAMESPACE="+told.ConnectionString)
+		if got := n.holds("orders"); !slices.Equal(got, []string{"from JavaScript"}) {
+			t.Errorf("it holds %q", got)
+		}
+	}, "memory/tcp", "redis/tcp")
+}
+
+// How many namespaces a test makes, of the thousand that are the point.
+const manyTenants = 200
+
+func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	for engine, store := range map[string]string{"memory": "memory", "redis": r.URL()} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			e := &env{T: t, gw: own(t, store), plain: true}
+			for i := range manyTenants {
+				p := e.desk("PUT", fmt.Sprintf("/suite-%d", i), "").Policies[0]
+				token := auth.SignSAS("http://"+e.gw.host+"/", p.Name, p.PrimaryKey, time.Now().Add(time.Hour))
+				const description = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>`
+				for _, step := range []struct {
+					method, path, body string
+					want               int
+				}{
+					{"PUT", "orders?api-version=2021-05", description, 201},
+					{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
+					{"POST", fmt.Sprintf("$crosstown/namespaces/suite-%d/reset", i), "", 200},
+					{"DELETE", "orders/messages/head?timeout=0", "", 204},
+					{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
+				} {
+					if got := e.httpAs(token, step.method, step.path, step.body, nil); got.status != step.want {
+						t.Fatalf("suite %d: %s %s: got %d %s", i, step.method, step.path, got.status, got.body)
+					}
+				}
+				if i%2 == 0 {
+					e.desk("DELETE", fmt.Sprintf("/suite-%d", i), "")
+					continue
+				}
+				if got := e.httpAs(token, "DELETE", "orders/messages/head", "", nil); got.body != fmt.Sprint("message ", i) {
+					t.Fatalf("suite %d: got %d %s", i, got.status, got.body)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// inquiryTimeout bounds a request about the gateway itself; some wait for a program
+// to start.
+const inquiryTimeout = 3 * time.Minute
+
+// inquiry is a request about the gateway itself.
+type inquiry struct {
+	method string
+	path   []string // segments
+	query  url.Values
+	header http.Header
+	body   any // as JSON; nil: none
+}
+
+// ask sends an inquiry and reads the answer, JSON, into answer.
+func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/"}
+	if t.Emulator {
+		u.Scheme = "http"
+	}
+	for _, segment := range q.path {
+		u = u.JoinPath(url.PathEscape(segment))
+	}
+	u.RawQuery = q.query.Encode()
+	payload := &bytes.Buffer{}
+	if q.body != nil {
+		if err := json.NewEncoder(payload).Encode(q.body); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, inquiryTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, q.method, u.String(), payload)
+	if err != nil {
+		return err
+	}
+	for name, values := range q.header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host)) // the whole namespace
+	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		var refused struct{ Error string }
+		_ = json.Unmarshal(text, &refused) // it may be another's answer
+		err := errors.New(cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)))
+		if response.StatusCode == http.StatusUnauthorized {
+			return fmt.Errorf("%w: %s", err, policyHint)
+		}
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// signature proves what the connection string holds, for the resource if it is a key.
+func (t *target) signature(resource string) string {
+	if t.Signature != "" {
+		return t.Signature
+	}
+	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(inquiryTimeout))
+}

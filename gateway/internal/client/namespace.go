@@ -1,0 +1,238 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tenancy"
+)
+
+func namespaceCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "namespace", Short: "Create, see, empty and delete namespaces of a gateway",
+		Long: `Create, see, empty and delete namespaces of a gateway.
+
+Who may Manage the gateway's own namespace may do all of it; who may Manage
+another one may show and reset that, and rotate its keys.`,
+	})
+	c.AddCommand(
+		namespaceCreateCommand(environ), namespaceListCommand(environ),
+		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and how to connect", http.MethodGet, nil),
+		doneToNamespace(environ, "reset NAME", "Remove all messages of a namespace and keep its entities", `Remove all messages of a namespace and keep its entities.
+
+All messages go, whatever their state, with sessions, schedules and the history of
+duplicate detection. Clients stay connected. It takes no longer when there are
+more messages.`, http.MethodPost, "reset"),
+		doneToNamespace(environ, "delete NAME", "Delete a namespace with all that it holds", `Delete a namespace with all that it holds.
+
+Its clients are disconnected at once. Only namespaces that were created at run
+time can be deleted.`, http.MethodDelete, "deleted"),
+		aboutNamespace(environ, "rotate NAME POLICY", "Give a policy a new primary key; the old one stays valid as the secondary", http.MethodPost,
+			func(policy string) []string { return []string{"policies", policy, tenancy.Rotate} }),
+	)
+	return c
+}
+
+// namespacePath is that of a namespace, or of something below it.
+func namespacePath(name string, below ...string) []string {
+	return append([]string{"$crosstown", "namespaces", name}, below...)
+}
+
+func namespaceCreateCommand(environ []string) *cobra.Command {
+	var (
+		o        common
+		hosts    []string
+		policies []string
+		quotas   tenancy.Quotas
+	)
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a namespace and print how to connect to it",
+		Long: `Create a namespace and print how to connect to it.
+
+Without --policy it has one with all rights, ` + "RootManageSharedAccessKey" + `, and random
+keys. Clients reach it by a policy's connection string through any host of the
+gateway, or by a host of its own: NAME.localhost, NAME.servicebus.windows.net and
+those of --host.`,
+		Example: `  crosstown namespace create suite-17
+  crosstown namespace create billing --host billing.example.com --policy app:Send,Listen --policy ops=KEY:Manage`,
+		Args: cobra.ExactArgs(1),
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
+	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key it gets random ones; repeatable")
+	f.IntVar(&quotas.MaxEntities, "max-entities", 0, "most queues and topics; 0: any number")
+	f.IntVar(&quotas.MaxConnections, "max-connections", 0, "most connections to one gateway at a time; 0: any number")
+	f.Int64Var(&quotas.MaxSizeMegabytes, "max-size-megabytes", 0, "most that the sizes of queues and topics may come to; 0: any sum")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		wish := tenancy.Wish{Quotas: &quotas}
+		if hosts != nil {
+			wish.Hosts = &hosts
+		}
+		if policies != nil {
+			read, err := readPolicies(policies)
+			if err != nil {
+				return err
+			}
+			wish.Policies = &read
+		}
+		var n tenancy.Namespace
+		only := http.Header{"If-None-Match": {"*"}}
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), header: only, body: wish}, &n); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(n)
+		}
+		if _, err := fmt.Fprintf(c.OutOrStdout(), "created namespace %s\n", n.Name); err != nil {
+			return err
+		}
+		return printPolicies(c.OutOrStdout(), n.Policies)
+	}
+	return c
+}
+
+// readPolicies reads policies from flags.
+func readPolicies(texts []string) ([]tenancy.Policy, error) {
+	var all []tenancy.Policy
+	for _, text := range texts {
+		colon := strings.LastIndexByte(text, ':')
+		if colon < 0 {
+			return nil, usagef("--policy %.40q has no rights: write NAME:RIGHTS or NAME=KEY:RIGHTS, such as app:Send,Listen", text)
+		}
+		if _, err := core.ParseRights(text[colon+1:]); err != nil {
+			return nil, usagef("--policy: %w", err)
+		}
+		name, key, _ := strings.Cut(text[:colon], "=")
+		all = append(all, tenancy.Policy{Name: name, PrimaryKey: key, Rights: text[colon+1:]})
+	}
+	return all, nil
+}
+
+func namespaceListCommand(environ []string) *cobra.Command {
+	var o common
+	c := &cobra.Command{Use: "list", Short: "List the namespaces of a gateway", Args: cobra.NoArgs}
+	o.bind(c, environ)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		all := []tenancy.Namespace{}
+		for after := ""; ; {
+			var page tenancy.List
+			if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: namespacePath(""), query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
+				return err
+			}
+			all = append(all, page.Namespaces...)
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(all)
+		}
+		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "name\tkind\tconnections\thosts") // an error comes with Flush
+		for _, n := range all {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
+		}
+		return w.Flush()
+	}
+	return c
+}
+
+// aboutNamespace makes a command that ends with showing a namespace. below is where
+// its second argument is put, nil if it has none.
+func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
+	var o common
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
+	o.bind(c, environ)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		path := namespacePath(args[0])
+		if below != nil {
+			path = namespacePath(args[0], below(args[1])...)
+		}
+		var n tenancy.Namespace
+		if err := o.ask(c.Context(), inquiry{method: method, path: path}, &n); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(n)
+		}
+		return printNamespace(c.OutOrStdout(), &n)
+	}
+	return c
+}
+
+// doneToNamespace makes a command that does something to a namespace: did says what.
+func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
+	var o common
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
+	o.bind(c, environ)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		path := namespacePath(args[0])
+		if method == http.MethodPost {
+			path = namespacePath(args[0], tenancy.Reset)
+		}
+		answer := map[string]string{}
+		if err := o.ask(c.Context(), inquiry{method: method, path: path}, &answer); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(answer)
+		}
+		_, err := fmt.Fprintf(c.OutOrStdout(), "%s namespace %s\n", did, args[0])
+		return err
+	}
+	return c
+}
+
+func printNamespace(out io.Writer, n *tenancy.Namespace) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name string, v any) { _, _ = fmt.Fprintf(w, "%s\t%v\n", name, v) } // an error comes with Flush
+	line("name", n.Name)
+	line("kind", n.Kind)
+	if n.CreatedAt != nil {
+		line("created", n.CreatedAt.Format("2006-01-02 15:04:05Z07:00"))
+	}
+	line("hosts", strings.Join(n.Hosts, " "))
+	line("connections", n.Connections)
+	for _, q := range []struct {
+		name string
+		v    int64
+	}{{"max-entities", int64(n.Quotas.MaxEntities)}, {"max-connections", int64(n.Quotas.MaxConnections)}, {"max-size-megabytes", n.Quotas.MaxSizeMegabytes}} {
+		if q.v > 0 {
+			line(q.name, q.v)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printPolicies(out, n.Policies)
+}
+
+// printPolicies prints how to connect by each.
+func printPolicies(out io.Writer, policies []tenancy.Policy) error {
+	for _, p := range policies {
+		text := fmt.Sprintf("policy %s (%s)\n", p.Name, p.Rights)
+		if p.ConnectionString != "" {
+			text += "  connect   " + p.ConnectionString + "\n"
+		}
+		if p.HostConnectionString != "" {
+			text += "  by host   " + p.HostConnectionString + "\n"
+		}
+		if p.SecondaryKey != "" {
+			text += "  also key  " + p.SecondaryKey + "\n"
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tenancy"
+)
+
+const (
+	maxWish     = 64 << 10 // bytes of a request about a namespace
+	defaultPage = 100      // of a list
+	maxPage     = 1000
+)
+
+// namespaceDesk makes, shows, changes and ends namespaces. Who manages the gateway's
+// own may do all of it; who manages another one may see and reset that, and rotate
+// its keys.
+type namespaceDesk struct{ desk }
+
+func (d *namespaceDesk) routes(routes map[string]http.Handler) {
+	routes[tenancy.Path], routes[tenancy.Path+"/"] = d, d
+}
+
+// ServeHTTP answers one request.
+func (d *namespaceDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, answer, err := d.answer(r)
+	d.replyWith(w, r, status, answer, err)
+}
+
+func (d *namespaceDesk) answer(r *http.Request) (status int, answer any, err error) {
+	id, err := d.identity(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := id.Check(core.Manage, "", time.Now()); err != nil {
+		return 0, nil, err
+	}
+	name, rest, _ := strings.Cut(strings.Trim(r.URL.Path[len(tenancy.Path):], "/"), "/")
+	operator := d.directory.Operator(id, time.Now())
+	own := core.FoldName(name) == core.FoldName(id.Namespace())
+	switch {
+	case name == "" && r.Method == http.MethodGet:
+		answer, err = d.list(r, id, operator)
+	case name == "":
+		err = core.Refuse(core.NotAllowed, "The namespaces can be got; one of them is made with PUT %s/NAME.", tenancy.Path)
+	case !operator && !own:
+		err = core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for what concerns others than '%s'.", id.Namespace())
+	case rest == "":
+		return d.one(r, name, operator)
+	default:
+		answer, err = d.act(r, name, rest)
+	}
+	return http.StatusOK, answer, err
+}
+
+// one answers what is asked of a namespace itself.
+func (d *namespaceDesk) one(r *http.Request, name string, operator bool) (status int, answer any, err error) {
+	switch {
+	case r.Method == http.MethodGet:
+		about, err := d.directory.Describe(r.Context(), name)
+		return http.StatusOK, d.describe(r, &about, true), err
+	case !operator && (r.Method == http.MethodPut || r.Method == http.MethodDelete):
+		return 0, nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required to change or delete namespaces.")
+	case r.Method == http.MethodPut:
+		return d.put(r, name)
+	case r.Method == http.MethodDelete:
+		return http.StatusOK, map[string]string{"deleted": name}, d.directory.Delete(r.Context(), name)
+	}
+	return 0, nil, core.Refuse(core.NotAllowed, "A namespace can be got, made or changed with PUT, and deleted.")
+}
+
+// act does something to a namespace.
+func (d *namespaceDesk) act(r *http.Request, name, what string) (any, error) {
+	if r.Method != http.MethodPost {
+		return nil, core.Refuse(core.NotAllowed, "It is done with POST.")
+	}
+	if what == tenancy.Reset {
+		return map[string]string{"reset": name}, d.directory.ResetNamed(r.Context(), name)
+	}
+	policy, ok := strings.CutPrefix(what, "policies/")
+	if policy, ok2 := strings.CutSuffix(policy, "/"+tenancy.Rotate); ok && ok2 {
+		about, err := d.directory.Rotate(r.Context(), name, policy)
+		return d.describe(r, &about, true), err
+	}
+	return nil, core.Refuse(core.NotFound, "A namespace is reset at %s/NAME/reset, and a key rotated at %[1]s/NAME/policies/POLICY/rotate.", tenancy.Path)
+}
+
+// put makes a namespace, or changes it. With If-None-Match: * it only makes one.
+func (d *namespaceDesk) put(r *http.Request, name string) (status int, answer any, err error) {
+	wish, err := readWish(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	fresh := core.Namespace{Name: name}
+	if err := fulfil(wish, &fresh); err != nil {
+		return 0, nil, err
+	}
+	about, err := d.directory.Create(r.Context(), fresh)
+	if errors.Is(err, core.AlreadyExists) && r.Header.Get("If-None-Match") != "*" {
+		about, changed := d.directory.Change(r.Context(), name, func(n *core.Namespace) error { return fulfil(wish, n) })
+		if core.CodeOf(changed) != core.NotFound { // the host may have been what exists
+			return http.StatusOK, d.describe(r, &about, true), changed
+		}
+	}
+	return http.StatusCreated, d.describe(r, &about, true), err
+}
+
+func readWish(r *http.Request) (*tenancy.Wish, error) {
+	wish := &tenancy.Wish{}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxWish+1))
+	if err != nil || len(body) > maxWish {
+		return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have %d bytes.", maxWish)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return wish, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(wish); err != nil {
+		return nil, core.Refuse(core.InvalidArgument, `The body is no JSON like {"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}: %v.`, err)
+	}
+	return wish, nil
+}
+
+// fulfil lays a wish over a namespace.
+func fulfil(wish *tenancy.Wish, n *core.Namespace) error {
+	if wish.Hosts != nil {
+		n.Hosts = *wish.Hosts
+	}
+	if q := wish.Quotas; q != nil {
+		n.Quotas = core.NamespaceQuotas{MaxEntities: q.MaxEntities, MaxConnections: q.MaxConnections, MaxSizeMegabytes: q.MaxSizeMegabytes}
+	}
+	if wish.Policies == nil {
+		return nil
+	}
+	n.Policies = nil
+	for _, p := range *wish.Policies {
+		rights, err := core.ParseRights(p.Rights)
+		if err != nil {
+			return err
+		}
+		n.Policies = append(n.Policies, core.AccessRule{Name: p.Name, PrimaryKey: p.PrimaryKey, SecondaryKey: p.SecondaryKey, Rights: rights})
+	}
+	return nil
+}
+
+// list answers with a page: of all to an operator, else of the own one.
+func (d *namespaceDesk) list(r *http.Request, id core.Identity, operator bool) (any, error) {
+	page := tenancy.List{Namespaces: []tenancy.Namespace{}}
+	if !operator {
+		about, err := d.directory.Describe(r.Context(), id.Namespace())
+		page.Namespaces = append(page.Namespaces, d.describe(r, &about, false))
+		return page, err
+	}
+	top := defaultPage
+	if text := r.URL.Query().Get("top"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: give 1 to %d.", text, maxPage)
+		}
+		top = n
+	}
+	all := d.directory.All(r.URL.Query().Get("after"), top+1)
+	if len(all) > top {
+		all = all[:top]
+		page.Next = all[top-1].Name
+	}
+	for i := range all {
+		page.Namespaces = append(page.Namespaces, d.describe(r, &all[i], false))
+	}
+	return page, nil
+}
+
+// describe is what is told of a namespace.
+func (d *namespaceDesk) describe(r *http.Request, about *namespaces.About, whole bool) tenancy.Namespace {
+	n := tenancy.Namespace{
+		Name: about.Name, Kind: tenancy.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections,
+		Quotas: tenancy.Quotas{MaxEntities: about.Quotas.MaxEntities, MaxConnections: about.Quotas.MaxConnections, MaxSizeMegabytes: about.Quotas.MaxSizeMegabytes},
+	}
+	switch {
+	case about.Own:
+		n.Kind = tenancy.Own
+	case about.Fixed:
+		n.Kind = tenancy.Configured
+	default:
+		n.CreatedAt, n.ModifiedAt = &about.CreatedAt, &about.ModifiedAt
+	}
+	if !whole {
+		return n
+	}
+	for _, p := range about.Policies {
+		told := tenancy.Policy{Name: p.Name, Rights: p.Rights.String()}
+		if !about.Fixed { // those of a file are for its readers
+			told.PrimaryKey, told.SecondaryKey = p.PrimaryKey, p.SecondaryKey
+			told.ConnectionString = d.byPolicy(r, &p)
+			told.HostConnectionString = byHost(r, &p, n.Hosts[len(n.Hosts)-1])
+		}
+		n.Policies = append(n.Policies, told)
+	}
+	return n
+}
+
+// byPolicy is a connection string with the host by which the request came. Where
+// that would lead into another namespace it is localhost, if that is here.
+func (d *namespaceDesk) byPolicy(r *http.Request, p *core.AccessRule) string {
+	if !d.directory.Answers(r.Host) {
+		return connectionString(r, r.Host, p)
+	}
+	if name, _, _ := splitHost(r.Host); strings.HasSuffix(strings.ToLower(name), ".localhost") {
+		return byHost(r, p, "localhost")
+	}
+	return ""
+}
+
+// byHost is a connection string with a host, and the port by which the request came.
+func byHost(r *http.Request, p *core.AccessRule, host string) string {
+	if _, port, ok := splitHost(r.Host); ok {
+		host = net.JoinHostPort(host, port)
+	}
+	return connectionString(r, host, p)
+}
+
+func splitHost(called string) (name, port string, ok bool) {
+	name, port, err := net.SplitHostPort(called)
+	if err != nil {
+		return called, "", false
+	}
+	return name, port, true
+}
+
+func connectionString(r *http.Request, host string, p *core.AccessRule) string {
+	text := "Endpoint=sb://" + host + ";SharedAccessKeyName=" + p.Name + ";SharedAccessKey=" + p.PrimaryKey
+	if r.TLS == nil {
+		text += ";UseDevelopmentEmulator=true"
+	}
+	return text
+}
