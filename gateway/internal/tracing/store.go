@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -244,15 +245,53 @@ func (s *store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 	return e, err
 }
 
+// CreateNamespace implements core.Namespaces.
+func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n, err := s.Store.CreateNamespace(ctx, n)
+	if err == nil {
+		s.places.meet(&n)
+	}
+	return n, err
+}
+
+// Namespace implements core.Namespaces.
+func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, error) {
+	n, err := s.Store.Namespace(ctx, name)
+	if err == nil {
+		s.places.meet(&n)
+	}
+	return n, err
+}
+
+// Namespaces implements core.Namespaces.
+func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.Namespace, error) {
+	all, err := s.Store.Namespaces(ctx, after, top)
+	for i := range all {
+		s.places.meet(&all[i])
+	}
+	return all, err
+}
+
 // places are entities by their IDs, as far as they came by: partitions have no
 // more than IDs.
 type places struct {
-	mu   sync.RWMutex
-	byID map[string]place
+	mu         sync.RWMutex
+	byID       map[string]place
+	namespaces map[string]string // names by IDs; an ID that is missing is the name
 }
 
 // maxPlaces bounds them: beyond that all are forgotten, and learnt again.
 const maxPlaces = 20_000
+
+// meet learns a namespace's name.
+func (p *places) meet(n *core.Namespace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.namespaces == nil || len(p.namespaces) >= maxPlaces {
+		p.namespaces = make(map[string]string)
+	}
+	p.namespaces[n.ID] = n.Name
+}
 
 func (p *places) learn(e *core.Entity) {
 	if p.of(e.ID).name == e.Name {
@@ -263,7 +302,7 @@ func (p *places) learn(e *core.Entity) {
 	if p.byID == nil || len(p.byID) >= maxPlaces {
 		p.byID = make(map[string]place)
 	}
-	p.byID[e.ID] = placeOf(e.Namespace, e.Name)
+	p.byID[e.ID] = placeOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
 }
 
 // of returns the place of an ID, named by the ID if it is not known.

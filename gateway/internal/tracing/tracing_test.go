@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
 )
@@ -117,7 +119,6 @@ func TestMessageWithoutTraceIsSampled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(0) // the exporter's turn
 		}
 		spans := r.spans()
 		roots := tracingtest.Named(spans, "send orders")
@@ -542,3 +543,27 @@ func TestNothingIsThereWhenTracesAreOff(t *testing.T) {
 type idle struct{ core.Store }
 
 func (idle) Now() time.Time { return time.Time{} }
+
+func TestForwardIsOfTheNamespaceByItsName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, nil)
+	s := r.tracing.Store(memstore.New(memstore.Options{}))
+	n, err := s.CreateNamespace(t.Context(), core.Namespace{Name: "suite-17", ID: "x7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := broker.New(s, broker.Options{Namespace: n.ID})
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = b.Run(ctx) }) // it returns nil
+	defer run.Wait()
+	defer cancel()
+	r.Broker, r.front = b, r.tracing.Broker(b, "test")
+	r.queue("last")
+	r.queue("first", func(s *core.Settings) { s.ForwardTo = "last" })
+	r.send("first", []*core.Message{message(t)})
+	r.receive("last", 1, core.ReceiveAndDelete)
+	if forwards := tracingtest.Named(r.spans(), "forward last"); len(forwards) != 1 || forwards[0].Attributes["crosstown.namespace"] != "suite-17" {
+		t.Errorf("got %v", forwards)
+	}
+}
