@@ -7,6 +7,7 @@ package container
 import (
 	"encoding/json"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -133,6 +134,10 @@ func TestTheScaledTopologyIsSound(t *testing.T) {
 		nodes := strings.Split(strings.TrimSuffix(strings.TrimPrefix(settings.Store, "redis://"), "/?cluster=true"), ",")
 		if len(nodes) != 3 || len(addresses) != 6 || slices.ContainsFunc(nodes, func(n string) bool { return !slices.Contains(addresses, n) }) {
 			t.Errorf("%s looks for %v, the cluster is %v", g, nodes, addresses)
+		}
+		collector, err := url.Parse(settings.Traces.Endpoint)
+		if _, there := c.Services[collector.Hostname()]; err != nil || !there || settings.Traces.Sample == 1 {
+			t.Errorf("%s is traced to %s, every %v", g, collector, settings.Traces.Sample)
 		}
 		_, port, _ := net.SplitHostPort(settings.AdminListen)
 		monitored = append(monitored, g+":"+port)

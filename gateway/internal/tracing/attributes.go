@@ -44,6 +44,7 @@ const (
 	keyStage       = "crosstown.plugin.stage"
 	keyVerdict     = "crosstown.plugin.verdict"
 	keyHops        = "crosstown.hops"
+	keyRemote      = "crosstown.remote.name"
 )
 
 // place is an entity as spans name it.

@@ -77,13 +77,17 @@ func newRig(t *testing.T, sample float64, pipelines func(*tracing.Tracing) []bro
 	if pipelines != nil {
 		o.Pipelines = pipelines(r.tracing)
 	}
-	r.Broker = broker.New(r.tracing.Store(memstore.New(memstore.Options{})), o)
-	r.front = r.tracing.Broker(r.Broker, "test")
+	r.serve(broker.New(r.tracing.Store(memstore.New(memstore.Options{})), o))
+	return r
+}
+
+// serve has a broker run for as long as the test lasts.
+func (r *rig) serve(b *broker.Broker) {
+	r.Broker, r.front = b, r.tracing.Broker(b, "test")
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
-	run.Go(func() { _ = r.Broker.Run(ctx) }) // it returns nil
-	t.Cleanup(func() { cancel(); run.Wait() })
-	return r
+	run.Go(func() { _ = b.Run(ctx) }) // it returns nil
+	r.Cleanup(func() { cancel(); run.Wait() })
 }
 
 func (r *rig) queue(name string, change ...func(*core.Settings)) {

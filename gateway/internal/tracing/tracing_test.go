@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -439,6 +438,60 @@ func TestPluginsAreFollowed(t *testing.T) {
 	}
 }
 
+// far is a remote that keeps what it is sent, and is away first.
+type far struct {
+	core.Remote
+	tries int
+	sent  chan *core.Message
+}
+
+func (f *far) Send(_ context.Context, _ string, ms []*core.Message) []error {
+	errs := make([]error, len(ms))
+	if f.tries++; f.tries == 1 {
+		for i := range errs {
+			errs[i] = &core.Away{Remote: "hq", Err: errAway}
+		}
+		return errs
+	}
+	for _, m := range ms {
+		f.sent <- m
+	}
+	return errs
+}
+
+func (*far) Window() int                { return 10 }
+func (*far) Watch(func()) (stop func()) { return func() {} }
+
+func TestForwardToARemoteIsFollowed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0, nil)
+	f := &far{sent: make(chan *core.Message, 2)}
+	r.serve(broker.New(r.tracing.Store(memstore.New(memstore.Options{})), broker.Options{
+		Namespace: "ns", Remotes: map[string]core.Remote{"hq": r.tracing.Remote(f, "hq")},
+	}))
+	r.queue("orders", func(s *core.Settings) { s.ForwardTo = "hq:invoices" })
+	header, below := parentOf(1, "01")
+	r.send("orders", []*core.Message{message(t, "traceparent", header)}, []*core.Message{message(t)})
+	for range 2 {
+		select {
+		case m := <-f.sent:
+			if noted, ok := m.Annotations.Get("x-opt-traceparent"); ok != !m.Properties.IsEmpty() {
+				t.Errorf("a message with %d properties has the note %v", m.Properties.Len(), noted)
+			}
+		case <-time.After(patience):
+			t.Fatal("the remote got nothing")
+		}
+	}
+	spans := r.spans()
+	wantTree(t, spans, below, "send orders\n\tforward hq:invoices ERROR\n\tforward hq:invoices\n\tstore append\n")
+	if len(spans) != 4 {
+		t.Errorf("got %d spans", len(spans))
+	}
+	if a := tracingtest.Named(spans, "forward hq:invoices")[0].Attributes; a["crosstown.remote.name"] != "hq" || a["messaging.destination.name"] != "invoices" {
+		t.Errorf("got %v", a)
+	}
+}
+
 func TestTransactionIsTracedByItsCommit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, nil)
@@ -531,6 +584,9 @@ func TestNothingIsThereWhenTracesAreOff(t *testing.T) {
 	if _, same := off.Router(router, "r").(clerk); !same {
 		t.Error("the router is wrapped")
 	}
+	if _, same := off.Remote(&far{}, "hq").(*far); !same {
+		t.Error("the remote is wrapped")
+	}
 	if off.Requests() != nil {
 		t.Error("requests are looked at")
 	}
@@ -552,13 +608,7 @@ func TestForwardIsOfTheNamespaceByItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := broker.New(s, broker.Options{Namespace: n.ID})
-	ctx, cancel := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { _ = b.Run(ctx) }) // it returns nil
-	defer run.Wait()
-	defer cancel()
-	r.Broker, r.front = b, r.tracing.Broker(b, "test")
+	r.serve(broker.New(s, broker.Options{Namespace: n.ID}))
 	r.queue("last")
 	r.queue("first", func(s *core.Settings) { s.ForwardTo = "last" })
 	r.send("first", []*core.Message{message(t)})
