@@ -116,7 +116,7 @@ func (d *declaration) create(ctx context.Context, w *wanted) error {
 // forwardsToMissing reports whether a destination does not exist yet.
 func (w *wanted) forwardsToMissing(ctx context.Context, d *declaration) bool {
 	for _, to := range []string{w.settings.ForwardTo, w.settings.ForwardDeadLetteredMessagesTo} {
-		if to == "" {
+		if _, _, away := core.SplitRemote(to); to == "" || away {
 			continue
 		}
 		if _, _, err := d.admin.Entity(ctx, d.id, core.ResourcePath(to)); core.CodeOf(err) == core.NotFound {

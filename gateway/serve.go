@@ -91,8 +91,13 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		behind.Stop()
 		err = errors.Join(err, behind.Wait())
 	}()
+	remotes, err := newRemotes(c, log)
+	if err != nil {
+		return err
+	}
+	watched.Remotes(remotes.states)
 	tenants := &tenants{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, watched: watched,
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes.byName(), watched: watched,
 		running: behind, log: log, open: map[string]*tenant{},
 	}
 	directory, err := tenants.directory(ctx, issuers, certificate.hosts)
@@ -111,6 +116,8 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
 	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, log))
+	own := tenants.of(c.Namespace).broker
+	remotes.run(front, own, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
@@ -134,6 +141,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		desk := desk{directory: directory, log: log, refusals: refusals.New()}
 		(&namespaceDesk{desk}).routes(o.Routes)
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
+		(&remoteDesk{desk: desk, remotes: remotes, exports: own.Exports}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 		o.Context = traces.Requests()
 		o.Details = func() map[string]any { return pluginHealth(plugins) }

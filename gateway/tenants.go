@@ -22,6 +22,7 @@ type tenants struct {
 	store   core.Store
 	traces  *tracing.Tracing
 	plugins *host.Host
+	remotes map[string]core.Remote // of the gateway's own namespace
 	watched *metrics.Metrics
 	running *rungroup.Group // of the brokers: if one fails, the gateway does
 	log     *slog.Logger

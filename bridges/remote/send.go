@@ -30,10 +30,21 @@ type target struct {
 	alone    atomic.Bool  // messages without a key do not go there in batches
 }
 
+// maxTargets is how many targets are counted by themselves; routers may think up
+// any. All others are otherTarget.
+const (
+	maxTargets  = 1000
+	otherTarget = "_other"
+)
+
 func (r *Remote) target(entity string) *target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.targets[entity]
+	if t == nil && len(r.targets) >= maxTargets {
+		entity = otherTarget
+		t = r.targets[entity]
+	}
 	if t == nil {
 		t = &target{entity: entity}
 		r.targets[entity] = t
@@ -43,7 +54,7 @@ func (r *Remote) target(entity string) *target {
 
 // Send implements core.Remote.
 func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []error {
-	s := sending{r: r, ctx: ctx, t: r.target(entity), answers: make([]error, len(ms))}
+	s := sending{r: r, ctx: ctx, entity: entity, t: r.target(entity), answers: make([]error, len(ms))}
 	defer s.count()
 	l, err := r.current()
 	if err == nil {
@@ -71,11 +82,12 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 
 // sending is one call of Send.
 type sending struct {
-	r    *Remote
-	ctx  context.Context
-	t    *target
-	line *line
-	link *goamqp.Sender
+	r      *Remote
+	ctx    context.Context
+	entity string
+	t      *target
+	line   *line
+	link   *goamqp.Sender
 
 	encoded [][]byte
 	answers []error
@@ -199,7 +211,7 @@ func (s *sending) launch(p parcel) flight {
 func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))
-		s.line.drop(s.t.entity, s.link)
+		s.line.drop(s.entity, s.link)
 	}
 	return s.broken
 }

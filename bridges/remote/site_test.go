@@ -25,7 +25,7 @@ type site struct {
 }
 
 // newSite runs a site until the test ends.
-func newSite(t *testing.T, remotes map[string]core.Remote) *site {
+func newSite(t testing.TB, remotes map[string]core.Remote) *site {
 	t.Helper()
 	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns", Remotes: remotes})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func newSite(t *testing.T, remotes map[string]core.Remote) *site {
 }
 
 // running runs a task until the test ends.
-func running(t *testing.T, task func(context.Context) error) (stop func()) {
+func running(t testing.TB, task func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -66,7 +66,7 @@ type way struct {
 	conns map[net.Conn]struct{}
 }
 
-func newWay(t *testing.T, to string) *way {
+func newWay(t testing.TB, to string) *way {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *site) options(change ...func(*Options)) Options {
 }
 
 // pair is a site here that has the other for a remote.
-func pair(t *testing.T, change ...func(*Options)) (here, there *site, hq *Remote) {
+func pair(t testing.TB, change ...func(*Options)) (here, there *site, hq *Remote) {
 	t.Helper()
 	there = newSite(t, nil)
 	hq = New(there.options(change...))
@@ -176,12 +176,12 @@ func pair(t *testing.T, change ...func(*Options)) (here, there *site, hq *Remote
 }
 
 // runs keeps the site's connection to a remote until the test ends.
-func (s *site) runs(t *testing.T, r *Remote) {
+func (s *site) runs(t testing.TB, r *Remote) {
 	t.Helper()
 	running(t, func(ctx context.Context) error { return r.Run(ctx, Local{s, root, s.Forget}) })
 }
 
-func (s *site) create(t *testing.T, name string, change ...func(*core.Settings)) {
+func (s *site) create(t testing.TB, name string, change ...func(*core.Settings)) {
 	t.Helper()
 	settings := core.DefaultSettings(core.Queue)
 	for _, c := range change {
@@ -198,7 +198,7 @@ func forwardTo(name string) func(*core.Settings) {
 
 func detecting(s *core.Settings) { s.RequiresDuplicateDetection = true }
 
-func (s *site) send(t *testing.T, name string, ms ...*core.Message) {
+func (s *site) send(t testing.TB, name string, ms ...*core.Message) {
 	t.Helper()
 	to, err := s.OpenSender(t.Context(), root, name, nil)
 	if err != nil {
@@ -229,7 +229,7 @@ func numbered(from, n int) []*core.Message {
 }
 
 // all is what an address holds, when that is at least n, or after a minute.
-func (s *site) all(t *testing.T, address string, n int) []core.Delivery {
+func (s *site) all(t testing.TB, address string, n int) []core.Delivery {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		var got []core.Delivery

@@ -12,7 +12,7 @@ func Commands(environ []string) []*cobra.Command {
 	return []*cobra.Command{
 		sendCommand(environ), receiveCommand(environ), peekCommand(environ),
 		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
-		namespaceCommand(environ),
+		namespaceCommand(environ), remoteCommand(environ),
 	}
 }
 

@@ -36,6 +36,7 @@ type Config struct {
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Contents       `koanf:",squash"`
 	Namespaces     []Namespace `koanf:"namespaces"`
+	Remotes        []Remote    `koanf:"remotes"`
 	Plugins        []Plugin    `koanf:"plugins"`
 	Serializers    Serializers `koanf:"serializers"`
 	Identity       `koanf:",squash"`

@@ -48,6 +48,7 @@ func (c *Config) validate(r *report) {
 	c.validatePlugins(r)
 	c.Contents.validate("", c, r)
 	c.validateNamespaces(r)
+	c.validateRemotes(r)
 	c.validateLimits(r)
 	c.Serializers.validate(r, c.Plugins)
 	c.Identity.validate(r, c.DevKeyAnywhere)

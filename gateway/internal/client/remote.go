@@ -1,0 +1,96 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+)
+
+func remoteCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{Use: "remote", Short: "See how other brokers do that a gateway forwards to or pulls from"})
+	c.AddCommand(remoteListCommand(environ))
+	return c
+}
+
+// remoteState is a remote with what waits for it.
+type remoteState struct {
+	remote.State
+	Waiting []struct {
+		Entity      string    `json:"entity"`
+		DeadLetters bool      `json:"deadLetters,omitzero"`
+		To          string    `json:"to"`
+		Messages    int64     `json:"messages"`
+		Oldest      time.Time `json:"oldest,omitzero"`
+	} `json:"waiting"`
+}
+
+func remoteListCommand(environ []string) *cobra.Command {
+	var o common
+	c := &cobra.Command{Use: "list", Short: "Tell how the remotes of a gateway are doing, and what waits for them", Args: cobra.NoArgs}
+	o.bind(c, environ)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var states []remoteState
+		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: []string{"$crosstown", "remotes"}}, &states); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(states)
+		}
+		return printRemotes(c.OutOrStdout(), states, time.Now())
+	}
+	return c
+}
+
+func printRemotes(out io.Writer, states []remoteState, now time.Time) error {
+	if len(states) == 0 {
+		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(cells ...any) { // an error comes with Flush
+		for i, c := range cells {
+			if i > 0 {
+				_, _ = fmt.Fprint(w, "\t")
+			}
+			_, _ = fmt.Fprint(w, c)
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	for _, s := range states {
+		condition := "connected"
+		if !s.Connected {
+			condition = "away: " + s.Error
+		}
+		line(s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
+		for _, from := range s.Waiting {
+			what := from.Entity
+			if from.DeadLetters {
+				what += "'s dead letters"
+			}
+			since := ""
+			if !from.Oldest.IsZero() {
+				since = fmt.Sprintf(", for up to %v", now.Sub(from.Oldest).Round(time.Second))
+			}
+			line("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Messages, since))
+		}
+		for _, t := range s.Targets {
+			line("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d parked, %d under way, %v there and back", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))
+		}
+		for _, from := range s.Sources {
+			state := fmt.Sprintf("%d pulled, %d parked there", from.Received, from.Parked)
+			if !from.Attached {
+				state += "; not attached: " + cmp.Or(from.Error, "not connected")
+			}
+			line("", from.From+" → "+from.Into, state)
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// Remote is another broker, which messages are forwarded to and pulled from. It is
+// named by one of ConnectionString, URL and Namespace.
+type Remote struct {
+	Name             string `koanf:"name"`
+	ConnectionString string `koanf:"connection-string"` // of a Service Bus
+	URL              string `koanf:"url"`               // amqp:// or amqps:// with host and port
+	Namespace        string `koanf:"namespace"`         // a configured one of this gateway
+
+	Username string `koanf:"username"` // for SASL PLAIN, with Password
+	Password string `koanf:"password"`
+	Policy   string `koanf:"policy"` // signs tokens, with Key
+	Key      string `koanf:"key"`
+
+	CA         string `koanf:"ca"`          // file in PEM of those who may sign its certificate; default: the system's
+	ServerName string `koanf:"server-name"` // in its certificate, and what it is called; default: the host
+
+	Window  int    `koanf:"window"`  // messages under way
+	Batches *bool  `koanf:"batches"` // it knows those of Service Bus; default: if it has a policy
+	Pull    []Pull `koanf:"pull"`
+}
+
+// Pull is an entity of a remote whose messages are fetched.
+type Pull struct {
+	From string `koanf:"from"` // there; of a topic: TOPIC/Subscriptions/NAME
+	Into string `koanf:"into"` // a queue or topic here
+}
+
+// Place is how a remote is reached.
+type Place struct {
+	Address           string // host:port; "" for a namespace
+	Host              string // what it is called
+	Plain             bool   // no TLS
+	User, Password    string // SASL PLAIN
+	Policy, Key, Sign string // shared access: Sign is a whole signature
+}
+
+// Place reads how the remote is reached. Texts of errors hold no secrets.
+func (m *Remote) Place() (Place, error) {
+	p := Place{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
+	address := ""
+	switch {
+	case m.ConnectionString != "":
+		c, err := auth.ParseConnectionString(m.ConnectionString)
+		if err != nil {
+			return Place{}, err
+		}
+		p.Policy, p.Key, p.Sign, p.Plain, address = c.KeyName, c.Key, c.Signature, c.Emulator, c.Host
+	case m.URL != "":
+		u, err := url.Parse(m.URL)
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
+			return Place{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and who you are in username and password, or policy and key")
+		}
+		p.Plain, address = u.Scheme == "amqp", u.Host
+	default:
+		p.Host = m.Namespace + ".localhost"
+		return p, nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = strings.Trim(address, "[]"), "5671"
+		if p.Plain {
+			port = "5672"
+		}
+	}
+	p.Address, p.Host = net.JoinHostPort(host, port), host
+	if m.ServerName != "" {
+		p.Host = m.ServerName
+	}
+	return p, nil
+}
+
+// TakesBatches reports whether the remote knows the batches of Service Bus.
+func (m *Remote) TakesBatches() bool {
+	if m.Batches != nil {
+		return *m.Batches
+	}
+	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
+}
+
+func (c *Config) validateRemotes(r *report) {
+	for i := range c.Remotes {
+		m, path := &c.Remotes[i], elementPath("remotes", i)
+		m.validate(path, c, r)
+		if slices.ContainsFunc(c.Remotes[:i], func(o Remote) bool { return strings.EqualFold(o.Name, m.Name) }) {
+			r.add(path+".name", "remote %q is there twice (upper and lower case are the same): remove one", m.Name)
+		}
+	}
+}
+
+func (m *Remote) validate(path string, c *Config, r *report) {
+	if !pluginName.MatchString(m.Name) {
+		r.add(path+".name", "%q is no name of a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
+	}
+	m.validatePlace(path, c, r)
+	if m.CA != "" {
+		if _, err := os.ReadFile(m.CA); err != nil {
+			r.add(path+".ca", "%v: name a file that exists and that this user may read", err)
+		}
+	}
+	if _, given := r.places[path+".window"]; given {
+		between(r, path+".window", m.Window, 1, 10_000)
+	}
+	for i, p := range m.Pull {
+		path := elementPath(path+".pull", i)
+		if p.From == "" {
+			r.add(path+".from", "it is missing: name an entity of the remote")
+		}
+		if err := core.ValidateName(p.Into); err != nil {
+			r.add(path+".into", "%v", err)
+		}
+	}
+}
+
+func (m *Remote) validatePlace(path string, c *Config, r *report) {
+	named := 0
+	for _, by := range []string{m.ConnectionString, m.URL, m.Namespace} {
+		if by != "" {
+			named++
+		}
+	}
+	if named != 1 {
+		r.add(path, "it needs one of connection-string, url and namespace")
+		return
+	}
+	if _, err := m.Place(); err != nil {
+		at := path + ".url"
+		if m.ConnectionString != "" {
+			at = path + ".connection-string"
+		}
+		r.add(at, "%v", err)
+	}
+	if m.Namespace != "" && !slices.ContainsFunc(c.Namespaces, func(n Namespace) bool { return n.Name == m.Namespace }) {
+		r.add(path+".namespace", "there is no namespace %q: name one of namespaces", m.Namespace)
+	}
+	switch {
+	case m.URL == "" && (m.Username != "" || m.Password != "" || m.Policy != "" || m.Key != ""):
+		r.add(path, "username, password, policy and key go with url only")
+	case (m.Username == "") != (m.Password == ""):
+		r.add(path, "username and password go together")
+	case (m.Policy == "") != (m.Key == ""):
+		r.add(path, "policy and key go together")
+	case m.Username != "" && m.Policy != "":
+		r.add(path, "give username and password, or policy and key: one remote knows you by one of them")
+	}
+}

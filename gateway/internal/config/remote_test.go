@@ -1,0 +1,74 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+func TestRemotesAreReached(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		remote  config.Remote
+		want    config.Place
+		batches bool
+	}{
+		"a Service Bus": {
+			config.Remote{ConnectionString: "Endpoint=sb://hq.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"},
+			config.Place{Address: "hq.servicebus.windows.net:5671", Host: "hq.servicebus.windows.net", Policy: "p", Key: "k"},
+			true,
+		},
+		"an emulator": {
+			config.Remote{ConnectionString: "Endpoint=sb://localhost:7000;SharedAccessKeyName=p;SharedAccessKey=k;UseDevelopmentEmulator=true;"},
+			config.Place{Address: "localhost:7000", Host: "localhost", Plain: true, Policy: "p", Key: "k"},
+			true,
+		},
+		"a broker": {
+			config.Remote{URL: "amqp://rabbit", Username: "u", Password: "w"},
+			config.Place{Address: "rabbit:5672", Host: "rabbit", Plain: true, User: "u", Password: "w"},
+			false,
+		},
+		"by another name": {
+			config.Remote{URL: "amqps://[::1]:9", ServerName: "hq", Policy: "p", Key: "k"},
+			config.Place{Address: "[::1]:9", Host: "hq", Policy: "p", Key: "k"},
+			true,
+		},
+		"a namespace": {config.Remote{Namespace: "billing"}, config.Place{Host: "billing.localhost"}, true},
+	} {
+		got, err := c.remote.Place()
+		if err != nil || got != c.want || c.remote.TakesBatches() != c.batches {
+			t.Errorf("%s: got %+v, %v, batches %v, want %+v", name, got, err, c.remote.TakesBatches(), c.want)
+		}
+	}
+}
+
+func TestRemotesAreChecked(t *testing.T) {
+	t.Parallel()
+	const file = `remotes:
+  - name: "a:b"
+    url: amqp://user:secret@host
+  - {name: hq}
+  - {name: HQ, url: "amqp://h", username: u, policy: p, window: 0, ca: /nowhere/ca.pem}
+  - {name: x, namespace: unknown, pull: [{from: "", into: "a b"}]}
+  - {name: y, connection-string: "nonsense;secret"}
+`
+	_, err := load(t, map[string]string{"c.yaml": file}, nil, "--config=$DIR/c.yaml")
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, want := range []string{
+		`remotes[0].name: "a:b" is no name of a remote`, `remotes[0].url: it is no address`,
+		`remotes[1]: it needs one of connection-string, url and namespace`,
+		`remotes[2].name: remote "HQ" is there twice`, `remotes[2]: username and password go together`, `remotes[2].window: 0 is out of range`, `remotes[2].ca: open /nowhere/ca.pem`,
+		`remotes[3].namespace: there is no namespace "unknown"`, `remotes[3].pull[0].from: it is missing`, `remotes[3].pull[0].into: `,
+		`remotes[4].connection-string: `,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the problems lack %s:\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("a secret is told:\n%v", err)
+	}
+}
