@@ -12,9 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
 
-// metricsPath is where who may Manage the gateway's own namespace gets the metrics, on every
-// listener; countersPath has an entity's name behind it. No entity's name begins
-// with a dollar sign.
+// metricsPath is where the metrics are, on every listener; countersPath has an
+// entity's name behind it. No entity's name begins with a dollar sign.
 const (
 	metricsPath  = "/$crosstown/metrics"
 	countersPath = "/$crosstown/counters/"
@@ -22,7 +21,7 @@ const (
 
 func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 	return metrics.New(metrics.Options{
-		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, Refresh: c.Metrics.Refresh, Logger: log,
+		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, MaxNamespaces: c.Metrics.MaxNamespaces, Refresh: c.Metrics.Refresh, Logger: log,
 	})
 }
 
@@ -34,11 +33,12 @@ func observed(m *metrics.Metrics, st *store) core.Store {
 	return m.Store(st)
 }
 
-// lookout answers GET for the metrics, to who has Manage on the gateway's own namespace, and
-// for the counts that autoscalers want, to who has Listen on the entity.
+// lookout answers GET for the metrics, to who may Manage a namespace: those of the
+// namespace, or all if it is the gateway's own. And it does for the counts that
+// autoscalers want, to who has Listen on the entity.
 type lookout struct {
 	desk
-	metrics http.Handler
+	metrics http.Handler // of every namespace
 	tenants *tenants
 }
 
@@ -48,7 +48,7 @@ func (l *lookout) routes(routes map[string]http.Handler) {
 }
 
 func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	err := l.authorize(r)
+	shown, err := l.visible(r)
 	if err == nil && r.Method != http.MethodGet {
 		err = core.Refuse(core.NotAllowed, "The metrics can be got.")
 	}
@@ -56,7 +56,35 @@ func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		l.reply(w, r, nil, err)
 		return
 	}
-	l.metrics.ServeHTTP(w, r)
+	shown.ServeHTTP(w, r)
+}
+
+// visible is what shows a request's sender what it may see.
+func (l *lookout) visible(r *http.Request) (http.Handler, error) {
+	id, err := l.identity(r)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if l.directory.Operator(id, now) {
+		return l.metrics, nil
+	}
+	if err := id.Check(core.Manage, "", now); err != nil {
+		return nil, err
+	}
+	tenant, err := l.tenant(id)
+	if err != nil {
+		return nil, err
+	}
+	return tenant.metrics, nil
+}
+
+// tenant is what serves a peer's namespace.
+func (l *lookout) tenant(id core.Identity) (*tenant, error) {
+	if is := l.tenants.of(id.NamespaceID()); is != nil {
+		return is, nil
+	}
+	return nil, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace()) // any more
 }
 
 func (l *lookout) serveCounters(w http.ResponseWriter, r *http.Request) {
@@ -84,9 +112,9 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 	if err != nil {
 		return metrics.Counter{}, err
 	}
-	tenant := l.tenants.of(id.NamespaceID())
-	if tenant == nil { // it has gone since
-		return metrics.Counter{}, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace())
+	tenant, err := l.tenant(id)
+	if err != nil {
+		return metrics.Counter{}, err
 	}
 	return tenant.counters.Read(r.Context(), e)
 }

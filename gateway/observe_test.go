@@ -131,3 +131,73 @@ func TestAnAdminAddressThatCannotBeIsNamed(t *testing.T) {
 		t.Errorf("got %d:\n%s", code, stderr)
 	}
 }
+
+func TestANamespacesManagerSeesItsOwnMetricsOnly(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, "crosstown.yaml", `
+policies:
+  - {name: RootManageSharedAccessKey, key: root-key, rights: "Manage,Send,Listen"}
+queues: [{name: mine}]
+namespaces:
+  - name: suite-a
+    policies: [{name: a, key: key-a, rights: "Manage,Send,Listen"}, {name: reader, key: key-r, rights: Listen}]
+    queues: [{name: orders}, {name: only-a}]
+  - name: suite-b
+    policies: [{name: b, key: key-b, rights: "Manage,Send,Listen"}]
+    queues: [{name: orders}]
+`)
+	g := startGateway(t, "--store=memory", "--config", file, "--admin-listen=127.0.0.1:0")
+	base := "http://" + g.address
+	for namespace, messages := range map[string]int{"a": 2, "b": 3} {
+		connection := "Endpoint=sb://" + g.address + ";SharedAccessKeyName=" + namespace + ";SharedAccessKey=key-" + namespace + ";UseDevelopmentEmulator=true"
+		for range messages {
+			if code, _, stderr := g.try(t, connection, "", "send", "orders", "hello"); code != exitOK {
+				t.Fatal(stderr)
+			}
+		}
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	for namespace, want := range map[string]float64{"a": 2, "b": 3} {
+		status, text := ask(t, "GET", base+"/$crosstown/metrics", namespace, "key-"+namespace)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+		if status != 200 || err != nil {
+			t.Fatalf("%s: %d, %v\n%s", namespace, status, err, text)
+		}
+		for name, f := range families {
+			for _, m := range f.GetMetric() {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				if labels["namespace"] != "suite-"+namespace {
+					t.Errorf("%s is shown %s%v", namespace, name, labels)
+				}
+				if name == "crosstown_accepted_messages_total" && labels["entity"] == "orders" && m.GetCounter().GetValue() != want {
+					t.Errorf("%s: accepted %v, want %v", namespace, m.GetCounter().GetValue(), want)
+				}
+			}
+		}
+		if families["crosstown_accepted_messages_total"] == nil {
+			t.Errorf("%s sees nothing:\n%s", namespace, text)
+		}
+	}
+	for _, c := range []struct {
+		path, user, key string
+		status          int
+		text            string
+	}{
+		{"/$crosstown/metrics", "reader", "key-r", 401, "Manage"},
+		{"/$crosstown/metrics", "a", "key-b", 401, ""},
+		{"/$crosstown/metrics", "RootManageSharedAccessKey", "root-key", 200, `crosstown_accepted_messages_total{entity="orders",namespace="suite-b"} 3`},
+		{"/$crosstown/metrics", "RootManageSharedAccessKey", "root-key", 200, "crosstown_namespaces 3"},
+		{"/$crosstown/counters/orders", "a", "key-a", 200, `"active":2`},
+		{"/$crosstown/counters/orders", "b", "key-b", 200, `"active":3`},
+		{"/$crosstown/counters/only-a", "reader", "key-r", 200, `"active":0`},
+		{"/$crosstown/counters/only-a", "b", "key-b", 404, ""},
+		{"/$crosstown/counters/orders", "RootManageSharedAccessKey", "root-key", 404, ""},
+	} {
+		if status, text := ask(t, "GET", base+c.path, c.user, c.key); status != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%s as %s: got %d, want %d with %q:\n%.3000s", c.path, c.user, status, c.status, c.text, text)
+		}
+	}
+}

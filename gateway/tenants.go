@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -35,6 +36,7 @@ type tenants struct {
 type tenant struct {
 	broker   *broker.Broker
 	counters *metrics.Counters
+	metrics  http.Handler // those of the namespace alone
 }
 
 // directory opens the namespaces that there are.
@@ -68,13 +70,11 @@ func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() cor
 		defer close(stopped)
 		return b.Run(runs)
 	})
-	hide := []func(){t.watched.Entities(n.Name, b), t.watched.Stages(n.Name, b.Stages)}
-	t.note(n.ID, &tenant{b, metrics.NewCounters(b)})
+	shown, hide := t.watched.Namespace(n.Name, b)
+	t.note(n.ID, &tenant{b, metrics.NewCounters(b), shown})
 	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
 		t.note(n.ID, nil)
-		for _, f := range hide {
-			f()
-		}
+		hide()
 		stop()
 		<-stopped
 		received.Wait()

@@ -60,8 +60,9 @@ type Log struct {
 
 // Metrics bounds what is shown to Prometheus. Zeros are the defaults.
 type Metrics struct {
-	MaxEntities int           `koanf:"max-entities"` // with time series of their own
-	Refresh     time.Duration `koanf:"refresh"`      // how old the store's counts may be
+	MaxEntities   int           `koanf:"max-entities"`   // with time series of their own
+	MaxNamespaces int           `koanf:"max-namespaces"` // likewise, beside the gateway's own
+	Refresh       time.Duration `koanf:"refresh"`        // how old the store's counts may be
 }
 
 // AMQP limits what one gateway takes on.

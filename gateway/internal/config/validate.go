@@ -89,7 +89,7 @@ func (c *Config) validateAdmin(r *report) {
 }
 
 func (m *Metrics) validate(r *report) {
-	validateLimits(r, "metrics", []limit{{"max-entities", m.MaxEntities, 1, mostOfAll}})
+	validateLimits(r, "metrics", []limit{{"max-entities", m.MaxEntities, 1, mostOfAll}, {"max-namespaces", m.MaxNamespaces, 1, mostOfAll}})
 	if _, given := r.places["metrics.refresh"]; given && m.Refresh < time.Second && !r.concerns("metrics.refresh") {
 		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", m.Refresh)
 	}

@@ -22,19 +22,13 @@ const (
 	countTimeout = 5 * time.Second
 )
 
-// Entities is what a broker knows of its entities; *broker.Broker is one.
-type Entities interface {
-	Traffic() []broker.Traffic
-	Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]broker.Holding, error)
-}
-
-// entities shows what entities hold, and what goes through them here.
+// entities shows what entities of a namespace hold, and what goes through them here.
 type entities struct {
-	source  Entities
-	most    int
-	refresh time.Duration
-	log     *slog.Logger
-	descs   entityDescs
+	source    Source
+	allowance *allowance
+	refresh   time.Duration
+	log       *slog.Logger
+	descs     entityDescs
 
 	mu     sync.Mutex
 	own    map[string]bool // who has series of their own; false: not seen lately
@@ -50,35 +44,32 @@ type entityDescs struct {
 	delivered, settled, moved, lost, receivers, credit        *prometheus.Desc // of a sub-queue
 }
 
-// Entities shows what source knows of a namespace.
-func (m *Metrics) Entities(namespace string, source Entities) (hide func()) {
+// describeEntities describes the metrics of a namespace's entities.
+func describeEntities(namespace string) entityDescs {
 	of := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prefix+"_"+name, help, more, prometheus.Labels{"namespace": namespace})
 	}
-	return m.show(&entities{
-		source: source, most: m.o.MaxEntities, refresh: m.o.Refresh, log: m.o.Logger, own: map[string]bool{},
-		descs: entityDescs{
-			up:        of("store_up", "Whether the store answered when messages were last counted."),
-			entities:  of("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
-			messages:  of("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
-			bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
-			enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
-			oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
-			inStore:   of("entity_sessions", "Sessions that somebody holds, or that wait with messages, counted in the store: alike at all gateways.", "entity", "state"),
-			accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
-			absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
-			cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
-			senders:   of("senders", "Senders that are open at this gateway.", "entity"),
-			sessions:  of("sessions_held", "Sessions that clients of this gateway hold.", "entity"),
-			waiting:   of("session_waiters", "Clients of this gateway that wait for a next session.", "entity"),
-			delivered: of("delivered_messages_total", "Messages that this gateway handed to receivers, each time anew.", "entity", "queue"),
-			settled:   of("settled_messages_total", "Locks that were ended through this gateway; receiving and deleting completes.", "entity", "queue", "outcome"),
-			moved:     of("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
-			lost:      of("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
-			receivers: of("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
-			credit:    of("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
-		},
-	})
+	return entityDescs{
+		up:        of("store_up", "Whether the store answered when messages were last counted."),
+		entities:  of("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
+		messages:  of("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
+		bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
+		enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
+		oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
+		inStore:   of("entity_sessions", "Sessions that somebody holds, or that wait with messages, counted in the store: alike at all gateways.", "entity", "state"),
+		accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
+		absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
+		cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
+		senders:   of("senders", "Senders that are open at this gateway.", "entity"),
+		sessions:  of("sessions_held", "Sessions that clients of this gateway hold.", "entity"),
+		waiting:   of("session_waiters", "Clients of this gateway that wait for a next session.", "entity"),
+		delivered: of("delivered_messages_total", "Messages that this gateway handed to receivers, each time anew.", "entity", "queue"),
+		settled:   of("settled_messages_total", "Locks that were ended through this gateway; receiving and deleting completes.", "entity", "queue", "outcome"),
+		moved:     of("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
+		lost:      of("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
+		receivers: of("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
+		credit:    of("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -94,13 +85,12 @@ func (c *entities) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *entities) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	c.keepUp(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.read.IsZero() || now.Sub(c.read) >= c.refresh {
-		c.count()
-		c.read = now
-	}
 	up := 0.0
 	if c.up {
 		up = 1
@@ -124,14 +114,24 @@ func (c *entities) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, t := range sums {
-		c.showTraffic(ch, t)
+		c.descs.showTraffic(ch, t)
+	}
+}
+
+// keepUp counts what entities hold, unless that was done lately.
+func (c *entities) keepUp(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.read.IsZero() || now.Sub(c.read) >= c.refresh {
+		c.count(ctx)
+		c.read = now
 	}
 }
 
 // admit reports whether an entity has series of its own, and gives it some if
 // there is room.
 func (c *entities) admit(name string) bool {
-	if _, has := c.own[name]; !has && len(c.own) >= c.most {
+	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
 	}
 	c.own[name] = true
@@ -140,9 +140,7 @@ func (c *entities) admit(name string) bool {
 
 // count counts what entities hold, and makes room for others in the place of
 // those that are gone. What was known stays if the store does not answer.
-func (c *entities) count() {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
+func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
 	}
@@ -156,16 +154,29 @@ func (c *entities) count() {
 		}
 		return true
 	})
+	was := c.up || c.read.IsZero()
 	c.up = err == nil
 	if err != nil {
-		c.log.Warn("count messages for metrics: done again later", "err", err)
+		if was {
+			c.log.Warn("count messages for metrics: done again later", "err", err)
+		}
 		return
 	}
 	c.counts, c.kinds = counts, kinds
+	before := len(c.own)
 	maps.DeleteFunc(c.own, func(_ string, seen bool) bool { return !seen })
+	c.allowance.give(before - len(c.own))
 	for _, name := range late {
 		c.admit(name) // it is counted the next time
 	}
+}
+
+// end gives back what the entities had of their own.
+func (c *entities) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.allowance.give(len(c.own))
+	clear(c.own)
 }
 
 // queues names an entity's queue and its sub-queues.
@@ -199,8 +210,7 @@ func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, n
 	}
 }
 
-func (c *entities) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic) {
-	d := &c.descs
+func (d *entityDescs) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic) {
 	counter(ch, d.accepted, float64(t.Accepted), t.Entity)
 	counter(ch, d.absorbed, float64(t.Absorbed), t.Entity)
 	counter(ch, d.cancelled, float64(t.Cancelled), t.Entity)

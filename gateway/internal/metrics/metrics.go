@@ -18,17 +18,22 @@ import (
 const prefix = "crosstown"
 
 const (
-	defaultEntities = 500
-	defaultRefresh  = 15 * time.Second
-	maxScrapes      = 4 // at a time
+	defaultEntities   = 500
+	defaultNamespaces = 100
+	defaultRefresh    = 15 * time.Second
+	maxScrapes        = 4 // at a time
 )
 
 // Options configure Metrics. The zero value works.
 type Options struct {
 	Version string
-	// MaxEntities is how many entities of a namespace have time series of their own; default 500.
-	// What is counted here for the others is added up as the entity "_other".
+	// MaxEntities is how many entities of the gateway's own namespace have time
+	// series of their own, and how many of all others together; default 500. What
+	// is counted here for the rest is added up as the entity "_other".
 	MaxEntities int
+	// MaxNamespaces is how many others are shown to operators; default 100. What is
+	// counted here for the rest is added up as the namespace "_other".
+	MaxNamespaces int
 	// Refresh is how old the counts of the store may be that are shown; default 15 s.
 	Refresh time.Duration
 	// Logger receives what operators should know; nil means slog.Default().
@@ -36,17 +41,20 @@ type Options struct {
 }
 
 // Metrics collects for one gateway. Its methods that take a source are called
-// once each, while the gateway starts; those that take a namespace besides, once
-// for each that is served, until what they return is called.
+// once each, while the gateway starts; Namespace is called for each that is served.
 type Metrics struct {
 	o        Options
-	registry *prometheus.Registry
+	registry *prometheus.Registry // of what is no namespace's
+	spaces   spaces
 }
 
 // New makes Metrics that show the Go runtime and the process only.
 func New(o Options) *Metrics {
 	if o.MaxEntities <= 0 {
 		o.MaxEntities = defaultEntities
+	}
+	if o.MaxNamespaces <= 0 {
+		o.MaxNamespaces = defaultNamespaces
 	}
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
@@ -55,27 +63,27 @@ func New(o Options) *Metrics {
 		o.Logger = slog.Default()
 	}
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
+	m.spaces.init(o.MaxEntities)
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: prefix, Name: "build_info", Help: "Always 1; the labels say which program this is.",
 		ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	served := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: prefix, Name: "namespaces", Help: "Namespaces that this gateway serves, the ones without series of their own included.",
+	}, func() float64 { return float64(m.spaces.count()) })
+	m.registry.MustRegister(info, served, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Handler answers scrapes.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+// Handler answers scrapes of operators, who see all namespaces.
+func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
+
+func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(m.o.Logger.Handler(), slog.LevelWarn),
 		MaxRequestsInFlight: maxScrapes,
 	})
-}
-
-// show registers a collector, and returns what ends that.
-func (m *Metrics) show(c prometheus.Collector) (hide func()) {
-	m.registry.MustRegister(c)
-	return func() { m.registry.Unregister(c) }
 }
 
 // describe makes the description of a metric.

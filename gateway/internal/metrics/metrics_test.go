@@ -62,6 +62,16 @@ func (s *brittle) Stats(ctx context.Context, p core.Partition) (core.Stats, erro
 	return s.Store.Stats(ctx, p)
 }
 
+// staged is a broker that seems to have stages.
+type staged struct{ *broker.Broker }
+
+func (staged) Stages() []broker.StageCounts {
+	return []broker.StageCounts{
+		{Entity: "a", Kind: "ingress", Router: "geo", Judged: 5, Dropped: 1, Routed: 2},
+		{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},
+	}
+}
+
 func newRig(t testing.TB, o metrics.Options) *rig {
 	t.Helper()
 	return newRigOn(t, o, memstore.New(memstore.Options{}))
@@ -72,7 +82,7 @@ func newRigOn(t testing.TB, o metrics.Options, store core.Store) *rig {
 	o.Version = "v1"
 	r := &rig{metrics: metrics.New(o), store: &brittle{Store: store}}
 	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
-	r.metrics.Entities("ns", r.Broker)
+	r.metrics.Namespace("ns", staged{r.Broker})
 	r.front = r.metrics.Broker(r.Broker, "test")
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -198,12 +208,6 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Plugins(func() []host.State {
 		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
 	})
-	r.metrics.Stages("ns", func() []broker.StageCounts {
-		return []broker.StageCounts{
-			{Entity: "a", Kind: "ingress", Router: "geo", Judged: 5, Dropped: 1, Routed: 2},
-			{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},
-		}
-	})
 	if _, err := r.front.OpenSender(t.Context(), root, "none", nil); err == nil {
 		t.Error("a sender was opened on nothing")
 	}
@@ -225,6 +229,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	}{
 		{"crosstown_build_info", []string{"version", "v1"}, 1},
 		{"crosstown_store_up", []string{"namespace", "ns"}, 1},
+		{"crosstown_namespaces", nil, 1},
 		{"crosstown_entities", []string{"kind", "queue"}, 2},
 		{"crosstown_entity_messages", []string{"entity", "q", "queue", "main", "state", "ready"}, 3},
 		{"crosstown_entity_messages", nil, 6},

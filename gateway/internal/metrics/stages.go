@@ -12,16 +12,16 @@ type stages struct {
 	messages, routed *prometheus.Desc
 }
 
-// Stages shows what counts returns of a namespace, added up over entities.
-func (m *Metrics) Stages(namespace string, counts func() []broker.StageCounts) (hide func()) {
+// newStages shows what counts returns of a namespace, added up over entities.
+func newStages(namespace string, counts func() []broker.StageCounts) *stages {
 	of := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prefix+"_"+name, help, labels, prometheus.Labels{"namespace": namespace})
 	}
-	return m.show(&stages{
+	return &stages{
 		counts:   counts,
 		messages: of("stage_messages_total", "Messages that came to a stage of a pipeline, by what became of them there.", "stage", "plugin", "result"),
 		routed:   of("stage_routed_messages_total", "Messages that a stage sent to other entities, kept here beside that or not.", "stage", "plugin"),
-	})
+	}
 }
 
 // Describe implements prometheus.Collector.

@@ -1,0 +1,165 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+)
+
+// countAtOnce is how many namespaces are counted at a time.
+const countAtOnce = 8
+
+// Source is what a broker knows of its namespace; *broker.Broker is one.
+type Source interface {
+	Traffic() []broker.Traffic
+	Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]broker.Holding, error)
+	Stages() []broker.StageCounts
+}
+
+// space is a namespace that is served.
+type space struct {
+	name     string
+	registry *prometheus.Registry
+	entities *entities
+}
+
+// spaces are the namespaces, in the order in which they began to be served.
+type spaces struct {
+	own, others allowance // of series of entities
+	rest        entityDescs
+
+	mu  sync.Mutex
+	all []*space
+}
+
+func (s *spaces) init(entities int) {
+	s.own.left, s.others.left = entities, entities
+	s.rest = describeEntities(others)
+}
+
+func (s *spaces) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+// allowance is how many more entities may have series of their own.
+type allowance struct {
+	mu   sync.Mutex
+	left int
+}
+
+func (a *allowance) take() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left == 0 {
+		return false
+	}
+	a.left--
+	return true
+}
+
+func (a *allowance) give(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left += n
+}
+
+// Namespace shows what source knows until hide is called. The first namespace is
+// the gateway's own. own answers scrapes of those who see this namespace, and
+// nothing of others or of the gateway.
+func (m *Metrics) Namespace(name string, source Source) (own http.Handler, hide func()) {
+	s := &m.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shared := &s.others
+	if len(s.all) == 0 {
+		shared = &s.own
+	}
+	x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
+		source: source, allowance: shared, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, descs: describeEntities(name),
+	}}
+	x.registry.MustRegister(x.entities, newStages(name, source.Stages))
+	s.all = append(s.all, x)
+	return m.handler(x.registry), func() {
+		s.mu.Lock()
+		s.all = slices.DeleteFunc(s.all, func(other *space) bool { return other == x })
+		s.mu.Unlock()
+		x.entities.end()
+	}
+}
+
+// split tells the namespaces that operators see from those that are added up.
+func (m *Metrics) split() (shown, rest []*space) {
+	m.spaces.mu.Lock()
+	defer m.spaces.mu.Unlock()
+	names := map[string]bool{}
+	for _, x := range m.spaces.all {
+		if len(shown) <= m.o.MaxNamespaces && !names[x.name] {
+			names[x.name] = true
+			shown = append(shown, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	return shown, rest
+}
+
+// gather collects what operators see.
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	shown, rest := m.split()
+	countAll(shown)
+	all := prometheus.Gatherers{m.registry}
+	for _, x := range shown {
+		all = append(all, x.registry)
+	}
+	if len(rest) > 0 {
+		sum := prometheus.NewRegistry()
+		sum.MustRegister(&remainder{descs: m.spaces.rest, of: rest})
+		all = append(all, sum)
+	}
+	return all.Gather()
+}
+
+// countAll has entities counted that were not lately, within one time for all.
+func countAll(of []*space) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, countAtOnce)
+	for _, x := range of {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			x.entities.keepUp(ctx)
+		})
+	}
+	wg.Wait()
+}
+
+// remainder adds up what goes through namespaces that are not shown.
+type remainder struct {
+	descs entityDescs
+	of    []*space
+}
+
+// Describe implements prometheus.Collector: what it shows is known by then.
+func (r *remainder) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (r *remainder) Collect(ch chan<- prometheus.Metric) {
+	sum := broker.Traffic{Entity: others}
+	for _, x := range r.of {
+		for _, t := range x.entities.source.Traffic() {
+			add(&sum, &t)
+		}
+	}
+	r.descs.showTraffic(ch, &sum)
+}
