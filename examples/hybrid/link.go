@@ -1,0 +1,100 @@
+package main
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// link is the line between the branch and headquarters, as bad as lines are.
+type link struct {
+	ln net.Listener
+	to string
+
+	mu    sync.Mutex
+	down  bool
+	conns map[net.Conn]struct{}
+	tasks sync.WaitGroup
+}
+
+// lay lays a link to an address.
+func lay(to string) (*link, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	l := &link{ln: ln, to: to, conns: map[net.Conn]struct{}{}}
+	l.tasks.Go(l.serve)
+	return l, nil
+}
+
+func (l *link) serve() {
+	for {
+		near, err := l.ln.Accept()
+		if err != nil {
+			return
+		}
+		l.tasks.Go(func() { l.carry(near) })
+	}
+}
+
+// carry passes bytes both ways until one side, or the link, ends.
+func (l *link) carry(near net.Conn) {
+	defer func() { _ = near.Close() }()
+	far, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	if !l.hold(near, far) {
+		return
+	}
+	var both sync.WaitGroup
+	for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
+		both.Go(func() {
+			_, _ = io.Copy(ends[0], ends[1]) // it ends when one of them does
+			_, _ = near.Close(), far.Close()
+		})
+	}
+	both.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, near)
+	delete(l.conns, far)
+}
+
+// hold notes connections to cut; it reports false while the link is down.
+func (l *link) hold(conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		l.conns[c] = struct{}{}
+	}
+	return !l.down
+}
+
+// cut takes the link down, in the middle of whatever passes.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	clear(l.conns)
+}
+
+// restore lets connections pass again.
+func (l *link) restore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
+}
+
+// remove ends the link.
+func (l *link) remove() error {
+	err := l.ln.Close()
+	l.cut()
+	l.tasks.Wait()
+	return err
+}

@@ -1,0 +1,168 @@
+// Hybrid runs two gateways, a branch and headquarters, and a link between them
+// that is cut and restored: see README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/examples/internal/local"
+)
+
+const (
+	orders = "orders" // placed at the branch, packed at headquarters
+	prices = "prices" // set at headquarters, shown at the branch
+)
+
+// configuration is the branch's, for the connection string of headquarters.
+const configuration = `remotes:
+  - name: hq
+    connection-string: %s
+    pull: [{from: prices, into: prices}]
+queues:
+  - {name: orders, forward-to: "hq:orders"}
+  - {name: prices}
+`
+
+func main() { local.Main("hybrid", run) }
+
+// run tells the whole story to out.
+func run(ctx context.Context, binary string, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	hq, err := local.Start(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hq.Stop()) }()
+	if err := equip(ctx, hq); err != nil {
+		return fmt.Errorf("equip headquarters: %w", err)
+	}
+	line, err := lay(strings.TrimPrefix(hq.Address, "http://"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, line.remove()) }()
+	branch, err := open(ctx, binary, hq, line)
+	if err != nil {
+		return fmt.Errorf("open the branch: %w", err)
+	}
+	defer func() { err = errors.Join(err, branch.Stop()) }()
+	here, err := branch.Client()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, here.Close(context.WithoutCancel(ctx))) }()
+	there, err := hq.Client()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, there.Close(context.WithoutCancel(ctx))) }()
+	return trade(ctx, &place{"branch", here}, &place{"headquarters", there}, line, out)
+}
+
+// trade is a day of business, in the middle of which the link is cut.
+func trade(ctx context.Context, branch, hq *place, line *link, out io.Writer) error {
+	if err := branch.send(ctx, orders, out, "o-1"); err != nil {
+		return err
+	}
+	if err := hq.receive(ctx, orders, out, 1); err != nil {
+		return err
+	}
+	line.cut()
+	_, _ = fmt.Fprintln(out, "the link is cut")
+	if err := branch.send(ctx, orders, out, "o-2", "o-3", "o-4"); err != nil {
+		return err
+	}
+	if err := hq.send(ctx, prices, out, "p-1", "p-2"); err != nil {
+		return err
+	}
+	line.restore()
+	_, _ = fmt.Fprintln(out, "the link is restored")
+	if err := hq.receive(ctx, orders, out, 3); err != nil {
+		return err
+	}
+	return branch.receive(ctx, prices, out, 2)
+}
+
+// equip makes the queues of headquarters. Orders that the branch sends twice,
+// because it did not hear that they had arrived, are taken once.
+func equip(ctx context.Context, hq *local.Gateway) error {
+	manager, err := hq.Admin()
+	if err != nil {
+		return err
+	}
+	once := &admin.QueueProperties{RequiresDuplicateDetection: new(true)}
+	if _, err := manager.CreateQueue(ctx, orders, &admin.CreateQueueOptions{Properties: once}); err != nil {
+		return err
+	}
+	_, err = manager.CreateQueue(ctx, prices, nil)
+	return err
+}
+
+// open starts the branch's gateway, which knows headquarters by the link.
+func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*local.Gateway, error) {
+	dir, err := os.MkdirTemp("", "crosstown-example-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is read by then
+	_, key, _ := strings.Cut(hq.Connection, ";")
+	through := fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", line.ln.Addr(), strings.TrimSuffix(key, ";"))
+	file := filepath.Join(dir, "branch.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, configuration, through), 0o600); err != nil {
+		return nil, err
+	}
+	return local.Start(ctx, binary, "--config", file)
+}
+
+// place is where somebody works.
+type place struct {
+	name   string
+	client *azservicebus.Client
+}
+
+func (p *place) send(ctx context.Context, queue string, out io.Writer, ids ...string) error {
+	sender, err := p.client.NewSender(queue, nil)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		// What has a key in common stays in order.
+		if err := sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, PartitionKey: &queue}, nil); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "%s sends %s\n", p.name, id)
+	}
+	return sender.Close(ctx)
+}
+
+func (p *place) receive(ctx context.Context, queue string, out io.Writer, n int) error {
+	receiver, err := p.client.NewReceiverForQueue(queue, nil)
+	if err != nil {
+		return err
+	}
+	for n > 0 {
+		ms, err := receiver.ReceiveMessages(ctx, n, nil)
+		if err != nil {
+			return err
+		}
+		for _, m := range ms {
+			_, _ = fmt.Fprintf(out, "%s receives %s\n", p.name, m.MessageID)
+			if err := receiver.CompleteMessage(ctx, m, nil); err != nil {
+				return err
+			}
+			n--
+		}
+	}
+	return receiver.Close(ctx)
+}
