@@ -225,6 +225,19 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
+// PartitionedSize is how many times its MaxSizeInMegabytes a partitioned entity
+// holds: Service Bus gives it that many partitions, whose size it is.
+const PartitionedSize = 16
+
+// Megabytes is the size of the whole entity: what administration reports, and what
+// counts for the quota of its namespace.
+func (e *Entity) Megabytes() int64 {
+	if e.Settings.EnablePartitioning {
+		return e.Settings.MaxSizeInMegabytes * PartitionedSize
+	}
+	return e.Settings.MaxSizeInMegabytes
+}
+
 // Ref names the i-th partition of the entity or its sub-queue.
 func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	r := Ref{Entity: e.ID, Index: i, Sub: sub}

@@ -60,6 +60,11 @@ type Catalogue interface {
 	// for a subscription NotFound if there is no topic of its TopicID. NotFound
 	// also where the namespace was deleted from the registry: see DeleteNamespace.
 	CreateEntity(ctx context.Context, e Entity) (Entity, error)
+	// CreateEntityWithin is CreateEntity where the namespace has quotas:
+	// QuotaExceeded if its queues and topics, with e, would be more, or together
+	// larger (Entity.Megabytes), than they allow. Subscriptions do not count. No
+	// number of callers at a time, at any gateways, exceeds the quotas that they name.
+	CreateEntityWithin(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the entity of that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
 	// Entities lists those of a kind by folded name, skipping skip, at most top:
@@ -71,6 +76,9 @@ type Catalogue interface {
 	// UpdateEntity replaces the entity of e's name, if its Revision still is
 	// e.Revision and its ID e.ID; else Conflict, or NotFound. Returns it with the new Revision.
 	UpdateEntity(ctx context.Context, e Entity) (Entity, error)
+	// UpdateEntityWithin is UpdateEntity where the namespace has quotas:
+	// QuotaExceeded if e grows, and all would be larger together than they allow.
+	UpdateEntityWithin(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// DeleteEntity removes the entity and all its messages, or NotFound; a topic
 	// with all its subscriptions.
 	DeleteEntity(ctx context.Context, namespace, name string) error

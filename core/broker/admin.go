@@ -84,7 +84,7 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		if err := b.fitUpdate(ctx, id, &old, &ent); err != nil {
 			return core.Entity{}, err
 		}
-		ent, err = b.replace(ctx, &old, ent)
+		ent, err = b.replace(ctx, ent)
 		switch core.CodeOf(err) {
 		case "":
 			return reported(ent), nil
@@ -97,20 +97,17 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 }
 
 // replace stores an entity with new settings.
-func (b *Broker) replace(ctx context.Context, old *core.Entity, ent core.Entity) (core.Entity, error) {
-	if totalMegabytes(&ent) > totalMegabytes(old) {
-		defer b.sizeQuota()()
-		if err := b.roomForSize(ctx, &ent); err != nil {
-			return core.Entity{}, err
-		}
-	}
+func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, error) {
 	ent.UpdatedAt = b.store.Now()
 	read := time.Now()
-	ent, err := b.store.UpdateEntity(ctx, ent)
-	if err == nil {
-		_, err = b.keep(ent, read)
+	made, err := b.store.UpdateEntityWithin(ctx, ent, b.quotas())
+	switch core.CodeOf(err) {
+	case "":
+		_, err = b.keep(made, read)
+	case core.QuotaExceeded:
+		err = b.full(ctx, &ent)
 	}
-	return ent, err
+	return made, err
 }
 
 // fitUpdate completes the new settings in ent. It refuses to change what is

@@ -145,10 +145,14 @@ type contended struct {
 }
 
 func (c *contended) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	return c.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
+}
+
+func (c *contended) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	if c.left--; c.left >= 0 {
 		return core.Entity{}, core.Conflict
 	}
-	return c.Store.UpdateEntity(ctx, e)
+	return c.Store.UpdateEntityWithin(ctx, e, q)
 }
 
 func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {

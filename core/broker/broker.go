@@ -73,8 +73,6 @@ type Broker struct {
 	filters   *filters
 	remotes   remotes
 	created   time.Time
-	residents residents
-	sizing    sync.Mutex // see sizeQuota
 
 	base   context.Context // of calls that no caller waits for
 	cancel context.CancelFunc

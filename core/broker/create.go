@@ -33,14 +33,7 @@ func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entit
 	if ent.Settings.EnablePartitioning {
 		ent.Partitions = b.options.PartitionCount
 	}
-	if err := b.roomForEntity(ctx); err != nil {
-		return core.Entity{}, err
-	}
-	made, err := b.create(ctx, id, ent)
-	if err == nil {
-		b.residents.add()
-	}
-	return made, err
+	return b.create(ctx, id, ent)
 }
 
 // CreateSubscription implements core.Admin. A first rule without a name is the
@@ -122,21 +115,21 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {
 		return core.Entity{}, err
 	}
-	defer b.sizeQuota()()
-	if err := b.roomForSize(ctx, &ent); err != nil {
-		return core.Entity{}, err
-	}
 	now := b.store.Now()
 	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
 	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)
 	read := time.Now()
-	made, err := b.store.CreateEntity(ctx, ent)
+	made, err := b.store.CreateEntityWithin(ctx, ent, b.quotas())
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.exists(&ent)
-	case code == core.NotFound: // the topic went meanwhile
+	case code == core.NotFound && ent.Kind == core.Subscription: // the topic went meanwhile
 		topic, _, _ := core.SplitSubscription(ent.Name)
 		return core.Entity{}, b.notFound(topic)
+	case code == core.NotFound:
+		return core.Entity{}, core.Refuse(core.NotFound, "The namespace '%s' has been deleted.", b.name)
+	case code == core.QuotaExceeded:
+		return core.Entity{}, b.full(ctx, &ent)
 	case err != nil:
 		return core.Entity{}, b.refusal(err, &ent)
 	}

@@ -46,7 +46,7 @@ func (b *Broker) partition(ent *core.Entity, i uint16, sub core.SubQueue) core.P
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
 	} else if ent.Kind != core.Subscription { // whose quota is its topic's
-		p.MaxBytes = totalMegabytes(ent) << 20 / int64(ent.Partitions)
+		p.MaxBytes = ent.Megabytes() << 20 / int64(ent.Partitions)
 	}
 	if sub == core.Transfer || sub == core.TransferDeadLetter || ent.Settings.ForwardTo != "" {
 		p.MaxDeliveryCount = 0

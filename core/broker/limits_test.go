@@ -261,9 +261,19 @@ func batchOf(queue string, half int) func(*testing.T, *Broker, int) error {
 
 // crowd makes queues and topics until there are n.
 func crowd(t *testing.T, b *Broker, n int) error {
-	for i := range n - b.residents.n {
+	there := 0
+	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
+		err := b.walkListing(t.Context(), core.Listing{Kind: k}, func(*core.Entity) (gone bool) {
+			there++
+			return false
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n - there {
 		kind := [...]func(context.Context, core.Identity, string, core.Settings) (core.Entity, error){b.CreateQueue, b.CreateTopic}[i%2]
-		if err := made(kind(t.Context(), root, fmt.Sprint("e", i), core.DefaultSettings(core.Kind(i%2)))); err != nil {
+		if err := made(kind(t.Context(), root, fmt.Sprint("e", there+i), core.DefaultSettings(core.Kind(i%2)))); err != nil {
 			return err
 		}
 	}

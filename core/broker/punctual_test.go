@@ -167,6 +167,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 				b.send(t, "q", timed(time.Now().Add(20*time.Second)))
 				time.Sleep(rand.N(50 * time.Millisecond).Truncate(time.Millisecond))
 			}
+			synctest.Wait() // it has them all
 			first.Close()
 			b.watch(t, b.receive(t, "q", core.PeekLock, messages), "q", late)
 		},

@@ -10,22 +10,13 @@ import (
 // that its creator asks for, reports the sum, and takes messages of at most
 // 256 KB. Here it may have fewer partitions, which share that sum.
 const (
-	sizeFactor            = 16
-	maxPartitionMegabytes = core.MaxSizeMegabytes / sizeFactor
+	maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 	maxPartitionedKB      = 256
 )
 
-// totalMegabytes is the size of the whole entity: what administration reports.
-func totalMegabytes(e *core.Entity) int64 {
-	if e.Settings.EnablePartitioning {
-		return e.Settings.MaxSizeInMegabytes * sizeFactor
-	}
-	return e.Settings.MaxSizeInMegabytes
-}
-
 // reported is the entity as administration shows it.
 func reported(e core.Entity) core.Entity {
-	e.Settings.MaxSizeInMegabytes = totalMegabytes(&e)
+	e.Settings.MaxSizeInMegabytes = e.Megabytes()
 	return e
 }
 
@@ -52,8 +43,8 @@ func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return
 	}
-	if m := s.MaxSizeInMegabytes; m > maxPartitionMegabytes || stored > 0 && m == stored*sizeFactor {
-		s.MaxSizeInMegabytes = m / sizeFactor
+	if m := s.MaxSizeInMegabytes; m > maxPartitionMegabytes || stored > 0 && m == stored*core.PartitionedSize {
+		s.MaxSizeInMegabytes = m / core.PartitionedSize
 	}
 	s.MaxMessageSizeInKilobytes = min(s.MaxMessageSizeInKilobytes, maxPartitionedKB)
 }

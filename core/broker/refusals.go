@@ -71,7 +71,7 @@ func (b *Broker) refusal(err error, entity *core.Entity) error {
 		return errSettled
 	case core.QuotaExceeded:
 		return core.Refuse(code, "The maximum entity size has been reached or exceeded for %s: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
-			entity.Kind, entity.Name, totalMegabytes(entity)<<20)
+			entity.Kind, entity.Name, entity.Megabytes()<<20)
 	case core.Busy:
 		return errBusy
 	default:

@@ -17,7 +17,7 @@ import (
 // and what the partitions know of them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
-	entities   map[string]map[string]core.Entity             // by namespace and folded name
+	spaces     map[string]*space                             // by namespace
 	sealed     map[string]int64                              // deleted namespaces, and when they were
 	partitions map[string][]*partition                       // by the ID of the queue or topic
 	topics     map[string]*topic                             // by ID
@@ -29,36 +29,74 @@ type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
 
+// space is what a namespace holds.
+type space struct {
+	entities  map[string]core.Entity // by folded name
+	tops      int                    // queues and topics
+	megabytes int64                  // how large they are together
+}
+
+// count adds e to the counts, or with -1 takes it out.
+func (x *space) count(e *core.Entity, by int) {
+	if e.Kind != core.Subscription {
+		x.tops += by
+		x.megabytes += int64(by) * e.Megabytes()
+	}
+}
+
+// space returns what a namespace holds. c.mu is held.
+func (c *catalogue) space(namespace string) *space {
+	if x := c.spaces[namespace]; x != nil {
+		return x
+	}
+	return &space{}
+}
+
 // find returns the entity of a key. c.mu is held.
 func (c *catalogue) find(key entityKey) (core.Entity, bool) {
-	e, ok := c.entities[key.namespace][key.folded]
+	e, ok := c.space(key.namespace).entities[key.folded]
 	return e, ok
 }
 
 // put keeps an entity under its key. c.mu is held.
 func (c *catalogue) put(key entityKey, e core.Entity) {
-	if c.entities == nil {
-		c.entities = make(map[string]map[string]core.Entity)
+	if c.spaces == nil {
+		c.spaces = make(map[string]*space)
 	}
-	if c.entities[key.namespace] == nil {
-		c.entities[key.namespace] = make(map[string]core.Entity)
+	x := c.spaces[key.namespace]
+	if x == nil {
+		x = &space{entities: make(map[string]core.Entity)}
+		c.spaces[key.namespace] = x
 	}
-	c.entities[key.namespace][key.folded] = e
+	if old, ok := x.entities[key.folded]; ok {
+		x.count(&old, -1)
+	}
+	x.entities[key.folded] = e
+	x.count(&e, 1)
 }
 
 // drop forgets the entity of a key. c.mu is held.
 func (c *catalogue) drop(key entityKey) {
-	delete(c.entities[key.namespace], key.folded)
-	if len(c.entities[key.namespace]) == 0 {
-		delete(c.entities, key.namespace)
+	x := c.space(key.namespace)
+	if e, ok := x.entities[key.folded]; ok {
+		x.count(&e, -1)
+		delete(x.entities, key.folded)
+	}
+	if len(x.entities) == 0 {
+		delete(c.spaces, key.namespace)
 	}
 }
 
 // CreateEntity stores a new entity and makes its partitions empty.
-func (c *catalogue) CreateEntity(_ context.Context, e core.Entity) (core.Entity, error) {
+func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	return c.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
+}
+
+// CreateEntityWithin is CreateEntity where the namespace has quotas.
+func (c *catalogue) CreateEntityWithin(_ context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
-	changed, err := c.create(e)
+	changed, err := c.create(e, q)
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
 	}
@@ -67,7 +105,7 @@ func (c *catalogue) CreateEntity(_ context.Context, e core.Entity) (core.Entity,
 }
 
 // create also returns what watchers are to be told of, as all changes do.
-func (c *catalogue) create(e core.Entity) ([]entityKey, error) {
+func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
@@ -86,6 +124,9 @@ func (c *catalogue) create(e core.Entity) ([]entityKey, error) {
 		t.subscriptions[key] = true
 		c.subscribe(t, &e)
 		return []entityKey{key, t.key}, nil
+	}
+	if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
+		return nil, core.QuotaExceeded
 	}
 	if c.partitions == nil {
 		c.partitions = make(map[string][]*partition)
@@ -125,7 +166,7 @@ func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing
 			keys = slices.Collect(maps.Keys(t.subscriptions))
 		}
 	} else {
-		for folded, e := range c.entities[namespace] {
+		for folded, e := range c.space(namespace).entities {
 			if e.Kind == l.Kind {
 				keys = append(keys, entityKey{namespace, folded})
 			}
@@ -150,10 +191,20 @@ func (c *catalogue) list(keys []entityKey) []core.Entity {
 	return entities
 }
 
+// exceeds reports whether e is too large beside others of so many megabytes.
+func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
+	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
+}
+
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
-func (c *catalogue) UpdateEntity(_ context.Context, e core.Entity) (core.Entity, error) {
+func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	return c.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
+}
+
+// UpdateEntityWithin is UpdateEntity where the namespace has quotas.
+func (c *catalogue) UpdateEntityWithin(_ context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
-	changed, err := c.update(&e)
+	changed, err := c.update(&e, q)
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
 	}
@@ -161,7 +212,7 @@ func (c *catalogue) UpdateEntity(_ context.Context, e core.Entity) (core.Entity,
 	return cloneEntity(e), nil
 }
 
-func (c *catalogue) update(e *core.Entity) ([]entityKey, error) {
+func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
@@ -171,6 +222,10 @@ func (c *catalogue) update(e *core.Entity) ([]entityKey, error) {
 		return nil, core.NotFound
 	case old.ID != e.ID || old.Revision != e.Revision:
 		return nil, core.Conflict
+	}
+	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
+	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
+		return nil, core.QuotaExceeded
 	}
 	e.Revision++
 	if old.AccessedAt.After(e.AccessedAt) {

@@ -167,7 +167,7 @@ func (c *catalogue) seal(namespace string, now int64) {
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for folded, e := range c.entities[namespace] {
+	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
 			continue // it goes with its topic
 		}

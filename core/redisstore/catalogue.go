@@ -126,6 +126,11 @@ func (s *Store) tellAll(namespace string, names []string) {
 // CreateEntity stores a new entity. Its partitions are made first: once it can
 // be found, it can be sent to.
 func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	return s.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
+}
+
+// CreateEntityWithin is CreateEntity where the namespace has quotas.
+func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.manage(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		value, err := catalogueValue(&e)
@@ -147,8 +152,10 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 			topicID = e.TopicID
 		}
 		names := told(&e)
-		reply, err := s.change(ctx, createScript, append(k.all(), k.seal), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value)
-		if code := core.CodeOf(err); code == core.AlreadyExists || code == core.NotFound {
+		reply, err := s.change(ctx, createScript, append(k.all(), k.seal), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value,
+			q.MaxEntities, q.MaxSizeMegabytes)
+		switch core.CodeOf(err) {
+		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
 			s.unlinkPartitions(ctx, &e, true)
 		}
 		if err != nil {
@@ -348,6 +355,11 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
 func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
+	return s.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
+}
+
+// UpdateEntityWithin is UpdateEntity where the namespace has quotas.
+func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	err := s.manage(ctx, "update entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		old := basis(e.Revision, e.ID)
 		e.Revision++
@@ -360,7 +372,8 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 			topicID = e.TopicID
 		}
 		names := told(&e)
-		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences}, e.Namespace, names, topicID, old, value)
+		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences, k.names}, e.Namespace, names, topicID, old, value,
+			q.MaxSizeMegabytes)
 		if err != nil {
 			return err
 		}

@@ -285,3 +285,40 @@ func TestRacesForANamespaceHaveOneWinner(t *testing.T) {
 	})
 	race("delete", core.NotFound, func(s core.Store, _ int) error { return s.DeleteNamespace(t.Context(), "suite") })
 }
+
+func TestAnEntityThatIsRefusedLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: names})
+	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 4, Settings: core.DefaultSettings(core.Queue)}
+	if _, err := s.CreateEntityWithin(t.Context(), e, core.NamespaceQuotas{MaxSizeMegabytes: 1023}); core.CodeOf(err) != core.QuotaExceeded {
+		t.Fatalf("create: got %v, want %v", err, core.QuotaExceeded)
+	}
+	if keys := keysBelow(t, server(t).URL(), names); len(keys) > 0 {
+		t.Errorf("keys of an entity that is not there: %v", keys)
+	}
+}
+
+// Sizes are summed up a page of entities at a time.
+func TestQuotasCountAllOfManyEntities(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: prefix()})
+	const entities = 1100
+	q := core.NamespaceQuotas{MaxSizeMegabytes: entities}
+	e := core.Entity{Namespace: "ns", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
+	e.Settings.MaxSizeInMegabytes = 1
+	for i := range entities {
+		e.Name, e.ID, e.Kind = fmt.Sprintf("e%d", i), fmt.Sprintf("x%d", i), core.Kind(i%2)
+		limit := q
+		if i%100 != 99 {
+			limit = core.NamespaceQuotas{}
+		}
+		if _, err := s.CreateEntityWithin(t.Context(), e, limit); err != nil {
+			t.Fatalf("create %d: %v", i, err)
+		}
+	}
+	e.Name, e.ID = "more", "more"
+	if _, err := s.CreateEntityWithin(t.Context(), e, q); core.CodeOf(err) != core.QuotaExceeded {
+		t.Errorf("create one too many: got %v, want %v", err, core.QuotaExceeded)
+	}
+}

@@ -80,8 +80,8 @@ var (
 	ringScript    = newScript("ring", 2, 0)
 	raiseScript   = newScript("raise", 2, 1)
 	unshareScript = newScript("unshare", 3, 1)
-	createScript  = newScript("create", 6, 7)
-	updateScript  = newScript("update", 3, 6)
+	createScript  = newScript("create", 6, 9, "room")
+	updateScript  = newScript("update", 4, 7, "room")
 	deleteScript  = newScript("delete", 5, 6)
 	fencedScript  = newScript("fenced", 1, 2)
 	topicScript   = newScript("topic", 5, 1)
@@ -127,8 +127,8 @@ func (s *script) onState() *script {
 	return variants[0]
 }
 
-func newScript(name string, keys, fixed int) *script {
-	s := &script{name: name, keys: keys, fixed: fixed}
+func newScript(name string, keys, fixed int, preludes ...string) *script {
+	s := &script{name: name, keys: keys, fixed: fixed, preludes: preludes}
 	return s.load()
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -246,4 +247,102 @@ func (s *stage) wantEntity(what string, got, want core.Entity) {
 	if !reflect.DeepEqual(got, want) {
 		s.Fatalf("%s:\n got %+v\nwant %+v", what, got, want)
 	}
+}
+
+var quotaStories = []story{
+	{"a namespace holds as many queues and topics as its quota", func(s *stage) {
+		q := core.NamespaceQuotas{MaxEntities: 3} // one is there
+		topic := newTopic("news", "t1")
+		for _, e := range []core.Entity{newEntity("second", "q2"), topic} {
+			_, err := s.store.CreateEntityWithin(s.Context(), e, q)
+			s.wantCode("create "+e.Name, err, "")
+		}
+		_, err := s.store.CreateEntityWithin(s.Context(), newEntity("third", "q3"), q)
+		s.wantCode("create one too many", err, core.QuotaExceeded)
+		_, err = s.store.Entity(s.Context(), "ns", "third")
+		s.wantCode("the one too many", err, core.NotFound)
+		s.wantUnknown(core.Partition{Ref: core.Ref{Entity: "q3"}, Policy: s.main.Policy}, core.NewLockToken(0, 1, 1))
+		_, err = s.store.CreateEntityWithin(s.Context(), newEntity("ORDERS", "q4"), q)
+		s.wantCode("create what is there", err, core.AlreadyExists)
+		_, err = s.store.CreateEntityWithin(s.Context(), newSubscription(topic, "a"), q)
+		s.wantCode("create a subscription, which does not count", err, "")
+		elsewhere := newEntity("third", "q5")
+		elsewhere.Namespace = "other"
+		_, err = s.store.CreateEntityWithin(s.Context(), elsewhere, core.NamespaceQuotas{MaxEntities: 1})
+		s.wantCode("create in another namespace", err, "")
+		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "news"), "")
+		_, err = s.store.CreateEntityWithin(s.Context(), newEntity("third", "q3"), q)
+		s.wantCode("create once there is room", err, "")
+		s.create(newEntity("fourth", "q6")) // without quotas
+	}},
+	{"the entities of a namespace are no larger together than its quota", func(s *stage) {
+		q := core.NamespaceQuotas{MaxSizeMegabytes: 1024 + 100 + 16*10} // 1024 are there
+		sized := func(name, id string, megabytes int64, partitioned bool) core.Entity {
+			e := newEntity(name, id)
+			e.Settings.MaxSizeInMegabytes, e.Settings.EnablePartitioning = megabytes, partitioned
+			e.Settings.UserMetadata = `"MaxSizeInMegabytes":5,"EnablePartitioning":true`
+			return e
+		}
+		create := func(what string, e core.Entity, code core.Code) core.Entity {
+			s.Helper()
+			made, err := s.store.CreateEntityWithin(s.Context(), e, q)
+			s.wantCode(what, err, code)
+			return made
+		}
+		create("create a partitioned one", sized("p", "q2", 10, true), "")
+		create("create one that is too large by one", sized("q", "q3", 101, false), core.QuotaExceeded)
+		made := create("create one that just fits", sized("q", "q3", 100, false), "")
+		create("create the smallest", sized("r", "q4", 1, false), core.QuotaExceeded)
+		made.Settings.MaxSizeInMegabytes = 101
+		_, err := s.store.UpdateEntityWithin(s.Context(), made, q)
+		s.wantCode("let it grow", err, core.QuotaExceeded)
+		made.Settings.MaxSizeInMegabytes = 99
+		made, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		s.wantCode("let it shrink", err, "")
+		made.Settings.MaxSizeInMegabytes = 100
+		made, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		s.wantCode("let it grow again", err, "")
+		q.MaxSizeMegabytes = 1
+		made.Settings.MaxDeliveryCount = 3
+		_, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		s.wantCode("change it, without growth, in a namespace that is too large", err, "")
+		stale := made
+		stale.Settings.MaxSizeInMegabytes = 1000
+		_, err = s.store.UpdateEntityWithin(s.Context(), stale, q)
+		s.wantCode("let it grow by an old revision", err, core.Conflict)
+		create("create a topic that is too large", newTopic("t", "t1"), core.QuotaExceeded)
+		topic := s.create(newTopic("t", "t1"))
+		sub, err := s.store.CreateEntityWithin(s.Context(), newSubscription(topic, "a"), q)
+		s.wantCode("create a subscription, which does not count", err, "")
+		sub.Settings.MaxSizeInMegabytes *= 2
+		_, err = s.store.UpdateEntityWithin(s.Context(), sub, q)
+		s.wantCode("update a subscription, which does not count", err, "")
+	}},
+	{"many that create and let grow at once do not exceed the quotas", func(s *stage) {
+		q := core.NamespaceQuotas{MaxEntities: 8, MaxSizeMegabytes: 1024 + 1000}
+		var work sync.WaitGroup
+		for i := range 16 {
+			work.Go(func() {
+				e := newEntity(fmt.Sprint("e", i), fmt.Sprint("x", i))
+				e.Settings.MaxSizeInMegabytes = 100
+				e, err := s.store.CreateEntityWithin(s.Context(), e, q)
+				if err != nil {
+					return
+				}
+				e.Settings.MaxSizeInMegabytes = 200
+				_, _ = s.store.UpdateEntityWithin(s.Context(), e, q) // there may be no room
+			})
+		}
+		work.Wait()
+		es, err := s.store.Entities(s.Context(), "ns", core.Listing{}, 0, 100)
+		s.wantCode("entities", err, "")
+		if len(es) > q.MaxEntities {
+			s.Fatalf("entities: got %d, want no more than %d", len(es), q.MaxEntities)
+		}
+		sum := int64(0)
+		for i := range es {
+			sum += es[i].Megabytes()
+		}
+		want(s, "megabytes", sum, q.MaxSizeMegabytes)
+	}},
 }

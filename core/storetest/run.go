@@ -20,7 +20,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	stories := slices.Concat(
 		appendStories, roundTripStories, duplicateStories, scheduleStories,
 		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
-		browseStories, bellStories, catalogueStories, namespaceStories, crowdStories,
+		browseStories, bellStories, catalogueStories, namespaceStories, quotaStories, crowdStories,
 		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
 		publishStories, fenceStories, duePublishStories, moveStories, transferStories,
 		subscriptionStories, sessionCrowdStories, commitStories, backoffStories, clearStories, historyStories,

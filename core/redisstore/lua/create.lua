@@ -13,7 +13,10 @@
 -- ARGV[5] topic     folded name of a subscription's topic, else ''
 -- ARGV[6] topicID   its ID, else ''
 -- ARGV[7] value     as kept in entities
--- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic, or namespace
+-- ARGV[8] most      how many queues and topics there may be, 0: any number
+-- ARGV[9] largest   how large they may be together (MB), 0: of any size
+-- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic, or namespace |
+--         {'quota_exceeded'}
 local topic, id, version = ARGV[5], ARGV[6], 0
 if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 1 then return {'already_exists'} end
 if redis.call('EXISTS', KEYS[6]) == 1 then return {'not_found'} end
@@ -22,6 +25,11 @@ if id ~= '' then
   if not value or string.match(value, '^%d+:([^:]*):') ~= id then return {'not_found'} end
   version = redis.call('HINCRBY', KEYS[4], id, 1)
   redis.call('HSET', KEYS[5], id, version)
+end
+local most, largest = tonumber(ARGV[8]), tonumber(ARGV[9])
+if id == '' and (most > 0 and redis.call('ZLEXCOUNT', KEYS[2], '[0:', '(2:') >= most or
+  largest > 0 and sizes(KEYS[1], KEYS[2], ARGV[3]) + sizeOf(ARGV[7]) > largest) then
+  return {'quota_exceeded'}
 end
 redis.call('HSET', KEYS[1], ARGV[3], ARGV[7])
 redis.call('ZADD', KEYS[2], 0, ARGV[4] .. ':' .. ARGV[3])
