@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tenancy"
 )
@@ -177,8 +179,15 @@ func TestWhoManagesANamespaceSeesNoOther(t *testing.T) {
 		}
 		a.must(200, "POST", "/made/reset", "")
 		for _, c := range []struct{ method, path string }{
-			{"GET", "/home"}, {"GET", "/set"}, {"GET", "/nobodys"}, {"POST", "/set/reset"}, {"POST", "/set/policies/ops/rotate"},
-			{"PUT", "/new"}, {"PUT", "/made"}, {"DELETE", "/made"}, {"DELETE", "/set"},
+			{"GET", "/home"},
+			{"GET", "/set"},
+			{"GET", "/nobodys"},
+			{"POST", "/set/reset"},
+			{"POST", "/set/policies/ops/rotate"},
+			{"PUT", "/new"},
+			{"PUT", "/made"},
+			{"DELETE", "/made"},
+			{"DELETE", "/set"},
 		} {
 			if status, text := a.do(c.method, c.path, ""); status != 401 || !strings.Contains(text, "gateway's own namespace") {
 				t.Errorf("%s %s: got %d %s, want 401", c.method, c.path, status, text)
@@ -265,6 +274,31 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		code, _, stderr := g.try(t, c.connection, "", append([]string{"namespace"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("crosstown namespace %s: got %d, %s, want %d with %q", strings.Join(c.args, " "), code, stderr, c.code, c.want)
+		}
+	}
+}
+
+// A web token is for the gateway's own namespace: at the host of another it is
+// nobody's, and an operator's elsewhere.
+func TestWebTokensStayInTheGatewaysOwnNamespace(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--dev-identity", "--dev-identity-listen=127.0.0.1:0")
+	found := identityLine.FindStringSubmatch(g.stdout.String())
+	if found == nil {
+		t.Fatalf("no endpoint is printed:\n%s", g.stdout)
+	}
+	token, err := managedIdentity{found[1], found[2], ""}.GetToken(t.Context(), policy.TokenRequestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &asks{T: t, g: g}
+	if status, text := a.do("PUT", "/made", "", "Authorization", "Bearer "+token.Token); status != 201 {
+		t.Fatalf("as the operator: got %d %s", status, text)
+	}
+	for host, want := range map[string]int{"": 200, "localhost": 200, "sbemulatorns.localhost": 200, "made.localhost": 401, "MADE.servicebus.windows.net:443": 401} {
+		a.host = host
+		if status, text := a.do("GET", "/made", "", "Authorization", "Bearer "+token.Token); status != want {
+			t.Errorf("at %q: got %d %s, want %d", host, status, text, want)
 		}
 	}
 }

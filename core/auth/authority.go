@@ -104,28 +104,27 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
 }
 
-// Signed reports whether a key of one of the namespace's policies made the
-// signature of a token, whatever that is for and whether it has expired.
-func (a *Authority) Signed(token string) bool {
-	s, err := parseSAS(token)
-	if err != nil {
-		return false
+// Signature is a shared access signature that was read, and is not proven.
+type Signature struct{ sas sas }
+
+// ParseSignature reads a token. web says that it is a JSON web token instead, which
+// names no policy.
+func ParseSignature(token string) (s Signature, web bool, err error) {
+	if _, web := cutWebToken(token); web {
+		return Signature{}, true, nil
 	}
-	rights, _ := s.signedBy(a.policies)
-	return rights != 0
+	read, err := parseSAS(token)
+	return Signature{read}, false, err
 }
 
-// PolicyOf is the name of the shared access policy in a token. web says that it
-// is a JSON web token instead, which names none; so does nonsense.
-func PolicyOf(token string) (name string, web bool) {
-	if _, web := cutWebToken(token); web {
-		return "", true
-	}
-	s, err := parseSAS(token)
-	if err != nil {
-		return "", false
-	}
-	return s.policy, false
+// Policy is the name of the shared access policy that the token claims to be of.
+func (s *Signature) Policy() string { return s.sas.policy }
+
+// SignedBy reports whether a key of one of the policies made the signature,
+// whatever it is for and whether it has expired.
+func (s *Signature) SignedBy(policies []core.AccessRule) bool {
+	rights, _ := s.sas.signedBy(policies)
+	return rights != 0
 }
 
 // cutWebToken returns the JSON web token in what a peer gave as its token, if

@@ -2,6 +2,7 @@ package namespaces
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,27 @@ func TestHostsThenPoliciesSayWhichNamespace(t *testing.T) {
 			}
 			if errKey != nil || grant.Namespace != c.want {
 				t.Errorf("%s, %s at %q, by key: got %q, %v, want %q", c.policy, c.key, c.hosts, grant.Namespace, errKey, c.want)
+			}
+		}
+	})
+}
+
+func TestEachKeyFindsItsNamespaceAmongMany(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		const many = 5 * recent
+		for i := range many {
+			g.create(fmt.Sprintf("n%d", i))
+		}
+		for i := range 4 * many {
+			name := fmt.Sprintf("n%d", i*37%many)
+			if id := g.mustEnter("root", name+"-key"); id.Namespace() != name {
+				t.Fatalf("the key of %s opens %s", name, id.Namespace())
+			}
+			if i%many == 3 {
+				if err := g.Delete(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+				g.create(name)
 			}
 		}
 	})

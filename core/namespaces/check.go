@@ -124,11 +124,7 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	}
 	for i := range n.Policies {
 		p := &n.Policies[i]
-		others := []*member{d.own}
-		for m := range d.byPolicy[p.Name] {
-			others = append(others, m)
-		}
-		for _, m := range others {
+		for _, m := range append([]*member{d.own}, d.byPolicy[p.Name]...) {
 			if m != self && slices.ContainsFunc(m.record.Load().Policies, func(q core.AccessRule) bool { return SharesKey(p, &q) }) {
 				return core.Refuse(core.InvalidArgument, "The key of the policy '%s' opens the namespace '%s' already: a key is for one namespace.", p.Name, m.record.Load().Name)
 			}

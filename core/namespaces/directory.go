@@ -3,6 +3,7 @@ package namespaces
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,10 +56,10 @@ type Directory struct {
 	mu       sync.RWMutex
 	closed   bool
 	byID     map[string]*member
-	byName   map[string]*member              // folded
-	byHost   map[string]*member              // as foldHost has it
-	byPolicy map[string]map[*member]struct{} // by the policy's name, without own
-	version  uint64                          // of what is known; grows with each change
+	byName   map[string]*member   // folded
+	byHost   map[string]*member   // as foldHost has it
+	byPolicy map[string][]*member // by the policy's name, without own; see recent
+	version  uint64               // of what is known; grows with each change
 
 	news  news
 	scout scout
@@ -85,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	}
 	d := &Directory{
 		o: o, log: o.Logger,
-		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string]map[*member]struct{}{},
+		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string][]*member{},
 		news: newNews(),
 	}
 	d.base, d.cancel = context.WithCancel(context.Background())
@@ -185,10 +186,7 @@ func (d *Directory) index(m *member, r *record) {
 		return
 	}
 	for _, p := range r.Policies {
-		if d.byPolicy[p.Name] == nil {
-			d.byPolicy[p.Name] = map[*member]struct{}{}
-		}
-		d.byPolicy[p.Name][m] = struct{}{}
+		d.byPolicy[p.Name] = append(d.byPolicy[p.Name], m)
 	}
 }
 
@@ -201,8 +199,8 @@ func (d *Directory) strike(m *member, r *record) {
 		}
 	}
 	for _, p := range r.Policies {
-		delete(d.byPolicy[p.Name], m)
-		if len(d.byPolicy[p.Name]) == 0 {
+		rest := slices.DeleteFunc(d.byPolicy[p.Name], func(other *member) bool { return other == m })
+		if d.byPolicy[p.Name] = rest; len(rest) == 0 {
 			delete(d.byPolicy, p.Name)
 		}
 	}

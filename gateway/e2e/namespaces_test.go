@@ -516,7 +516,7 @@ func TestJavaScriptClientsFindTheirNamespaces(t *testing.T) {
 }
 
 // How many namespaces a test makes, of the thousand that are the point.
-const manyTenants = 200
+const manyTenants = 100
 
 func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
 	t.Parallel()
