@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
 // remotes are the other brokers of the configuration. Those of the gateway's own
@@ -102,11 +103,12 @@ func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// byName is the remotes as the broker knows them.
-func (r *remotes) byName() map[string]core.Remote {
+// byName is the remotes as the broker knows them, traced.
+func (r *remotes) byName(traces *tracing.Tracing) map[string]core.Remote {
 	all := make(map[string]core.Remote, len(r.all))
 	for _, m := range r.all {
-		all[m.State().Name] = m
+		name := m.State().Name
+		all[name] = traces.Remote(m, name)
 	}
 	return all
 }

@@ -97,7 +97,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	}
 	watched.Remotes(remotes.states)
 	tenants := &tenants{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes.byName(), watched: watched,
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes.byName(traces), watched: watched,
 		running: behind, log: log, open: map[string]*tenant{},
 	}
 	directory, err := tenants.directory(ctx, issuers, certificate.hosts)

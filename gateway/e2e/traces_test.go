@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +134,56 @@ func TestOneTraceIsOfTwoGateways(t *testing.T) {
 			t.Errorf("%s is in another trace", s.Name)
 		}
 	}
+}
+
+// TestOneTraceIsOfTwoBrokers forwards from one gateway to another, which has a
+// store of its own, and pulls from it.
+func TestOneTraceIsOfTwoBrokers(t *testing.T) {
+	t.Parallel()
+	collector := tracingtest.NewCollector(t)
+	there := &env{T: t, gw: own(t, "memory", "--traces-endpoint", collector.HTTP, "--traces-sample", "0"), plain: true}
+	there.create("orders", nil)
+	there.create("news", nil)
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	text := fmt.Sprintf("remotes:\n  - {name: hq, connection-string: %q, pull: [{from: news, into: local}]}\nqueues:\n  - {name: local}\n", there.gw.connection(devPolicy, devKey, true))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here := &env{T: t, gw: own(t, "memory", "--config", file, "--traces-endpoint", collector.HTTP, "--traces-sample", "0"), plain: true}
+	here.create("orders", &admin.QueueProperties{ForwardTo: new("hq:orders")})
+	pushed, pulled := spanNumbered(1), spanNumbered(2)
+	here.post(here.sender("orders"), &azservicebus.Message{ApplicationProperties: map[string]any{"traceparent": pushed.header}})
+	there.post(there.sender("news"), &azservicebus.Message{ApplicationProperties: map[string]any{"traceparent": pulled.header}})
+	for _, at := range []struct {
+		e     *env
+		queue string
+	}{{there, "orders"}, {here, "local"}} {
+		r := at.e.receiver(at.queue)
+		at.e.complete(r, at.e.one(r))
+	}
+	here.eventually("what was pulled is settled there", func() bool { return there.runtime("news").TotalMessageCount == 0 })
+	here.gw.stop()
+	there.gw.stop()
+	spans := slices.DeleteFunc(collector.Spans(), func(s tracingtest.Span) bool { return s.Error != "" }) // tries before the remote was reached
+	here.wantTree(spans, pushed, `send orders
+	forward hq:orders
+		send orders
+			deliver orders
+				complete orders
+					store settle
+			store append
+	store append
+`)
+	here.wantTree(spans, pulled, `send news
+	deliver news
+		complete news
+			store settle
+	forward local
+		deliver local
+			complete local
+				store settle
+	store append
+`)
 }
 
 // TestCollectorThatHangsHurtsNobody has one that takes connections and never
