@@ -32,7 +32,7 @@ type line struct {
 	tag     atomic.Uint64 // of the last delivery
 
 	mu      sync.Mutex
-	senders map[string]*goamqp.Sender // by entity
+	outlets map[string]*outlet // by entity
 	tokens  tokens
 }
 
@@ -69,7 +69,7 @@ func (r *Remote) connect(ctx context.Context) (*line, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &line{r: r, conn: conn, session: session, senders: map[string]*goamqp.Sender{}}
+	l := &line{r: r, conn: conn, session: session, outlets: map[string]*outlet{}}
 	if r.o.Policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()
@@ -87,12 +87,25 @@ func (l *line) close() {
 	_ = l.conn.Close()
 }
 
-// sender is the link to an entity.
+// outlet is the link to an entity.
+type outlet struct {
+	mu   sync.Mutex // held while it is attached
+	link *goamqp.Sender
+}
+
+// sender is the link to an entity, attached if need be.
 func (l *line) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.senders[entity]; s != nil {
-		return s, nil
+	o := l.outlets[entity]
+	if o == nil {
+		o = &outlet{}
+		l.outlets[entity] = o
+	}
+	l.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.link != nil {
+		return o.link, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -106,17 +119,20 @@ func (l *line) sender(ctx context.Context, entity string) (*goamqp.Sender, error
 	if err != nil {
 		return nil, fmt.Errorf("link to '%s': %w", entity, err)
 	}
-	l.senders[entity] = s
+	o.link = s
 	return s, nil
 }
 
 // drop closes a link that is broken, or does not get answers.
 func (l *line) drop(entity string, s *goamqp.Sender) {
 	l.mu.Lock()
-	if l.senders[entity] == s {
-		delete(l.senders, entity)
-	}
+	o := l.outlets[entity]
 	l.mu.Unlock()
+	o.mu.Lock()
+	if o.link == s {
+		o.link = nil
+	}
+	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	_ = s.Close(ctx) // it may be closed
