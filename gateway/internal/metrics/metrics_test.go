@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -24,7 +23,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -410,102 +408,5 @@ func TestRefusalsAreCountedByCode(t *testing.T) {
 	}
 	if n := got.sum("crosstown_refusals_total"); n != 5 {
 		t.Errorf("all refusals: got %v, want 5", n)
-	}
-}
-
-// After a soak the scrape alone shows that nothing is lost: what was accepted was
-// taken out, or is still there.
-func TestWhatWentInCameOutOrIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, metrics.Options{})
-		r.soak(t, 4, time.Second)
-		time.Sleep(core.MaxLockDuration)
-		got, _ := r.scrape(t)
-		checkBalance(t, got)
-	})
-}
-
-func TestTheBalanceHoldsOnRedis(t *testing.T) {
-	t.Parallel()
-	store, err := redisstore.Open(t.Context(), redistest.Start(t, redistest.Options{}).URL(), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() }) // after the broker's end
-	r := newRigOn(t, metrics.Options{Refresh: time.Millisecond}, store)
-	r.soak(t, 2, time.Millisecond)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		got, _ := r.scrape(t)
-		in, out, left := got.balance()
-		if in == out+left && got.sum("crosstown_entity_messages", "entity", "from") == 0 || time.Now().After(deadline) { // the pump has ended its work
-			checkBalance(t, got)
-			return
-		}
-	}
-}
-
-// balance is what went in, what came out, and what is left.
-func (s scrape) balance() (in, out, left float64) {
-	out = s.sum("crosstown_settled_messages_total", "outcome", "complete") + s.sum("crosstown_moved_messages_total") + s.sum("crosstown_cancelled_messages_total")
-	return s.sum("crosstown_accepted_messages_total"), out, s.sum("crosstown_entity_messages")
-}
-
-func checkBalance(t *testing.T, got scrape) {
-	t.Helper()
-	in, out, left := got.balance()
-	if in != out+left || out == 0 || left == 0 {
-		t.Errorf("in %v, out %v, left %v", in, out, left)
-	}
-	if sent := got.sum("crosstown_sent_messages_total"); in != sent+got.sum("crosstown_moved_messages_total", "entity", "from") {
-		t.Errorf("sent %v, accepted %v", sent, in)
-	}
-	if n := got.sum("crosstown_delivered_messages_total"); n != got.sum("crosstown_received_messages_total") {
-		t.Errorf("delivered %v: the bridge got another number", n)
-	}
-}
-
-// soak makes queues, and has workers send and receive in every way that there is.
-func (r *rig) soak(t *testing.T, workers uint64, pause time.Duration) {
-	t.Helper()
-	r.create(t, "q", func(s *core.Settings) { s.EnablePartitioning, s.MaxDeliveryCount = true, 3 })
-	r.create(t, "to")
-	r.create(t, "from", func(s *core.Settings) { s.ForwardTo = "to" })
-	var work sync.WaitGroup
-	for i := range workers {
-		work.Go(func() { soak(t, r, rand.New(rand.NewPCG(i, 1)), pause) })
-	}
-	work.Wait()
-}
-
-func soak(t *testing.T, r *rig, random *rand.Rand, pause time.Duration) {
-	ctx := t.Context()
-	for range 40 {
-		r.send(t, []string{"q", "from"}[random.IntN(2)], 1+random.IntN(20))
-		address := []string{"q", "q/$DeadLetterQueue", "to"}[random.IntN(3)]
-		mode := core.ReceiveMode(random.IntN(2))
-		outcomes := rand.New(rand.NewPCG(random.Uint64(), 2))
-		in, err := r.front.OpenReceiver(ctx, root, address, core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
-			var all []core.Settlement
-			for _, d := range ds {
-				if mode == core.PeekLock && outcomes.IntN(6) > 0 { // else its lock expires
-					all = append(all, core.Settlement{Token: d.LockToken, Outcome: core.Outcome(outcomes.IntN(5))})
-				}
-			}
-			r.front.Settle(ctx, root, address, all) // dead letters refuse to be dead-lettered
-		}})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		in.AddCredit(1 + random.IntN(30))
-		time.Sleep(pause)
-		drained := make(chan struct{})
-		in.Drain(func(int) { close(drained) })
-		<-drained
-		in.Close()
-		if ds, err := r.front.Peek(ctx, root, "to", 0, 1); err == nil && len(ds) == 1 && ds[0].State == core.Deferred {
-			_, _ = r.front.ReceiveDeferred(ctx, root, "to", []int64{ds[0].SequenceNumber}, core.ReceiveAndDelete) // somebody may be faster
-		}
 	}
 }
