@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -117,6 +118,22 @@ type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
+}
+
+// Next are the entities that the account says the message has gone to, without
+// those of remotes.
+func (a *Account) Next() []string {
+	var next []string
+	for i := range a.Events {
+		e := &a.Events[i]
+		switch e.Kind {
+		case EventMatched, EventForwarded, EventRouted:
+			if _, _, away := SplitRemote(e.Entity); e.Entity != "" && !away && !slices.Contains(next, e.Entity) {
+				next = append(next, e.Entity)
+			}
+		}
+	}
+	return next
 }
 
 // Trail finds the events about a subject in a history, which it is shown in order.

@@ -39,6 +39,7 @@ func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas 
 	return broker.New(t.store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, PartitionCount: contents.Partitions,
 		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: others,
+		Histories: histories(contents.Histories), Gateway: gatewayName(t.c),
 	}), nil
 }
 

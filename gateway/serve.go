@@ -143,6 +143,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
 		(&remoteDesk{desk: desk, remotes: remotes, exports: own.Exports}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
+		(&narrator{desk}).routes(o.Routes)
 		o.Context = traces.Requests()
 		o.Details = func() map[string]any { return pluginHealth(plugins) }
 		return https.New(plain, directory, directory, o).Serve(ctx, mux.HTTP())

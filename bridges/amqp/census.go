@@ -78,10 +78,7 @@ func (b *Bridge) leave(c *conn) {
 // describe is for the owner.
 func (c *conn) describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
-	told := bridges.Connection{ID: c.id, Protocol: "amqp", Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions()}
-	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
-		told.Protocol = inside.Protocol()
-	}
+	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions()}
 	for _, g := range c.identity {
 		if !slices.Contains(told.Policies, g.Policy) {
 			told.Policies = append(told.Policies, g.Policy)
@@ -99,6 +96,14 @@ func (c *conn) describe() bridges.Connection {
 		return cmp.Or(cmp.Compare(x.Entity, y.Entity), cmp.Compare(direction(x), direction(y)), cmp.Compare(x.Session, y.Session))
 	})
 	return told
+}
+
+// protocol is amqp, or what it is inside of.
+func (c *conn) protocol() string {
+	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
+		return inside.Protocol()
+	}
+	return "amqp"
 }
 
 // direction puts links that send before those that receive.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
@@ -27,6 +28,7 @@ var _ engine.Handler = (*conn)(nil)
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
+	c.ctx = core.WithPeer(c.ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product))
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
 	if c.host == "" {
 		c.host = hostOf(o.Hostname)

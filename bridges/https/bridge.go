@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -136,7 +137,10 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the message's 64 KiB, encoded, and HTTP's own
 		BaseContext:       func(net.Listener) context.Context { return requests },
-		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return core.WithPeer(ctx, bridges.Peer("https", nc.RemoteAddr().String(), ""))
+		},
+		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
 	}
 	var err error // to be read once served is closed
 	served := make(chan struct{})

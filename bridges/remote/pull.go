@@ -75,7 +75,7 @@ func (s *source) fail(err error) {
 
 // fetch is one link's life.
 func (s *source) fetch(ctx context.Context, l *line) error {
-	to, err := s.r.here.Broker.OpenSender(ctx, s.r.here.Identity, s.Into, nil)
+	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, s.Into, nil)
 	if err != nil {
 		return err
 	}

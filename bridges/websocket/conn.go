@@ -111,7 +111,8 @@ func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *
 	if c.product = r.UserAgent(); len(c.product) > maxProduct {
 		c.product = c.product[:maxProduct]
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	peer := core.WithPeer(context.Background(), bridges.Peer("websocket", r.RemoteAddr, c.product))
+	c.ctx, c.cancel = context.WithCancel(peer)
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
 		c.mail.Post(func() { c.control(opPong, data) })

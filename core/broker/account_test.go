@@ -182,6 +182,23 @@ func TestAnAccountTellsOfForwards(t *testing.T) {
 	})
 }
 
+func TestAnAccountTellsOfRemotes(t *testing.T) {
+	t.Parallel()
+	o := Options{
+		Namespace: "ns", Remotes: map[string]core.Remote{"HQ": newDistant()}, Histories: []History{{Entity: "*", Keep: time.Hour, Max: 100}},
+	}
+	inBubbleWith(t, o, func(t *testing.T, b *started) {
+		b.create(t, "q", forwardTo("hq:Orders"))
+		b.send(t, "q", named("m", text("1")))
+		rests()
+		b.tells(t, "q", "m", "accepted by=root", "forwarded entity=hq:Orders")
+		a, err := b.Explain(t.Context(), root, "q", core.Subject{MessageID: "m"})
+		if next := a.Next(); err != nil || len(next) > 0 {
+			t.Errorf("it goes on in %q, %v, but nobody here can tell", next, err)
+		}
+	})
+}
+
 func TestAnAccountTellsOfDeadLettersThatMoveOn(t *testing.T) {
 	inHistories(t, func(t *testing.T, b *started) {
 		b.create(t, "graves")

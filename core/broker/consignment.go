@@ -119,7 +119,7 @@ func (h *haul) unload(c *consignment, answers []error) (smooth bool) {
 		at := c.at[i]
 		switch {
 		case err == nil:
-			h.settle(at, core.Settlement{}, stored{})
+			h.settle(at, core.Settlement{}, stored{to: c.name + ":" + c.entity})
 		case isHopeless(err) && core.CodeOf(err) != core.NotFound:
 			h.lose(at, err)
 		default:

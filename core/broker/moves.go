@@ -414,6 +414,7 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 	defer cancel()
 	v := e.current.Load()
 	x := e.errandOf(e.sent(ctx, core.Party{}, ""))
+	judged := e.b.store.Now()
 	ms := make([]*core.Message, len(ds))
 	for i := range ds {
 		ms[i] = ds[i].Message
@@ -446,8 +447,7 @@ func (l *lane) publish(ctx context.Context, e *entry, p core.Partition, ds []cor
 		case a.Err == nil:
 			moved++
 			if x != nil {
-				b := e.b
-				b.annals.add(p, at(b.store.Now(), ds[i].SequenceNumber, x.matches(ds[i].Message))...)
+				e.b.annals.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
 			}
 		case core.CodeOf(a.Err) == core.LockLost: // somebody else published it
 		default:

@@ -282,6 +282,19 @@ var historyStories = []story{
 		want(s, "first", events[0].Number, number(6))
 		want(s, "last", events[len(events)-1].Number, number(core.MaxEvents+5))
 	}},
+	{"an entity that is cleared has no history", onTopic(func(p *press) {
+		p.topic.History = aDay
+		m := text("body", id("m"))
+		at := p.at("a")
+		at.History = aDay
+		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
+		p.wantCode("clear", p.store.Clear(p.Context(), p.topic), "")
+		p.wantHistory(p.topic, "m")
+		p.wantHistory(at, "m")
+		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
+		p.wantHistory(p.topic, "m", "accepted 2")
+		p.wantHistory(at, "m", "accepted 2 → 2")
+	})},
 	{"an entity that is made anew has no history", func(s *stage) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))

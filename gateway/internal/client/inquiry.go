@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +24,17 @@ type inquiry struct {
 	path   []string // segments
 	query  url.Values
 	header http.Header
-	body   any // as JSON; nil: none
+	body   any    // as JSON; nil: none
+	scope  string // the queue or topic that it is about, "" for the whole namespace
 }
+
+// refusal is what the gateway answers to an inquiry that it refuses.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
 
 // ask sends an inquiry and reads the answer, JSON, into answer.
 func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
@@ -57,7 +65,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	for name, values := range q.header {
 		request.Header[name] = values
 	}
-	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host)) // the whole namespace
+	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host+"/"+q.scope))
 	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
 	if err != nil {
 		return t.explain(err)
@@ -70,7 +78,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	if response.StatusCode/100 != 2 {
 		var refused struct{ Error string }
 		_ = json.Unmarshal(text, &refused) // it may be another's answer
-		err := errors.New(cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)))
+		err := &refusal{response.StatusCode, cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status))}
 		if response.StatusCode == http.StatusUnauthorized {
 			return fmt.Errorf("%w: %s", err, policyHint)
 		}

@@ -19,6 +19,7 @@ type Contents struct {
 	Topics     []Topic    `koanf:"topics"`
 	Pipelines  []Pipeline `koanf:"pipelines"`
 	Retries    []Retry    `koanf:"retries"`
+	Histories  []History  `koanf:"explain"`
 }
 
 // Namespace is one besides the gateway's own. Its clients are told from those of
@@ -143,4 +144,5 @@ func (h *Contents) validate(prefix string, c *Config, r *report) {
 	h.validateEntities(prefix, r)
 	h.validatePipelines(prefix, c, r)
 	h.validateRetries(prefix, r)
+	h.validateHistories(prefix, r)
 }
