@@ -1,0 +1,102 @@
+package websocket
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// hall is an authority that notes by what names peers call, and who is inside.
+type hall struct {
+	keys
+	full bool // nobody may enter
+
+	mu     sync.Mutex
+	hosts  [][]string
+	inside []func(error)
+	left   int
+}
+
+func (h *hall) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
+	h.mu.Lock()
+	h.hosts = append(h.hosts, hosts)
+	h.mu.Unlock()
+	g, err := h.keys.Token(ctx, hosts, token, audience)
+	if g.Policy == "elsewhere" {
+		g.Namespace, g.NamespaceID = "there", "there"
+	}
+	return g, err
+}
+
+func (h *hall) Enter(_ core.Identity, closed func(error)) (leave func(), err error) {
+	if h.full {
+		return nil, core.Refuse(core.QuotaExceeded, "The namespace 'ns' has 0 connections, as many as it may.")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inside = append(h.inside, closed)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.left++
+	}, nil
+}
+
+func TestAConnectionEndsWithItsNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h, authority := openHouse(t, Options{}, "q"), &hall{}
+		h.bridge.auth = authority
+		p := h.dial(protocolJSON)
+		p.ok("auth", object{"token": rootToken})
+		p.ok("auth", object{"token": "other Send q"})
+		if len(authority.inside) != 1 || authority.left != 0 {
+			t.Fatalf("%d have entered, %d have left: want one inside", len(authority.inside), authority.left)
+		}
+		if want := []string{"gateway"}; !slices.Equal(authority.hosts[0], want) {
+			t.Errorf("called by %q, want %q", authority.hosts[0], want)
+		}
+		p.refused("auth", object{"token": "elsewhere Manage "}, core.Unauthorized)
+		authority.inside[0](core.Refuse(core.NotFound, "The namespace 'ns' was deleted."))
+		if code := p.closed(); code != 4404 {
+			t.Errorf("closed with %d, want 4404", code)
+		}
+		synctest.Wait()
+		if authority.left != 1 {
+			t.Errorf("%d have left, want 1", authority.left)
+		}
+	})
+}
+
+func TestAFullNamespaceLetsNobodyIn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{}, "q")
+		h.bridge.auth = &hall{full: true}
+		p := h.dial(protocolJSON)
+		p.refused("auth", object{"token": rootToken}, core.QuotaExceeded)
+		p.send("peek", object{"entity": "q"})
+		if code := p.closed(); code != 4401 {
+			t.Errorf("closed with %d, want 4401", code)
+		}
+	})
+}
+
+func TestConnectionsOfOtherNamespacesAreNotListed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{Home: "home"}, "q")
+		h.bridge.auth = &hall{}
+		stranger := h.dial(protocolJSON)
+		stranger.ok("auth", object{"token": "elsewhere Manage "})
+		p := h.dial(protocolJSON)
+		p.ok("auth", object{"token": rootToken})
+		for p, want := range map[*peer]string{stranger: "there", p: ""} {
+			all := p.ok("connections", nil)["connections"].([]any)
+			if len(all) != 1 || all[0].(object)["namespace"] != want {
+				t.Errorf("in %q: got %v", want, all)
+			}
+		}
+	})
+}
