@@ -3,6 +3,7 @@ package https
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -38,9 +39,10 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			}
 			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
 			id = core.Identity{grant}
-			if p.id, err = p.id.With(grant, len(p.id)+1, time.Now()); err != nil {
+			if p.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, to which nothing can be forwarded so.", f.name, f.header)
 			}
+			p.id = append(slices.Clone(p.id), grant) // beside the request's own, which may have the same policy and scope
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, to, f.header)
