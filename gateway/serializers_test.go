@@ -88,6 +88,27 @@ func TestPayloadsAreRewrittenForWhoAsks(t *testing.T) {
 	}
 }
 
+// Who accepts nothing that there is gets what there is: a refusal would come too
+// late for a message that was received.
+func TestNobodyGets406(t *testing.T) {
+	t.Parallel()
+	g := startWithFile(t, serializersFile)
+	for _, accept := range []string{"image/png", "application/json;q=0", "*/*;q=0", "nonsense", ";;", "text/event-stream"} {
+		g.post(t, "/plain", "application/json", `{"n": 1}`)
+		for path, want := range map[string]int{
+			"DELETE /plain/messages/head?timeout=5": http.StatusOK,
+			"GET /plain":                            http.StatusOK,
+			"GET /health":                           http.StatusOK,
+			"GET /$crosstown/plugins":               http.StatusOK,
+		} {
+			method, path, _ := strings.Cut(path, " ")
+			if status, _, body := g.rest(t, method, path, "", "Accept: "+accept); status != want {
+				t.Errorf("%s %s, Accept %q: got %d %s", method, path, accept, status, body)
+			}
+		}
+	}
+}
+
 func (g *gateway) dial(t *testing.T) *goamqp.Session {
 	t.Helper()
 	c, err := goamqp.Dial(t.Context(), "amqp://"+g.address, &goamqp.ConnOptions{SASLType: goamqp.SASLTypePlain(config.DevPolicy, config.DevKey)})

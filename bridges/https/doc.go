@@ -65,7 +65,10 @@
 //
 // A receiver's Accept header counts where the gateway has serializers: a body of
 // another type is sent as the one liked best that can be made of it. If there is
-// none it is sent as it is, with its own Content-Type, rather than with 406.
+// none it is sent as it is, with its own Content-Type, rather than with 406, as
+// RFC 9110 §12.5.1 allows: by then the message is locked, or gone, and a refusal
+// would lose it or cost it a delivery. All other answers have one form each,
+// whatever Accept says. So 406 is never answered.
 //
 // A content type that a header cannot hold is given as ContentType in
 // BrokerProperties instead.

@@ -1,9 +1,13 @@
+//go:build unix
+
 package metrics_test
 
 import (
 	"net/http/httptest"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -56,7 +60,7 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 		groups[i] = []*core.Message{{Body: core.Body{Bytes: make([]byte, 1024)}}}
 	}
 	b.ReportAllocs()
-	n := 0
+	n, began := 0, processTime(b)
 	for b.Loop() {
 		if n++; n%size != 0 {
 			continue
@@ -70,6 +74,17 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 		br.Settle(ctx, root, "q", got)
 		got = got[:0]
 	}
+	b.ReportMetric(float64(processTime(b)-began)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")
+}
+
+// processTime is the processor time that this process has taken so far.
+func processTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // BenchmarkScrape is a scrape of so many queues whose messages are counted already.

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
@@ -199,6 +200,13 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Clients(census{})
+	r.metrics.Remotes(func() []remote.State {
+		return []remote.State{{
+			Name: "hq", Connected: true,
+			Targets: []remote.Target{{Entity: "orders", Sent: 7, Parked: 1, Delayed: 2, UnderWay: 3, RoundTrip: 20 * time.Millisecond}},
+			Sources: []remote.Source{{From: "parts", Attached: true, Received: 9, Repeated: 2, Parked: 1, Behind: 2 * time.Second}},
+		}}
+	})
 	answered := r.metrics.HTTP()
 	answered("send", 201)
 	answered("send", 201)
@@ -242,6 +250,14 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_connections", []string{"protocol", "websocket"}, 0},
 		{"crosstown_amqp_sessions", []string{"protocol", "amqp"}, 3},
 		{"crosstown_amqp_sessions", nil, 5},
+		{"crosstown_remote_connected", []string{"remote", "hq"}, 1},
+		{"crosstown_remote_sent_messages_total", []string{"remote", "hq", "entity", "orders", "result", "taken"}, 7},
+		{"crosstown_remote_under_way_messages", []string{"remote", "hq", "entity", "orders"}, 3},
+		{"crosstown_remote_round_trip_seconds", []string{"remote", "hq", "entity", "orders"}, 0.02},
+		{"crosstown_remote_pulled_messages_total", []string{"remote", "hq", "entity", "parts", "result", "stored"}, 7},
+		{"crosstown_remote_pulled_messages_total", []string{"result", "repeated"}, 2},
+		{"crosstown_remote_source_attached", []string{"entity", "parts"}, 1},
+		{"crosstown_remote_pull_delay_seconds", []string{"entity", "parts"}, 2},
 		{"crosstown_http_requests_total", []string{"route", "send", "status", "201"}, 2},
 		{"crosstown_http_requests_total", nil, 3},
 		{"crosstown_entity_sessions", []string{"entity", "s", "state", "held"}, 1},
