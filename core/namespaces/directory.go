@@ -35,6 +35,8 @@ type Options struct {
 	// Issuers verifies JSON web tokens, which are for the gateway's own namespace.
 	// Nil: none is accepted.
 	Issuers auth.Issuers
+	// Limits are those of the cloud that hold here, too; none by default.
+	Limits core.Limits
 	// Now is the store's clock; default time.Now.
 	Now func() time.Time
 	// Logger may be nil.

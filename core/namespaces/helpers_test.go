@@ -44,8 +44,15 @@ func policy(name, key string) core.AccessRule {
 // policy "root" and the key "set-key".
 func newGateway(tb testing.TB, store core.Store, registry core.Namespaces) *gateway {
 	tb.Helper()
+	return newGatewayWithin(tb, store, registry, core.Limits{})
+}
+
+// newGatewayWithin is newGateway with the limits of a tier.
+func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces, limits core.Limits) *gateway {
+	tb.Helper()
 	g := &gateway{tb: tb, store: store}
 	d, err := Open(context.Background(), Options{
+		Limits:     limits,
 		Own:        core.Namespace{Name: "home", Policies: []core.AccessRule{policy("root", "home-key")}},
 		Configured: []core.Namespace{{Name: "set", Hosts: []string{"Set.example"}, Policies: []core.AccessRule{policy("root", "set-key")}}},
 		Registry:   registry, Open: g.open, Issuers: issuers{}, Hosts: []string{"localhost"}, Now: store.Now,

@@ -43,6 +43,9 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	if err := CheckName(n.Name); err != nil {
 		return About{}, err
 	}
+	if l := d.o.Limits; l.Tier != "" && (len(n.Name) < l.MinNamespaceName || len(n.Name) > l.MaxNamespaceName) {
+		return About{}, core.Refuse(core.InvalidArgument, "The namespace name '%s' has %d characters: in the tier %s it must have %d to %d.", n.Name, len(n.Name), l.Tier, l.MinNamespaceName, l.MaxNamespaceName)
+	}
 	if d.named(n.Name) != nil {
 		return About{}, exists(n.Name)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 func TestANamespaceWithoutPoliciesGetsOneWithRandomKeys(t *testing.T) {
@@ -194,6 +195,23 @@ func TestConfiguredNamespacesStayAsTheyAre(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestNamesAreAsLongAsTheTierAllows(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.Options{})
+	defer func() { _ = store.Close() }()
+	limits := core.StandardLimits()
+	g := newGatewayWithin(t, store, store, limits)
+	defer g.stop()
+	for n, want := range map[int]core.Code{
+		limits.MinNamespaceName - 1: core.InvalidArgument, limits.MinNamespaceName: "",
+		limits.MaxNamespaceName: "", limits.MaxNamespaceName + 1: core.InvalidArgument,
+	} {
+		if _, err := g.Create(t.Context(), core.Namespace{Name: strings.Repeat("n", n)}); core.CodeOf(err) != want {
+			t.Errorf("%d characters: got %v, want %q", n, err, want)
+		}
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
