@@ -74,3 +74,25 @@ func unanswered(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// blame is what it means that a link, session or connection has ended while one
+// message alone was under way: some brokers end them for a message that they will
+// never take. It returns nil where something else may have been the reason.
+func (r *Remote) blame(err error) error {
+	var why *goamqp.Error
+	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {
+		why = e.RemoteErr
+	} else if e, ok := errors.AsType[*goamqp.SessionError](err); ok {
+		why = e.RemoteErr
+	} else if e, ok := errors.AsType[*goamqp.ConnError](err); ok {
+		why = e.RemoteErr
+	}
+	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // which is said of much else
+		return nil
+	}
+	code, ok := hopeless[why.Condition]
+	if !ok {
+		return nil
+	}
+	return core.Refuse(code, "The remote '%s' ended the link because of the message: %s: %s", r.o.Name, why.Condition, why.Description)
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,15 @@ func (l *line) drop(entity string, s *goamqp.Sender) {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	_ = s.Close(ctx) // it may be closed
+}
+
+// suspect gives the connection up if err says that its session has ended, which all
+// links are in, or that no answer came for so long that nobody may be there who
+// gives one.
+func (l *line) suspect(err error) {
+	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		_ = l.conn.Close() // serve takes note
+	}
 }
 
 // receiver opens a link from an entity.

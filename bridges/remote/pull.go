@@ -58,6 +58,7 @@ func (s *source) run(ctx context.Context, l *line) {
 			return
 		}
 		s.fail(err)
+		l.suspect(err)
 		if time.Since(began) > lastRetry {
 			pause = firstRetry
 		}

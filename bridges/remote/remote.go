@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -30,6 +31,8 @@ type Remote struct {
 	here Local // set by Run
 	log  *slog.Logger
 	room *semaphore.Weighted // the window: messages under way to the remote
+
+	flying atomic.Int64 // messages that are sent and not answered
 
 	mu      sync.Mutex
 	line    *line // nil: away

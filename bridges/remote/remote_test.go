@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	goamqp "github.com/Azure/go-amqp"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -353,6 +355,26 @@ func TestTheConditionsOfARejection(t *testing.T) {
 	for condition, code := range hopeless {
 		if !isHopeless(code) {
 			t.Errorf("%s: %s is not hopeless", condition, code)
+		}
+	}
+}
+
+func TestAMessageIsBlamedForTheEndOfItsLink(t *testing.T) {
+	t.Parallel()
+	r := New(Options{Name: "hq"})
+	for _, c := range []struct {
+		err  error
+		want core.Code
+	}{
+		{&goamqp.LinkError{RemoteErr: &goamqp.Error{Condition: goamqp.ErrCondMessageSizeExceeded}}, core.TooLarge},
+		{&goamqp.SessionError{RemoteErr: &goamqp.Error{Condition: goamqp.ErrCondPreconditionFailed}}, core.NotAllowed},
+		{&goamqp.ConnError{RemoteErr: &goamqp.Error{Condition: goamqp.ErrCondDecodeError}}, core.InvalidArgument},
+		{&goamqp.LinkError{RemoteErr: &goamqp.Error{Condition: goamqp.ErrCondNotAllowed}}, ""},
+		{&goamqp.LinkError{RemoteErr: &goamqp.Error{Condition: goamqp.ErrCondDetachForced}}, ""},
+		{&goamqp.ConnError{}, ""},
+	} {
+		if got := core.CodeOf(r.blame(c.err)); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
 }

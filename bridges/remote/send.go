@@ -60,6 +60,7 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 	if err == nil {
 		s.line = l
 		if s.link, err = l.sender(ctx, entity); err != nil {
+			l.suspect(err)
 			err = r.away(err)
 		}
 	}
@@ -204,6 +205,7 @@ func (s *sending) launch(p parcel) flight {
 		return f
 	}
 	s.t.underWay.Add(int64(len(p)))
+	s.r.flying.Add(int64(len(p)))
 	return f
 }
 
@@ -212,6 +214,7 @@ func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))
 		s.line.drop(s.entity, s.link)
+		s.line.suspect(err)
 	}
 	return s.broken
 }
@@ -223,8 +226,12 @@ func (s *sending) land(f *flight) error {
 	if err == nil {
 		state, waited := f.receipt.Wait(s.ctx)
 		s.t.underWay.Add(-int64(len(f.parcel)))
+		alone := s.r.flying.Add(-int64(len(f.parcel))) == 0 && len(s.answers) == 1
 		if waited != nil {
 			err = s.breaks(waited)
+			if blamed := s.r.blame(waited); alone && blamed != nil {
+				err = blamed
+			}
 		} else {
 			err = s.r.answer(state)
 			s.t.took(time.Since(f.left))
