@@ -18,7 +18,7 @@ import (
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space                             // by namespace
-	sealed     map[string]int64                              // deleted namespaces, and when they were
+	sealed     sightings                                     // deleted namespaces
 	partitions map[string][]*partition                       // by the ID of the queue or topic
 	topics     map[string]*topic                             // by ID
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
@@ -112,7 +112,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	if _, taken := c.find(key); taken {
 		return nil, core.AlreadyExists
 	}
-	if _, deleted := c.sealed[e.Namespace]; deleted {
+	if _, deleted := c.sealed.known[e.Namespace]; deleted {
 		return nil, core.NotFound
 	}
 	if e.Kind == core.Subscription {

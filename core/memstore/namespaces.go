@@ -155,11 +155,8 @@ func (s *Store) DeleteNamespace(_ context.Context, name string) error {
 func (c *catalogue) seal(namespace string, now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.sealed, func(_ string, at int64) bool { return at <= now-sealLife.Milliseconds() })
-	if c.sealed == nil {
-		c.sealed = make(map[string]int64)
-	}
-	c.sealed[namespace] = now
+	c.sealed.forget(now - sealLife.Milliseconds())
+	c.sealed.first(namespace, now)
 }
 
 // removeSome removes up to limit queues and topics of a namespace, and returns
