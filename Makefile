@@ -40,7 +40,7 @@ scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECA
 	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)'
 
 screenshots: build ## Take the console's pictures for the README, in headless Chromium
-	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsoleIsAtHomeInABrowser ./gateway/e2e
+	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
 
 demo: ## Send over HTTPS, receive over AMQP, and the other way round
 	$(GO) run ./examples/https-to-amqp

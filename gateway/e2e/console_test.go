@@ -9,17 +9,43 @@ import (
 // screenshotsVariable names a directory that the console's pictures are written to.
 const screenshotsVariable = "E2E_SCREENSHOTS"
 
-// The gateway is the console's own, since it shows what all others do there.
-func TestTheConsoleIsAtHomeInABrowser(t *testing.T) {
-	t.Parallel()
-	e := &env{T: t, gw: own(t, "memory"), plain: true}
-	variables := []string{"STORY_LISTENER=" + e.gw.connection(listenOnly, listenKey, e.plain)}
+// consoleOf opens a gateway for a story of the console, which shows all that there
+// is, and so needs one of its own.
+func consoleOf(t *testing.T, config string) *env {
+	t.Helper()
+	if config == "" {
+		return &env{T: t, gw: own(t, "memory"), plain: true}
+	}
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &env{T: t, gw: own(t, "memory", "--config", file), plain: true}
+}
+
+// console tells a story of the console.
+func (e *env) console(story string, variables ...string) {
+	e.Helper()
 	if dir := os.Getenv(screenshotsVariable); dir != "" {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
-			t.Fatal(err)
+			e.Fatal(err)
 		}
 		variables = append(variables, "STORY_SCREENSHOTS="+absolute)
 	}
-	e.browser("console", variables...)
+	e.browser(story, append(variables, "STORY_LISTENER="+e.gw.connection(listenOnly, listenKey, e.plain))...)
+}
+
+func TestTheConsoleIsAtHomeInABrowser(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, "").console("console")
+}
+
+func TestTheConsoleTellsWhatHappenedToMessages(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders}, {name: quiet}, {name: inbox, forward-to: orders}]
+topics: [{name: events, subscriptions: [{name: eu, rules: [{name: large, sql: amount > 100}]}]}]
+explain: [{entity: orders}, {entity: inbox}, {entity: events, keep: 1h}]
+`).console("explainpage")
 }

@@ -98,7 +98,7 @@ export function Browser({ entity, settings, target, view }) {
         ${loading && messages.length === 0 && html`<${Loading} />`}
         ${(more || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown</span>${more && html`<${Action} class="small" run=${() => look(next, messages)}>Show more<//>`}</div>`}
       </section>
-      ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}
+      ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} entity=${entity} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}
     </div>`;
 }
 

@@ -3,6 +3,7 @@ import { html, Icon } from "./ui.js";
 import { duration, time } from "./format.js";
 import { toText, typeOf } from "./values.js";
 import { Body } from "./body.js";
+import { StoryLink } from "./story.js";
 
 const instants = new Set(["EnqueuedTimeUtc", "ExpiresAtUtc", "LockedUntilUtc", "ScheduledEnqueueTimeUtc"]);
 
@@ -11,14 +12,14 @@ function written(name, v) {
   return name === "TimeToLive" ? duration(`PT${v}S`) : toText(v);
 }
 
-export function Detail({ message, close, children }) {
+export function Detail({ message, entity, close, children }) {
   const { DeadLetterReason: reason, DeadLetterErrorDescription: why } = message.properties;
   const properties = Object.entries(message.properties);
   return html`<section class="card detail" aria-label=${`Message ${message.sequenceNumber}`}>
     <header><h2>Message ${message.sequenceNumber}</h2>
       ${close && html`<button class="button quiet push" aria-label="Close message" onClick=${close}><${Icon} name="close" /></button>`}</header>
     <div class="in">
-      ${children && html`<div class="actions">${children}</div>`}
+      ${(children || entity) && html`<div class="actions">${children}${entity && html`<${StoryLink} entity=${entity} message=${message} />`}</div>`}
       ${reason !== undefined && html`<p class="note bad"><strong>${reason}</strong>${why !== undefined && html`<br />${why}`}</p>`}
       <${Body} message=${message} />
       <section><h3>User properties</h3>

@@ -12,6 +12,7 @@ import { send } from "./compose.js";
 import { Sessions } from "./sessions.js";
 import { Rules } from "./rules.js";
 import { Tester } from "./tester.js";
+import { Story } from "./story.js";
 import { createEntity, Settings } from "./settings.js";
 
 const kindWords = { queue: "Queue", topic: "Topic", subscription: "Subscription" };
@@ -28,6 +29,7 @@ function tabsOf(kind, settings) {
     queue && listen && (settings?.RequiresSession ?? true) && ["sessions", "Sessions"],
     subscription && manage && ["rules", "Rules"],
     !queue && manage && ["tester", "Filter tester"],
+    manage && ["story", "What happened"],
     manage && ["settings", "Settings"],
   ].filter(Boolean);
 }
@@ -73,6 +75,7 @@ export function Entity({ name }) {
     ${tab === "sessions" && html`<${Sessions} entity=${name} />`}
     ${tab === "rules" && html`<${Rules} entity=${name} topic=${topic} />`}
     ${tab === "tester" && html`<${Tester} topic=${name} />`}
+    ${tab === "story" && html`<${Story} entity=${name} topic=${topic} />`}
     ${tab === "settings" && html`<${Settings} entry=${known} />`}
   </div>`;
 }

@@ -28,6 +28,15 @@ export function time(instant) {
   return at.toDateString() === new Date().toDateString() ? clock.format(at) : calendar.format(at);
 }
 
+const precise = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+/** An instant of RFC 3339 to the millisecond, with its day unless that is today. */
+export function instant(text) {
+  const at = new Date(text);
+  return at.toDateString() === new Date().toDateString() ? precise.format(at) : `${day.format(at)} ${precise.format(at)}`;
+}
+
 /** What an input of type datetime-local has for an instant. */
 export const localTime = (at) => new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 
@@ -35,6 +44,14 @@ export const localTime = (at) => new Date(at - at.getTimezoneOffset() * 60_000).
 export function until(instant, now = Date.now()) {
   const s = Math.ceil((new Date(instant) - now) / 1000);
   return s <= 0 ? "" : s < 60 ? `${s} s` : `${Math.floor(s / 60)} min ${s % 60} s`;
+}
+
+/** How long something takes, or took, in seconds. */
+export function age(seconds) {
+  if (!(seconds >= 0)) return "–";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  for (const [unit, size, next] of [["s", 1, 120], ["min", 60, 120], ["h", 3600, 72]]) if (seconds < size * next) return `${Math.floor(seconds / size)} ${unit}`;
+  return `${Math.floor(seconds / 86400)} d`;
 }
 
 const parts = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$/;

@@ -39,7 +39,7 @@ export function Held({ entity }) {
           <td class="tight">${until(h.feed?.lockedUntil ?? d.lockedUntil) || "ended"}${h.feed && html` <small>session ${h.feed.session}</small>`}</td>
           <td><${Outcomes} of=${h} /></td></tr>`; })}</tbody></table></div>
     </section>
-    ${current && html`<${Detail} message=${current.delivery} close=${() => choose()}><${Outcomes} of=${current} /><//>`}
+    ${current && html`<${Detail} message=${current.delivery} entity=${entity} close=${() => choose()}><${Outcomes} of=${current} /><//>`}
   </div>`;
 }
 

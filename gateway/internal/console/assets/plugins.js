@@ -1,11 +1,10 @@
 // The programs that the gateway runs beside itself, and what they have done.
 import { html, Action, Empty, Form, Icon, Input, Loading, open, signal, textOf, toast, useState } from "./ui.js";
-import { bus, mayRun, session } from "./session.js";
+import { ask } from "./desk.js";
+import { mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
-
-const path = "/$crosstown/plugins";
 
 /** What the gateway last said of its plugins; null until it was asked. */
 const plugins = signal(null);
@@ -16,18 +15,10 @@ export const hasPlugins = () => mayRun() && plugins.value?.length > 0;
 /** Forgets them: somebody else signs in. */
 export const clearPlugins = () => { plugins.value = null; };
 
-/** Asks the gateway over HTTP; throws what it has against that. */
-async function ask(address, init) {
-  const response = await bus().fetch(address, init);
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error);
-  return answer;
-}
-
 /** Asks which plugins there are. */
 export async function loadPlugins() {
   const asker = session.value;
-  const all = await ask(path);
+  const all = await ask("plugins");
   if (session.value === asker) plugins.value = all;
 }
 
@@ -37,7 +28,7 @@ export function Plugins() {
   usePoll(async () => {
     if (!allowed) return;
     try {
-      const [counts] = await Promise.all([ask("/$crosstown/pipelines"), loadPlugins()]);
+      const [counts] = await Promise.all([ask("pipelines"), loadPlugins()]);
       setStages(counts);
       setProblem();
     } catch (e) {
@@ -110,7 +101,7 @@ const reload = (name) => open(`Reload ${name}?`, (close) => html`<${Reload} ...$
 function Reload({ name, close }) {
   const [sum, set] = useState("");
   const submit = async () => {
-    const { plugin } = await ask(`${path}/${encodeURIComponent(name)}`, { method: "POST", body: JSON.stringify({ sha256: sum.trim() }) });
+    const { plugin } = await ask(`plugins/${encodeURIComponent(name)}`, { method: "POST", body: JSON.stringify({ sha256: sum.trim() }) });
     await loadPlugins().catch(() => {}); // the page asks again soon
     toast(`${name} is reloaded: ${plugin.name} ${plugin.version ?? ""}, process ${plugin.pid}.`);
     close();

@@ -25,6 +25,11 @@ const paths = {
   home: "M4 11l8-7 8 7v9H4zM10 20v-6h4v6",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
   plugin: "M4 9h4.2a2.3 2.3 0 1 1 3.6 0H16v4.2a2.3 2.3 0 1 1 0 3.6V21H4z",
+  namespace: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
+  remote: "M4 7h12M12 3l4 4-4 4M20 17H8M12 13l-4 4 4 4",
+  story: "M12 7v5l3 2M4 12a8 8 0 1 0 2.5-5.8M4 3v5h5",
+  empty: "M5 8h14l-1.5 12h-11zM9 8V4h6v4",
+  copy: "M8 8h11v12H8zM5 16V4h11",
   check: "M5 13l4 4L19 7",
   out: "M14 4h5v16h-5M4 12h10M10 8l4 4-4 4",
 };

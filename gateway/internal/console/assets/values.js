@@ -28,6 +28,9 @@ export function toText(v) {
   return Object.is(v, -0) ? "-0" : typeof v === "object" ? JSON.stringify(plain(v), null, 2) : String(v);
 }
 
+/** The text of a message id, as the gateway compares it. */
+export const idOf = (v) => (v instanceof Uint8Array ? Array.from(v, (b) => b.toString(16).padStart(2, "0")).join("") : toText(v));
+
 /** A value of lists and maps as JSON can show it. */
 export function plain(v) {
   if (v instanceof Value) return plain(v.value);
