@@ -333,6 +333,33 @@ func TestAGatewayExplainsTransactions(t *testing.T) {
 	})
 }
 
+// A namespace remembers what its own part of the configuration says.
+func TestNamespacesExplainForThemselves(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	const text = `queues: [{name: q}]
+explain: [{entity: other}]
+namespaces:
+  - name: billing
+    policies: [{name: clerk, key: clerks-key, rights: Manage}]
+    queues: [{name: q}]
+    explain: [{entity: q}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, gw: own(t, "memory", "--config="+file), plain: true}
+	e.post(e.sender("q"), marked("m"))
+	s := e.senderOf(e.clientAs("clerk", "clerks-key"), "q")
+	e.post(s, marked("m"))
+	e.wantHTTP(e.http(http.MethodGet, "$crosstown/explain/q?message-id=m", "", nil), http.StatusNotFound)
+	token := auth.SignSAS("http://"+e.gw.host+"/q", "clerk", "clerks-key", time.Now().Add(time.Hour))
+	a := e.wantHTTP(e.httpAs(token, http.MethodGet, "$crosstown/explain/q?message-id=m", "", nil), http.StatusOK)
+	if !strings.Contains(a.body, `"namespace":"billing"`) || strings.Count(a.body, `"event":"accepted"`) != 1 || !strings.Contains(a.body, `"policy":"clerk"`) {
+		t.Errorf("got %s", a.body)
+	}
+}
+
 func TestOnlyManagersAreToldAndOnlyOfWhatIsRemembered(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)
