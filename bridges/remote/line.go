@@ -148,7 +148,7 @@ func (l *line) suspect(err error) {
 	}
 }
 
-// receiver opens a link from an entity.
+// receiver opens a link from an entity. Credit is given by hand.
 func (l *line) receiver(ctx context.Context, entity string) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (l *line) receiver(ctx context.Context, entity string) (*goamqp.Receiver, e
 		return nil, err
 	}
 	return l.session.NewReceiver(ctx, entity, &goamqp.ReceiverOptions{
-		Credit:                    int32(l.r.o.Window),
+		Credit:                    -1,
 		RequestedSenderSettleMode: goamqp.SenderSettleModeUnsettled.Ptr(),
 		SettlementMode:            goamqp.ReceiverSettleModeFirst.Ptr(),
 	})

@@ -38,7 +38,7 @@ type Options struct {
 	Pulls  []Pull
 	Logger *slog.Logger // nil: no log
 
-	idle time.Duration // the idleTimeout of tests
+	idle, patience time.Duration // the idleTimeout and storePatience of tests
 }
 
 // Pull is an entity of the remote whose messages are fetched, and the queue or

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,14 @@ const (
 	// could not be, or a link is attached that was refused.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	// storePatience is how long messages are kept under lock there that cannot be
+	// stored here. Locks that end count as failed deliveries, so then they are
+	// released, and one is tried at a time.
+	storePatience = 10 * time.Second
 )
+
+// errStored ends a cautious link: it has got a message through.
+var errStored = errors.New("stored again")
 
 // source is an entity of the remote whose messages come here.
 type source struct {
@@ -38,7 +46,8 @@ type source struct {
 	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
 	err      atomic.Pointer[error]
 
-	kept []kept // owned by run; oldest first
+	kept     []kept // owned by run; oldest first
+	cautious bool   // owned by run; messages could not be stored
 }
 
 // kept is keys that are to be forgotten.
@@ -56,6 +65,10 @@ func (s *source) run(ctx context.Context, l *line) {
 		s.attached.Store(false)
 		if ctx.Err() != nil {
 			return
+		}
+		if errors.Is(err, errStored) {
+			pause = firstRetry
+			continue
 		}
 		s.fail(err)
 		l.suspect(err)
@@ -81,6 +94,10 @@ func (s *source) fetch(ctx context.Context, l *line) error {
 		return err
 	}
 	defer to.Close()
+	credit := s.r.o.Window
+	if s.cautious {
+		credit = 1
+	}
 	link, err := l.receiver(ctx, s.From)
 	if err != nil {
 		return err
@@ -90,6 +107,9 @@ func (s *source) fetch(ctx context.Context, l *line) error {
 		defer cancel()
 		_ = link.Close(ctx) // what it holds comes again
 	}()
+	if err := link.IssueCredit(uint32(credit)); err != nil {
+		return err
+	}
 	s.attached.Store(true)
 	for {
 		s.forget(ctx)
@@ -98,6 +118,13 @@ func (s *source) fetch(ctx context.Context, l *line) error {
 			return err
 		}
 		if err := s.bring(ctx, link, to, ms); err != nil {
+			return err
+		}
+		if s.cautious {
+			s.cautious = false
+			return errStored
+		}
+		if err := link.IssueCredit(uint32(len(ms))); err != nil {
 			return err
 		}
 	}
@@ -165,6 +192,7 @@ func (s *source) mark(a *amqp.Arrival) {
 // and settles each at the remote when it is.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
+	began := time.Now()
 	for pause := firstRetry; len(groups) > 0; {
 		answers := to.Send(ctx, copied(groups))
 		var left int
@@ -192,6 +220,10 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 			if core.CodeOf(why) == core.NotFound || core.CodeOf(why) == core.EntityDisabled {
 				return why // the sender is for good
 			}
+			if time.Since(began) > cmp.Or(s.r.o.patience, storePatience) || s.cautious {
+				s.cautious = true
+				return release(ctx, link, at, why)
+			}
 			wait(ctx, pause)
 			pause = min(2*pause, lastRetry)
 			if ctx.Err() != nil {
@@ -204,6 +236,25 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	}
 	s.err.Store(nil)
 	return nil
+}
+
+// release gives messages back to the remote, and those that have come meanwhile.
+// It returns why, or why that could not be done.
+func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
+	call, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if err := link.DrainCredit(call, nil); err != nil { // or what is released would come again
+		return err
+	}
+	for m := link.Prefetched(); m != nil; m = link.Prefetched() {
+		ms = append(ms, m)
+	}
+	for _, m := range ms {
+		if err := link.ReleaseMessage(ctx, m); err != nil {
+			return err
+		}
+	}
+	return why
 }
 
 // copied are messages to give away: they may have to be sent again.

@@ -378,3 +378,45 @@ func TestAMessageIsBlamedForTheEndOfItsLink(t *testing.T) {
 		}
 	}
 }
+
+// While the queue here is full messages stay at the source, and their deliveries
+// do not count: none is dead-lettered there.
+func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
+	t.Parallel()
+	const messages = 30 // of 100 KB
+	there := newSite(t, nil)
+	there.create(t, "source", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, 1 })
+	here := newSite(t, nil)
+	here.create(t, "local", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
+	hq := New(there.options(func(o *Options) {
+		o.Pulls, o.patience = []Pull{{"source", "local"}}, 100*time.Millisecond
+	}))
+	here.runs(t, hq)
+	ms := numbered(0, messages)
+	for _, m := range ms {
+		m.Body.Bytes = append(m.Body.Bytes, make([]byte, 100<<10)...)
+	}
+	there.send(t, "source", ms...)
+	time.Sleep(core.MinLockDuration + 2*time.Second)
+	if got := here.all(t, "local", 0); len(got) == 0 || len(got) == messages {
+		t.Errorf("%d messages are here, want as many as there is room for", len(got))
+	}
+	got := map[string]int{}
+	in, err := here.OpenReceiver(t.Context(), root, "local", core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
+		for _, d := range ds {
+			got[d.MessageID.String()]++
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.AddCredit(2 * messages)
+	there.empties(t, "source")
+	for end := time.Now().Add(time.Minute); len(here.all(t, "local", 0)) > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	in.Close()
+	if dead := there.all(t, "source/$DeadLetterQueue", 0); len(got) != messages || len(dead) != 0 {
+		t.Errorf("%d messages came and %d died, want %d and 0", len(got), len(dead), messages)
+	}
+}
