@@ -25,7 +25,10 @@ const (
 // namespaceDesk makes, shows, changes and ends namespaces. Who manages the gateway's
 // own may do all of it; who manages another one may see and reset that, and rotate
 // its keys.
-type namespaceDesk struct{ desk }
+type namespaceDesk struct {
+	desk
+	tenants *tenants
+}
 
 func (d *namespaceDesk) routes(routes map[string]http.Handler) {
 	routes[tenancy.Path], routes[tenancy.Path+"/"] = d, d
@@ -156,11 +159,12 @@ func fulfil(wish *tenancy.Wish, n *core.Namespace) error {
 
 // list answers with a page: of all to an operator, else of the own one.
 func (d *namespaceDesk) list(r *http.Request, id core.Identity, operator bool) (any, error) {
-	page := tenancy.List{Namespaces: []tenancy.Namespace{}}
 	if !operator {
 		about, err := d.directory.Describe(r.Context(), id.Namespace())
-		page.Namespaces = append(page.Namespaces, d.describe(r, &about, false))
-		return page, err
+		if err != nil {
+			return nil, err
+		}
+		return d.page(r, []namespaces.About{about}, "")
 	}
 	top := defaultPage
 	if text := r.URL.Query().Get("top"); text != "" {
@@ -170,13 +174,27 @@ func (d *namespaceDesk) list(r *http.Request, id core.Identity, operator bool) (
 		}
 		top = n
 	}
-	all := d.directory.All(r.URL.Query().Get("after"), top+1)
+	all, next := d.directory.All(r.URL.Query().Get("after"), top+1), ""
 	if len(all) > top {
-		all = all[:top]
-		page.Next = all[top-1].Name
+		all, next = all[:top], all[top-1].Name
 	}
+	return d.page(r, all, next)
+}
+
+// page is a page of a list, which counts entities where the request says so.
+func (d *namespaceDesk) page(r *http.Request, all []namespaces.About, next string) (any, error) {
+	page := tenancy.List{Namespaces: []tenancy.Namespace{}, Next: next}
+	count := r.URL.Query().Get("entities") == "true"
 	for i := range all {
-		page.Namespaces = append(page.Namespaces, d.describe(r, &all[i], false))
+		n := d.describe(r, &all[i], false)
+		if t := d.tenants.of(all[i].ID); count && t != nil {
+			entities, megabytes, err := t.broker.Population(r.Context())
+			if err != nil {
+				return nil, err
+			}
+			n.Entities, n.Megabytes = &entities, &megabytes
+		}
+		page.Namespaces = append(page.Namespaces, n)
 	}
 	return page, nil
 }

@@ -71,7 +71,7 @@ func (a *asks) must(status int, method, path, body string) (n tenancy.Namespace)
 const theirs = `
 namespace: home
 namespaces:
-  - {name: set, policies: [{name: ops, key: set-key, rights: Manage}]}
+  - {name: set, policies: [{name: ops, key: set-key, rights: Manage}], queues: [{name: q}], topics: [{name: t, subscriptions: [{name: s}]}]}
 `
 
 func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
@@ -129,6 +129,11 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		if after = page.Next; after == "" {
 			break
 		}
+	}
+	var counted tenancy.List
+	if status, text := op.do("GET", "?entities=true", ""); status != 200 || json.Unmarshal([]byte(text), &counted) != nil ||
+		len(counted.Namespaces) != 4 || *counted.Namespaces[0].Entities != 0 || *counted.Namespaces[1].Entities != 2 || *counted.Namespaces[1].Megabytes != 2048 {
+		t.Errorf("list with entities: got %d %s", status, text)
 	}
 	if want := []string{"home own", "set configured", "Suite-1 created", "suite-2 created"}; !slices.Equal(names, want) {
 		t.Errorf("list: got %q, want %q", names, want)

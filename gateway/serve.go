@@ -139,7 +139,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 			o.Host = newHostNames(c, certificate, directory, c.Listen...).check
 		}
 		desk := desk{directory: directory, log: log, refusals: refusals.New()}
-		(&namespaceDesk{desk}).routes(o.Routes)
+		(&namespaceDesk{desk, tenants}).routes(o.Routes)
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
 		(&remoteDesk{desk: desk, remotes: remotes, exports: own.Exports}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)

@@ -49,3 +49,20 @@ topics: [{name: events, subscriptions: [{name: eu, rules: [{name: large, sql: am
 explain: [{entity: orders}, {entity: inbox}, {entity: events, keep: 1h}]
 `).console("explainpage")
 }
+
+// rented is a namespace besides the gateway's own, with a policy of all rights.
+const (
+	rentedPolicy = "tenant"
+	rentedKey    = "tenant-key"
+	rented       = `
+namespaces:
+  - name: rented
+    policies: [{name: ` + rentedPolicy + `, key: ` + rentedKey + `, rights: Manage}]
+    queues: [{name: inbox}, {name: news}]
+`
+)
+
+func TestTheConsoleManagesNamespaces(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, rented).console("namespacespage")
+}

@@ -60,6 +60,11 @@ type Namespace struct {
 	Quotas      Quotas     `json:"quotas"`
 	Connections int        `json:"connections"` // at this gateway
 	Policies    []Policy   `json:"policies,omitempty"`
+
+	// Entities are its queues and topics, and Megabytes what they may hold together;
+	// where a list is to tell.
+	Entities  *int   `json:"entities,omitempty"`
+	Megabytes *int64 `json:"megabytes,omitempty"`
 }
 
 // List is a page of namespaces, without their policies.

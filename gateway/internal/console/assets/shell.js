@@ -9,10 +9,12 @@ import { Brand } from "./signin.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
+import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
 const rowHeight = 34;
+const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights } = session.value;
@@ -40,7 +42,7 @@ export function Shell() {
     </header>
     <nav class="side" aria-label="Entities">${mayList() ? html`<${List} />` : html`<${ByName} />`}</nav>
     <main class="main" id="main" tabindex="-1" ref=${main}>
-      ${page === "home" ? html`<${Home} />` : page === "connections" ? html`<${Connections} />` : page === "plugins" ? html`<${Plugins} />` : html`<${Entity} key=${name} name=${name} />`}
+      ${page === "entity" ? html`<${Entity} key=${name} name=${name} />` : html`<${views[page]} />`}
     </main>
   </div>`;
 }
@@ -48,6 +50,7 @@ export function Shell() {
 const Pages = () => html`<div class="pages">
   <${Page} of="home" address="#/" icon="home">Overview<//>
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
+  ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
   ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
 </div>`;
 
