@@ -469,3 +469,33 @@ func TestAMessageThatComesAgainIsStoredOnceUntilItIsForgotten(t *testing.T) {
 		b.holds(t, map[string]string{"q": "m m"})
 	})
 }
+
+func TestAResetDoesNotWaitForARemote(t *testing.T) {
+	withRemote(t, func(t *testing.T, b *started, hq *distant) {
+		hq.took = func() time.Duration { return time.Hour }
+		b.create(t, "q", forwardTo("hq:orders"))
+		b.send(t, "q", text("m"))
+		synctest.Wait()
+		began := time.Now()
+		if err := b.Reset(t.Context(), root); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > pumpCall {
+			t.Errorf("it took %v", took)
+		}
+		b.holds(t, map[string]string{"q": ""})
+	})
+}
+
+func TestAnAccountTellsOfTheRemote(t *testing.T) {
+	t.Parallel()
+	hq := newDistant()
+	inBubbleWith(t, Options{
+		Namespace: "ns", Histories: []History{{Entity: "*", Keep: 24 * time.Hour, Max: 1000}}, Remotes: map[string]core.Remote{"hq": hq},
+	}, func(t *testing.T, b *started) {
+		b.create(t, "q", forwardTo("hq:Orders"))
+		b.send(t, "q", named("m", text("m")))
+		rests()
+		b.tells(t, "q", "m", "accepted by=root", "forwarded entity=hq:Orders")
+	})
+}
