@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,4 +66,22 @@ namespaces:
 func TestTheConsoleManagesNamespaces(t *testing.T) {
 	t.Parallel()
 	consoleOf(t, rented).console("namespacespage")
+}
+
+// The remote is a namespace of the gateway, reached by a proxy that the story
+// starts and ends.
+func TestTheConsoleTellsOfRemotes(t *testing.T) {
+	t.Parallel()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := consoleOf(t, rented+fmt.Sprintf(`
+queues: [{name: outbox, forward-to: "hq:inbox"}, {name: desk}]
+remotes:
+  - name: hq
+    connection-string: Endpoint=sb://localhost:%d;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true
+    pull: [{from: news, into: desk}]
+`, port, rentedPolicy, rentedKey))
+	e.console("remotespage", fmt.Sprintf("STORY_PORT=%d", port), "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
 }

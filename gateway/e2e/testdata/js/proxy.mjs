@@ -4,8 +4,9 @@ import { connect, createServer } from "node:net";
 /**
  * Stands between clients and a gateway, and breaks their connections.
  * @param {string} gateway HOST:PORT
+ * @param {number} [at] a port; any by default
  */
-export async function startProxy(gateway) {
+export async function startProxy(gateway, at = 0) {
   const [host, port] = gateway.split(":");
   const pairs = new Set();
   const server = createServer((client) => {
@@ -23,7 +24,7 @@ export async function startProxy(gateway) {
       else setTimeout(end, 500); // for what else is asked
     });
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(at, "127.0.0.1");
   await once(server, "listening");
   return {
     host: `127.0.0.1:${server.address().port}`,

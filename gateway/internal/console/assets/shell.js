@@ -9,19 +9,20 @@ import { Brand } from "./signin.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
+import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
 import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
 const rowHeight = 34;
-const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins };
+const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); }, []);
+  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); }, []);
   useEffect(() => {
-    if (line.value === "open" && mayRun()) loadPlugins().catch(() => {}); // their page says why there is none
+    if (line.value === "open" && mayRun()) Promise.allSettled([loadPlugins(), loadRemotes()]); // their pages say why there is none
   }, [line.value]);
   useEffect(() => {
     document.title = name ? `${name} · Crosstown` : "Crosstown";
@@ -51,6 +52,7 @@ const Pages = () => html`<div class="pages">
   <${Page} of="home" address="#/" icon="home">Overview<//>
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
+  ${hasRemotes() && html`<${Page} of="remotes" address="#/remotes" icon="remote">Remotes<//>`}
   ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
 </div>`;
 
