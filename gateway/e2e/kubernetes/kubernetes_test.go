@@ -97,7 +97,7 @@ var helm = sync.OnceValues(func() (string, error) { return exec.LookPath("helm")
 func render(t *testing.T, release string, args ...string) (string, error) {
 	t.Helper()
 	program, err := helm()
-	fetched(t, "find helm (go install helm.sh/helm/v3/cmd/helm@v3.22.0 makes one)", "", err)
+	fetched(t, "find helm (go install helm.sh/helm/v3/cmd/helm@v3.22.0 makes one, in some minutes)", "", err)
 	chart, err := filepath.Abs(deploy + "/helm/crosstown")
 	if err != nil {
 		t.Fatal(err)
