@@ -50,6 +50,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, entity string, s
 // written of them.
 func weave(events []core.Event) []core.Event {
 	woven := make([]core.Event, 0, len(events))
+	var deliveries, others []core.Event
 	later := map[int64]bool{} // numbers that messages had while they were scheduled
 	for i := range events {
 		e := &events[i]
@@ -67,12 +68,64 @@ func weave(events []core.Event) []core.Event {
 			fact.Note, fact.Reason = e.Note, cmp.Or(fact.Reason, e.Reason)
 			continue
 		}
-		woven = append(woven, *e)
+		if e.Kind == core.EventDelivered {
+			deliveries = append(deliveries, *e)
+		} else {
+			others = append(others, *e)
+		}
 	}
+	woven = append(deliver(woven, deliveries), others...)
 	return slices.DeleteFunc(woven, func(e core.Event) bool {
 		// What was judged when it was scheduled is judged again when it is due.
 		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
 	})
+}
+
+// deliver puts each delivery before the event that ended its lock, also where the
+// clock of its gateway is ahead of that of another, which settled it.
+func deliver(events, deliveries []core.Event) []core.Event {
+	before := map[int][]core.Event{} // by the places of the events that end locks
+	for _, d := range deliveries {
+		end, last := -1, -1
+		for i := range events {
+			e := &events[i]
+			if e.Sub != d.Sub || e.Number != d.Number {
+				continue
+			}
+			last = i
+			if !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
+				continue
+			}
+			if end = i; !e.Time.Before(d.Time) {
+				break
+			}
+		}
+		switch {
+		case end >= 0:
+			if f := &events[end]; f.Time.Before(d.Time) {
+				d.Time = f.Time
+			}
+		case last >= 0 && events[last].Time.After(d.Time): // it is locked still
+			d.Time = events[last].Time
+		}
+		before[end] = append(before[end], d)
+	}
+	all := make([]core.Event, 0, len(events)+len(deliveries))
+	for i := range events {
+		all = append(append(all, before[i]...), events[i])
+	}
+	return append(all, before[-1]...)
+}
+
+// endsLock reports whether a lock ends with an event.
+func endsLock(k core.EventKind) bool {
+	switch k {
+	case core.EventCompleted, core.EventAbandoned, core.EventPostponed, core.EventReleased, core.EventDeferred,
+		core.EventLockExpired, core.EventDeadLettered, core.EventForwarded:
+		return true
+	default:
+		return false
+	}
 }
 
 // skew is how much later an event may seem to have happened than the note about it.
@@ -111,23 +164,14 @@ func inTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }
 
-// rank places an event among those of the same message and instant.
+// rank places an event among those of one instant; the others stay as they are.
 func rank(e *core.Event) int {
-	const delivery = 10
 	switch e.Kind {
-	case core.EventAccepted, core.EventScheduled:
-		return -3
-	case core.EventActivated:
-		return -2
-	case core.EventMatched, core.EventUnmatched, core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
-		return -1
-	case core.EventDuplicate:
+	case core.EventAccepted, core.EventScheduled, core.EventActivated:
 		return 0
-	case core.EventAbandoned, core.EventReturned, core.EventLockExpired:
-		return delivery * int(e.Count)
-	case core.EventDelivered:
-		return delivery*int(e.Count) + 1
+	case core.EventMatched, core.EventUnmatched, core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
+		return 1
 	default:
-		return 1 << 30
+		return 2
 	}
 }

@@ -308,10 +308,9 @@ func (e *entry) notePassage(ctx context.Context, p core.Partition, l load) {
 	if x == nil {
 		return
 	}
-	now := e.b.store.Now()
 	for i := range l {
 		for _, did := range l[i].did {
-			did.Time, did.MessageID, did.By = now, l[i].m.MessageID, x.by
+			did.MessageID, did.By = l[i].m.MessageID, x.by
 			e.b.annals.add(p, did)
 		}
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -36,7 +37,7 @@ type passenger struct {
 	transfers []*core.Message
 	dead      *core.Message // nil: none
 	did       []core.Event  // what stages did with it, if that is
-	remembers bool          // to be remembered
+	at        time.Time     // to be remembered, and when they were asked
 }
 
 // isPlain reports whether the message is kept, and nothing else comes of it.
@@ -44,14 +45,14 @@ func (x *passenger) isPlain() bool { return x.fate == kept && len(x.transfers) =
 
 // note keeps what a stage did with the message.
 func (x *passenger) note(kind core.EventKind, plugin, to, reason string) {
-	if x.remembers {
-		x.did = append(x.did, core.Event{Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
+	if !x.at.IsZero() {
+		x.did = append(x.did, core.Event{Time: x.at, Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
 	}
 }
 
 // park undoes what was decided so far: the message will pass all stages again.
 func (x *passenger) park() {
-	*x = passenger{m: x.m, given: x.given, fate: parked, remembers: x.remembers}
+	*x = passenger{m: x.m, given: x.given, fate: parked, at: x.at}
 	x.m.Properties = x.given
 	x.note(core.EventParked, "", "", "")
 }
@@ -71,9 +72,13 @@ func newPassage(e *entry, v *view, groups [][]*core.Message) *passage {
 		n += len(g)
 	}
 	p := &passage{e: e, v: v, all: make([]passenger, 0, n)}
+	var at time.Time
+	if e.remembers() {
+		at = e.b.store.Now()
+	}
 	for _, g := range groups {
 		for _, m := range g {
-			p.all = append(p.all, passenger{m: m, given: m.Properties, remembers: e.remembers()})
+			p.all = append(p.all, passenger{m: m, given: m.Properties, at: at})
 		}
 	}
 	return p
