@@ -33,15 +33,16 @@ func (b *started) tells(t *testing.T, entity, id string, want ...string) {
 	}
 	var got []string
 	for _, e := range a.Events {
-		line := string(e.Kind) + e.Sub.Suffix()
+		var line strings.Builder
+		line.WriteString(string(e.Kind) + e.Sub.Suffix())
 		for _, part := range [...]struct{ word, text string }{
 			{"entity", e.Entity}, {"rule", e.Rule}, {"plugin", e.Plugin}, {"by", e.By.Policy}, {"why", e.Reason},
 		} {
 			if part.text != "" {
-				line += fmt.Sprintf(" %s=%s", part.word, part.text)
+				line.WriteString(fmt.Sprintf(" %s=%s", part.word, part.text))
 			}
 		}
-		got = append(got, line)
+		got = append(got, line.String())
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s of %s:\ngot  %s\nwant %s", id, entity, strings.Join(got, "\n     "), strings.Join(want, "\n     "))

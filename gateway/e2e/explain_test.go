@@ -60,13 +60,14 @@ func (e *env) tells(entity, id string, want ...string) []told {
 		events := e.account(entity, id)
 		got = got[:0]
 		for _, x := range events {
-			line := x.Event
+			var line strings.Builder
+			line.WriteString(x.Event)
 			for _, part := range []string{x.SubQueue, x.Entity, x.Rule, x.Plugin, x.Reason} {
 				if part != "" {
-					line += " " + part
+					line.WriteString(" " + part)
 				}
 			}
-			got = append(got, line)
+			got = append(got, line.String())
 		}
 		if slices.Equal(got, want) {
 			return events

@@ -125,7 +125,7 @@ func TestForwardingOutlivesBothGateways(t *testing.T) {
 	for round := range rounds {
 		s := branch.sender("orders")
 		for range perRound {
-			m := &azservicebus.Message{MessageID: new(fmt.Sprint(sent)), PartitionKey: new(fmt.Sprint("k", sent%keys)), Body: []byte(fmt.Sprint(sent))}
+			m := &azservicebus.Message{MessageID: new(fmt.Sprint(sent)), PartitionKey: new(fmt.Sprint("k", sent%keys)), Body: fmt.Append(nil, sent)}
 			branch.post(s, m)
 			sent++
 			if sent%perRound == perRound/2 && round%2 == 1 {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -62,9 +63,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	if err != nil {
 		return err
 	}
-	for name, values := range q.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, q.header)
 	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host+"/"+q.scope))
 	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
 	if err != nil {
