@@ -167,11 +167,13 @@ func inTime(a, b core.Event) int {
 // rank places an event among those of one instant; the others stay as they are.
 func rank(e *core.Event) int {
 	switch e.Kind {
-	case core.EventAccepted, core.EventScheduled, core.EventActivated:
+	case core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
 		return 0
-	case core.EventMatched, core.EventUnmatched, core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
+	case core.EventAccepted, core.EventScheduled, core.EventActivated:
 		return 1
-	default:
+	case core.EventMatched, core.EventUnmatched:
 		return 2
+	default:
+		return 3
 	}
 }

@@ -232,9 +232,9 @@ func TestAnAccountTellsOfStages(t *testing.T) {
 			named("beside", telling("4", "beside x")), named("plain", text("5")))
 		rests()
 		b.tells(t, "q", "drop", "dropped plugin=clerk by=root why=unwanted")
-		b.tells(t, "q", "dead", "accepted/$DeadLetterQueue", "buried plugin=clerk by=root why=reasons")
-		b.tells(t, "q", "to", "accepted/$Transfer", "routed entity=x plugin=clerk by=root", "forwarded/$Transfer entity=x")
-		b.tells(t, "q", "beside", "accepted by=root", "accepted/$Transfer", "routed entity=x plugin=clerk by=root", "forwarded/$Transfer entity=x")
+		b.tells(t, "q", "dead", "buried plugin=clerk by=root why=reasons", "accepted/$DeadLetterQueue")
+		b.tells(t, "q", "to", "routed entity=x plugin=clerk by=root", "accepted/$Transfer", "forwarded/$Transfer entity=x")
+		b.tells(t, "q", "beside", "routed entity=x plugin=clerk by=root", "accepted by=root", "accepted/$Transfer", "forwarded/$Transfer entity=x")
 		b.tells(t, "q", "plain", "accepted by=root")
 		b.tells(t, "x", "to", "accepted entity=q/$Transfer")
 		c.fail(errDown)
@@ -242,7 +242,7 @@ func TestAnAccountTellsOfStages(t *testing.T) {
 		rests()
 		c.fail(nil)
 		time.Sleep(time.Minute)
-		b.tells(t, "q", "late", "accepted/$Transfer", "parked by=root", "dropped plugin=clerk why=unwanted",
+		b.tells(t, "q", "late", "parked by=root", "accepted/$Transfer", "dropped plugin=clerk why=unwanted",
 			"released/$Transfer", "forwarded/$Transfer entity=q")
 	}, through("q", c, Park))
 }

@@ -280,8 +280,8 @@ func TestAGatewayExplainsWhatPluginsDid(t *testing.T) {
 		e.post(s, m)
 	}
 	e.tells("judged", "drop", "dropped courier as asked")
-	e.tells("judged", "dead", "accepted $DeadLetterQueue", "buried courier enough")
-	e.tells("judged", "to", "accepted $Transfer", "routed other courier", "forwarded $Transfer other")
+	e.tells("judged", "dead", "buried courier enough", "accepted $DeadLetterQueue")
+	e.tells("judged", "to", "routed other courier", "accepted $Transfer", "forwarded $Transfer other")
 	e.tells("judged", "keep", "accepted")
 	e.tells("other", "to", "accepted judged/$Transfer")
 }
