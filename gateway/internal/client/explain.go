@@ -2,87 +2,161 @@ package client
 
 import (
 	"cmp"
-	"crypto/tls"
-	"encoding/xml"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/Azure/go-amqp"
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/account"
 )
 
-const (
-	listHint   = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
-	policyHint = "check the policy of the connection string: its name, its key and its rights"
-)
+// explainOptions are the flags of crosstown explain.
+type explainOptions struct {
+	common
+	entity string
+	number int64
+	here   bool
+}
 
-// explain says what a gateway refused in its own words, without what the SDKs
-// wrap around them, and adds the remedy to the errors that a newcomer meets first.
-func (t *target) explain(err error) error {
-	if err == nil {
-		return nil
+func explainCommand(environ []string) *cobra.Command {
+	var o explainOptions
+	c := &cobra.Command{
+		Use:   "explain [MESSAGE-ID]",
+		Short: "Tell what happened to a message",
+		Long: `Tell what happened to a message: when it was accepted, from whom, which rules it
+matched, to whom it was delivered, who settled it, where it was forwarded; and
+then the same of where it went, as far as it can be followed by its id.
+
+Only entities that the gateway's configuration names under explain remember. It
+takes a policy with Manage.`,
+		Example: `  crosstown explain order-17 --entity orders
+  crosstown explain order-17 --entity events --json
+  crosstown explain --entity events/Subscriptions/eu --number 42 --here`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, err)
+	o.bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.entity, "entity", "", "queue, topic or TOPIC/Subscriptions/NAME to begin at")
+	f.Int64Var(&o.number, "number", 0, "find it by the sequence `number` that it has, or had, instead of its id")
+	f.BoolVar(&o.here, "here", false, "do not follow the message to other entities")
+	return c
+}
+
+// maxFollowed is how many entities a message is followed through.
+const maxFollowed = 100
+
+func (o *explainOptions) run(c *cobra.Command, args []string) error {
+	id := ""
+	if len(args) > 0 {
+		id = args[0]
 	}
-	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return explainResponse(refused)
+	if (id == "") == (o.number == 0) || o.number < 0 {
+		return usagef("give the message's id, or its sequence number with --number")
 	}
-	_, unreachable := errors.AsType[*net.OpError](err)
-	coded, isCoded := errors.AsType[*azservicebus.Error](err)
-	switch {
-	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
-		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
-	case isCoded && coded.Code == azservicebus.CodeNotFound:
-		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), listHint)
-	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess:
-		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), policyHint)
+	t, err := o.target()
+	if err != nil {
+		return err
 	}
-	if text := said(err); text != "" {
-		return errors.New(text)
+	first, err := t.entity([]string{o.entity})
+	if err != nil {
+		return err
 	}
+	accounts, err := o.follow(c.Context(), first, id)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(accounts)
+	}
+	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
+		return fmt.Errorf("'%s' remembers nothing of it: it never came there, or too long ago", accounts[0].Entity)
+	}
+	return narrate(c.OutOrStdout(), accounts)
+}
+
+// isMissing reports whether the gateway has answered that there is no such thing.
+func isMissing(err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	return ok && refused.status == http.StatusNotFound
+}
+
+// follow asks for the accounts of an entity and of those that the message went to.
+func (o *explainOptions) follow(ctx context.Context, first, id string) ([]account.Account, error) {
+	var accounts []account.Account
+	names := []string{first}
+	for i := 0; i < len(names) && i < maxFollowed; i++ {
+		q := inquiry{
+			method: http.MethodGet, path: append([]string{"$crosstown", "explain"}, strings.Split(names[i], "/")...),
+			query: url.Values{"message-id": {id}}, scope: names[i],
+		}
+		if topic, _, ok := core.SplitSubscription(q.scope); ok {
+			q.scope = topic // which has the policies
+		}
+		if id == "" {
+			q.query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
+		}
+		var a account.Account
+		err := o.ask(ctx, q, &a)
+		switch {
+		case err != nil && i > 0 && isMissing(err):
+			a = account.Account{Entity: names[i], Missing: err.Error()}
+		case err != nil:
+			return nil, err
+		}
+		accounts = append(accounts, a)
+		for _, e := range a.Events {
+			id = cmp.Or(id, e.MessageID)
+		}
+		if o.here || id == "" {
+			break
+		}
+		for _, next := range a.Next {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, next) }) {
+				names = append(names, next)
+			}
+		}
+	}
+	return accounts, nil
+}
+
+// narrate prints accounts for a person to read.
+func narrate(out io.Writer, accounts []account.Account) error {
+	var b strings.Builder
+	through := "" // is said where it changes
+	for i := range accounts {
+		a := &accounts[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		switch {
+		case a.Missing != "":
+			fmt.Fprintf(&b, "%s\n  %s\n", a.Entity, a.Missing)
+			continue
+		case len(a.Events) == 0:
+			fmt.Fprintf(&b, "%s (%s)\n  nothing is remembered of it\n", a.Entity, strings.ToLower(a.Kind))
+			continue
+		}
+		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, strings.ToLower(a.Kind))
+		for j := range a.Events {
+			e := &a.Events[j]
+			fmt.Fprintf(&b, "  %s  %s", e.Time.UTC().Format(account.InstantLayout), e.Sentence())
+			if e.Gateway != "" && e.Gateway != through {
+				through = e.Gateway
+				fmt.Fprintf(&b, " (through %s)", through)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-// explainResponse tells what the management API answered.
-func explainResponse(e *azcore.ResponseError) error {
-	var body struct{ Detail string }
-	payload, err := runtime.Payload(e.RawResponse)
-	if err != nil || xml.Unmarshal(payload, &body) != nil || body.Detail == "" {
-		return e // no Service Bus speaks there
-	}
-	text := trim(body.Detail)
-	switch e.StatusCode {
-	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s", text, listHint)
-	case http.StatusUnauthorized:
-		return fmt.Errorf("%s: %s", text, policyHint)
-	default:
-		return errors.New(text)
-	}
-}
-
-// said is the description in an AMQP error or in one of the AMQP management
-// protocol, or "".
-func said(err error) string {
-	if refused, ok := errors.AsType[*amqp.Error](err); ok {
-		return trim(refused.Description)
-	}
-	_, description, _ := strings.Cut(err.Error(), "and description: ")
-	return trim(description)
-}
-
-// trim takes off what identifies a refusal to machines.
-func trim(text string) string {
-	if strings.HasPrefix(text, "SubCode=") {
-		_, text, _ = strings.Cut(text, ". ")
-	}
-	text, _, _ = strings.Cut(text, " TrackingId:")
-	text, _, _ = strings.Cut(text, " To know more visit ")
-	return strings.TrimSuffix(text, ".")
 }

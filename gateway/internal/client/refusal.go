@@ -1,0 +1,88 @@
+package client
+
+import (
+	"cmp"
+	"crypto/tls"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+)
+
+const (
+	listHint   = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
+	policyHint = "check the policy of the connection string: its name, its key and its rights"
+)
+
+// explain says what a gateway refused in its own words, without what the SDKs
+// wrap around them, and adds the remedy to the errors that a newcomer meets first.
+func (t *target) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, err)
+	}
+	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return explainResponse(refused)
+	}
+	_, unreachable := errors.AsType[*net.OpError](err)
+	coded, isCoded := errors.AsType[*azservicebus.Error](err)
+	switch {
+	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
+		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
+	case isCoded && coded.Code == azservicebus.CodeNotFound:
+		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), listHint)
+	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess:
+		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), policyHint)
+	}
+	if text := said(err); text != "" {
+		return errors.New(text)
+	}
+	return err
+}
+
+// explainResponse tells what the management API answered.
+func explainResponse(e *azcore.ResponseError) error {
+	var body struct{ Detail string }
+	payload, err := runtime.Payload(e.RawResponse)
+	if err != nil || xml.Unmarshal(payload, &body) != nil || body.Detail == "" {
+		return e // no Service Bus speaks there
+	}
+	text := trim(body.Detail)
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s", text, listHint)
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s: %s", text, policyHint)
+	default:
+		return errors.New(text)
+	}
+}
+
+// said is the description in an AMQP error or in one of the AMQP management
+// protocol, or "".
+func said(err error) string {
+	if refused, ok := errors.AsType[*amqp.Error](err); ok {
+		return trim(refused.Description)
+	}
+	_, description, _ := strings.Cut(err.Error(), "and description: ")
+	return trim(description)
+}
+
+// trim takes off what identifies a refusal to machines.
+func trim(text string) string {
+	if strings.HasPrefix(text, "SubCode=") {
+		_, text, _ = strings.Cut(text, ". ")
+	}
+	text, _, _ = strings.Cut(text, " TrackingId:")
+	text, _, _ = strings.Cut(text, " To know more visit ")
+	return strings.TrimSuffix(text, ".")
+}
