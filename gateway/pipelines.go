@@ -32,13 +32,9 @@ func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas 
 	if err != nil {
 		return nil, err
 	}
-	var others map[string]core.Remote
-	if n.ID == t.c.Namespace {
-		others = t.remotes
-	}
 	return broker.New(t.store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, PartitionCount: contents.Partitions,
-		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: others,
+		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c),
 	}), nil
 }

@@ -16,32 +16,52 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// remotes are the other brokers of the configuration. Those of the gateway's own
-// namespace forward to them.
+// remotes are the other brokers of the configuration.
 type remotes struct {
-	all   []*remote.Remote
-	serve func(context.Context, net.Conn) error // AMQP for namespaces of this gateway; set by run
+	all       []foreign                             // by namespace, as they are configured
+	serve     func(context.Context, net.Conn) error // AMQP for namespaces of this gateway; set by run
+	directory *namespaces.Directory                 // set by run
+}
+
+// foreign is a remote, and the namespace whose it is: no other can use it.
+type foreign struct {
+	*remote.Remote
+	namespace string
 }
 
 func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {
 	r := &remotes{}
-	for i := range c.Remotes {
-		o, err := r.options(c, &c.Remotes[i])
-		if err != nil {
-			return nil, fmt.Errorf("remote %s: %w", c.Remotes[i].Name, err)
+	if err := r.add(c.Namespace, c.Remotes, log); err != nil {
+		return nil, err
+	}
+	for _, n := range c.Namespaces {
+		if err := r.add(n.Name, n.Remotes, log.With("namespace", n.Name)); err != nil {
+			return nil, err
 		}
-		o.Logger = log
-		r.all = append(r.all, remote.New(o))
 	}
 	return r, nil
 }
 
-func (r *remotes) options(c *config.Config, m *config.Remote) (remote.Options, error) {
+// add adds those of a namespace.
+func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) error {
+	for i := range all {
+		o, err := r.options(&all[i])
+		if err != nil {
+			return fmt.Errorf("remote %s of the namespace %s: %w", all[i].Name, namespace, err)
+		}
+		o.Logger = log
+		r.all = append(r.all, foreign{remote.New(o), namespace})
+	}
+	return nil
+}
+
+func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	p, err := m.Place()
 	if err != nil {
 		return remote.Options{}, err
@@ -54,8 +74,8 @@ func (r *remotes) options(c *config.Config, m *config.Remote) (remote.Options, e
 		o.Pulls = append(o.Pulls, remote.Pull(from))
 	}
 	if m.Namespace != "" {
-		o.Policy, o.Key = keyOf(c, m.Namespace)
 		o.Dial = r.dialHome
+		o.Access = func(ctx context.Context) (policy, key string, err error) { return r.keyOf(ctx, m.Namespace) }
 		return o, nil
 	}
 	o.Dial = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", p.Address) }
@@ -65,17 +85,17 @@ func (r *remotes) options(c *config.Config, m *config.Remote) (remote.Options, e
 	return o, err
 }
 
-// keyOf is a policy of a configured namespace, the one with the most rights.
-func keyOf(c *config.Config, namespace string) (name, key string) {
+// keyOf is a policy that a namespace of this gateway has now, the one with the most
+// rights. The namespace may be one of the registry that somebody is yet to make.
+func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
+	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
-	for _, n := range c.Namespaces {
-		for _, p := range n.Policies {
-			if n.Name == namespace && p.Rights > most {
-				most, name, key = p.Rights, p.Name, p.Key
-			}
+	for _, p := range n.Policies {
+		if p.Rights > most {
+			most, policy, key = p.Rights, p.Name, p.PrimaryKey
 		}
 	}
-	return name, key
+	return policy, key, err
 }
 
 // trusting is TLS with a server of that name, whose certificate one of the file has
@@ -103,48 +123,65 @@ func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// byName is the remotes as the broker knows them, traced.
-func (r *remotes) byName(traces *tracing.Tracing) map[string]core.Remote {
-	all := make(map[string]core.Remote, len(r.all))
+// of are those of a namespace.
+func (r *remotes) of(namespace string) (all []foreign) {
 	for _, m := range r.all {
+		if m.namespace == namespace {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// byName is the remotes of a namespace as its broker knows them, traced.
+func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]core.Remote {
+	all := map[string]core.Remote{}
+	for _, m := range r.of(namespace) {
 		name := m.State().Name
 		all[name] = traces.Remote(m, name)
 	}
 	return all
 }
 
-// run keeps the connections to remotes as tasks of the group: serve is the AMQP
-// bridge.
-func (r *remotes) run(g *rungroup.Group, here *broker.Broker, serve func(context.Context, net.Conn) error) {
-	r.serve = serve
-	local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Forget: here.Forget}
-	for _, m := range r.all {
-		g.Go("remote "+m.State().Name, func(ctx context.Context) error { return m.Run(ctx, local) })
+// statesOf tells how the remotes of a namespace do, nil if it has none.
+func (r *remotes) statesOf(namespace string) func() []remote.State {
+	all := r.of(namespace)
+	if len(all) == 0 {
+		return nil
+	}
+	return func() []remote.State {
+		states := make([]remote.State, len(all))
+		for i, m := range all {
+			states[i] = m.State()
+		}
+		return states
 	}
 }
 
-// states tell how the remotes are doing.
-func (r *remotes) states() []remote.State {
-	all := make([]remote.State, len(r.all))
-	for i, m := range r.all {
-		all[i] = m.State()
+// run keeps the connections to remotes as tasks of the group: serve is the AMQP
+// bridge.
+func (r *remotes) run(g *rungroup.Group, t *tenants, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
+	r.serve, r.directory = serve, d
+	for _, m := range r.all {
+		here := t.of(m.namespace).broker
+		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Forget: here.Forget}
+		g.Go("remote "+m.State().Name+" of "+m.namespace, func(ctx context.Context) error { return m.Run(ctx, local) })
 	}
-	return all
 }
 
 // remotesPath is where remotes are looked at.
 const remotesPath = "/$crosstown/remotes"
 
-// remoteDesk answers GET for the remotes' states, to who has Manage on the
-// gateway's own namespace.
+// remoteDesk answers GET for the remotes' states, to who has Manage on a namespace:
+// those of the namespace, or all if it is the gateway's own.
 type remoteDesk struct {
 	desk
-	remotes *remotes
-	exports func(context.Context) ([]broker.Export, error)
+	tenants *tenants
 }
 
-// remoteState is a remote with what waits for it here.
+// remoteState is a remote with the namespace whose it is, and what waits for it there.
 type remoteState struct {
+	Namespace string `json:"namespace"`
 	remote.State
 	Waiting []waiting `json:"waiting"`
 }
@@ -167,28 +204,50 @@ func (d *remoteDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *remoteDesk) answer(r *http.Request) (any, error) {
-	if err := d.authorize(r); err != nil {
+	id, err := d.identity(r)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if err := id.Check(core.Manage, "", now); err != nil {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
 		return nil, core.Refuse(core.NotAllowed, "The remotes can be got.")
 	}
+	shown := d.tenants.remotes.all
+	if !d.directory.Operator(id, now) {
+		shown = d.tenants.remotes.of(id.NamespaceID())
+	}
+	return d.describe(r.Context(), shown)
+}
+
+// describe tells of remotes, which are in the order of their namespaces.
+func (d *remoteDesk) describe(ctx context.Context, shown []foreign) ([]remoteState, error) {
 	all := []remoteState{}
-	if len(d.remotes.all) == 0 {
-		return all, nil
-	}
-	exports, err := d.exports(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range d.remotes.states() {
-		state := remoteState{s, []waiting{}}
+	var exports []broker.Export
+	for i, m := range shown {
+		if i == 0 || m.namespace != shown[i-1].namespace {
+			var err error
+			if exports, err = d.exports(ctx, m.namespace); err != nil {
+				return nil, err
+			}
+		}
+		state := remoteState{m.namespace, m.State(), []waiting{}}
 		for _, e := range exports {
-			if strings.EqualFold(e.Remote, s.Name) {
+			if strings.EqualFold(e.Remote, state.Name) {
 				state.Waiting = append(state.Waiting, waiting{e.Entity, e.DeadLetters, e.To, e.Waiting, e.Oldest})
 			}
 		}
 		all = append(all, state)
 	}
 	return all, nil
+}
+
+// exports is what waits for remotes in a namespace: nothing while the gateway stops.
+func (d *remoteDesk) exports(ctx context.Context, namespace string) ([]broker.Export, error) {
+	if t := d.tenants.of(namespace); t != nil {
+		return t.broker.Exports(ctx)
+	}
+	return nil, nil
 }

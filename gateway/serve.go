@@ -95,9 +95,8 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	watched.Remotes(remotes.states)
 	tenants := &tenants{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes.byName(traces), watched: watched,
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched,
 		running: behind, log: log, open: map[string]*tenant{},
 	}
 	directory, err := tenants.directory(ctx, issuers, certificate.hosts)
@@ -116,8 +115,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
 	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, log))
-	own := tenants.of(c.Namespace).broker
-	remotes.run(front, own, bridge.ServeConn)
+	remotes.run(front, tenants, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
@@ -141,7 +139,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		desk := desk{directory: directory, log: log, refusals: refusals.New()}
 		(&namespaceDesk{desk, tenants}).routes(o.Routes)
 		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
-		(&remoteDesk{desk: desk, remotes: remotes, exports: own.Exports}).routes(o.Routes)
+		(&remoteDesk{desk, tenants}).routes(o.Routes)
 		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 		(&narrator{desk}).routes(o.Routes)
 		o.Context = traces.Requests()

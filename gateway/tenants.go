@@ -23,7 +23,7 @@ type tenants struct {
 	store   core.Store
 	traces  *tracing.Tracing
 	plugins *host.Host
-	remotes map[string]core.Remote // of the gateway's own namespace
+	remotes *remotes
 	watched *metrics.Metrics
 	running *rungroup.Group // of the brokers: if one fails, the gateway does
 	log     *slog.Logger
@@ -70,7 +70,7 @@ func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() cor
 		defer close(stopped)
 		return b.Run(runs)
 	})
-	shown, hide := t.watched.Namespace(n.Name, b)
+	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	t.note(n.ID, &tenant{b, metrics.NewCounters(b), shown})
 	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
 		t.note(n.ID, nil)

@@ -32,6 +32,8 @@ type line struct {
 	session *goamqp.Session
 	tag     atomic.Uint64 // of the last delivery
 
+	policy, key string // what signs its tokens
+
 	mu      sync.Mutex
 	outlets map[string]*outlet // by entity
 	tokens  tokens
@@ -41,6 +43,13 @@ type line struct {
 func (r *Remote) connect(ctx context.Context) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	policy, key := r.o.Policy, r.o.Key
+	if r.o.Access != nil {
+		var err error
+		if policy, key, err = r.o.Access(ctx); err != nil {
+			return nil, err
+		}
+	}
 	plain, err := r.o.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -70,8 +79,8 @@ func (r *Remote) connect(ctx context.Context) (*line, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &line{r: r, conn: conn, session: session, outlets: map[string]*outlet{}}
-	if r.o.Policy != "" || r.o.Signature != "" {
+	l := &line{r: r, conn: conn, session: session, outlets: map[string]*outlet{}, policy: policy, key: key}
+	if policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("$cbs: %w", err)

@@ -26,6 +26,8 @@ type Options struct {
 	// Policy and Key sign tokens that are put to $cbs, entity by entity; Signature
 	// is one that was signed before, for all.
 	Policy, Key, Signature string
+	// Access, unless it is nil, tells Policy and Key each time a connection is made.
+	Access func(ctx context.Context) (policy, key string, err error)
 
 	// Window is how many messages may be under way to the remote, and from each
 	// source of it; default 500.

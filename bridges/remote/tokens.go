@@ -60,7 +60,7 @@ func (t *tokens) put(ctx context.Context, l *line, entity string) error {
 	expires := time.Now().Add(tokenLife)
 	token := l.r.o.Signature
 	if token == "" {
-		token = auth.SignSAS(audience, l.r.o.Policy, l.r.o.Key, expires)
+		token = auth.SignSAS(audience, l.policy, l.key, expires)
 	}
 	reply := "crosstown-cbs"
 	err := t.requests.Send(ctx, &goamqp.Message{

@@ -158,7 +158,7 @@ func TestSettingsNameOnlyRemotesThatThereAre(t *testing.T) {
 	withRemote(t, func(t *testing.T, b *started, _ *distant) {
 		s := core.DefaultSettings(core.Queue)
 		for to, want := range map[string]string{
-			"moon:orders": "ForwardTo is 'moon:orders': the gateway has no remote of that name. It has hq.",
+			"moon:orders": "ForwardTo is 'moon:orders': the namespace has no remote of that name. It has hq.",
 			"hq:":         "ForwardTo is 'hq:': write REMOTE:ENTITY.",
 		} {
 			s.ForwardTo = to

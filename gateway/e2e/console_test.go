@@ -76,7 +76,8 @@ func TestTheConsoleTellsOfRemotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := consoleOf(t, rented+fmt.Sprintf(`
+	e := consoleOf(t, rented+fmt.Sprintf(`    topics: [{name: deals, subscriptions: [{name: all, forward-to: "office:desk"}]}]
+    remotes: [{name: office, namespace: sbemulatorns}]
 queues: [{name: outbox, forward-to: "hq:inbox"}, {name: desk}]
 remotes:
   - name: hq

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,8 +98,8 @@ func TestAGatewayForwardsToOthersAndPullsFromThem(t *testing.T) {
 	}
 	scrape := branch.http("GET", "$crosstown/metrics", "", nil).body
 	for _, want := range []string{
-		`crosstown_remote_connected{remote="hq"} 1`, `crosstown_remote_sent_messages_total{entity="Orders",remote="hq",result="taken"} 2`,
-		`crosstown_remote_pulled_messages_total{entity="prices",remote="hq",result="stored"} 1`,
+		`crosstown_remote_connected{namespace="sbemulatorns",remote="hq"} 1`, `crosstown_remote_sent_messages_total{entity="Orders",namespace="sbemulatorns",remote="hq",result="taken"} 2`,
+		`crosstown_remote_pulled_messages_total{entity="prices",namespace="sbemulatorns",remote="hq",result="stored"} 1`,
 	} {
 		if !strings.Contains(scrape, want) {
 			t.Errorf("metrics lack %s", want)
@@ -162,4 +163,156 @@ func TestForwardingOutlivesBothGateways(t *testing.T) {
 	if left := hq.runtime("orders").TotalMessageCount; left != int64(sent) {
 		t.Errorf("headquarters has %d messages, want %d", left, sent)
 	}
+}
+
+// departments are two namespaces that send to each other.
+const (
+	salesKey = "the-key-of-sales"
+	worksKey = "the-key-of-the-works"
+
+	departments = `namespaces:
+  - name: sales
+    policies: [{name: seller, key: ` + salesKey + `, rights: Manage}]
+    queues:
+      - {name: orders, forward-to: "plant:orders"}
+      - {name: prices}
+    remotes:
+      - {name: plant, namespace: Works, pull: [{from: prices, into: prices}]}
+      - {name: home, namespace: sbemulatorns}
+      - {name: suite, namespace: yet-to-come}
+  - name: works
+    policies:
+      - {name: watchman, key: of-no-use, rights: Listen}
+      - {name: foreman, key: ` + worksKey + `, rights: Manage}
+    queues: [{name: orders}, {name: prices}, {name: reports, forward-to: "board:reports"}]
+    remotes:
+      - {name: board, namespace: sbemulatorns}
+queues: [{name: reports}]
+`
+)
+
+// departmentsOn starts a gateway with them.
+func departmentsOn(t *testing.T, store string) *env {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "departments.yaml")
+	if err := os.WriteFile(file, []byte(departments), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &env{T: t, gw: own(t, store, "--config", file), plain: true}
+}
+
+func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
+	t.Parallel()
+	e := departmentsOn(t, "memory")
+	sales, works := &tenant{e, "sales", "seller", salesKey}, &tenant{e, "works", "foreman", worksKey}
+	wants := func(what string, r *azservicebus.Receiver, want ...string) {
+		t.Helper()
+		if got := bodies(e.take(r, len(want))); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+
+	// There and back, and to the gateway's own.
+	sales.send("orders", "o-1", "o-2", "o-3")
+	wants("orders at the works", works.receiver("orders"), "o-1", "o-2", "o-3")
+	works.send("prices", "p-1", "p-2")
+	wants("prices at sales", sales.receiver("prices"), "p-1", "p-2")
+	works.send("reports", "r-1")
+	wants("reports at home", e.receiver("reports"), "r-1")
+	forward := func(n *tenant, queue, to string) error {
+		_, err := n.admin().CreateQueue(n.ctx(), queue, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: &to}})
+		return err
+	}
+	if err := forward(sales, "bills", "home:reports"); err != nil {
+		t.Fatal(err)
+	}
+	sales.send("bills", "b-1")
+	wants("bills at home", e.receiver("reports"), "b-1")
+
+	// What is another's is not there.
+	own := &tenant{e, "", devPolicy, devKey}
+	guest := e.tenant()
+	for _, c := range []struct {
+		*tenant
+		to, want string
+	}{
+		{sales, "board:reports", "the namespace has no remote of that name. It has home, plant, suite."},
+		{works, "plant:orders", "the namespace has no remote of that name. It has board."},
+		{own, "plant:orders", "the namespace has no remotes."},
+		{guest, "plant:orders", "the namespace has no remotes."},
+	} {
+		if err := forward(c.tenant, "nowhere", c.to); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s to %s: got %v, want %q", c.policy, c.to, err, c.want)
+		}
+	}
+
+	// Nor is it shown.
+	for _, c := range []struct {
+		*tenant
+		want string
+	}{{sales, "sales/home sales/plant sales/suite"}, {works, "works/board"}, {guest, ""}, {own, "sales/home sales/plant sales/suite works/board"}} {
+		var got []string
+		for _, r := range c.remotes() {
+			got = append(got, r.Namespace+"/"+r.Name)
+		}
+		slices.Sort(got)
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s is shown the remotes %q, want %q", c.policy, s, c.want)
+		}
+	}
+	plant := `crosstown_remote_sent_messages_total{entity="orders",namespace="sales",remote="plant",result="taken"} 3`
+	for n, want := range map[*tenant]bool{sales: true, own: true, works: false, guest: false} {
+		a := e.wantHTTP(e.httpAs(n.token(), "GET", "$crosstown/metrics", "", nil), 200)
+		if strings.Contains(a.body, plant) != want {
+			t.Errorf("%s of %s is shown %s: %v, want %v", n.policy, n.name, plant, !want, want)
+		}
+	}
+	list := e.crosstown("remote", "list")
+	for _, want := range []string{"sales/plant", "works/board", "namespace sbemulatorns", "3 sent, 0 parked", "2 pulled", "namespace 'yet-to-come'"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("crosstown remote list lacks %q:\n%s", want, list)
+		}
+	}
+	token := auth.SignSAS("http://"+e.gw.host+"/", "watchman", "of-no-use", time.Now().Add(time.Hour))
+	e.wantHTTP(e.httpAs(token, "GET", "$crosstown/remotes", "", nil), 401)
+}
+
+// A remote may be a namespace that is made at run time, and made anew.
+func TestMessagesWaitForANamespaceToBeMade(t *testing.T) {
+	t.Parallel()
+	e := departmentsOn(t, "memory")
+	sales := &tenant{e, "sales", "seller", salesKey}
+	to := "suite:inbox"
+	if _, err := sales.admin().CreateQueue(e.ctx(), "parcels", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: &to}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"s-1", "s-2"} {
+		sales.send("parcels", body)
+		p := e.desk("PUT", "/yet-to-come", "").Policies[0]
+		made := &tenant{e, "yet-to-come", p.Name, p.PrimaryKey}
+		made.queue("inbox")
+		if m := e.one(made.receiver("inbox")); string(m.Body) != body {
+			t.Errorf("it got %s, want %s", m.Body, body)
+		}
+		e.wantHTTP(e.http("DELETE", "$crosstown/namespaces/yet-to-come", "", nil), 200)
+		e.eventually("the remote is away", func() bool {
+			return slices.ContainsFunc(sales.remotes(), func(r remoteReply) bool { return r.Name == "suite" && !r.Connected })
+		})
+	}
+}
+
+// remoteReply is what the gateway tells of a remote.
+type remoteReply struct {
+	Namespace, Name string
+	Connected       bool
+}
+
+// remotes are those that the namespace's manager is shown.
+func (n *tenant) remotes() (all []remoteReply) {
+	n.Helper()
+	a := n.wantHTTP(n.httpAs(n.token(), "GET", "$crosstown/remotes", "", nil), 200)
+	if err := json.Unmarshal([]byte(a.body), &all); err != nil {
+		n.Fatalf("remotes: %v in %s", err, a.body)
+	}
+	return all
 }

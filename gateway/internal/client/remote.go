@@ -20,8 +20,9 @@ func remoteCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// remoteState is a remote with what waits for it.
+// remoteState is a remote with the namespace whose it is, and what waits for it there.
 type remoteState struct {
+	Namespace string `json:"namespace"`
 	remote.State
 	Waiting []struct {
 		Entity      string    `json:"entity"`
@@ -34,7 +35,13 @@ type remoteState struct {
 
 func remoteListCommand(environ []string) *cobra.Command {
 	var o common
-	c := &cobra.Command{Use: "list", Short: "Tell how the remotes of a gateway are doing, and what waits for them", Args: cobra.NoArgs}
+	c := &cobra.Command{
+		Use: "list", Short: "Tell how the remotes of a namespace are doing, and what waits for them", Args: cobra.NoArgs,
+		Long: `Tell how the remotes of a namespace are doing, and what waits for them.
+
+It needs Manage on the namespace. On the gateway's own namespace that tells of
+the remotes of all.`,
+	}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var states []remoteState
@@ -51,7 +58,7 @@ func remoteListCommand(environ []string) *cobra.Command {
 
 func printRemotes(out io.Writer, states []remoteState, now time.Time) error {
 	if len(states) == 0 {
-		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none")
+		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none for this namespace")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -69,7 +76,7 @@ func printRemotes(out io.Writer, states []remoteState, now time.Time) error {
 		if !s.Connected {
 			condition = "away: " + s.Error
 		}
-		line(s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
+		line(s.Namespace+"/"+s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
 		for _, from := range s.Waiting {
 			what := from.Entity
 			if from.DeadLetters {

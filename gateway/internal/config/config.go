@@ -36,7 +36,6 @@ type Config struct {
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Contents       `koanf:",squash"`
 	Namespaces     []Namespace `koanf:"namespaces"`
-	Remotes        []Remote    `koanf:"remotes"`
 	Plugins        []Plugin    `koanf:"plugins"`
 	Serializers    Serializers `koanf:"serializers"`
 	Identity       `koanf:",squash"`

@@ -20,6 +20,7 @@ type Contents struct {
 	Pipelines  []Pipeline `koanf:"pipelines"`
 	Retries    []Retry    `koanf:"retries"`
 	Histories  []History  `koanf:"explain"`
+	Remotes    []Remote   `koanf:"remotes"`
 }
 
 // Namespace is one besides the gateway's own. Its clients are told from those of
@@ -100,6 +101,7 @@ func (c *Config) validateNamespaces(r *report) {
 		}
 		n.Quotas.validate(path+".quotas", r)
 		n.validate(path+".", c, r)
+		n.validateRemotes(path+".", n.Name, r)
 		if n.Partitions == 0 {
 			n.Partitions = c.Partitions
 		}

@@ -9,15 +9,16 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// Remote is another broker, which messages are forwarded to and pulled from. It is
-// named by one of ConnectionString, URL and Namespace.
+// Remote is another broker, which a namespace forwards messages to and pulls them
+// from. It is named by one of ConnectionString, URL and Namespace.
 type Remote struct {
 	Name             string `koanf:"name"`
 	ConnectionString string `koanf:"connection-string"` // of a Service Bus
 	URL              string `koanf:"url"`               // amqp:// or amqps:// with host and port
-	Namespace        string `koanf:"namespace"`         // a configured one of this gateway
+	Namespace        string `koanf:"namespace"`         // another one of this gateway, which may be made at run time
 
 	Username string `koanf:"username"` // for SASL PLAIN, with Password
 	Password string `koanf:"password"`
@@ -90,21 +91,23 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-func (c *Config) validateRemotes(r *report) {
-	for i := range c.Remotes {
-		m, path := &c.Remotes[i], elementPath("remotes", i)
-		m.validate(path, c, r)
-		if slices.ContainsFunc(c.Remotes[:i], func(o Remote) bool { return strings.EqualFold(o.Name, m.Name) }) {
+// validateRemotes checks those of the namespace self, whose settings are at paths
+// that begin with prefix.
+func (h *Contents) validateRemotes(prefix, self string, r *report) {
+	for i := range h.Remotes {
+		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)
+		m.validate(path, self, r)
+		if slices.ContainsFunc(h.Remotes[:i], func(o Remote) bool { return strings.EqualFold(o.Name, m.Name) }) {
 			r.add(path+".name", "remote %q is there twice (upper and lower case are the same): remove one", m.Name)
 		}
 	}
 }
 
-func (m *Remote) validate(path string, c *Config, r *report) {
+func (m *Remote) validate(path, self string, r *report) {
 	if !pluginName.MatchString(m.Name) {
 		r.add(path+".name", "%q is no name of a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
 	}
-	m.validatePlace(path, c, r)
+	m.validatePlace(path, self, r)
 	if m.CA != "" {
 		if _, err := os.ReadFile(m.CA); err != nil {
 			r.add(path+".ca", "%v: name a file that exists and that this user may read", err)
@@ -124,7 +127,7 @@ func (m *Remote) validate(path string, c *Config, r *report) {
 	}
 }
 
-func (m *Remote) validatePlace(path string, c *Config, r *report) {
+func (m *Remote) validatePlace(path, self string, r *report) {
 	named := 0
 	for _, by := range []string{m.ConnectionString, m.URL, m.Namespace} {
 		if by != "" {
@@ -142,8 +145,12 @@ func (m *Remote) validatePlace(path string, c *Config, r *report) {
 		}
 		r.add(at, "%v", err)
 	}
-	if m.Namespace != "" && !slices.ContainsFunc(c.Namespaces, func(n Namespace) bool { return n.Name == m.Namespace }) {
-		r.add(path+".namespace", "there is no namespace %q: name one of namespaces", m.Namespace)
+	if m.Namespace != "" {
+		if err := namespaces.CheckName(m.Namespace); err != nil {
+			r.add(path+".namespace", "%v", err)
+		} else if strings.EqualFold(m.Namespace, self) {
+			r.add(path+".namespace", "%q is the namespace itself: what is in it needs no remote", m.Namespace)
+		}
 	}
 	switch {
 	case m.URL == "" && (m.Username != "" || m.Password != "" || m.Policy != "" || m.Key != ""):

@@ -50,8 +50,16 @@ func TestRemotesAreChecked(t *testing.T) {
     url: amqp://user:secret@host
   - {name: hq}
   - {name: HQ, url: "amqp://h", username: u, policy: p, window: 0, ca: /nowhere/ca.pem}
-  - {name: x, namespace: unknown, pull: [{from: "", into: "a b"}]}
+  - {name: x, namespace: made-at-run-time, pull: [{from: "", into: "a b"}]}
   - {name: y, connection-string: "nonsense;secret"}
+  - {name: z, namespace: SbEmulatorNs}
+namespaces:
+  - name: billing
+    policies: [{name: p, key: k, rights: Manage}]
+    remotes:
+      - {name: hq, namespace: sbemulatorns}
+      - {name: Hq, namespace: billing}
+      - {name: w, namespace: "a b", window: 99999}
 `
 	_, err := load(t, map[string]string{"c.yaml": file}, nil, "--config=$DIR/c.yaml")
 	if err == nil {
@@ -61,11 +69,18 @@ func TestRemotesAreChecked(t *testing.T) {
 		`remotes[0].name: "a:b" is no name of a remote`, `remotes[0].url: it is no address`,
 		`remotes[1]: it needs one of connection-string, url and namespace`,
 		`remotes[2].name: remote "HQ" is there twice`, `remotes[2]: username and password go together`, `remotes[2].window: 0 is out of range`, `remotes[2].ca: open /nowhere/ca.pem`,
-		`remotes[3].namespace: there is no namespace "unknown"`, `remotes[3].pull[0].from: it is missing`, `remotes[3].pull[0].into: `,
-		`remotes[4].connection-string: `,
+		`remotes[3].pull[0].from: it is missing`, `remotes[3].pull[0].into: `,
+		`remotes[4].connection-string: `, `remotes[5].namespace: "SbEmulatorNs" is the namespace itself`,
+		`namespaces[0].remotes[1].name: remote "Hq" is there twice`, `namespaces[0].remotes[1].namespace: "billing" is the namespace itself`,
+		`namespaces[0].remotes[2].namespace: 'a b' is no namespace name`, `namespaces[0].remotes[2].window: 99999 is out of range`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the problems lack %s:\n%v", want, err)
+		}
+	}
+	for _, fine := range []string{"remotes[3].namespace", "namespaces[0].remotes[0]"} {
+		if strings.Contains(err.Error(), fine) {
+			t.Errorf("%s is refused:\n%v", fine, err)
 		}
 	}
 	if strings.Contains(err.Error(), "secret") {

@@ -36,6 +36,7 @@ type rig struct {
 	metrics *metrics.Metrics
 	front   core.Broker
 	store   *brittle
+	remotes []remote.State // of its namespace
 }
 
 // brittle is a store that can be made to fail.
@@ -71,6 +72,15 @@ func (staged) Stages() []broker.StageCounts {
 	}
 }
 
+// branch is how the remotes do of a namespace.
+func branch() []remote.State {
+	return []remote.State{{
+		Name: "hq", Connected: true,
+		Targets: []remote.Target{{Entity: "orders", Sent: 7, Parked: 1, Delayed: 2, UnderWay: 3, RoundTrip: 20 * time.Millisecond}},
+		Sources: []remote.Source{{From: "parts", Attached: true, Received: 9, Repeated: 2, Parked: 1, Behind: 2 * time.Second}},
+	}}
+}
+
 func newRig(t testing.TB, o metrics.Options) *rig {
 	t.Helper()
 	return newRigOn(t, o, memstore.New(memstore.Options{}))
@@ -81,7 +91,7 @@ func newRigOn(t testing.TB, o metrics.Options, store core.Store) *rig {
 	o.Version = "v1"
 	r := &rig{metrics: metrics.New(o), store: &brittle{Store: store}}
 	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
-	r.metrics.Namespace("ns", staged{r.Broker})
+	r.metrics.Namespace("ns", staged{r.Broker}, func() []remote.State { return r.remotes })
 	r.front = r.metrics.Broker(r.Broker, "test")
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -187,6 +197,7 @@ func (s scrape) values(label string) map[string]bool {
 func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, metrics.Options{})
+	r.remotes = branch()
 	r.create(t, "q")
 	r.send(t, "q", 3)
 	r.create(t, "s", func(s *core.Settings) { s.RequiresSession = true })
@@ -200,13 +211,6 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Clients(census{})
-	r.metrics.Remotes(func() []remote.State {
-		return []remote.State{{
-			Name: "hq", Connected: true,
-			Targets: []remote.Target{{Entity: "orders", Sent: 7, Parked: 1, Delayed: 2, UnderWay: 3, RoundTrip: 20 * time.Millisecond}},
-			Sources: []remote.Source{{From: "parts", Attached: true, Received: 9, Repeated: 2, Parked: 1, Behind: 2 * time.Second}},
-		}}
-	})
 	answered := r.metrics.HTTP()
 	answered("send", 201)
 	answered("send", 201)
@@ -250,7 +254,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_connections", []string{"protocol", "websocket"}, 0},
 		{"crosstown_amqp_sessions", []string{"protocol", "amqp"}, 3},
 		{"crosstown_amqp_sessions", nil, 5},
-		{"crosstown_remote_connected", []string{"remote", "hq"}, 1},
+		{"crosstown_remote_connected", []string{"namespace", "ns", "remote", "hq"}, 1},
 		{"crosstown_remote_sent_messages_total", []string{"remote", "hq", "entity", "orders", "result", "taken"}, 7},
 		{"crosstown_remote_under_way_messages", []string{"remote", "hq", "entity", "orders"}, 3},
 		{"crosstown_remote_round_trip_seconds", []string{"remote", "hq", "entity", "orders"}, 0.02},

@@ -6,24 +6,27 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
-// remotes shows how other brokers do.
+// remotes shows how other brokers do that are a namespace's.
 type remotes struct {
 	states                                                        func() []remote.State
 	connected, sent, underWay, trip, attached, pulled, behindness *prometheus.Desc
 }
 
-// Remotes shows the states that states returns.
-func (m *Metrics) Remotes(states func() []remote.State) {
-	m.registry.MustRegister(&remotes{
+// newRemotes shows the states that states returns of a namespace.
+func newRemotes(namespace string, states func() []remote.State) *remotes {
+	of := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+"_"+name, help, labels, prometheus.Labels{"namespace": namespace})
+	}
+	return &remotes{
 		states:     states,
-		connected:  describe("remote_connected", "Whether there is a connection to the remote.", "remote"),
-		sent:       describe("remote_sent_messages_total", "Messages sent to an entity of the remote: taken, parked because it will never take them, or delayed.", "remote", "entity", "result"),
-		underWay:   describe("remote_under_way_messages", "Messages sent to an entity of the remote that are not answered yet.", "remote", "entity"),
-		trip:       describe("remote_round_trip_seconds", "Time from sending to the answer, smoothed.", "remote", "entity"),
-		attached:   describe("remote_source_attached", "Whether messages can be pulled from the entity of the remote.", "remote", "entity"),
-		pulled:     describe("remote_pulled_messages_total", "Messages pulled from an entity of the remote: stored, repeated because they had been, or parked there.", "remote", "entity", "result"),
-		behindness: describe("remote_pull_delay_seconds", "How old the last message was when it was stored here.", "remote", "entity"),
-	})
+		connected:  of("remote_connected", "Whether there is a connection to the remote.", "remote"),
+		sent:       of("remote_sent_messages_total", "Messages sent to an entity of the remote: taken, parked because it will never take them, or delayed.", "remote", "entity", "result"),
+		underWay:   of("remote_under_way_messages", "Messages sent to an entity of the remote that are not answered yet.", "remote", "entity"),
+		trip:       of("remote_round_trip_seconds", "Time from sending to the answer, smoothed.", "remote", "entity"),
+		attached:   of("remote_source_attached", "Whether messages can be pulled from the entity of the remote.", "remote", "entity"),
+		pulled:     of("remote_pulled_messages_total", "Messages pulled from an entity of the remote: stored, repeated because they had been, or parked there.", "remote", "entity", "result"),
+		behindness: of("remote_pull_delay_seconds", "How old the last message was when it was stored here.", "remote", "entity"),
+	}
 }
 
 // Describe implements prometheus.Collector.

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
@@ -72,10 +73,10 @@ func (a *allowance) give(n int) {
 	a.left += n
 }
 
-// Namespace shows what source knows until hide is called. The first namespace is
-// the gateway's own. own answers scrapes of those who see this namespace, and
+// Namespace shows what source knows, and how the namespace's remotes do, until hide
+// is called. states is nil where there are none. The first namespace is the gateway's own. own answers scrapes of those who see this namespace, and
 // nothing of others or of the gateway.
-func (m *Metrics) Namespace(name string, source Source) (own http.Handler, hide func()) {
+func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +88,9 @@ func (m *Metrics) Namespace(name string, source Source) (own http.Handler, hide 
 		source: source, allowance: shared, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, descs: describeEntities(name),
 	}}
 	x.registry.MustRegister(x.entities, newStages(name, source.Stages))
+	if states != nil {
+		x.registry.MustRegister(newRemotes(name, states))
+	}
 	s.all = append(s.all, x)
 	return m.handler(x.registry), func() {
 		s.mu.Lock()

@@ -76,9 +76,9 @@ func TestANamespaceSeesItsOwnSeriesOnly(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{})
 	m.HTTP()("send", 201)
-	_, _ = m.Namespace("own", &tenant{queues: []string{"q"}})
-	a, _ := m.Namespace("a", &tenant{queues: []string{"q", "secret-a"}})
-	b, _ := m.Namespace("b", &tenant{queues: []string{"q", "secret-b"}})
+	_, _ = m.Namespace("own", &tenant{queues: []string{"q"}}, nil)
+	a, _ := m.Namespace("a", &tenant{queues: []string{"q", "secret-a"}}, branch)
+	b, _ := m.Namespace("b", &tenant{queues: []string{"q", "secret-b"}}, branch)
 	for name, h := range map[string]http.Handler{"a": a, "b": b} {
 		got := scraped(t, h)
 		if n := got.sum("crosstown_accepted_messages_total", "namespace", name, "entity", "secret-"+name); n != 10 {
@@ -93,6 +93,9 @@ func TestANamespaceSeesItsOwnSeriesOnly(t *testing.T) {
 		}
 	}
 	all := scraped(t, m.Handler())
+	if n := all.sum("crosstown_remote_sent_messages_total", "result", "taken"); n != 14 {
+		t.Errorf("an operator sees %v messages that remotes took, want those of both namespaces, 14", n)
+	}
 	if got := all.values("namespace"); len(got) != 3 || all.sum("crosstown_accepted_messages_total") != 50 || all["crosstown_http_requests_total"] == nil {
 		t.Errorf("an operator is shown %v", got)
 	}
@@ -112,7 +115,7 @@ func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 		if i == 9 {
 			source = hidden
 		}
-		_, h := m.Namespace(name, source)
+		_, h := m.Namespace(name, source, nil)
 		if i == 1 {
 			hide = h
 		}
@@ -160,9 +163,9 @@ func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 func TestANamespaceThatIsMadeAnewHasTheNameAtOnce(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{})
-	_, _ = m.Namespace("own", &tenant{})
-	_, hide := m.Namespace("a", &tenant{queues: []string{"old"}})
-	again, _ := m.Namespace("a", &tenant{queues: []string{"new"}}) // while the old one ends
+	_, _ = m.Namespace("own", &tenant{}, nil)
+	_, hide := m.Namespace("a", &tenant{queues: []string{"old"}}, nil)
+	again, _ := m.Namespace("a", &tenant{queues: []string{"new"}}, nil) // while the old one ends
 	if got := scraped(t, again).values("entity"); len(got) != 1 || !got["new"] {
 		t.Errorf("its own see %v", got)
 	}
@@ -181,7 +184,7 @@ func TestAScrapeEndsWhereTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Options{Logger: slog.New(slog.DiscardHandler)})
 		for i := range 50 {
-			_, _ = m.Namespace(fmt.Sprint("ns", i), &tenant{err: errors.New("no connection")})
+			_, _ = m.Namespace(fmt.Sprint("ns", i), &tenant{err: errors.New("no connection")}, nil)
 		}
 		began := time.Now()
 		got := scraped(t, m.Handler())

@@ -54,14 +54,21 @@ await browse(async (page) => {
   await page.getByRole("button", { name: "Message 3", exact: true }).waitFor();
   await link.click();
 
-  // On a small screen it fits. Who does not run the gateway does not get there.
+  // Those of other namespaces are told apart, and are no way into these.
+  await remote("office").getByText("rented", { exact: true }).waitFor();
+  assert.equal(await remote("hq").getByText("rented", { exact: true }).count(), 0);
+  await remote("office").getByRole("row", { name: /^deals\/Subscriptions\/all desk 0 –$/ }).waitFor();
+  assert.equal(await remote("office").getByRole("link").count(), 0);
+
+  // On a small screen it fits. Who does not run the gateway sees those of the own namespace.
   await page.setViewportSize({ width: 390, height: 800 });
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it is wider than the screen");
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.getByRole("button", { name: "Sign out" }).click();
   await signIn(tenant);
-  await page.getByRole("heading", { name: "Not with this key" }).waitFor();
-  assert.equal(await link.count(), 0);
+  await remote("office").getByRole("link", { name: "deals/Subscriptions/all", exact: true }).waitFor();
+  assert.equal(await remote("hq").count(), 0);
+  assert.equal(await link.count(), 1);
   assert.deepEqual(faults, []);
 }, { viewport: { width: 1280, height: 800 }, locale: "en-GB", timezoneId: "UTC" });
 console.log("told");

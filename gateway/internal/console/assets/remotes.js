@@ -1,7 +1,7 @@
 // The brokers elsewhere that messages go to and come from.
 import { html, Empty, Icon, Loading, signal, textOf, useState } from "./ui.js";
 import { ask } from "./desk.js";
-import { mayRun, session } from "./session.js";
+import { mayList, mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { age, amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -10,7 +10,7 @@ import { usePoll } from "./poll.js";
 const remotes = signal(null);
 
 /** Whether there are remotes that whoever is signed in may look at. */
-export const hasRemotes = () => mayRun() && remotes.value?.length > 0;
+export const hasRemotes = () => mayList() && remotes.value?.length > 0;
 
 /** Forgets them: somebody else signs in. */
 export const clearRemotes = () => { remotes.value = null; };
@@ -24,7 +24,7 @@ export async function loadRemotes() {
 
 export function Remotes() {
   const [problem, setProblem] = useState();
-  const allowed = mayRun();
+  const allowed = mayList();
   usePoll(async () => {
     if (!allowed) return;
     try {
@@ -37,32 +37,35 @@ export function Remotes() {
   }, 2, []);
   const all = remotes.value;
   return html`<div class="page"><h1>Remotes</h1>
-    <p class="muted">Brokers elsewhere that this gateway sends to and fetches from; other gateways have connections and counts of their own. Counts begin with the gateway.</p>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes need Manage for the gateway's own namespace.<//></section>`
+    <p class="muted">Brokers elsewhere that ${mayRun() ? "this gateway" : "this namespace"} sends to and fetches from; other gateways have connections and counts of their own. Counts begin with the gateway.</p>
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes need Manage for the namespace as a whole.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
     : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are told to the gateway as “remotes” in its configuration.<//></section>`
-    : all.map((r) => html`<${Remote} key=${r.name} of=${r} />`)}
+    : all.map((r) => html`<${Remote} key=${`${r.namespace}/${r.name}`} of=${r} />`)}
   </div>`;
 }
 
-function Remote({ of: { name, address, connected, since, error, errorAt, window, targets, sources, waiting } }) {
-  const id = `remote-${name}`;
+function Remote({ of: { namespace, name, address, connected, since, error, errorAt, window, targets, sources, waiting } }) {
+  const id = `remote-${namespace}-${name}`, home = namespace === session.value.namespace;
   return html`<section class="card" aria-labelledby=${id}>
-    <header><${Icon} name="remote" /><h2 id=${id}>${name}</h2><span class=${`badge ${connected ? "good" : "bad"}`}>${connected ? "connected" : "away"}</span>
+    <header><${Icon} name="remote" /><h2 id=${id}>${name}</h2>${!home && html`<span class="badge" title="Namespace">${namespace}</span>`}<span class=${`badge ${connected ? "good" : "bad"}`}>${connected ? "connected" : "away"}</span>
       <span class="muted">since ${time(since)}</span><span class="muted push">${address}</span></header>
     ${error && html`<div class="in"><p class=${`note${connected ? "" : " bad"}`}>${connected && "Last problem"}${errorAt && `${connected ? ", at " : "At "}${time(errorAt)}`}: ${error}</p></div>`}
-    ${waiting.length > 0 && html`<${Waiting} of=${name} list=${waiting} />`}
+    ${waiting.length > 0 && html`<${Waiting} of=${name} home=${home} list=${waiting} />`}
     ${targets.length > 0 && html`<${Targets} of=${name} list=${targets} window=${window} />`}
-    ${sources.length > 0 && html`<${Sources} of=${name} list=${sources} />`}
+    ${sources.length > 0 && html`<${Sources} of=${name} home=${home} list=${sources} />`}
     ${targets.length + sources.length + waiting.length === 0 && html`<p class="in muted">Nothing is forwarded to it, and nothing is fetched from it.</p>`}
   </section>`;
 }
 
+/** An entity of the remote's namespace, with a link unless that is another. */
+const Local = ({ name, part, home, children }) => (home ? html`<a href=${addressOf(name, part)}>${name}${children}</a>` : html`${name}${children}`);
+
 /** What lies here and is to go there. */
-const Waiting = ({ of, list }) => html`<h3>Waiting here</h3><div class="scroll"><table aria-label=${`Waiting for ${of}`}>
+const Waiting = ({ of, home, list }) => html`<h3>Waiting here</h3><div class="scroll"><table aria-label=${`Waiting for ${of}`}>
   <thead><tr><th>In</th><th>For</th><th class="num">Waiting</th><th class="num">Oldest</th></tr></thead>
-  <tbody>${list.map((w) => html`<tr key=${`${w.entity} ${w.deadLetters}`}><td class="wrap"><a href=${addressOf(w.entity, w.deadLetters ? "dead" : "messages")}>${w.entity}${w.deadLetters && ", dead letters"}</a></td>
+  <tbody>${list.map((w) => html`<tr key=${`${w.entity} ${w.deadLetters}`}><td class="wrap"><${Local} name=${w.entity} part=${w.deadLetters ? "dead" : "messages"} home=${home}>${w.deadLetters && ", dead letters"}<//></td>
     <td class="wrap">${w.to}</td><td class="num">${amount(w.messages)}</td><td class="num">${w.oldest ? age(Math.max(Date.now() - new Date(w.oldest), 0) / 1000) : "–"}</td></tr>`)}</tbody>
 </table></div>`;
 
@@ -72,10 +75,10 @@ const Targets = ({ of, list, window }) => html`<h3>Sent there</h3><div class="sc
     <${Bad} count=${t.parked} /><td class="num">${amount(t.delayed)}</td><td class="num" title=${`of ${amount(window)} at most`}>${amount(t.underWay)}</td><td class="num">${t.roundTrip ? `${(t.roundTrip / 1e6).toFixed(1)} ms` : "–"}</td></tr>`)}</tbody>
 </table></div>`;
 
-const Sources = ({ of, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
+const Sources = ({ of, home, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
   <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="How old the last message was when it came">Behind</th></tr></thead>
   <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${s.error}</small>`}</td>
-    <td class="wrap"><a href=${addressOf(s.into)}>${s.into}</a></td>
+    <td class="wrap"><${Local} name=${s.into} home=${home} /></td>
     <td class="tight"><span class=${`badge ${s.attached ? "good" : "bad"}`}>${s.attached ? "attached" : "away"}</span></td>
     <td class="num">${amount(s.received)}</td><td class="num">${amount(s.repeated)}</td><${Bad} count=${s.parked} /><td class="num">${s.received > 0 ? age(s.behind / 1e9) : "–"}</td></tr>`)}</tbody>
 </table></div>`;

@@ -22,7 +22,7 @@ export function Shell() {
   const main = useRef();
   useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); }, []);
   useEffect(() => {
-    if (line.value === "open" && mayRun()) Promise.allSettled([loadPlugins(), loadRemotes()]); // their pages say why there is none
+    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes()]); // their pages say why there is none
   }, [line.value]);
   useEffect(() => {
     document.title = name ? `${name} · Crosstown` : "Crosstown";
