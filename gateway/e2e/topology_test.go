@@ -98,7 +98,12 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(g.kill)
+		t.Cleanup(func() {
+			g.kill()
+			if t.Failed() {
+				t.Logf("the gateway on %s logged\n%s", g.host, g.log.String())
+			}
+		})
 		if err := g.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +152,7 @@ type load struct {
 
 	sending, receiving sync.WaitGroup
 	interrupted        atomic.Int64 // calls that failed
+	trouble            atomic.Value // the last one's error, as text
 
 	mu       sync.Mutex
 	sent     map[string]bool // acknowledged
@@ -163,7 +169,14 @@ func newLoad(e *env, queue string) *load {
 	e.Helper()
 	l := &load{e: e, queue: queue, done: make(chan struct{}), sent: map[string]bool{}, received: map[string]int{}}
 	ctx, cancel := context.WithCancel(e.Context())
-	e.Cleanup(func() { cancel(); l.sending.Wait(); l.receiving.Wait() })
+	e.Cleanup(func() {
+		cancel()
+		l.sending.Wait()
+		l.receiving.Wait()
+		if e.Failed() {
+			e.Logf("%d messages sent, %d received, %d calls interrupted, the last by: %v", len(l.sent), len(l.received), l.interrupted.Load(), l.trouble.Load())
+		}
+	})
 	for i := range loadSenders {
 		l.sending.Go(func() { l.send(ctx, i) })
 	}
@@ -202,10 +215,11 @@ func (l *load) send(ctx context.Context, nr int) {
 				return
 			default:
 			}
-			if s.SendMessage(ctx, &azservicebus.Message{MessageID: &id, Body: []byte(id)}, nil) == nil {
+			err := s.SendMessage(ctx, &azservicebus.Message{MessageID: &id, Body: []byte(id)}, nil)
+			if err == nil {
 				break
 			}
-			l.interrupted.Add(1)
+			l.interrupt("send", err)
 		}
 		l.mu.Lock()
 		l.sent[id] = true
@@ -231,7 +245,7 @@ func (l *load) receive(ctx context.Context) {
 		ms, err := r.ReceiveMessages(within, 20, nil)
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			l.interrupted.Add(1)
+			l.interrupt("receive", err)
 		}
 		for _, m := range ms {
 			l.mu.Lock()
@@ -241,11 +255,17 @@ func (l *load) receive(ctx context.Context) {
 			err := r.CompleteMessage(within, m, nil)
 			cancel()
 			if err != nil { // its link is gone, and so it is with the others: they come again
-				l.interrupted.Add(1)
+				l.interrupt("complete", err)
 				break
 			}
 		}
 	}
+}
+
+// interrupt notes that a call failed.
+func (l *load) interrupt(call string, err error) {
+	l.interrupted.Add(1)
+	l.trouble.Store(call + ": " + err.Error())
 }
 
 // complete reports whether nothing is sent any more, and all was received.
