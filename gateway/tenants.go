@@ -43,7 +43,7 @@ type tenant struct {
 func (t *tenants) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
 		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
-		Hosts: hosts, Issuers: issuers, Limits: t.c.Limits(), Now: t.store.Now, Logger: t.log,
+		Hosts: hosts, Issuers: issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.store.Now, Logger: t.log,
 	})
 }
 

@@ -108,6 +108,9 @@ func (d *Directory) check(n *core.Namespace) error {
 		if slices.ContainsFunc(n.Policies[:i], func(q core.AccessRule) bool { return q.Name == p.Name }) {
 			return core.Refuse(core.InvalidArgument, "The policy '%s' is there twice.", p.Name)
 		}
+		if slices.Contains(d.o.PublicKeys, p.PrimaryKey) || slices.Contains(d.o.PublicKeys, p.SecondaryKey) {
+			return core.Refuse(core.InvalidArgument, "The policy '%s' has a key that everybody knows: give it another, or none to get a random one.", p.Name)
+		}
 	}
 	return d.checkOthers(n)
 }

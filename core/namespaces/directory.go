@@ -35,6 +35,9 @@ type Options struct {
 	// Issuers verifies JSON web tokens, which are for the gateway's own namespace.
 	// Nil: none is accepted.
 	Issuers auth.Issuers
+	// PublicKeys are keys that everybody knows: no policy of a namespace that is made
+	// or changed may have one.
+	PublicKeys []string
 	// Limits are those of the cloud that hold here, too; none by default.
 	Limits core.Limits
 	// Now is the store's clock; default time.Now.

@@ -55,7 +55,7 @@ func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces,
 		Limits:     limits,
 		Own:        core.Namespace{Name: "home", Policies: []core.AccessRule{policy("root", "home-key")}},
 		Configured: []core.Namespace{{Name: "set", Hosts: []string{"Set.example"}, Policies: []core.AccessRule{policy("root", "set-key")}}},
-		Registry:   registry, Open: g.open, Issuers: issuers{}, Hosts: []string{"localhost"}, Now: store.Now,
+		Registry:   registry, Open: g.open, Issuers: issuers{}, Hosts: []string{"localhost"}, PublicKeys: []string{"known-key"}, Now: store.Now,
 	})
 	if err != nil {
 		tb.Fatal(err)
