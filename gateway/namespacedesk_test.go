@@ -258,6 +258,13 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 	if shown := do(ops, "namespace", "show", "suite"); !strings.Contains(shown, "max-entities  3") || !strings.Contains(shown, "policy ops (Send,Listen,Manage)") {
 		t.Errorf("show: %s", shown)
 	}
+	if shown := do(g.connection, "namespace", "update", "suite", "--max-connections=9", "--host=a.example", "--host=b.example"); !strings.Contains(shown, "max-entities     3") ||
+		!strings.Contains(shown, "max-connections  9") || !strings.Contains(shown, "a.example b.example") || strings.Contains(shown, "suite.example") || !strings.Contains(shown, "SharedAccessKey=ops-key") {
+		t.Errorf("update: %s", shown)
+	}
+	if shown := do(g.connection, "namespace", "update", "suite", "--host=", "--max-entities=0"); strings.Contains(shown, "a.example") || strings.Contains(shown, "max-entities") || !strings.Contains(shown, "max-connections  9") {
+		t.Errorf("update: %s", shown)
+	}
 	if shown := do(ops, "namespace", "rotate", "suite", "ops"); !strings.Contains(shown, "also key  ops-key") {
 		t.Errorf("rotate: %s", shown)
 	}
@@ -282,6 +289,10 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"delete", "sbemulatorns"}},
 		{g.connection, "no policy 'none'", exitFailure, []string{"rotate", "plain", "none"}},
 		{g.connection, "accepts 1 arg", exitUsage, []string{"create"}},
+		{g.connection, "everybody knows", exitFailure, []string{"create", "x", "--policy=app=SAS_KEY_VALUE:Send"}},
+		{g.connection, "at least one of the flags", exitUsage, []string{"update", "plain"}},
+		{g.connection, "There is no namespace 'none'", exitFailure, []string{"update", "none", "--max-entities=3"}},
+		{g.connection, "in the gateway's configuration", exitFailure, []string{"update", "sbemulatorns", "--max-entities=3"}},
 		{ops, "policy", exitFailure, []string{"show", "suite"}},
 	} {
 		code, _, stderr := g.try(t, c.connection, "", append([]string{"namespace"}, c.args...)...)

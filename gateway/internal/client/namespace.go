@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -17,14 +18,14 @@ import (
 
 func namespaceCommand(environ []string) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "namespace", Short: "Create, see, empty and delete namespaces of a gateway",
-		Long: `Create, see, empty and delete namespaces of a gateway.
+		Use: "namespace", Short: "Create, see, change, empty and delete namespaces of a gateway",
+		Long: `Create, see, change, empty and delete namespaces of a gateway.
 
 Who may Manage the gateway's own namespace may do all of it; who may Manage
 another one may show and reset that, and rotate its keys.`,
 	})
 	c.AddCommand(
-		namespaceCreateCommand(environ), namespaceListCommand(environ),
+		namespaceCreateCommand(environ), namespaceUpdateCommand(environ), namespaceListCommand(environ),
 		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and how to connect", http.MethodGet, nil),
 		doneToNamespace(environ, "reset NAME", "Remove all messages of a namespace and keep its entities", `Remove all messages of a namespace and keep its entities.
 
@@ -70,9 +71,7 @@ those of --host.`,
 	f := c.Flags()
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key it gets random ones; repeatable")
-	f.IntVar(&quotas.MaxEntities, "max-entities", 0, "most queues and topics; 0: any number")
-	f.IntVar(&quotas.MaxConnections, "max-connections", 0, "most connections to one gateway at a time; 0: any number")
-	f.Int64Var(&quotas.MaxSizeMegabytes, "max-size-megabytes", 0, "most that the sizes of queues and topics may come to; 0: any sum")
+	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		wish := tenancy.Wish{Quotas: &quotas}
 		if hosts != nil {
@@ -99,6 +98,73 @@ those of --host.`,
 		return printPolicies(c.OutOrStdout(), n.Policies)
 	}
 	return c
+}
+
+func bindQuotas(c *cobra.Command, q *tenancy.Quotas) {
+	f := c.Flags()
+	f.IntVar(&q.MaxEntities, "max-entities", 0, "most queues and topics; 0: any number")
+	f.IntVar(&q.MaxConnections, "max-connections", 0, "most connections to one gateway at a time; 0: any number")
+	f.Int64Var(&q.MaxSizeMegabytes, "max-size-megabytes", 0, "most that the sizes of queues and topics may come to; 0: any sum")
+}
+
+func namespaceUpdateCommand(environ []string) *cobra.Command {
+	var (
+		o      common
+		hosts  []string
+		quotas tenancy.Quotas
+	)
+	c := &cobra.Command{
+		Use:   "update NAME",
+		Short: "Change hosts and quotas of a namespace, leaving the others",
+		Long: `Change hosts and quotas of a namespace, leaving the others.
+
+Only namespaces that were created at run time can be changed. Those of --host take
+the place of the hosts that it has; --host "" leaves it with those of its name.`,
+		Example: `  crosstown namespace update billing --host billing.example.com --max-entities 100`,
+		Args:    cobra.ExactArgs(1),
+	}
+	o.bind(c, environ)
+	c.Flags().StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
+	bindQuotas(c, &quotas)
+	c.MarkFlagsOneRequired("host", "max-entities", "max-connections", "max-size-megabytes")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var n tenancy.Namespace
+		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: namespacePath(args[0])}, &n); err != nil {
+			return err
+		}
+		wish := wishOf(c, hosts, quotas, n.Quotas)
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), body: wish}, &n); err != nil {
+			return err
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(n)
+		}
+		return printNamespace(c.OutOrStdout(), &n)
+	}
+	return c
+}
+
+// wishOf is what the flags that were given change of a namespace that has quotas.
+func wishOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (wish tenancy.Wish) {
+	f := c.Flags()
+	if f.Changed("host") {
+		named := slices.DeleteFunc(hosts, func(h string) bool { return h == "" })
+		wish.Hosts = &named
+	}
+	for _, q := range []struct {
+		flag string
+		set  func()
+	}{
+		{"max-entities", func() { quotas.MaxEntities = given.MaxEntities }},
+		{"max-connections", func() { quotas.MaxConnections = given.MaxConnections }},
+		{"max-size-megabytes", func() { quotas.MaxSizeMegabytes = given.MaxSizeMegabytes }},
+	} {
+		if f.Changed(q.flag) {
+			q.set()
+			wish.Quotas = &quotas
+		}
+	}
+	return wish
 }
 
 // readPolicies reads policies from flags.
