@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,6 +87,10 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1)
 	dir := t.TempDir()
+	file := filepath.Join(dir, "branch.yaml")
+	if err := os.WriteFile(file, []byte(branch), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var gateways []*gateway
 	var monitored []string
 	for range 2 {
@@ -94,7 +99,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		monitored = append(monitored, fmt.Sprintf("127.0.0.1:%d", port))
-		g, err := newGateway(dir, cluster.URL(), "--admin-listen", monitored[len(monitored)-1])
+		g, err := newGateway(dir, cluster.URL(), "--config", file, "--admin-listen", monitored[len(monitored)-1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,8 +146,26 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	if r.RenewMessageLock(e.ctx(), m, nil) == nil {
 		t.Error("the lock of a completed message was renewed")
 	}
+	e.sendTo(e.queue(&admin.QueueProperties{RequiresSession: new(true)}), "s", "waits")
+	out := &tenant{e, "branch", "clerk", branchKey}
+	out.send("out", "to a remote")
+	e.send("tray", "from a remote")
+	e.one(e.receiver("desk"))
+	e.one(out.receiver("in"))
 	dashboardFinds(t, monitored)
 }
+
+// branch is a namespace that forwards to the gateway's own, and pulls from it.
+const (
+	branchKey = "the-key-of-the-branch"
+	branch    = `namespaces:
+  - name: branch
+    policies: [{name: clerk, key: ` + branchKey + `, rights: Manage}]
+    queues: [{name: out, forward-to: "office:desk"}, {name: in}]
+    remotes: [{name: office, namespace: sbemulatorns, pull: [{from: tray, into: in}]}]
+queues: [{name: desk}, {name: tray}]
+`
+)
 
 // load is senders and receivers that go on whatever happens to connections.
 type load struct {
