@@ -64,7 +64,9 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") {
+	// What another reading would find something else in is no name: whoever has read
+	// an address and asks for a right on it must not be shown another entity for it.
+	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}
 	return a, nil

@@ -107,7 +107,7 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 	if r.Method != http.MethodGet {
 		return metrics.Counter{}, core.Refuse(core.NotAllowed, "The counters can be got.")
 	}
-	e, _, err := l.directory.Resolve(r.Context(), id, a.Entity)
+	e, _, err := l.directory.Resolve(r.Context(), id, name)
 	if err != nil {
 		return metrics.Counter{}, err
 	}

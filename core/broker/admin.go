@@ -16,9 +16,17 @@ func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
+// managed is the path of what a name, in whatever spelling, stands for, if the
+// identity may manage that.
+func managed(id core.Identity, name string) (path string, err error) {
+	path = core.ResourcePath(name)
+	return path, authorize(id, path)
+}
+
 // Entity implements core.Admin.
 func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error) {
-	if err := authorize(id, name); err != nil {
+	name, err := managed(id, name)
+	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
 	ent, err := b.stored(ctx, name)
@@ -28,9 +36,9 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	return reported(b.noticed(ent)), b.runtime(ctx, &ent), nil
 }
 
-// stored reads an entity past the cache.
+// stored reads the entity of a path past the cache.
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
-	ent, err := b.store.Entity(ctx, b.namespace, core.ResourcePath(name))
+	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
 		return core.Entity{}, b.notFound(name)
 	}
@@ -41,6 +49,7 @@ func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	path := ""
 	if l.Kind == core.Subscription {
+		l.Topic = core.ResourcePath(l.Topic)
 		path = l.Topic
 	}
 	if err := authorize(id, path); err != nil {
@@ -70,7 +79,8 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 
 // UpdateEntity implements core.Admin.
 func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
-	if err := authorize(id, name); err != nil {
+	name, err := managed(id, name)
+	if err != nil {
 		return core.Entity{}, err
 	}
 	for range 2 {
@@ -139,7 +149,8 @@ func unchangeable(k core.Kind, setting string) error {
 
 // DeleteEntity implements core.Admin.
 func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string) error {
-	if err := authorize(id, name); err != nil {
+	name, err := managed(id, name)
+	if err != nil {
 		return err
 	}
 	ent, err := b.stored(ctx, name)

@@ -312,3 +312,52 @@ func TestAccessRulesAreKeptAsTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// Names may be spelled as URIs, percent-encoded and with a query. The right that
+// counts is that on the entity which a spelling stands for.
+func TestNoSpellingReachesWhatAnotherManages(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		ctx := t.Context()
+		b.create(t, "mine")
+		b.create(t, "secret")
+		for _, topic := range []string{"news", "gossip"} {
+			if _, err := b.CreateTopic(ctx, root, topic, core.DefaultSettings(core.Topic)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.CreateSubscription(ctx, root, topic+"/Subscriptions/s", core.DefaultSettings(core.Subscription), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := core.Identity{{Rights: core.AllRights, Scope: "mine"}, {Rights: core.AllRights, Scope: "news"}}
+		rule := core.Rule{Name: "r", Filter: core.Filter{Kind: core.TrueFilter}}
+		for _, before := range []string{"mine/://x/", "mine/%3a//x/", "mine/%253a%252f%252fx%252f", "news/://x/", "news/%3a//x/", "news/%3a%2f%2fx/"} {
+			queue, topic := before+"secret", before+"gossip"
+			subscription := topic + "/Subscriptions/s"
+			for what, err := range map[string]error{
+				"get": errorOf2(b.Entity(ctx, id, queue)), "update": errorOf(b.UpdateEntity(ctx, id, queue, core.DefaultSettings(core.Queue))),
+				"delete": b.DeleteEntity(ctx, id, queue), "list": errorOf2(b.Entities(ctx, id, core.Listing{Kind: core.Subscription, Topic: topic}, 0, 1)),
+				"subscribe":  errorOf(b.CreateSubscription(ctx, id, topic+"/Subscriptions/new", core.DefaultSettings(core.Subscription), nil)),
+				"list rules": errorOf(b.Rules(ctx, id, subscription)), "create a rule": errorOf(b.CreateRule(ctx, id, subscription, rule)),
+				"update a rule": errorOf(b.UpdateRule(ctx, id, subscription, core.Rule{Name: core.DefaultRuleName, Filter: rule.Filter})),
+				"delete a rule": b.DeleteRule(ctx, id, subscription, core.DefaultRuleName),
+				"test rules":    errorOf(b.TestRules(ctx, id, topic, text("m"), nil)),
+				"explain":       errorOf(b.Explain(ctx, id, queue, core.Subject{MessageID: "m"})),
+				"send":          errorOf(b.OpenSender(ctx, id, queue, nil)),
+			} {
+				if code := core.CodeOf(err); code != core.Unauthorized && code != core.NotFound {
+					t.Errorf("%s behind %s: got %v", what, before, err)
+				}
+			}
+		}
+		for _, spelled := range []string{"sb://host/mine", "/MINE/", "min%65?api-version=1"} {
+			if e, _, err := b.Entity(ctx, id, spelled); err != nil || e.Name != "mine" {
+				t.Errorf("%s: got %q, %v", spelled, e.Name, err)
+			}
+		}
+		for _, left := range []string{"secret", "gossip/Subscriptions/s"} {
+			if err := errorOf2(b.Entity(ctx, root, left)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -39,10 +39,11 @@ func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entit
 // CreateSubscription implements core.Admin. A first rule without a name is the
 // default rule.
 func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
-	if err := authorize(id, name); err != nil {
+	name, err := managed(id, name)
+	if err != nil {
 		return core.Entity{}, err
 	}
-	topicName, own, ok := core.SplitSubscription(core.ResourcePath(name))
+	topicName, own, ok := core.SplitSubscription(name)
 	if !ok {
 		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' is no name of a subscription: write topic/Subscriptions/name.", name)
 	}

@@ -9,10 +9,11 @@ import (
 
 // TestRules implements core.Admin.
 func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
-	if err := authorize(id, topic); err != nil {
+	topic, err := managed(id, topic)
+	if err != nil {
 		return nil, err
 	}
-	t, err := b.topic(ctx, core.ResourcePath(topic))
+	t, err := b.topic(ctx, topic)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,8 @@ func (c *census) add(k core.FilterKind) {
 
 // CreateRule implements core.Admin.
 func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
-	if err := authorize(id, subscription); err != nil {
+	subscription, err := managed(id, subscription)
+	if err != nil {
 		return core.Rule{}, err
 	}
 	if err := b.checkRule(&r); err != nil {
@@ -128,13 +129,14 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 // UpdateRule implements core.Admin. The rule keeps the spelling of its name, and
 // when it was created.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
-	if err := authorize(id, subscription); err != nil {
+	subscription, err := managed(id, subscription)
+	if err != nil {
 		return core.Rule{}, err
 	}
 	if err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	err := b.changeRules(ctx, subscription, func(ent *core.Entity) error {
+	err = b.changeRules(ctx, subscription, func(ent *core.Entity) error {
 		at, known := findRule(ent.Rules, r.Name)
 		if !known {
 			return b.noRule(ent, r.Name)
@@ -148,7 +150,8 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 
 // DeleteRule implements core.Admin.
 func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error {
-	if err := authorize(id, subscription); err != nil {
+	subscription, err := managed(id, subscription)
+	if err != nil {
 		return err
 	}
 	return b.changeRules(ctx, subscription, func(ent *core.Entity) error {
@@ -163,7 +166,8 @@ func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription,
 
 // Rules implements core.Admin.
 func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription string) ([]core.Rule, error) {
-	if err := authorize(id, subscription); err != nil {
+	subscription, err := managed(id, subscription)
+	if err != nil {
 		return nil, err
 	}
 	ent, err := b.subscription(ctx, subscription)
