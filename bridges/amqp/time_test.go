@@ -141,6 +141,34 @@ func TestLinksEndWithTheirToken(t *testing.T) {
 	})
 }
 
+// Who sends through the transfer queue of one entity to another needs both rights.
+func TestALinkThroughATransferQueueEndsWithEitherToken(t *testing.T) {
+	t.Parallel()
+	for _, renewed := range []string{"q1", "q2"} {
+		bubble(t, newFakeBroker("q1", "q2"), &fakeAuthority{life: time.Minute}, Options{}, func(p *peer, _ context.CancelFunc) {
+			p.header(wire.ProtocolAMQP)
+			p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+			tokens := p.node("$cbs", 0)
+			tokens.put(t, "token", "amqp://localhost:5672/q1")
+			tokens.put(t, "token", "amqp://localhost:5672/q2")
+			p.send(0, &wire.Attach{
+				Name: "via", Handle: 2, Source: &wire.Source{}, Target: &wire.Target{Address: value.Some("q2")}, InitialDeliveryCount: value.Some(uint32(0)),
+				Properties: value.Map{{Key: transferDestination, Value: "q1"}},
+			})
+			if a := await[*wire.Attach](p); a.Target == nil {
+				t.Fatalf("attach: got %+v", a)
+			}
+			time.Sleep(40 * time.Second)
+			tokens.put(t, "token", "amqp://localhost:5672/"+renewed)
+			start := time.Now()
+			d := await[*wire.Detach](p)
+			if d == nil || d.Error == nil || !strings.Contains(d.Error.Description, "ExpiredToken: ") || time.Since(start) != 20*time.Second {
+				t.Errorf("only the token for %s was renewed: got %+v after %v", renewed, d, time.Since(start))
+			}
+		})
+	}
+}
+
 // Deliveries under way are settled and sends stored before a stopping bridge lets go.
 func TestDrain(t *testing.T) {
 	t.Parallel()

@@ -164,7 +164,9 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 		var addr core.Address
 		switch d := l.Data.(type) {
 		case *senderLink:
-			addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now)
+			if addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now); err == nil {
+				err = c.identity.Check(core.Send, d.destination, now)
+			}
 		case *receiverLink:
 			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.String(), now)
 		}
