@@ -23,9 +23,10 @@ func CheckName(name string) error {
 // CheckHost refuses a host that cannot tell a namespace: an address, localhost,
 // and what has a port.
 func CheckHost(host string) error {
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	name := foldHost(host)
+	_, err := netip.ParseAddr(name)
 	switch {
-	case err == nil || strings.EqualFold(host, "localhost"):
+	case err == nil || name == "localhost":
 		return core.Refuse(core.InvalidArgument, "%s is everybody's: give a host name that is the namespace's own.", host)
 	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is no host name: write it without scheme and port, such as orders.example.com.", host)

@@ -218,9 +218,17 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 }
 
 // Rotate gives a policy a new primary key. The one that it had is its secondary key
-// from then on, so that both are valid; the secondary key that it had is not.
+// from then on, so that both are valid; the secondary key that it had is not. What
+// was made anew under the name meanwhile is not for who asks, and stays as it is.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
+	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {
+		if id == "" {
+			id = n.ID
+		}
+		if n.ID != id {
+			return gone(n.Name)
+		}
 		i := slices.IndexFunc(n.Policies, func(p core.AccessRule) bool { return p.Name == policy })
 		if i < 0 {
 			return core.Refuse(core.NotFound, "The namespace '%s' has no policy '%.80s'.", n.Name, policy)

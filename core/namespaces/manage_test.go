@@ -56,7 +56,9 @@ func TestWhatCannotBeToldApartIsRefused(t *testing.T) {
 			{core.Namespace{Name: "new", Hosts: []string{"MADE.example"}}, core.AlreadyExists, "'made'"},
 			{core.Namespace{Name: "new", Hosts: []string{"set.localhost"}}, core.AlreadyExists, "'set'"},
 			{core.Namespace{Name: "new", Hosts: []string{"localhost"}}, core.InvalidArgument, "everybody's"},
+			{core.Namespace{Name: "new", Hosts: []string{"LocalHost."}}, core.InvalidArgument, "everybody's"},
 			{core.Namespace{Name: "new", Hosts: []string{"[::1]"}}, core.InvalidArgument, "everybody's"},
+			{core.Namespace{Name: "new", Hosts: []string{"127.0.0.1."}}, core.InvalidArgument, "everybody's"},
 			{core.Namespace{Name: "new", Hosts: []string{"10.0.0.1"}}, core.InvalidArgument, "everybody's"},
 			{core.Namespace{Name: "new", Hosts: []string{"new.example:5672"}}, core.InvalidArgument, "no host name"},
 			{core.Namespace{Name: "new", Hosts: []string{"sb://new.example"}}, core.InvalidArgument, "no host name"},
@@ -93,6 +95,30 @@ func TestWhatCannotBeToldApartIsRefused(t *testing.T) {
 			if err := g.Delete(t.Context(), "new"); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// deaf is a registry that tells nobody of changes.
+type deaf struct{ core.Store }
+
+func (deaf) WatchNamespaces(func(string)) (stop func()) { return func() {} }
+
+func TestWhoManagedADeletedNamespaceGetsNoKeysOfThatMadeAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, one *gateway) {
+		one.create("made")
+		late := newGateway(t, one.store, deaf{one.store})
+		defer late.stop()
+		if err := one.Delete(t.Context(), "made"); err != nil {
+			t.Fatal(err)
+		}
+		one.create("made")
+		late.mustEnter("root", "made-key") // it has not heard of that
+		if about, err := late.Rotate(t.Context(), "made", "root"); !errors.Is(err, core.NotFound) || len(about.Policies) > 0 {
+			t.Errorf("rotated at a gateway that is late: got %+v, %v", about, err)
+		}
+		if about, err := one.Describe(t.Context(), "made"); err != nil || about.Policies[0].PrimaryKey != "made-key" {
+			t.Errorf("afterwards: %+v, %v", about, err)
 		}
 	})
 }
