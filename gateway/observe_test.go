@@ -7,9 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
 var adminLine = regexp.MustCompile(`admin +http://(\S+)/metrics`)
@@ -179,6 +182,13 @@ namespaces:
 		}
 		if families["crosstown_accepted_messages_total"] == nil {
 			t.Errorf("%s sees nothing:\n%s", namespace, text)
+		}
+	}
+	for _, spelled := range []string{"orders/%3a%2f%2fx%2fonly-a", "orders/%253a%252f%252fx%252fonly-a", "orders/%25253a%25252f%25252fx%25252fonly-a"} {
+		token := auth.SignSAS(base+"/orders", "reader", "key-r", time.Now().Add(time.Hour))
+		a := &asks{T: t, g: g}
+		if status, text := a.do("GET", "/$crosstown/counters/"+spelled, "", "Authorization", token); status/100 != 4 {
+			t.Errorf("%s, with a token for orders: got %d %s", spelled, status, text)
 		}
 	}
 	for _, c := range []struct {
