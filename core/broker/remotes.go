@@ -29,7 +29,7 @@ func (r remotes) check(setting, to, remote, entity string) error {
 	case r[core.FoldName(remote)] != nil:
 		return nil
 	case len(r) == 0:
-		return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remotes. The gateway's configuration can name some.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remotes. The gateway's configuration names them.", setting, to)
 	}
 	return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remote of that name. It has %s.",
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))

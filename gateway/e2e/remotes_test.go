@@ -280,7 +280,7 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 // A remote may be a namespace that is made at run time, and made anew.
 func TestMessagesWaitForANamespaceToBeMade(t *testing.T) {
 	t.Parallel()
-	e := departmentsOn(t, "memory")
+	e := departmentsOn(t, redistest.Start(t, redistest.Options{}).URL())
 	sales := &tenant{e, "sales", "seller", salesKey}
 	to := "suite:inbox"
 	if _, err := sales.admin().CreateQueue(e.ctx(), "parcels", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: &to}}); err != nil {
