@@ -204,3 +204,19 @@ func TestPeersOfADeletedNamespaceAreToldAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A namespace may be named as one of its queues is. A token for that queue is not
+// one for all of the namespace.
+func TestATokenForAQueueIsNotForTheNamespaceOfThatName(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		g.create("orders")
+		for resource, scope := range map[string]string{
+			"orders": "orders", "orders/": "orders", "orders/eu": "orders/eu", "sb://orders/": "", "orders.localhost": "", "orders.localhost/eu": "eu",
+		} {
+			token := auth.SignSAS(resource, "root", "orders-key", time.Now().Add(time.Hour))
+			if grant, err := g.Token(t.Context(), nil, token, ""); err != nil || grant.Namespace != "orders" || grant.Scope != scope {
+				t.Errorf("for %s: got the scope %q of %q, %v, want %q", resource, grant.Scope, grant.Namespace, err, scope)
+			}
+		}
+	})
+}

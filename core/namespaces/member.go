@@ -2,6 +2,7 @@ package namespaces
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -43,10 +44,11 @@ func (m *member) newRecord(n core.Namespace) *record {
 	r := &record{Namespace: n, hosts: HostsOf(&n)}
 	o := auth.Options{
 		Namespace: n.Name, NamespaceID: n.ID, Policies: n.Policies, Entities: m.entity,
-		Hosts: append(append([]string{n.Name}, r.hosts...), m.d.o.Hosts...),
+		Hosts: append(slices.Clone(r.hosts), m.d.o.Hosts...),
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
+		o.Hosts = append(o.Hosts, n.Name) // of others the name alone is that of a queue, if of anything
 	}
 	r.authority = auth.New(o)
 	return r
