@@ -324,6 +324,25 @@ func TestNobodyWaitsForHistories(t *testing.T) {
 	})
 }
 
+// However many partitions the store does not answer for: neither who asks, nor a
+// reset, nor the end of a gateway waits for each of them.
+func TestTheNotesOfManyPartitionsWaitTogether(t *testing.T) {
+	inHistories(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.wrap(&deaf{Store: b.store.Store})
+		for i := range uint16(100) {
+			b.annals.add(core.Partition{Ref: core.Ref{Entity: "e", Index: i}}, core.Event{})
+		}
+		began := time.Now()
+		if err := b.Reset(t.Context(), root); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 2*noteTimeout {
+			t.Errorf("a reset took %v", took)
+		}
+	})
+}
+
 // deaf is a store that takes no annotations.
 type deaf struct{ core.Store }
 

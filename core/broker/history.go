@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +27,7 @@ const (
 	maxNotes = 50_000
 	// maxReason is how many characters of a reason are remembered.
 	maxReason = 200
-	// noteTimeout bounds the writing of those of one partition.
+	// noteTimeout bounds the writing of those that have gathered.
 	noteTimeout = 5 * time.Second
 )
 
@@ -50,7 +52,7 @@ type annals struct {
 	b    *Broker
 	wake chan struct{} // there is something to write; holds at most one
 
-	writing sync.Mutex // held while events are written, so that they stay in order
+	writing chan struct{} // holds one while nobody writes: events stay in order
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event
@@ -59,7 +61,9 @@ type annals struct {
 }
 
 func newAnnals(b *Broker) *annals {
-	return &annals{b: b, wake: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+	a := &annals{b: b, wake: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+	a.writing <- struct{}{}
+	return a
 }
 
 // add has events written to the history of a partition.
@@ -100,21 +104,24 @@ func (a *annals) run(ctx context.Context) {
 	}
 }
 
-// flush writes what has been added so far. What cannot be written is forgotten.
+// flush writes what has been added so far, within noteTimeout, whatever becomes of
+// ctx. What cannot be written is forgotten.
 func (a *annals) flush(ctx context.Context) {
-	a.writing.Lock()
-	defer a.writing.Unlock()
+	<-a.writing
+	defer func() { a.writing <- struct{}{} }()
 	a.mu.Lock()
 	notes, missed := a.notes, a.missed
 	a.notes, a.count, a.missed = map[core.Partition][]core.Event{}, 0, 0
 	a.mu.Unlock()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	partitions := slices.Collect(maps.Keys(notes))
+	errs := make([]error, len(partitions))
+	inParallel(len(partitions), func(i int) { errs[i] = a.b.store.Annotate(call, partitions[i], notes[partitions[i]]) })
 	var failure error
-	for p, events := range notes {
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
-		err := a.b.store.Annotate(call, p, events)
-		cancel()
+	for i, err := range errs {
 		if err != nil {
-			failure, missed = err, missed+len(events)
+			failure, missed = err, missed+len(notes[partitions[i]])
 		}
 	}
 	if missed > 0 {
