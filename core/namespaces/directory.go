@@ -65,6 +65,7 @@ type Directory struct {
 	byHost   map[string]*member   // as foldHost has it
 	byPolicy map[string][]*member // by the policy's name, without own; see recent
 	version  uint64               // of what is known; grows with each change
+	losses   uint64               // how often something was found to be gone
 
 	news  news
 	scout scout
@@ -234,6 +235,7 @@ func (d *Directory) remove(m *member) {
 		return
 	}
 	delete(d.byID, r.ID)
+	d.losses++
 	if d.byName[core.FoldName(r.Name)] == m {
 		delete(d.byName, core.FoldName(r.Name))
 	}

@@ -65,6 +65,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	if err := d.check(&n); err != nil {
 		return About{}, err
 	}
+	losses := d.lost()
 	made, err := d.o.Registry.CreateNamespace(ctx, n)
 	if core.CodeOf(err) == core.AlreadyExists {
 		return About{}, exists(n.Name)
@@ -73,10 +74,12 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 		return About{}, err
 	}
 	d.log.Info("namespace created", "namespace", made.Name)
-	if m := d.learn(made); m != nil {
-		return m.about(), nil
+	m := d.learn(made)
+	d.doubt(losses, made.Name)
+	if m == nil || m.record.Load().ID != made.ID { // it was deleted meanwhile, and another has its name
+		return About{Namespace: made}, nil
 	}
-	return About{}, errStopping
+	return m.about(), nil
 }
 
 func exists(name string) error {

@@ -121,17 +121,41 @@ func (d *Directory) openOne(ctx context.Context) bool {
 
 // read learns what the registry says of one name.
 func (d *Directory) read(ctx context.Context, name string) error {
-	before := d.named(name)
+	before, losses := d.named(name), d.lost()
 	n, err := d.o.Registry.Namespace(ctx, name)
 	switch {
 	case err == nil:
 		d.learn(n)
+		d.doubt(losses, name)
 	case core.CodeOf(err) != core.NotFound:
 		return err
 	case before != nil && !before.fixed:
 		d.remove(before)
+	default:
+		d.mu.Lock()
+		d.losses++ // who has read of it before may learn it only now
+		d.mu.Unlock()
 	}
 	return nil
+}
+
+// lost is how often something was found to be gone.
+func (d *Directory) lost() uint64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.losses
+}
+
+// doubt has the names read again of namespaces that the registry told of, if
+// something was found to be gone since there had been so many losses: what was
+// learned may be older than its deletion, which nobody would tell again.
+func (d *Directory) doubt(losses uint64, names ...string) {
+	if d.lost() == losses {
+		return
+	}
+	for _, name := range names {
+		d.news.changed(core.FoldName(name))
+	}
 }
 
 // readAll learns what the registry holds.
@@ -145,14 +169,21 @@ func (d *Directory) readAll(ctx context.Context) error {
 	}
 	d.mu.RUnlock()
 	for after := ""; ; {
+		losses := d.lost()
 		page, err := d.o.Registry.Namespaces(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
+		var fresh []string
 		for _, n := range page {
-			delete(before, d.learn(n))
+			m := d.learn(n)
+			if _, known := before[m]; !known {
+				fresh = append(fresh, n.Name)
+			}
+			delete(before, m)
 			after = n.Name
 		}
+		d.doubt(losses, fresh...)
 		if len(page) < pageSize {
 			break
 		}

@@ -168,3 +168,59 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 		}
 	})
 }
+
+// late is a store whose registry answers who creates only after something else has happened.
+type late struct {
+	core.Store
+	made func() // called once; nil: nothing happens
+}
+
+func (l *late) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n, err := l.Store.CreateNamespace(ctx, n)
+	if then := l.made; then != nil {
+		l.made = nil
+		then()
+	}
+	return n, err
+}
+
+// What was made here, deleted at another gateway and perhaps made anew there, all
+// before the answer, is not taken for what there is.
+func TestANamespaceThatIsGoneBeforeItIsKnownStaysGone(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		t.Run(fmt.Sprint("anew ", anew), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, other *gateway) {
+				registry := &late{Store: other.store}
+				g := newGateway(t, other.store, registry)
+				defer g.stop()
+				synctest.Wait()
+				registry.made = func() {
+					time.Sleep(time.Second)
+					if err := other.Delete(t.Context(), "made"); err != nil {
+						t.Error(err)
+					}
+					if anew {
+						time.Sleep(time.Second)
+						other.create("made")
+					}
+					synctest.Wait()
+				}
+				made, err := g.Create(t.Context(), core.Namespace{Name: "made"})
+				if err != nil || made.Name != "made" || made.Policies[0].Name != DefaultPolicy {
+					t.Fatalf("create: got %+v, %v", made, err)
+				}
+				synctest.Wait()
+				known, err := g.Describe(t.Context(), "made")
+				switch {
+				case !anew && core.CodeOf(err) != core.NotFound:
+					t.Errorf("it is known: %+v, %v", known, err)
+				case anew && (err != nil || known.ID == made.ID):
+					t.Errorf("the new one: got %+v, %v", known, err)
+				}
+				if _, err := g.enter(DefaultPolicy, made.Policies[0].PrimaryKey); !errors.Is(err, core.Unauthorized) {
+					t.Errorf("its key: got %v", err)
+				}
+			})
+		})
+	}
+}
