@@ -85,6 +85,7 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
 	if err != nil {
+		s.changes.doubt(namespace, names)
 		return nil, err
 	}
 	reply, _ := raw.([]any)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,7 @@ type changes struct {
 	store  *Store
 	origin string        // tells this store's own changes from those of others
 	line   *redis.PubSub // belongs to run after open
+	doubts atomic.Int64  // until when (Unix ns) this store hears of its own changes as of others'
 
 	mu         sync.Mutex
 	watchers   map[*func(namespace, name string)]struct{}
@@ -31,6 +33,9 @@ const (
 	silence   = 15 * time.Second // without a word, not even an answer to a ping, a line is dead
 	pingEvery = 5 * time.Second
 	retryLine = 250 * time.Millisecond
+	// doubtful is how long after an answer was lost the change may still happen, and
+	// be told: a server that is silent for longer has lost the line, too.
+	doubtful = 2 * silence
 )
 
 // open subscribes before the store is used, so that no change is missed.
@@ -97,6 +102,19 @@ func (c *changes) tell(namespace, name string) {
 	}
 }
 
+// doubt tells of a change whose answer was lost: it may have happened, or happen yet.
+func (c *changes) doubt(namespace string, names []string) {
+	c.doubts.Store(time.Now().Add(doubtful).UnixNano())
+	for _, name := range names {
+		c.tell(namespace, name)
+	}
+}
+
+// isOwn reports whether a change was told already when it was made.
+func (c *changes) isOwn(origin string) bool {
+	return origin == c.origin && time.Now().UnixNano() > c.doubts.Load()
+}
+
 // run listens until ctx ends, and subscribes again when the connection breaks.
 func (c *changes) run(ctx context.Context) {
 	for {
@@ -124,7 +142,7 @@ func (c *changes) listen(ctx context.Context) {
 			c.tell("", "")
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
-			if len(parts) >= 3 && parts[0] != c.origin { // its own were told at once
+			if len(parts) >= 3 && !c.isOwn(parts[0]) {
 				for _, name := range parts[2:] {
 					c.tell(parts[1], name)
 				}

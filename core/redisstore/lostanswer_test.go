@@ -2,12 +2,15 @@ package redisstore_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
@@ -153,5 +156,71 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 				t.Errorf("%v: complete the next delivery: %v", c.outcome, err)
 			}
 		}
+	}
+}
+
+// Whoever does not learn whether it has deleted a namespace hears of it all the
+// same, as the others do: whether the answer was lost, or the server was so slow
+// that nobody waited for it any more.
+func TestALostAnswerKeepsNobodyFromHearing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	for _, c := range []struct {
+		name    string
+		trouble func() context.Context // what the call is made under
+	}{
+		{"lost", func() context.Context {
+			lossy.loseNext(func() {})
+			return t.Context()
+		}},
+		{"slow", func() context.Context {
+			began := make(chan struct{})
+			go func() {
+				close(began)
+				_ = server.Client().Eval(t.Context(), "for i = 1, 3e7 do end", nil).Err()
+			}()
+			<-began
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			t.Cleanup(cancel)
+			return ctx
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, lossy.url(), redisstore.Options{Prefix: c.name + ":"})
+			told := make(chan string, 1000)
+			t.Cleanup(s.WatchNamespaces(func(name string) { told <- name }))
+			createNamespace(t, s, "first", "first")
+			if err := s.DeleteNamespace(t.Context(), "first"); err != nil { // the server knows the script now
+				t.Fatal(err)
+			}
+			deadline := time.Now().Add(patience)
+			for i := 0; time.Now().Before(deadline); i++ {
+				name := fmt.Sprint("n", i)
+				createNamespace(t, s, name, name)
+				for len(told) > 0 {
+					<-told
+				}
+				if err := s.DeleteNamespace(c.trouble(), name); err == nil {
+					continue // it went well after all
+				}
+				heard, gone := false, false
+				for again := time.Now().Add(2 * time.Second); time.Now().Before(deadline) && (gone || time.Now().Before(again)); {
+					heard = len(told) > 0
+					for len(told) > 0 {
+						<-told
+					}
+					_, err := s.Namespace(t.Context(), name)
+					if gone = core.CodeOf(err) == core.NotFound; gone && heard {
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				if gone {
+					t.Fatalf("%s is gone, and nobody has heard", name)
+				}
+			}
+			t.Fatal("nothing was deleted without an answer")
+		})
 	}
 }
