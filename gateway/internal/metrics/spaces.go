@@ -74,8 +74,10 @@ func (a *allowance) give(n int) {
 }
 
 // Namespace shows what source knows, and how the namespace's remotes do, until hide
-// is called. states is nil where there are none. The first namespace is the gateway's own. own answers scrapes of those who see this namespace, and
-// nothing of others or of the gateway.
+// is called. states is nil where there are none. The first namespace is the gateway's
+// own. own answers scrapes of those who see this namespace, and nothing of others or
+// of the gateway: it has an allowance to itself, because who shares one learns how
+// many entities others have, and may be left without.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -84,15 +86,22 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	if len(s.all) == 0 {
 		shared = &s.own
 	}
-	x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
-		source: source, allowance: shared, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, descs: describeEntities(name),
-	}}
-	x.registry.MustRegister(x.entities, newStages(name, source.Stages))
-	if states != nil {
-		x.registry.MustRegister(newRemotes(name, states))
+	newSpace := func(a *allowance) *space {
+		x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
+			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, descs: describeEntities(name),
+		}}
+		x.registry.MustRegister(x.entities, newStages(name, source.Stages))
+		if states != nil {
+			x.registry.MustRegister(newRemotes(name, states))
+		}
+		return x
 	}
+	x := newSpace(shared)
 	s.all = append(s.all, x)
-	return m.handler(x.registry), func() {
+	alone := sync.OnceValue(func() http.Handler { // most are never scraped so
+		return m.handler(newSpace(&allowance{left: m.o.MaxEntities}).registry)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { alone().ServeHTTP(w, r) }), func() {
 		s.mu.Lock()
 		s.all = slices.DeleteFunc(s.all, func(other *space) bool { return other == x })
 		s.mu.Unlock()

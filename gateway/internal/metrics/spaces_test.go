@@ -101,6 +101,22 @@ func TestANamespaceSeesItsOwnSeriesOnly(t *testing.T) {
 	}
 }
 
+// Who has no operator's view must not see in its own how much others hold.
+func TestWhatOthersHaveTakesNoSeriesOfANamespace(t *testing.T) {
+	t.Parallel()
+	m := metrics.New(metrics.Options{MaxEntities: 2})
+	_, _ = m.Namespace("own", &tenant{}, nil)
+	_, _ = m.Namespace("greedy", &tenant{queues: []string{"q1", "q2", "q3"}}, nil)
+	scraped(t, m.Handler()) // nothing is left then
+	small, _ := m.Namespace("small", &tenant{queues: []string{"q"}}, nil)
+	if got := scraped(t, small).values("entity"); len(got) != 1 || !got["q"] {
+		t.Errorf("its own see %v, want q", got)
+	}
+	if got := scraped(t, m.Handler()).values("entity"); len(got) != 3 || got["q"] || !got["_other"] {
+		t.Errorf("operators see %v, want two of others and the rest", got)
+	}
+}
+
 func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{MaxEntities: 5, MaxNamespaces: 3})
