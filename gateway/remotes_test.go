@@ -46,11 +46,12 @@ remotes: [{name: a, namespace: a}]
 		}
 		var got []string
 		for _, s := range states {
-			line := s.Namespace + "/" + s.Name
+			var line strings.Builder
+			line.WriteString(s.Namespace + "/" + s.Name)
 			for _, w := range s.Waiting {
-				line += " " + w.Entity + ">" + w.To
+				line.WriteString(" " + w.Entity + ">" + w.To)
 			}
-			got = append(got, line)
+			got = append(got, line.String())
 		}
 		if told := strings.Join(got, "; "); told != c.want {
 			t.Errorf("%s is told %q, want %q", c.policy, told, c.want)
