@@ -123,8 +123,7 @@ func (s *Signature) Policy() string { return s.sas.policy }
 // SignedBy reports whether a key of one of the policies made the signature,
 // whatever it is for and whether it has expired.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
-	rights, _ := s.sas.signedBy(policies)
-	return rights != 0
+	return s.sas.signedBy(policies) != 0
 }
 
 // cutWebToken returns the JSON web token in what a peer gave as its token, if
@@ -161,24 +160,20 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 }
 
 // verify finds the policy that the token names and whose key made its signature.
+// Where there is none, whether a policy has the name is nothing for strangers: it
+// would tell them which namespaces and entities there are.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Right, error) {
-	rights, known := s.signedBy(a.policies)
-	if rights != 0 {
+	if rights := s.signedBy(a.policies); rights != 0 {
 		return rights, nil
 	}
 	rules, err := a.entityRules(ctx, resource)
 	if err != nil {
 		return 0, err
 	}
-	rights, knownBelow := s.signedBy(rules)
-	switch {
-	case rights != 0:
+	if rights := s.signedBy(rules); rights != 0 {
 		return rights, nil
-	case known || knownBelow:
-		return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
-	default:
-		return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature. Neither the namespace nor the entity has a shared access policy named '%s'.", s.policy)
 	}
+	return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
 // entityRules returns the rules of the entity that the resource names or lies

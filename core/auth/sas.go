@@ -84,20 +84,19 @@ func malformed(format string, args ...any) error {
 }
 
 // signedBy returns the rights of the policy whose key, the first or the second,
-// made the signature, and whether any policy has the name the token gives.
-func (s *sas) signedBy(policies []core.AccessRule) (rights core.Right, known bool) {
+// made the signature, none if there is no such policy.
+func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.policy {
 			continue
 		}
-		known = true
 		for _, key := range []string{p.PrimaryKey, p.SecondaryKey} {
 			if mac := sign(key, s.signed); key != "" && hmac.Equal(mac[:], s.signature[:]) {
-				return p.Rights, true
+				return p.Rights
 			}
 		}
 	}
-	return 0, known
+	return 0
 }
 
 // sign is HMAC-SHA256 with the key's UTF-8 bytes: the key is not decoded.
