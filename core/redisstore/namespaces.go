@@ -89,32 +89,36 @@ func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, e
 
 // Namespaces lists those behind after by folded name, at most top.
 func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
-	if top <= 0 {
-		return nil, nil
-	}
 	from := "-"
 	if after != "" {
 		from = "(" + core.FoldName(after)
 	}
 	err = s.register(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
-		names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(top)}).Result()
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		values, err := s.rdb.HMGet(ctx, k.namespaces, names...).Result()
-		if err != nil {
-			return err
-		}
-		for _, value := range values {
-			text, ok := value.(string)
-			if !ok {
-				continue // deleted meanwhile
+		for len(ns) < top {
+			want := top - len(ns)
+			names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			if err != nil || len(names) == 0 {
+				return err
 			}
-			n, err := parseRegistry(text)
+			values, err := s.rdb.HMGet(ctx, k.namespaces, names...).Result()
 			if err != nil {
 				return err
 			}
-			ns = append(ns, n)
+			for _, value := range values {
+				text, ok := value.(string)
+				if !ok {
+					continue // deleted meanwhile: another takes its place
+				}
+				n, err := parseRegistry(text)
+				if err != nil {
+					return err
+				}
+				ns = append(ns, n)
+			}
+			if len(names) < want {
+				return nil
+			}
+			from = "(" + names[len(names)-1]
 		}
 		return nil
 	})

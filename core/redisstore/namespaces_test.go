@@ -322,3 +322,37 @@ func TestQuotasCountAllOfManyEntities(t *testing.T) {
 		t.Errorf("create one too many: got %v, want %v", err, core.QuotaExceeded)
 	}
 }
+
+// A page that is not full is the last one, also while namespaces are deleted.
+func TestPagesOfNamespacesAreFullWhileOthersGo(t *testing.T) {
+	t.Parallel()
+	o := redisstore.Options{Prefix: prefix()}
+	here, there := open(t, server(t).URL(), o), open(t, server(t).URL(), o)
+	for i := range 20 {
+		createNamespace(t, here, fmt.Sprintf("stays%02d", i), fmt.Sprint("s", i))
+	}
+	over := make(chan struct{})
+	var going sync.WaitGroup
+	going.Go(func() {
+		defer close(over)
+		for i := range 300 {
+			name := fmt.Sprint("goes", i)
+			createNamespace(t, there, name, name)
+			if err := there.DeleteNamespace(t.Context(), name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for done := false; !done && !t.Failed(); {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		ns, err := here.Namespaces(t.Context(), "", 15)
+		if err != nil || len(ns) != 15 {
+			t.Errorf("got %d of 15 namespaces, %v", len(ns), err)
+		}
+	}
+	going.Wait()
+}
