@@ -454,24 +454,11 @@ func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed ma
 		return nil
 	}
 	return s.manage(ctx, "touch entities of", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
-		names := make([]string, 0, len(accessed))
-		times := make([]time.Time, 0, len(accessed))
+		args := make([]any, 0, 2*len(accessed))
 		for name, at := range accessed {
-			names, times = append(names, core.FoldName(name)), append(times, at)
+			args = append(args, core.FoldName(name), at.UnixMilli())
 		}
-		values, err := s.rdb.HMGet(ctx, k.entities, names...).Result()
-		if err != nil {
-			return err
-		}
-		members := make([]redis.Z, 0, len(names))
-		for i, value := range values {
-			if value != nil {
-				members = append(members, redis.Z{Score: float64(times[i].UnixMilli()), Member: names[i]})
-			}
-		}
-		if len(members) == 0 {
-			return nil
-		}
-		return s.rdb.ZAddArgs(ctx, k.accessed, redis.ZAddArgs{GT: true, Members: members}).Err()
+		_, err := s.eval(ctx, touchScript, []any{k.entities, k.accessed}, args...)
+		return err
 	})
 }

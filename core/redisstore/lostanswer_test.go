@@ -24,6 +24,8 @@ type forgetful struct {
 
 	mu   sync.Mutex
 	lose func() // called once the answer to the next script is there, which is not passed on then
+	mark string // with hold: what is sent with this in it is held up, once
+	hold func() // until this returns
 }
 
 // forget begins one before a server.
@@ -75,6 +77,7 @@ func (f *forgetful) pass(client net.Conn) {
 	both.Go(func() {
 		defer func() { _ = server.Close() }()
 		copyUntil(server, client, func(sent []byte) bool {
+			f.holdUp(sent)
 			if bytes.Contains(sent, []byte("EVALSHA")) {
 				f.mu.Lock()
 				defer f.mu.Unlock()
@@ -96,6 +99,19 @@ func (f *forgetful) pass(client net.Conn) {
 		})
 	})
 	both.Wait()
+}
+
+// holdUp waits before something is passed on that is to be held up.
+func (f *forgetful) holdUp(sent []byte) {
+	f.mu.Lock()
+	var hold func()
+	if f.hold != nil && bytes.Contains(sent, []byte(f.mark)) {
+		hold, f.hold = f.hold, nil
+	}
+	f.mu.Unlock()
+	if hold != nil {
+		hold()
+	}
 }
 
 // copyUntil copies bytes until an end is closed or some are not to be passed.
@@ -223,4 +239,28 @@ func TestALostAnswerKeepsNobodyFromHearing(t *testing.T) {
 			t.Fatal("nothing was deleted without an answer")
 		})
 	}
+}
+
+// Another gateway may note when an entity was last used while its namespace is
+// deleted, and be slow about it.
+func TestWhatIsUsedWhileItIsDeletedLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	slow := forget(t, server(t))
+	o := redisstore.Options{Prefix: names}
+	here, there := open(t, server(t).URL(), o), open(t, slow.url(), o)
+	createNamespace(t, here, "suite", "n1")
+	settleIn(t, here, "n1", 1, 0)
+	slow.mu.Lock()
+	slow.mark, slow.hold = names+"{ct:n1}a", func() {
+		if err := here.DeleteNamespace(t.Context(), "suite"); err != nil {
+			t.Error(err)
+		}
+		awaitSealed(t, server(t).URL(), names, 1)
+	}
+	slow.mu.Unlock()
+	if err := there.TouchEntities(t.Context(), "n1", map[string]time.Time{"q0": there.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	awaitSealed(t, server(t).URL(), names, 1)
 }

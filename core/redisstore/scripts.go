@@ -76,6 +76,7 @@ var (
 		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 6, repeat: 1,
 		preludes: []string{"arrivals"}, parts: []string{"settle", "cancel", "append", "publish"},
 	}).onState()
+	touchScript   = (&script{name: "touch", keys: 2, repeat: 2}).load()
 	clearScript   = (&script{name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
 	ringScript    = newScript("ring", 2, 0)
 	raiseScript   = newScript("raise", 2, 1)

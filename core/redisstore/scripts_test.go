@@ -72,7 +72,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		foundScript, amendScript, dissolveScript, claimScript,
-		publishScript, commitScript, annotateScript, raiseScript, unshareScript, clearScript, fencedScript, topicScript,
+		publishScript, commitScript, annotateScript, raiseScript, unshareScript, clearScript, touchScript, fencedScript, topicScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {
