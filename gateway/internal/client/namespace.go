@@ -204,7 +204,7 @@ func namespaceListCommand(environ []string) *cobra.Command {
 			return json.NewEncoder(c.OutOrStdout()).Encode(all)
 		}
 		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "name\tkind\tconnections\thosts") // an error comes with Flush
+		_, _ = fmt.Fprintln(w, "NAMESPACE\tKIND\tCONNECTIONS\tHOSTS") // an error comes with Flush
 		for _, n := range all {
 			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
 		}
