@@ -18,13 +18,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.base, func() { cancel(errStopping) })()
-	var ents []core.Entity
-	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
-		if ent.Kind != core.Subscription { // which are cleared with their topics
-			ents = append(ents, *ent)
-		}
-		return false
-	})
+	ents, err := b.queuesAndTopics(ctx)
 	if err != nil {
 		return b.refusal(err, &core.Entity{})
 	}
@@ -52,6 +46,24 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	}
 	b.log.Info("namespace reset", "namespace", b.name, "entities", len(ents))
 	return nil
+}
+
+// queuesAndTopics are all that there are. It looks until there is nothing new: where
+// others are deleted meanwhile, pages leave some out.
+func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
+	known := map[string]bool{}
+	for more := true; more && err == nil; {
+		more = false
+		err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
+			if ent.Kind != core.Subscription && !known[ent.ID] { // those are cleared with their topics
+				known[ent.ID] = true
+				all = append(all, *ent)
+				more = len(all) >= listPage/2 // fewer are one page, even with gaps
+			}
+			return false
+		})
+	}
+	return all, err
 }
 
 // clear removes all messages of a queue or topic, as far as its partitions answer.

@@ -560,3 +560,37 @@ func TestAResetOfNothing(t *testing.T) {
 		}
 	})
 }
+
+// thinning is a store that deletes the first queue once a page of them is read.
+type thinning struct {
+	core.Store
+	once sync.Once
+}
+
+func (s *thinning) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
+	page, err := s.Store.Entities(ctx, namespace, l, skip, top)
+	if err == nil && l.Kind == core.Queue {
+		s.once.Do(func() { err = s.DeleteEntity(ctx, namespace, page[0].Name) })
+	}
+	return page, err
+}
+
+func TestAResetLeavesNoQueueOutWhileOthersAreDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		for i := range listPage + 5 {
+			name := fmt.Sprintf("q%03d", i)
+			b.create(t, name)
+			b.send(t, name, text("m"))
+		}
+		b.wrap(&thinning{Store: b.store.Store})
+		if err := b.Reset(t.Context(), root); err != nil {
+			t.Fatal(err)
+		}
+		for i := range listPage + 4 {
+			name := fmt.Sprintf("q%03d", i+1)
+			if h, err := b.Holding(t.Context(), name); err != nil || h.Counts[core.Main].Ready != 0 {
+				t.Errorf("%s holds %+v, %v", name, h.Counts[core.Main], err)
+			}
+		}
+	})
+}
