@@ -140,6 +140,9 @@ func cutWebToken(token string) (string, bool) {
 // Key implements core.Authority. It knows the namespace's policies only, because
 // a name and a key do not say which entity they are for.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
+	if len(key) > maxToken { // hashing it, perhaps for each of many namespaces, would be work for nothing
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes, at most %d are read.", len(key), maxToken)
+	}
 	given := sha256.Sum256([]byte(key))
 	for _, p := range a.policies {
 		if p.Name == policy && (sameKey(given, p.PrimaryKey) || sameKey(given, p.SecondaryKey)) {

@@ -13,12 +13,15 @@ import (
 
 var start = time.Unix(1_800_000_000, 0)
 
+var longKey = strings.Repeat("x", maxToken+1)
+
 func newAuthority(t *testing.T) *Authority {
 	t.Helper()
 	return New(Options{
 		Policies: []core.AccessRule{
 			{Name: "root", PrimaryKey: "SAS_KEY_VALUE", SecondaryKey: "second", Rights: core.AllRights},
 			{Name: "sender", PrimaryKey: "send key", Rights: core.Send},
+			{Name: "long", PrimaryKey: longKey, Rights: core.AllRights},
 		},
 		Entities: func(_ context.Context, name string) (core.Entity, error) {
 			switch name {
@@ -190,7 +193,7 @@ func TestKeyGivesThePolicysRightsOnTheNamespace(t *testing.T) {
 			t.Errorf("key %q: got %+v, %v", key, g, err)
 		}
 	}
-	for _, c := range [][2]string{{"root", "wrong"}, {"root", ""}, {"sender", ""}, {"nobody", "SAS_KEY_VALUE"}, {"local", "outer"}} {
+	for _, c := range [][2]string{{"root", "wrong"}, {"root", ""}, {"sender", ""}, {"nobody", "SAS_KEY_VALUE"}, {"local", "outer"}, {"long", longKey}} {
 		if g, err := a.Key(t.Context(), nil, c[0], c[1]); !errors.Is(err, core.Unauthorized) || g.Rights != 0 {
 			t.Errorf("policy %q, key %q: got %+v, %v, want %v", c[0], c[1], g, err, core.Unauthorized)
 		}
