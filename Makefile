@@ -7,6 +7,8 @@ FUZZTIME ?= 20s
 BENCH ?= .
 COUNT ?= 1
 STORES ?= memory,spawn
+SUITES ?= go
+JOBS ?= 1
 RUN ?=
 LOGS ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
@@ -36,8 +38,12 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
 	@.ci/bench bin/crosstown
 
-scorecard: build ## Run the Go SDK's and go-amqp's own live tests, write SCORECARD.md (STORES=memory RUN=regexp LOGS=dir)
-	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)'
+scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp LOGS=dir JOBS=n)
+	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \
+		-jobs '$(JOBS)' $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
+
+interop: ## Run clients that people use on top, from their published packages (RUN=regexp)
+	INTEROP=1 $(GO) test -count=1 -v -timeout 90m -run '$(RUN)' ./gateway/interop
 
 screenshots: build ## Take the console's pictures for the README, in headless Chromium
 	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
@@ -48,4 +54,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test check generate fuzz bench scorecard screenshots demo tools
+.PHONY: help build run test check generate fuzz bench scorecard interop screenshots demo tools

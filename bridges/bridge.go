@@ -33,7 +33,8 @@ type Link struct {
 	Entity   string // its address
 	Receives bool   // else it sends
 	Deletes  bool   // it receives and deletes
-	Session  string // the session that it holds, or ""
+	Holds    bool   // it holds a session
+	Session  string // the id of that
 }
 
 // Census lists connections that are open now.

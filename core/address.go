@@ -1,6 +1,7 @@
 package core
 
 import (
+	"net"
 	"net/url"
 	"strings"
 )
@@ -85,6 +86,30 @@ func ResourcePath(s string) string {
 		}
 	}
 	return strings.Trim(s, "/")
+}
+
+// SplitAuthority takes an absolute URI apart, with its scheme and authority in lower
+// case, as RFC 3986 §6.2.2.1 compares them. prefix is scheme://authority, host the
+// authority without its port; both are empty for a bare path.
+func SplitAuthority(s string) (prefix, host, rest string) {
+	scheme, after, ok := strings.Cut(s, "://")
+	if !ok {
+		return "", "", s
+	}
+	end := strings.IndexAny(after, "/?#")
+	if end < 0 {
+		end = len(after)
+	}
+	return strings.ToLower(scheme + "://" + after[:end]), FoldHost(after[:end]), after[end:]
+}
+
+// FoldHost is the form in which hosts are compared: in lower case, without a port,
+// brackets, and the dot of a name that is complete.
+func FoldHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
 // FoldName is the form in which entity names are compared: names are unique

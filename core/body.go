@@ -7,11 +7,11 @@ import (
 )
 
 // Payload returns the bytes of a body that is an opaque payload, those of
-// several sections joined. It is not ok for other kinds, nor for what is not
+// several sections joined, and none of a message without a body. It is not ok for other kinds, nor for what is not
 // encoded as its kind says. The bytes must not be changed.
 func (b Body) Payload() (payload []byte, ok bool) {
 	switch b.Kind {
-	case BodyData:
+	case BodyData, BodyNone:
 		return b.Bytes, true
 	case BodyDataSections:
 		joined := make([]byte, 0, len(b.Bytes))

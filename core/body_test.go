@@ -30,6 +30,7 @@ func TestBodiesArePayloadsOrValues(t *testing.T) {
 		"sections":    {Body{BodyDataSections, run(section(t, data, []byte("a")), section(t, data, []byte("b")))}, []byte("ab"), nil, false},
 		"no sections": {Body{BodyDataSections, nil}, []byte{}, nil, false},
 		"not binary":  {Body{BodyDataSections, section(t, data, "a")}, nil, nil, true},
+		"none":        {Body{BodyNone, nil}, []byte{}, nil, false},
 		"value":       {Body{BodyValue, section(t, amqpValue, int64(5))}, nil, int64(5), false},
 		"null":        {Body{BodyValue, section(t, amqpValue, nil)}, nil, nil, false},
 		"described":   {Body{BodyValue, section(t, amqpValue, value.Described{Descriptor: uint64(9), Value: true})}, nil, value.Described{Descriptor: uint64(9), Value: true}, false},
@@ -43,7 +44,7 @@ func TestBodiesArePayloadsOrValues(t *testing.T) {
 		if ok != (c.payload != nil) || !bytes.Equal(payload, c.payload) {
 			t.Errorf("%s: got payload %q, %v, want %q", name, payload, ok, c.payload)
 		}
-		if c.body.Kind == BodyData || c.body.Kind == BodyDataSections {
+		if c.body.Kind == BodyData || c.body.Kind == BodyDataSections || c.body.Kind == BodyNone {
 			continue
 		}
 		if v, err := c.body.Value(); (err != nil) != c.broken || !value.Equal(v, c.value) {

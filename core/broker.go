@@ -34,7 +34,9 @@ type Broker interface {
 	Purge(ctx context.Context, id Identity, address string, before time.Time, max int) (int, error)
 	// AcceptSession needs Listen: it locks a session of a session-aware entity and
 	// opens a receiver on it. It waits for a next session until ctx ends, and
-	// answers Timeout then; SessionLocked where the named one is taken.
+	// answers Timeout then; SessionLocked where the named one is taken. Taking over is
+	// answered SessionLocked where the token is not that of the lock, SessionLockLost
+	// where there is no lock.
 	AcceptSession(ctx context.Context, id Identity, address string, o SessionOptions) (Session, error)
 	// ListSessions needs Listen: by id, skipping skip, at most top. With a zero
 	// since those that have messages or state, else those whose state was set later.
@@ -89,7 +91,8 @@ type Receiver interface {
 	// Drain takes back all unspent credit. drained is called once, after the
 	// last delivery under it, with the credit taken back.
 	Drain(drained func(unspent int))
-	// Close ends the receiver: no Deliver call begins after it returns. Messages
+	// Close ends the receiver: no Deliver call begins after it returns, and one that
+	// is under way has ended, unless Close is called from a Deliver. Messages
 	// locked for it but not yet delivered are released. Locks of delivered
 	// messages stand. Safe to call more than once.
 	Close()
@@ -100,6 +103,11 @@ type SessionOptions struct {
 	ReceiverOptions        // Closed is also called, with SessionLockLost, when the lock ends before Close
 	ID              string // the session's
 	Next            bool   // accept the next available one instead
+	// Sharing is NonExclusive where another receiver may take the session over.
+	Sharing SessionMode
+	// TakeOver, if not zero, is the Token of the session's lock: it passes from its
+	// holder, whose Closed is called, to this receiver.
+	TakeOver LockToken
 }
 
 // Session is a Receiver of the messages of one session, which it holds until
@@ -109,6 +117,10 @@ type Session interface {
 	Receiver
 	ID() string
 	LockedUntil() time.Time
+	// Lock proves that the receiver holds the session: a Settlement may name it, and
+	// Transaction.SetSessionState asks for it. Its Token can be shown to take the
+	// session over. Its Until says nothing.
+	Lock() SessionLock
 	// Renew extends the session's lock, and with it those of its messages.
 	Renew(ctx context.Context) (until time.Time, err error)
 	// State is what was set last, nil if nothing is.
@@ -119,6 +131,8 @@ type Session interface {
 	ReceiveDeferred(ctx context.Context, numbers []int64, mode ReceiveMode) ([]Delivery, error)
 	// Peek is that of Broker, for messages of this session.
 	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
+	// Purge is that of Broker, for messages of this session.
+	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
 // Admin is what bridges ask about entities. Every call needs Manage on the
@@ -187,7 +201,9 @@ type Runtime struct {
 
 // NamespaceInfo describes the namespace.
 type NamespaceInfo struct {
-	Name       string
-	CreatedAt  time.Time
-	ModifiedAt time.Time
+	Name           string
+	Tier           string // as Limits have it
+	MessagingUnits int    // 0: the tier has none
+	CreatedAt      time.Time
+	ModifiedAt     time.Time
 }

@@ -51,6 +51,8 @@ func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Intern
 type Refusal struct {
 	Code Code
 	Text string
+	// Topic is, where a subscription is not found, its topic if there is one of that name.
+	Topic string
 }
 
 // Refuse makes a Refusal.
@@ -62,6 +64,31 @@ func (r *Refusal) Error() string { return r.Text }
 
 // Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
+
+// NotDone is an error of which it is certain that the operation had no effect: the
+// store has refused it, or was never reached. Every other error, Busy above all,
+// leaves open what an answer that did not come would have said. So what is repeated
+// elsewhere, where the store cannot know that it is a repetition, must be NotDone.
+type NotDone struct{ Err error }
+
+func (e NotDone) Error() string { return e.Err.Error() }
+
+// Unwrap keeps the Code and the text.
+func (e NotDone) Unwrap() error { return e.Err }
+
+// CertainlyNotDone marks an error as NotDone.
+func CertainlyNotDone(err error) error {
+	if IsNotDone(err) {
+		return err
+	}
+	return NotDone{err}
+}
+
+// IsNotDone reports whether it is certain that the operation had no effect.
+func IsNotDone(err error) bool {
+	_, ok := errors.AsType[NotDone](err)
+	return ok
+}
 
 // CodeOf returns the Code in err's chain, Internal if err has none, and "" for nil.
 func CodeOf(err error) Code {

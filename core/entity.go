@@ -47,7 +47,7 @@ func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscripti
 type Settings struct {
 	LockDuration                        time.Duration
 	MaxSizeInMegabytes                  int64
-	MaxMessageSizeInKilobytes           int64
+	MaxMessageSizeInKilobytes           int64 // 0, of a request: the tier's default, or what it was
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
@@ -87,12 +87,14 @@ type AccessRule struct {
 const (
 	MinLockDuration        = 5 * time.Second
 	MaxLockDuration        = 5 * time.Minute
-	MaxMaxDeliveryCount    = 2000
+	MaxMaxDeliveryCount    = 1<<31 - 1 // the documents say 2000, the service takes any int
 	MinTimeToLive          = time.Second
 	MinDuplicateWindow     = 20 * time.Second
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
+	DefaultMessageSizeKB   = 256
+	MinLargeMessageSizeKB  = 1024 // of an entity that is to take more than the default
 	MaxMessageSizeKB       = 100 * 1024
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
@@ -102,6 +104,7 @@ const (
 	MaxHeaderBytes         = 64 << 10
 	MaxPartitions          = 32
 	MaxDeadLetterTextChars = 4096
+	MaxPeek                = 250 // messages of one peek
 )
 
 // DefaultSettings are what a create request that says nothing gets.
@@ -109,7 +112,6 @@ func DefaultSettings(k Kind) Settings {
 	return Settings{
 		LockDuration:                        time.Minute,
 		MaxSizeInMegabytes:                  1024,
-		MaxMessageSizeInKilobytes:           256,
 		DuplicateDetectionHistoryTimeWindow: 10 * time.Minute,
 		DefaultMessageTimeToLive:            Forever,
 		MaxDeliveryCount:                    10,
@@ -148,7 +150,6 @@ func (q *Settings) Validate() error {
 		v, min, max int64
 	}{
 		{"MaxSizeInMegabytes", q.MaxSizeInMegabytes, 1, MaxSizeMegabytes},
-		{"MaxMessageSizeInKilobytes", q.MaxMessageSizeInKilobytes, 1, MaxMessageSizeKB},
 		{"MaxDeliveryCount", int64(q.MaxDeliveryCount), 1, MaxMaxDeliveryCount},
 		{"UserMetadata length", int64(utf8.RuneCountInString(q.UserMetadata)), 0, MaxUserMetadata},
 		{"AuthorizationRules count", int64(len(q.AuthorizationRules)), 0, MaxAccessRules},
@@ -157,6 +158,13 @@ func (q *Settings) Validate() error {
 		if n.v < n.min || n.v > n.max {
 			return Refuse(OutOfRange, "%s is %d: it must be between %d and %d.", n.name, n.v, n.min, n.max)
 		}
+	}
+	if kb := q.MaxMessageSizeInKilobytes; kb != 0 && kb != DefaultMessageSizeKB && (kb < MinLargeMessageSizeKB || kb > MaxMessageSizeKB) {
+		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: the value for 'MaxMessageSizeInKilobytes' must be between %d and %d, or %d.",
+			kb, MinLargeMessageSizeKB, MaxMessageSizeKB, DefaultMessageSizeKB)
+	}
+	if q.EnableExpress && q.RequiresDuplicateDetection {
+		return Refuse(InvalidArgument, "EnableExpress and RequiresDuplicateDetection are both true: an express entity does not detect duplicates.")
 	}
 	switch q.Status {
 	case StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled:
@@ -176,27 +184,39 @@ func (q *Settings) Validate() error {
 	return nil
 }
 
-// ValidateName checks a queue's name: letters, digits, '.', '-', '_', '/' and
-// '~', up to 260 characters, beginning and ending with a letter or digit.
+// ValidateName checks a queue's or topic's name: up to 260 characters in segments
+// between slashes, none of them empty, of letters, digits, '.', '-', '_' and '~' in any
+// order. A segment of dots alone is refused, since HTTP clients take it out of an
+// address before they send it (RFC 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
 	}
-	for i, r := range name {
-		if isAlphanumeric(r) || i > 0 && i < len(name)-1 && strings.ContainsRune(".-_/~", r) {
-			continue
-		}
-		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-', '_', '/' and '~', and begin and end with a letter or digit.", name, r, i)
-	}
-	if strings.Contains(name, "//") {
-		return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
+	if i := indexOutside(name, ".-_/~"); i >= 0 {
+		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-', '_', '/' and '~'.", name, runeAt(name, i), i)
 	}
 	for segment := range strings.SplitSeq(name, "/") {
-		if strings.EqualFold(segment, "subscriptions") || strings.EqualFold(segment, "messages") {
+		switch {
+		case segment == "":
+			return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
+		case segment == "." || segment == "..":
+			return Refuse(InvalidArgument, "The entity name '%s' holds the path segment '%s', which no address can name.", name, segment)
+		case strings.EqualFold(segment, "subscriptions"):
 			return Refuse(InvalidArgument, "The entity name '%s' holds the reserved path segment '%s'.", name, segment)
 		}
 	}
 	return nil
+}
+
+// indexOutside is where the first character stands that is no letter, no digit and
+// none of others; -1 if there is none.
+func indexOutside(name, others string) int {
+	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
+}
+
+func runeAt(s string, i int) rune {
+	r, _ := utf8.DecodeRuneInString(s[i:])
+	return r
 }
 
 func isAlphanumeric(r rune) bool {
@@ -223,6 +243,17 @@ type Entity struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	AccessedAt time.Time // zero: never
+}
+
+// Differing is the settings for Validate and Limits.Check where an entity has had old so
+// far: what no entity could be given any more, but this one has, is not among them.
+func (q Settings) Differing(old *Settings) Settings {
+	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
+		q.MaxMessageSizeInKilobytes = 0
+	}
+	q.EnableExpress = q.EnableExpress && !old.EnableExpress
+	q.EnablePartitioning = q.EnablePartitioning && !old.EnablePartitioning
+	return q
 }
 
 // PartitionedSize is how many times its MaxSizeInMegabytes a partitioned entity
@@ -258,7 +289,8 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			Sessions:          e.Settings.RequiresSession && sub == Main,
+			// What an entity forwards is not received in sessions, so it lies in none.
+			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}
 	switch e.Kind {
@@ -276,17 +308,17 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 // MaxSubscriptionName is the length of a subscription's own name, in characters.
 const MaxSubscriptionName = 50
 
-// ValidateSubscriptionName checks a subscription's own name: letters, digits,
-// '.', '-' and '_', up to 50 characters, beginning and ending with a letter or digit.
+// ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits,
+// '.', '-' and '_' in any order, but not dots alone (see ValidateName).
 func ValidateSubscriptionName(name string) error {
 	if name == "" || len(name) > MaxSubscriptionName {
 		return Refuse(InvalidArgument, "The subscription name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxSubscriptionName)
 	}
-	for i, r := range name {
-		if isAlphanumeric(r) || i > 0 && i < len(name)-1 && strings.ContainsRune(".-_", r) {
-			continue
-		}
-		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_', and begin and end with a letter or digit.", name, r, i)
+	if i := indexOutside(name, ".-_"); i >= 0 {
+		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", name, runeAt(name, i), i)
+	}
+	if name == "." || name == ".." {
+		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed: no address can name it.", name)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ const (
 	EventPostponed    EventKind = "postponed"     // abandoned, to be delivered anew at Until
 	EventReturned     EventKind = "returned"      // after it was postponed; Count deliveries have failed
 	EventReleased     EventKind = "released"      // given back, without a failed delivery
-	EventDeferred     EventKind = "deferred"      //
+	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed
 	EventDeadLettered EventKind = "dead-lettered" // under the number Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
@@ -65,7 +65,7 @@ type Event struct {
 	Number    int64     // sequence number; 0 of what was not stored
 	Other     int64     // see Kind; 0: none
 	MessageID ID        // zero where the message is known by its number alone
-	Count     uint32    // deliveries that have failed
+	Count     uint32    // deliveries that have failed or ended with a deferral
 	Until     time.Time // see Kind
 	Reason    string    // why; of what a receiver has dead-lettered its reason
 	Note

@@ -59,10 +59,40 @@ type Grant struct {
 	// from others that had that name before.
 	Namespace, NamespaceID string
 
-	Policy  string // the shared access policy that vouches for it
-	Rights  Right
-	Scope   string    // folded entity path; "" is the whole namespace
-	Expires time.Time // zero: never
+	Policy string // the shared access policy that vouches for it
+	// OfEntity says that the policy is an entity's own, and not the namespace's: then
+	// the grant ends where the entity does, whatever other names begin with its name.
+	OfEntity bool
+	Rights   Right
+	Scope    string    // folded entity path; "" is the whole namespace
+	Expires  time.Time // zero: never
+}
+
+// Covers reports whether the grant is for the path, which is folded: for its own
+// scope and all below it, or, where the policy is an entity's, for the entity with
+// its sub-queues, its $management node and, of a topic, its subscriptions.
+func (g *Grant) Covers(path string) bool {
+	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
+}
+
+// IsWithin reports whether a path is scope or lies below it, by whole segments.
+// Both are folded; the scope "" holds every path.
+func IsWithin(path, scope string) bool {
+	rest, ok := strings.CutPrefix(path, scope)
+	return ok && (scope == "" || rest == "" || rest[0] == '/')
+}
+
+// EntityOf is the queue or topic that a folded path names, or in which what it
+// names lies: the path up to its first reserved segment. No name of a queue or
+// topic has one.
+func EntityOf(path string) string {
+	end := len(path)
+	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
+		if i := strings.Index(path, reserved); i >= 0 {
+			end = min(end, i)
+		}
+	}
+	return path[:end]
 }
 
 // Identity is all a peer has proven: claims of one namespace. The nil Identity
@@ -94,7 +124,7 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
 	}
 	all := slices.Clone(id)
-	if i := slices.IndexFunc(all, func(o Grant) bool { return o.Policy == g.Policy && o.Scope == g.Scope }); i >= 0 {
+	if i := slices.IndexFunc(all, func(o Grant) bool { return o.Policy == g.Policy && o.OfEntity == g.OfEntity && o.Scope == g.Scope }); i >= 0 {
 		all[i] = g
 		return all, nil
 	}
@@ -113,7 +143,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	folded := FoldName(path)
 	expired := false
 	for _, g := range id {
-		if g.Rights&right == 0 || !within(folded, g.Scope) {
+		if g.Rights&right == 0 || !g.Covers(folded) {
 			continue
 		}
 		if g.Expires.IsZero() || now.Before(g.Expires) {
@@ -131,7 +161,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	folded := FoldName(path)
 	for _, g := range id {
-		if g.Rights&right != 0 && within(folded, g.Scope) && (g.Expires.IsZero() || now.Before(g.Expires)) {
+		if g.Rights&right != 0 && g.Covers(folded) && (g.Expires.IsZero() || now.Before(g.Expires)) {
 			return g.Policy
 		}
 	}
@@ -153,10 +183,19 @@ func PeerOf(ctx context.Context) string {
 	return peer
 }
 
-// within reports whether path is scope or lies below it, on segment boundaries.
-func within(path, scope string) bool {
-	rest, ok := strings.CutPrefix(path, scope)
-	return ok && (scope == "" || rest == "" || rest[0] == '/')
+// hostsKey is where WithHosts keeps the hosts.
+type hostsKey struct{}
+
+// WithHosts is ctx for calls of a peer that called the gateway by these names, with
+// or without port.
+func WithHosts(ctx context.Context, hosts []string) context.Context {
+	return context.WithValue(ctx, hostsKey{}, hosts)
+}
+
+// HostsOf are the names of WithHosts.
+func HostsOf(ctx context.Context) []string {
+	hosts, _ := ctx.Value(hostsKey{}).([]string)
+	return hosts
 }
 
 // Authority proves identities: it turns credentials into grants. hosts are the

@@ -16,8 +16,15 @@ type Limits struct {
 
 	SizesInMegabytes []int64 // what an entity's MaxSizeInMegabytes may be; of a partitioned one each of its partitions
 	MaxMessageSizeKB int64   // the most that an entity may be set to take
+	MessageSizeKB    int64   // what it takes unless it is set
 	MaxBatchBytes    int64   // of messages that are sent together
 	MaxPurge         int     // messages that one request may delete
+
+	ExclusiveSessions bool // no other receiver can take a session over
+
+	MessagingUnits  int // that the namespace has; 0: the tier has none
+	IsUnpartitioned bool
+	HasNoExpress    bool
 }
 
 // StandardLimits are those of the Standard tier.
@@ -28,7 +35,7 @@ func StandardLimits() Limits {
 		MaxEntities: 10_000, MaxConnections: 5000,
 		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
 		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
-		MaxPurge: 500,
+		MaxPurge: 500, ExclusiveSessions: true,
 	}
 }
 
@@ -38,8 +45,9 @@ func PremiumLimits() Limits {
 	l.Tier = "Premium"
 	l.MaxEntities = 1000
 	l.SizesInMegabytes = append(l.SizesInMegabytes, 10240, 20480, 40960, 81920)
-	l.MaxMessageSizeKB, l.MaxBatchBytes = MaxMessageSizeKB, 1<<20
-	l.MaxPurge = 4000
+	l.MaxMessageSizeKB, l.MessageSizeKB, l.MaxBatchBytes = MaxMessageSizeKB, MinLargeMessageSizeKB, 1<<20
+	l.MaxPurge, l.ExclusiveSessions = 4000, false
+	l.MessagingUnits, l.IsUnpartitioned, l.HasNoExpress = 1, true, true
 	return l
 }
 
@@ -49,7 +57,13 @@ func (l *Limits) Check(s *Settings) error {
 		return Refuse(OutOfRange, "MaxSizeInMegabytes is %d: in the %s tier it must be one of %d.", s.MaxSizeInMegabytes, l.Tier, l.SizesInMegabytes)
 	}
 	if l.MaxMessageSizeKB > 0 && s.MaxMessageSizeInKilobytes > l.MaxMessageSizeKB {
-		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: in the %s tier it must be between 1 and %d.", s.MaxMessageSizeInKilobytes, l.Tier, l.MaxMessageSizeKB)
+		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: in the %s tier it may be at most %d.", s.MaxMessageSizeInKilobytes, l.Tier, l.MaxMessageSizeKB)
+	}
+	if l.IsUnpartitioned && s.EnablePartitioning {
+		return Refuse(InvalidArgument, "EnablePartitioning is true: the %s tier has no partitioned entities.", l.Tier)
+	}
+	if l.HasNoExpress && s.EnableExpress {
+		return Refuse(InvalidArgument, "EnableExpress is true: the %s tier has no express entities.", l.Tier)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -28,6 +29,14 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 // no look-up, so any gateway can do it. Its text form is that of a UUID, whose
 // RFC 4122 byte order this is.
 type LockToken [16]byte
+
+// NewNonce returns the random part of a lock, which proves that lock: nobody can
+// foretell it from others.
+func NewNonce() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.BigEndian.Uint64(b[:])
+}
 
 // NewLockToken composes a token.
 func NewLockToken(partition uint16, n int64, nonce uint64) LockToken {

@@ -6,8 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message is what a producer may set. Zero fields were not set. Strings are
-// UTF-8; instants have millisecond resolution.
+// Message is what a producer may set. Zero fields were not set, but for the
+// texts that EmptyText names. Strings are UTF-8; instants have millisecond
+// resolution.
 type Message struct {
 	MessageID     ID
 	CorrelationID ID
@@ -32,9 +33,17 @@ type Message struct {
 	TimeToLive time.Duration
 	// ScheduledEnqueueTime makes the message scheduled when it lies in the future.
 	ScheduledEnqueueTime time.Time
+	// WasScheduled says that ScheduledEnqueueTime lay in the future when the broker
+	// took the message. The broker sets it.
+	WasScheduled bool
 
-	Durable  bool
-	Priority value.Opt[uint8]
+	// Durable and FirstAcquirer are kept for receivers; the broker does not look at them.
+	Durable       value.Opt[bool]
+	FirstAcquirer value.Opt[bool]
+	Priority      value.Opt[uint8]
+	// EmptyText names the text fields that the producer set to the empty string.
+	// The bit of a field that is not empty says nothing.
+	EmptyText TextFields
 
 	// Annotations are the sender's own message annotations, those the broker
 	// does not own. Keys are symbols.
@@ -52,6 +61,31 @@ type Message struct {
 	// entity; nil on a message from a producer.
 	Transit *Transit
 }
+
+// TextFields is a set of text fields of a message.
+type TextFields uint16
+
+// The text fields. Stores keep these numbers; those of the properties that AMQP
+// 1.0 §3.2.4 lists are their places there.
+const (
+	FieldTo               TextFields = 1 << 2
+	FieldSubject          TextFields = 1 << 3
+	FieldReplyTo          TextFields = 1 << 4
+	FieldCorrelationID    TextFields = 1 << 5
+	FieldContentType      TextFields = 1 << 6
+	FieldContentEncoding  TextFields = 1 << 7
+	FieldSessionID        TextFields = 1 << 10
+	FieldReplyToSessionID TextFields = 1 << 12
+	FieldPartitionKey     TextFields = 1 << 13 // an annotation, which is no place there
+)
+
+// Has reports whether a text field that reads s was set: it is not empty, or
+// the producer set it to the empty string.
+func (m *Message) Has(f TextFields, s string) bool { return s != "" || m.EmptyText&f != 0 }
+
+// HasSession reports whether the message belongs to a session. The empty string
+// may be a session's id.
+func (m *Message) HasSession() bool { return m.Has(FieldSessionID, m.SessionID) }
 
 // Transit is what a forwarded or published message brings along.
 type Transit struct {
@@ -100,6 +134,8 @@ const (
 	BodyValue
 	// BodySequence is one or more AMQP sequence sections, as encoded by the peer.
 	BodySequence
+	// BodyNone is a message without any body; Bytes is empty.
+	BodyNone
 )
 
 // Body is an opaque payload and its kind. The broker never alters it.
@@ -137,7 +173,7 @@ type BrokerProperties struct {
 	ExpiresAt              time.Time // zero: never
 	DeliveryCount          uint32    // attempted deliveries before this one
 	LockToken              LockToken // zero unless peek-locked
-	LockedUntil            time.Time // zero unless peek-locked
+	LockedUntil            time.Time // zero unless under lock; a peeked message has it without the token
 	State                  State
 	DeadLetterSource       string
 	Partitioned            bool // the entity has several partitions

@@ -38,12 +38,13 @@ func (a *Away) Error() string { return fmt.Sprintf("remote %s is away: %v", a.Re
 func (a *Away) Unwrap() error { return Busy }
 
 // PinKey is what binds messages to each other: those with one key keep their
-// order. It is the session, else the partition key, else "".
+// order. It is the key of the session, else that of a session of which the
+// partition key is the id, else "".
 func (m *Message) PinKey() string {
-	if m.SessionID != "" {
-		return m.SessionID
+	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
+		return string(key)
 	}
-	return m.PartitionKey
+	return string(KeyOfSession(m.PartitionKey))
 }
 
 // AnnotationHops counts, as a ubyte, how often a message has gone from one broker

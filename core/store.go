@@ -144,14 +144,16 @@ type Partitions interface {
 	// The answer has one element per group. A message whose ScheduledEnqueueTime
 	// is later than now is stored as scheduled. With duplicate detection a
 	// message whose id was seen within the window is dropped, and its number is 0.
-	// QuotaExceeded when the partition holds Policy.MaxBytes or more.
+	// QuotaExceeded when the partition holds Policy.MaxBytes or more. Busy leaves
+	// open whether a group was stored, unless it is NotDone; so it is with Publish
+	// and Commit.
 	//
 	// A message with a Transit.Key that is known is not stored again: its number
 	// is 0. Keys are known from the Append that had them first (also where the
 	// message was dropped as a duplicate) until Forget, or for KeyLife. A group
 	// that has nothing else but such messages is never refused for the quota.
 	//
-	// Where Policy.Sessions, every message has a SessionID.
+	// Where Policy.Sessions, every message has a session.
 	Append(ctx context.Context, p Partition, groups [][]*Message) []Appended
 	// Lock claims up to max available messages, oldest first, for
 	// Policy.LockDuration. With fewer than max it has armed the doorbell, and
@@ -160,7 +162,8 @@ type Partitions interface {
 	Lock(ctx context.Context, p Partition, max int) (ds []Delivery, next time.Time, err error)
 	// Settle ends locks; the answer has one element per settlement: nil, LockLost,
 	// NotAllowed, InvalidArgument or a failure. Where Policy.Sessions it is SessionLockLost that
-	// stands for a lost lock, whichever way it was lost.
+	// stands for a lost lock, whichever way it was lost; with a Settlement.Session
+	// only where that is lost, and else LockLost.
 	Settle(ctx context.Context, p Partition, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration; one element per token.
 	// Locks in a session last as long as the session's: they are answered its end,
@@ -173,7 +176,9 @@ type Partitions interface {
 	// SessionLockLost where that lock has ended, or is missing.
 	LockDeferred(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// Peek returns up to max messages from position from (the lower 48 bits of a
-	// sequence number) in order, whatever their state, without locking.
+	// sequence number) in order, whatever their state, without locking. Those under
+	// lock have LockedUntil, and no LockToken; an engine may leave it out where
+	// more than ten thousand are.
 	Peek(ctx context.Context, p Partition, from int64, max int) ([]Delivery, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, p Partition, numbers []int64) error
@@ -193,10 +198,10 @@ type Partitions interface {
 	Forget(ctx context.Context, p Partition, keys []string) error
 	// Watch calls ring when messages may have become available to Lock, or may
 	// become so sooner than it said. Where Policy.Sessions, session is the one
-	// that has messages for its holder, or "" when one may be there to accept, or
-	// when nothing is known: then holders should look too. ring must not block; it
+	// that has messages for its holder, or none ("") when one may be there to accept,
+	// or when nothing is known: then holders should look too. ring must not block; it
 	// may be called without cause.
-	Watch(r Ref, ring func(session string)) (stop func())
+	Watch(r Ref, ring func(session SessionKey)) (stop func())
 }
 
 // Publishing is the part of a topic's partition that fills its subscriptions.
@@ -238,27 +243,57 @@ type Copy struct {
 	Message *Message
 }
 
-// SessionLock is the exclusive, timed hold of one session.
+// SessionMode says whether the lock of a session can pass to another receiver.
+type SessionMode uint8
+
+const (
+	// Exclusive locks end with their holder.
+	Exclusive SessionMode = iota
+	// NonExclusive locks can be taken over with their token.
+	NonExclusive
+)
+
+// SessionLock is the timed hold of one session.
 type SessionLock struct {
-	ID    string
+	ID    string // as the receiver wrote it, or the message by which it was found; only its Key counts
 	Index uint16 // the partition that the session lies in
 	Nonce uint64 // proves the lock; the tokens of its messages carry it too
-	Until time.Time
+	Mode  SessionMode
+	// TakeOvers is how often the lock has been taken over. Only its last holder
+	// has it: the same lock with a lower count is lost.
+	TakeOvers uint32
+	Until     time.Time
+}
+
+// Token is what a receiver shows to take a session over that is locked
+// NonExclusive; zero where the lock is Exclusive. It has the form of the token of
+// a message, with the number 0, which no message has.
+func (l *SessionLock) Token() LockToken {
+	if l.Mode == Exclusive {
+		return LockToken{}
+	}
+	return NewLockToken(l.Index, 0, l.Nonce)
 }
 
 // Sessions is the part of a partition with Policy.Sessions. Each operation with
-// a lock (its ID, Index and Nonce; Until is not looked at) answers SessionLockLost
-// once that has ended. When a session's lock expires, the locks of its messages
+// a lock (Until is not looked at) answers SessionLockLost once that has ended or
+// has been taken over. When a session's lock expires, the locks of its messages
 // end like any that expire at that instant, with a failed delivery; when it is
 // released they end by number, without one. Sessions need not exist before they
 // are accepted. On a partition of a deleted entity AcceptSession answers NotFound.
 type Sessions interface {
 	// AcceptSession locks the session for Policy.LockDuration: SessionLocked if somebody holds it.
-	AcceptSession(ctx context.Context, p Partition, session string) (SessionLock, error)
+	AcceptSession(ctx context.Context, p Partition, session string, m SessionMode) (SessionLock, error)
 	// AcceptNextSession locks the session whose first available message has the
-	// lowest number, of those that nobody holds; ok is false when there is none. Then it
-	// has armed the doorbell, and next is when the next lock or schedule is due (zero: none known).
-	AcceptNextSession(ctx context.Context, p Partition) (l SessionLock, ok bool, next time.Time, err error)
+	// lowest number, of those that nobody holds, under the id that this message has; ok
+	// is false when there is none. Then it has armed the doorbell, and next is when the
+	// next lock or schedule is due (zero: none known).
+	AcceptNextSession(ctx context.Context, p Partition, m SessionMode) (l SessionLock, ok bool, next time.Time, err error)
+	// TakeOverSession passes the session's lock to the caller for
+	// Policy.LockDuration, if it is NonExclusive and token its Token: SessionLocked
+	// if not, SessionLockLost if nobody holds the session. Nonce and Token stay, and
+	// so do the locks of its messages, with their tokens. The former holder is rung.
+	TakeOverSession(ctx context.Context, p Partition, session string, token LockToken) (SessionLock, error)
 	// RenewSession extends the lock, and with it those of the messages that are
 	// locked under it, to now + Policy.LockDuration.
 	RenewSession(ctx context.Context, p Partition, l SessionLock) (until time.Time, err error)
@@ -273,11 +308,12 @@ type Sessions interface {
 	// SetSessionState keeps state until it is set to nil, whether or not the
 	// session has messages.
 	SetSessionState(ctx context.Context, p Partition, l SessionLock, state []byte) error
-	// ListSessions lists by id, byte by byte, the sessions after the given id ("":
-	// from the first on), at most top: with a zero since those that have state or
-	// messages (available, locked or deferred; scheduled ones do not count yet),
-	// else those that have state which was set later than since.
-	ListSessions(ctx context.Context, p Partition, since time.Time, after string, top int) ([]string, error)
+	// ListSessions lists by key the sessions after the given one ("": from the first
+	// on), at most top: with a zero since those that have state or messages
+	// (available, locked or deferred; scheduled ones do not count yet), else those
+	// that have state which was set later than since. It answers their ids: that of
+	// the lock under which the state was set, else that of the oldest message.
+	ListSessions(ctx context.Context, p Partition, since time.Time, after SessionKey, top int) ([]string, error)
 }
 
 // KeyLife is how long a Transit.Key is known that nobody forgets.
@@ -307,7 +343,15 @@ func (o Outcome) String() string {
 
 // Settlement ends one lock.
 type Settlement struct {
-	Token   LockToken
+	Token LockToken
+	// Session, if not nil, is the lock under which the message must be locked,
+	// where Policy.Sessions: a former holder of the session cannot settle. Without
+	// it the token alone is enough.
+	Session *SessionLock
+	// Outcome is what becomes of the message. Abandon and Defer raise the count of
+	// deliveries, but among dead letters. A message whose count passes
+	// Policy.MaxDeliveryCount by Defer stays deferred: the next failed delivery
+	// dead-letters it.
 	Outcome Outcome
 	// Properties overwrite or add user properties: Abandon, Defer, DeadLetterOutcome.
 	// For a dead letter the broker has put DeadLetterReason and
@@ -334,7 +378,7 @@ type Stats struct {
 	Locked    int64
 	Deferred  int64 // includes deferred messages under lock, which Locked leaves out
 	Scheduled int64
-	Bytes     int64 // an estimate of what they take
+	Bytes     int64 // an estimate of what they take; a topic's own with those of its subscriptions
 	Enqueued  int64 // numbers given so far; a scheduled message gets another one when it becomes active
 
 	SessionsHeld    int64 // sessions that a receiver has locked

@@ -18,6 +18,17 @@ type Work struct {
 	Settlements []Settlement
 	// Cancels removes scheduled messages: MessageNotFound if one is not scheduled.
 	Cancels []int64
+	// States are kept as by SetSessionState: SessionLockLost if a lock has ended.
+	States []SessionState
+	// Scheduled are messages that a Reserve gave these numbers: from now on they are scheduled, and are dropped if
+	// duplicate detection knows them. MessageNotFound if one is not reserved any more. None is among the Cancels.
+	Scheduled []Reserved
+	// Reserve, unless zero, is until when the Messages or Publications are set aside under their numbers, instead of
+	// being stored for receivers: nobody sees them, and they are gone then. Cancels and Store.Cancel end that sooner. They
+	// all have a ScheduledEnqueueTime, no Transit.Key and no copies, and there is nothing else in the Work.
+	Reserve time.Time
+	// Check asks whether the Settlements, Cancels, States and Scheduled would be refused now, and does nothing.
+	Check bool
 	// Messages are appended to the partition as by Append: one group.
 	Messages []*Message
 	// Publications are published in the partition, a topic's, as by Publish: one
@@ -30,6 +41,18 @@ type Work struct {
 	// Transfers are appended to the partition's transfer queue, each with its
 	// Transit.Destination.
 	Transfers []*Message
+}
+
+// SessionState is what the holder of a session keeps there.
+type SessionState struct {
+	Lock  SessionLock
+	State []byte // nil: none
+}
+
+// Reserved is a message that waits for its transaction under a sequence number.
+type Reserved struct {
+	Number  int64
+	Message *Message
 }
 
 // Effect is what comes of a message elsewhere than in the queue that it was sent
@@ -63,21 +86,30 @@ type Transactions interface {
 }
 
 // Transaction collects operations that are carried out together. Each is checked
-// when it is added, as far as that goes then: a refusal leaves the others as they
+// when it is added, with the store too: a refusal leaves the others as they
 // are. Nothing of them can be seen before Commit; locks go on, and may expire.
 // Calls must not overlap.
 //
-// What settles and cancels must lie in one partition of one entity; what is sent
-// elsewhere goes through the transfer queue there, in the same step. Without
-// either, the entity that is sent to first is that entity.
+// What settles, schedules, cancels and sets session states must lie in one partition
+// of one entity; what is sent elsewhere goes through the transfer queue there, in the
+// same step. Without any, the entity that is sent to first is that entity. What is
+// sent to one entity must have the key of one partition of it.
 type Transaction interface {
 	// Send needs Send on the address and, if not "", on via, the entity through
 	// whose transfer queue the messages go. It takes ownership of them.
 	Send(ctx context.Context, id Identity, address, via string, group []*Message) error
 	// Settle needs Listen; all are added, or none.
 	Settle(ctx context.Context, id Identity, address string, settlements []Settlement) error
-	// Cancel needs Send; all are added, or none.
+	// Schedule needs Send, and answers the numbers that the messages have from the commit on: each has a
+	// ScheduledEnqueueTime. It takes ownership of them.
+	Schedule(ctx context.Context, id Identity, address string, group []*Message) (numbers []int64, err error)
+	// Cancel needs Send; all are added, or none. What the transaction itself has scheduled may be cancelled too.
 	Cancel(ctx context.Context, id Identity, address string, numbers []int64) error
+	// SetSessionState needs Listen, and the lock of a Session.
+	SetSessionState(ctx context.Context, id Identity, address string, lock SessionLock, state []byte) error
 	// Commit carries out all operations, or answers why none was.
 	Commit(ctx context.Context) error
+	// Rollback ends a transaction that is not to be committed. Without it, what it keeps in the store ends by itself
+	// after its lifetime.
+	Rollback(ctx context.Context)
 }

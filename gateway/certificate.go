@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
@@ -17,33 +18,41 @@ type certificate struct {
 	hosts  []string // names of this gateway
 	ca     string   // file of the development CA, "" with a certificate of the user's
 	issued *issued  // for hosts of namespaces; nil with a certificate of the user's
+	own    atomic.Pointer[tls.Certificate]
 }
 
 // openCertificate loads the configured certificate or has a development one
 // made for the hosts and ports of the listeners.
 func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, error) {
 	cert := &certificate{hosts: hosts(c, listeners)}
-	var pair tls.Certificate
 	if c.TLS.Cert != "" {
-		var err error
-		if pair, err = tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
-			return nil, fmt.Errorf("TLS certificate %s with key %s: %w: both must be PEM files and belong together", c.TLS.Cert, c.TLS.Key, err)
+		pair, err := loadPair(c)
+		if err != nil {
+			return nil, err
 		}
+		cert.own.Store(pair)
 	} else {
 		ca, err := devca.Open(c.Data, devca.Options{Hosts: cert.hosts, Ports: ports(listeners)})
 		if err != nil {
 			return nil, fmt.Errorf("%w (in the data directory; choose another with --data, or give a certificate with --tls-cert and --tls-key)", err)
 		}
-		pair, cert.ca = ca.Certificate, ca.Path
-		cert.issued = &issued{ca: ca}
+		cert.own.Store(&ca.Certificate)
+		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
 	}
 	// No ALPN: a server that offers protocols turns away clients that name others,
 	// and the first bytes tell what is spoken anyway.
-	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if cert.issued != nil {
-		cert.config.GetCertificate = cert.issued.forHello
-	}
+	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.forHello}
 	return cert, nil
+}
+
+// forHello is for tls.Config.GetCertificate.
+func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c.issued != nil {
+		if made, err := c.issued.forHello(hello); made != nil || err != nil {
+			return made, err
+		}
+	}
+	return c.own.Load(), nil
 }
 
 // hosts are the names and addresses that clients may reach the listeners by.

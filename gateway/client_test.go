@@ -163,12 +163,17 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 	g.command(t, "", "queue", "create", "replies", "--session-aware")
 	g.command(t, "", "send", "replies", "one", "two", "--session", "a", "--reply-to", "back", "--reply-to-session", "c", "--to", "you")
 	g.command(t, "", "send", "replies", "three", "--session", "b")
+	g.command(t, "", "send", "replies", "four", "--session", "")
+	if got := g.command(t, "", "peek", "replies", "--session="); !strings.Contains(got, "  session: \"\"\n") {
+		t.Errorf("peek into the session with the empty id: %s", got)
+	}
 	if got := g.command(t, "", "peek", "replies", "--session", "a", "--json"); strings.Count(got, "\n") != 2 ||
 		!strings.Contains(got, `"sessionId":"a"`) || !strings.Contains(got, `"replyTo":"back"`) || !strings.Contains(got, `"replyToSessionId":"c"`) || !strings.Contains(got, `"to":"you"`) {
 		t.Errorf("peek: %s", got)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--session=b", "three"},
+		{"--session=B", "three"},
+		{"--session=", "four"},
 		{"--next-session --count=0 --wait=300ms", "one two"},
 	} {
 		if got := bodies(g.command(t, "", append([]string{"receive", "replies"}, strings.Fields(c.args)...)...)); got != c.want {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/x509"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -20,10 +19,10 @@ import (
 // is in force HTTP clients must call the gateway by a name that is not theirs to
 // give out.
 type hostNames struct {
-	own         []string          // lower-cased
-	namespaces  answers           // has hosts of its own
-	certificate *x509.Certificate // the user's; nil with a development certificate
-	private     bool              // containers and other machines come too, by names of their network
+	own         []string                 // lower-cased
+	namespaces  answers                  // has hosts of its own
+	certificate func() *x509.Certificate // the user's, as it is now; nil with a development certificate
+	private     bool                     // containers and other machines come too, by names of their network
 }
 
 // privateDomains are not delegated in public DNS: in private ones they are for
@@ -40,7 +39,7 @@ func newHostNames(c *config.Config, cert *certificate, others answers, addresses
 		n.own = append(n.own, strings.ToLower(name))
 	}
 	if cert.ca == "" {
-		n.certificate = cert.config.Certificates[0].Leaf
+		n.certificate = func() *x509.Certificate { return cert.own.Load().Leaf }
 	}
 	return n
 }
@@ -66,10 +65,7 @@ func (n *hostNames) guard(h http.Handler) http.Handler {
 }
 
 func (n *hostNames) has(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	name := strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	name := core.FoldHost(host)
 	if name == "" { // browsers always name one
 		return true
 	}
@@ -82,7 +78,7 @@ func (n *hostNames) has(host string) bool {
 	if n.namespaces != nil && n.namespaces.Answers(name) {
 		return true
 	}
-	if n.certificate != nil && n.certificate.VerifyHostname(name) == nil {
+	if n.certificate != nil && n.certificate().VerifyHostname(name) == nil {
 		return true
 	}
 	if n.private {

@@ -65,7 +65,7 @@ func TestHostNames(t *testing.T) {
 		if got := there.has(c.host); got != c.there {
 			t.Errorf("%q elsewhere: got %v, want %v", c.host, got, c.there)
 		}
-		if got := (&hostNames{own: own, certificate: leaf}).has(c.host); got != c.strangers {
+		if got := (&hostNames{own: own, certificate: func() *x509.Certificate { return leaf }}).has(c.host); got != c.strangers {
 			t.Errorf("%q with a certificate: got %v, want %v", c.host, got, c.strangers)
 		}
 	}

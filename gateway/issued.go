@@ -32,7 +32,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello is for tls.Config.GetCertificate: nil means the gateway's own certificate.
+// forHello is that of certificate: nil means the gateway's own certificate.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp asks for HOST:PORT

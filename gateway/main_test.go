@@ -66,10 +66,16 @@ func startProgram(t *testing.T, args ...string) *program {
 // until reads the log up to a line with text.
 func (p *program) until(t *testing.T, text string) {
 	t.Helper()
+	p.line(t, text)
+}
+
+// line reads the log up to a line with text, and returns it.
+func (p *program) line(t *testing.T, text string) string {
+	t.Helper()
 	for {
 		line, err := p.log.ReadString('\n')
 		if strings.Contains(line, text) {
-			return
+			return line
 		}
 		if err != nil {
 			t.Fatalf("waiting for %q: %v", text, err)

@@ -18,7 +18,7 @@ var unavailable = map[string]broker.Unavailable{
 
 // newBroker makes the broker of a namespace, with the plugins in its pipelines.
 // What they are is known by then, of those that could be started.
-func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, log *slog.Logger) (*broker.Broker, error) {
+func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) (*broker.Broker, error) {
 	pipes := plumbing{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
 	if err != nil {
@@ -33,9 +33,9 @@ func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas 
 		return nil, err
 	}
 	return broker.New(t.store, broker.Options{
-		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, PartitionCount: contents.Partitions,
+		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, Answers: answers, PartitionCount: contents.Partitions,
 		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: t.remotes.byName(n.ID, t.traces),
-		Histories: histories(contents.Histories), Gateway: gatewayName(t.c),
+		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait,
 	}), nil
 }
 
@@ -51,7 +51,7 @@ func (p *plumbing) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
 	for i := range all {
 		configured := &all[i]
-		line := broker.Pipeline{Entity: configured.Entity}
+		line := broker.Pipeline{Entity: configured.Entity, FollowTo: configured.FollowTo}
 		for n := range configured.Ingress {
 			s, err := p.stage(&configured.Ingress[n])
 			if err != nil {
@@ -59,15 +59,12 @@ func (p *plumbing) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 			}
 			line.Ingress = append(line.Ingress, s)
 		}
-		switch {
-		case configured.To != nil:
+		if configured.To != nil {
 			s, err := p.stage(configured.To)
 			if err != nil {
 				return nil, err
 			}
 			line.To = &s
-		case configured.FollowTo:
-			line.To = &broker.Stage{}
 		}
 		lines = append(lines, line)
 	}

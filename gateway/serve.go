@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,17 +28,23 @@ import (
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
-	settings, err := config.Load(c.Flags(), environ)
+	// Never stopped: a hang-up must not end the gateway, while it begins and ends neither.
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP)
+	read := func() (*config.Config, error) { return config.Load(c.Flags(), environ) }
+	settings, err := read()
 	if err != nil {
 		return err
 	}
-	return serve(c.Context(), settings, c.OutOrStdout(), newLogger(c.ErrOrStderr(), settings.Log))
+	again := reloads{asked: asked, read: read, level: new(slog.LevelVar)}
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
+	return serve(c.Context(), settings, c.OutOrStdout(), newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
 // serve runs a gateway until ctx ends, and stops it in the reverse order of its
 // start: no more connections, what is in flight within the drain time, broker,
 // plugins, store. The start-up lines go to out once everything is ready.
-func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) (err error) {
+func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger, again reloads) (err error) {
 	began := time.Now()
 	traces, stopTraces, err := openTraces(ctx, c, log)
 	if err != nil {
@@ -123,7 +132,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if admin != nil {
-		pages := adminHandler(watched.Handler())
+		pages := listen.SameSite(adminHandler(watched.Handler()))
 		if listen.IsLoopback(c.AdminListen) {
 			pages = newHostNames(c, certificate, directory, c.AdminListen).guard(pages)
 		}
@@ -153,6 +162,8 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Stop()
 		return errors.Join(err, front.Wait())
 	}
+	taking := reloader{reloads: again, began: c, certificate: certificate, directory: directory, tenants: tenants, log: log}
+	front.Go("reload", taking.run)
 	log.Info("ready", "version", versionText(), "after", time.Since(began).Round(time.Millisecond))
 
 	<-front.Context().Done()
@@ -168,14 +179,17 @@ func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Mil
 func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 	limits := c.Limits()
 	return amqp.Options{
-		Logger:         log,
-		MaxConnections: cmp.Or(c.AMQP.MaxConnections, limits.MaxConnections),
-		MaxPurge:       limits.MaxPurge,
-		MaxSessions:    c.AMQP.MaxSessions,
-		MaxLinks:       c.AMQP.MaxLinks,
-		MaxUnsettled:   c.AMQP.MaxUnsettled,
-		MaxFrameSize:   uint32(c.AMQP.MaxFrameSize),
-		DrainGrace:     grace(c),
+		Logger:            log,
+		MaxConnections:    cmp.Or(c.AMQP.MaxConnections, limits.MaxConnections),
+		MaxPurge:          limits.MaxPurge,
+		ExclusiveSessions: limits.ExclusiveSessions,
+		MaxSessions:       c.AMQP.MaxSessions,
+		MaxLinks:          c.AMQP.MaxLinks,
+		MaxUnsettled:      c.AMQP.MaxUnsettled,
+		MaxFrameSize:      uint32(c.AMQP.MaxFrameSize),
+		DrainGrace:        grace(c),
+
+		StrictTransactions: limits.Tier != "",
 	}
 }
 
@@ -210,9 +224,7 @@ func httpsOptions(c *config.Config, tunnel, native http.Handler, log *slog.Logge
 	return o
 }
 
-func newLogger(w io.Writer, o config.Log) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(o.Level)) // validated
+func newLogger(w io.Writer, o config.Log, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if o.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))

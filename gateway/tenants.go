@@ -50,13 +50,13 @@ func (t *tenants) directory(ctx context.Context, issuers auth.Issuers, hosts []s
 // serve makes what serves one namespace: the gateway's own, a configured one or one
 // of the registry. Behind the serializers there is a broker, whose configured
 // entities exist then, and which is counted.
-func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas) (namespaces.Served, error) {
+func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
 		log = log.With("namespace", n.Name)
 	}
 	contents := t.c.ContentsOf(n.ID)
-	b, err := t.newBroker(n, contents, quotas, log)
+	b, err := t.newBroker(n, contents, quotas, answers, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}

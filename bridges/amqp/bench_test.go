@@ -86,7 +86,7 @@ func BenchmarkAppendDelivery(b *testing.B) {
 	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{SequenceNumber: 1, LockToken: core.NewLockToken(0, 1, 1)}}
 	var dst []byte
 	for b.Loop() {
-		dst = appendDelivery(dst[:0], &d, delivered)
+		dst = appendDelivery(dst[:0], &d, form{})
 	}
 }
 

@@ -117,7 +117,7 @@ func direction(l bridges.Link) int {
 func (r *receiverLink) describe() bridges.Link {
 	told := bridges.Link{Entity: r.address, Receives: true, Deletes: r.mode == core.ReceiveAndDelete}
 	if r.session != nil {
-		told.Session = r.session.ID()
+		told.Holds, told.Session = true, r.session.ID()
 	}
 	return told
 }

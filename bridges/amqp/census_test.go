@@ -71,7 +71,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 					{Entity: "plain"},
 					{Entity: "plain", Receives: true, Deletes: true},
 					{Entity: "plain/$DeadLetterQueue", Receives: true},
-					{Entity: "q", Receives: true, Session: "a"},
+					{Entity: "q", Receives: true, Holds: true, Session: "a"},
 				},
 			},
 		}

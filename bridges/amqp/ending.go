@@ -32,6 +32,11 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	if at := c.eng.Tick(now); !at.IsZero() {
 		due(at)
 	}
+	if len(c.transactions) > 0 {
+		if at := c.expireTransactions(now); !at.IsZero() {
+			due(at)
+		}
+	}
 	if c.room.crowded {
 		due(c.room.look)
 	}

@@ -79,7 +79,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	switch own := core.TextOf(err); {
 	case code == core.Internal: // the log knows more
 	case code == core.NotFound && (addr.Entity != "" || own == ""): // in the words that some clients look for
-		a.text = c.notFoundText(addr)
+		a.text = c.notFoundText(err, addr)
 	case own != "":
 		a.text = own
 	}
@@ -90,11 +90,16 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	return a
 }
 
-func (c *conn) notFoundText(addr core.Address) string {
-	if _, _, ok := core.SplitSubscription(addr.Entity); ok {
+// notFoundText names a subscription by its parts only where there is its topic, as the service does.
+func (c *conn) notFoundText(err error, addr core.Address) string {
+	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Topic != "" {
 		return fmt.Sprintf("The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions.", c.tracker(addr))
 	}
-	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+	path := core.Address{Entity: addr.Entity, Sub: addr.Sub}
+	if topic, subscription, ok := core.SplitSubscription(addr.Entity); ok {
+		path.Entity = core.SubscriptionPath(topic, subscription)
+	}
+	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, path)
 }
 
 // refusal is the AMQP error that tells err to the client; see answerTo. It may be called outside the owner once the connection is

@@ -319,6 +319,7 @@ func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address string, f
 		maps.Copy(bySeq, m)
 	}
 	for _, d := range q.locked {
+		d.LockToken = core.LockToken{}
 		bySeq[d.SequenceNumber] = d
 	}
 	var out []core.Delivery

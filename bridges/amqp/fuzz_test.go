@@ -50,7 +50,7 @@ func FuzzMessage(f *testing.F) {
 func encodeForFuzz(m *core.Message) []byte {
 	return appendDelivery(nil, &core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber: 1, EnqueuedTime: time.UnixMilli(1), LockToken: core.NewLockToken(1, 2, 3),
-	}}, delivered)
+	}}, form{})
 }
 
 // FuzzConnection feeds bytes to a bridge after links of every kind are attached. Nothing panics, and the connection
@@ -64,8 +64,8 @@ func FuzzConnection(f *testing.F) {
 		return b
 	}
 	f.Add(transfer(0, plainMessage(3)))
-	f.Add(transfer(2, request1()))
-	f.Add(transfer(4, request1()))
+	f.Add(transfer(2, wire.AppendProperties(nil, &wire.MessageProperties{})))
+	f.Add(transfer(4, wire.AppendProperties(nil, &wire.MessageProperties{})))
 	for _, p := range []wire.Performative{
 		&wire.Flow{NextIncomingID: value.Some(uint32(0)), IncomingWindow: 9, Handle: value.Some(uint32(1)), LinkCredit: value.Some(uint32(9)), DeliveryCount: value.Some(uint32(0))},
 		&wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: value.Some(uint32(9)), State: wire.Modified{}},

@@ -3,6 +3,7 @@ package amqp
 import (
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
@@ -26,8 +27,9 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch is how many messages a batch may have.
-const maxBatch = 10_000
+// maxBatch is how many messages a batch may have. Clients bound batches by bytes alone (see linkProperties), which are filled
+// with some 90,000 of the smallest messages.
+const maxBatch = 100_000
 
 // decodeMessage translates an encoded message. The result keeps payload.
 func decodeMessage(payload []byte) (*core.Message, error) {
@@ -54,13 +56,15 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 		ContentEncoding:  p.ContentEncoding,
 		SessionID:        p.GroupID,
 		ReplyToSessionID: p.ReplyToGroupID,
+		EmptyText:        emptyFromWire(&p),
 		GroupSequence:    p.GroupSequence,
 		Durable:          h.Durable,
+		FirstAcquirer:    h.FirstAcquirer,
 		Priority:         h.Priority,
 		TimeToLive:       timeToLive(&h, &p),
 		Properties:       textProperties(s.ApplicationProperties),
 		Body:             bodyFromWire(&s),
-		Footer:           s.Footer,
+		Footer:           symbolKeys(s.Footer),
 
 		DeliveryAnnotations: deliveryAnnotations(s.DeliveryAnnotations),
 	}
@@ -97,8 +101,9 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 // say so with two instants.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
-	if ms == math.MaxUint32 && p.CreationTime.Set && p.AbsoluteExpiryTime.Set {
-		ms = max(ms, int64(instantOf(p.AbsoluteExpiryTime.V)-instantOf(p.CreationTime.V)))
+	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {
+		created := p.CreationTime.Or(value.TimestampOf(time.Now()))
+		ms = max(ms, int64(instantOf(p.AbsoluteExpiryTime.V)-instantOf(created)))
 	}
 	if ms > int64(core.Forever/time.Millisecond) {
 		return core.Forever
@@ -134,6 +139,31 @@ func textProperties(encoded []byte) core.Properties {
 	return core.RawProperties(encoded)
 }
 
+// symbolKeys returns an encoded map of annotations with symbols for keys (AMQP 1.0 §3.2.10). The Java SDK's sender writes
+// strings into the footer, and its receiver fails on anything but symbols. A map with symbols alone stays as it is.
+func symbolKeys(encoded []byte) []byte {
+	if encoded == nil {
+		return nil
+	}
+	n, entries, _, err := value.ReadMap(encoded)
+	if err != nil {
+		return encoded
+	}
+	for range n {
+		k, after, err := value.ReadRaw(entries)
+		if err != nil {
+			return encoded
+		}
+		if value.KindOf(k) == value.KindString {
+			return value.AppendMapRaw(nil, value.MapEntries(encoded), true)
+		}
+		if _, entries, err = value.ReadRaw(after); err != nil {
+			return encoded
+		}
+	}
+	return encoded
+}
+
 func bodyFromWire(s *wire.Sections) core.Body {
 	switch s.BodyKind {
 	case wire.BodyDataSections:
@@ -142,9 +172,20 @@ func bodyFromWire(s *wire.Sections) core.Body {
 		return core.Body{Kind: core.BodyValue, Bytes: s.Body}
 	case wire.BodySequence:
 		return core.Body{Kind: core.BodySequence, Bytes: s.Body}
+	case wire.BodyNone:
+		return core.Body{Kind: core.BodyNone}
 	default:
 		return core.Body{Kind: core.BodyData, Bytes: s.Body}
 	}
+}
+
+// emptyFromWire returns which texts the sender set to the empty string. core numbers them as AMQP 1.0 §3.2.4 does.
+func emptyFromWire(p *wire.MessageProperties) core.TextFields {
+	empty := core.TextFields(p.Empty)
+	if p.CorrelationID == (wire.ID{Kind: value.KindString}) {
+		empty |= core.FieldCorrelationID
+	}
+	return empty
 }
 
 func idFromWire(id wire.ID) core.ID {
@@ -169,7 +210,9 @@ func annotate(m *core.Message, encoded []byte) error {
 		var err error
 		switch string(k) {
 		case annPartitionKey:
-			m.PartitionKey, err = annotatedText(annPartitionKey, raw)
+			if m.PartitionKey, err = annotatedText(annPartitionKey, raw); m.PartitionKey == "" && err == nil && !value.IsNull(raw) {
+				m.EmptyText |= core.FieldPartitionKey
+			}
 		case annViaPartitionKey:
 			m.ViaPartitionKey, err = annotatedText(annViaPartitionKey, raw)
 		case annScheduled:
@@ -210,12 +253,18 @@ func deliveryAnnotations(encoded []byte) core.Properties {
 	}, true))
 }
 
+// annotatedText reads an annotation whose value is text: a string, a symbol or, as the Python SDK encodes received
+// annotations anew, binary.
 func annotatedText(key string, raw []byte) (string, error) {
 	if value.IsNull(raw) {
 		return "", nil
 	}
-	v, _, err := value.ReadText(raw)
-	if err != nil {
+	read := value.ReadText
+	if value.KindOf(raw) == value.KindBinary {
+		read = value.ReadBinary
+	}
+	v, _, err := read(raw)
+	if err != nil || !utf8.Valid(v) {
 		return "", core.Refuse(core.InvalidArgument, "The annotation %s is not a string.", key)
 	}
 	return string(v), nil

@@ -1,9 +1,12 @@
 package amqp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -403,4 +407,97 @@ func receiveNumbers(ctx context.Context, r *goamqp.Receiver, n int) error {
 		}
 	}
 	return nil
+}
+
+// slowSettler is a broker that settles when the test lets it, and notes the credit that receivers are given.
+type slowSettler struct {
+	*broker.Broker
+	allowed chan struct{}
+
+	mu    sync.Mutex
+	given []int
+}
+
+func (b *slowSettler) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+	<-b.allowed
+	return b.Broker.Settle(ctx, id, address, settlements)
+}
+
+func (b *slowSettler) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	r, err := b.Broker.OpenReceiver(ctx, id, address, o)
+	return &countedReceiver{r, b}, err
+}
+
+type countedReceiver struct {
+	core.Receiver
+	b *slowSettler
+}
+
+func (r *countedReceiver) AddCredit(n int) {
+	r.b.mu.Lock()
+	r.b.given = append(r.b.given, n)
+	r.b.mu.Unlock()
+	r.Receiver.AddCredit(n)
+}
+
+// Credit that comes after an outcome which gives a message back is not used before the message is there again: else the
+// messages behind it would overtake it.
+func TestMessagesThatComeBackAreNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]wire.DeliveryState{"released": wire.Released{}, "abandoned": wire.Modified{DeliveryFailed: value.Some(true)}} {
+		for _, settled := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, settled %t", name, settled), func(t *testing.T) {
+				t.Parallel()
+				b := &slowSettler{allowed: make(chan struct{})}
+				var addr string
+				addr, b.Broker = serveBrokerAs(t, Options{}, func(whole *broker.Broker) core.Broker {
+					b.Broker = whole
+					return b
+				})
+				if _, err := b.CreateQueue(t.Context(), rootIdentity, "q1", core.DefaultSettings(core.Queue)); err != nil {
+					t.Fatal(err)
+				}
+				p := dialPeer(t, addr)
+				p.open()
+				p.attach(0, wire.RoleSender, "q1")
+				for i := range uint32(3) {
+					p.transfer(&wire.Transfer{Handle: 0, DeliveryID: value.Some(i), DeliveryTag: []byte{byte(i)}}, plainMessage(int(i)))
+					for d := await[*wire.Disposition](p); d.Last.Or(d.First) < i; d = await[*wire.Disposition](p) {
+					}
+				}
+				p.attach(1, wire.RoleReceiver, "q1")
+				flow := func(credit, count uint32) *wire.Flow {
+					return &wire.Flow{
+						Handle: value.Some(uint32(1)), LinkCredit: value.Some(credit), DeliveryCount: value.Some(count),
+						IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000, NextIncomingID: value.Some(uint32(0)),
+					}
+				}
+				p.send(0, flow(1, 0))
+				first := await[*wire.Transfer](p).DeliveryID.V
+				echo := flow(3, 1)
+				echo.Echo = true
+				p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: first, Settled: settled, State: state}, echo)
+				await[*wire.Flow](p)
+				b.mu.Lock()
+				given := slices.Clone(b.given)
+				b.mu.Unlock()
+				if !slices.Equal(given, []int{1}) {
+					t.Errorf("while the outcome is under way: receivers were given credit %v, want [1]", given)
+				}
+				close(b.allowed)
+				var sizes []int
+				for range 3 {
+					perf, payload := p.receive()
+					for _, ok := perf.(*wire.Transfer); !ok; _, ok = perf.(*wire.Transfer) {
+						perf, payload = p.receive()
+					}
+					s := p.sections(bytes.Clone(payload))
+					sizes = append(sizes, len(s.Body))
+				}
+				if !slices.Equal(sizes, []int{0, 1, 2}) {
+					t.Errorf("messages by their sizes: got %v, want them in their order", sizes)
+				}
+			})
+		}
+	}
 }

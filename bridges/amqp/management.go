@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -10,15 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-const (
-	maxPeekCount = 1000      // messages of one peek
-	maxPeekBytes = 256 << 10 // of one peek, but for a single message that is larger
-)
+// maxPeekBytes bounds the messages of one peek, but for a single message that is larger.
+const maxPeekBytes = 256 << 10
 
 // attachManagement accepts a link to or from an entity's $management node. The operations check their rights
 // themselves; whoever has none on the entity is not let in, and does not learn whether it exists.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
+		l.Refuse(c.refusal(l, err, addr))
+		return
+	}
+	if err := claim(l, addr); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}
@@ -116,6 +119,12 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 	return response{status: a.status, condition: a.condition, text: a.text}
 }
 
+// form is how the operation encodes messages of its entity.
+func (o *operation) form() form {
+	addr, _ := core.ParseAddress(o.address)
+	return formOf(addr, o.session != nil)
+}
+
 // serverTimeout is how long the client wants us to try.
 func serverTimeout(headers core.Properties) time.Duration {
 	for _, key := range []string{"com.microsoft:server-timeout", "server-timeout"} {
@@ -156,17 +165,18 @@ func peekMessages(o *operation) (response, error) {
 	if count < 1 {
 		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be at least 1.", count)
 	}
-	f := delivered
-	if omit, _ := o.args.Get("omit-message-body"); omit == true {
-		f = bodiless
-	}
-	ds, err := o.peek(from, int(min(count, maxPeekCount)))
+	omit, _ := o.args.Get("omit-message-body")
+	f := o.form()
+	f.peeked, f.bodiless = true, omit == true
+	ds, err := o.peek(from, int(min(count, core.MaxPeek)))
 	if err != nil {
 		return response{}, err
 	}
+	if slices.ContainsFunc(ds, func(d core.Delivery) bool { return !d.LockedUntil.IsZero() }) {
+		f.inSession = f.inSession || o.inSessions()
+	}
 	messages, size := value.List{}, 0
 	for i := range ds {
-		ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{} // locks are their holders' business
 		encoded := appendDelivery(nil, &ds[i], f)
 		if size += len(encoded); size > maxPeekBytes && i > 0 {
 			break
@@ -198,19 +208,27 @@ func scheduleMessages(o *operation) (response, error) {
 			return response{}, err
 		}
 	}
-	sender, err := o.broker.OpenSender(o.ctx, o.id, o.address, nil)
+	numbers, err := o.schedule(group)
 	if err != nil {
 		return response{}, err
+	}
+	return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(numbers)}}}, nil
+}
+
+func (o *operation) schedule(group []*core.Message) ([]int64, error) {
+	if o.work != nil {
+		return o.work.Schedule(o.ctx, o.id, o.address, group)
+	}
+	sender, err := o.broker.OpenSender(o.ctx, o.id, o.address, nil)
+	if err != nil {
+		return nil, err
 	}
 	defer sender.Close()
 	stored := sender.Send(o.ctx, [][]*core.Message{group})
 	if len(stored) != 1 {
-		return response{}, core.Internal
+		return nil, core.Internal
 	}
-	if err := stored[0].Err; err != nil {
-		return response{}, err
-	}
-	return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(stored[0].Numbers)}}}, nil
+	return stored[0].Numbers, stored[0].Err
 }
 
 func cancelScheduled(o *operation) (response, error) {
@@ -241,7 +259,7 @@ func receiveDeferred(o *operation) (response, error) {
 	}
 	messages := make(value.List, len(ds))
 	for i := range ds {
-		entry := value.Map{{Key: "message", Value: appendDelivery(nil, &ds[i], delivered)}}
+		entry := value.Map{{Key: "message", Value: appendDelivery(nil, &ds[i], o.form())}}
 		if mode == core.PeekLock {
 			entry = append(entry, value.Entry{Key: "lock-token", Value: value.UUID(ds[i].LockToken)})
 		}
@@ -274,12 +292,17 @@ func updateDisposition(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	if o.named && o.session == nil {
+	if o.session == nil && !o.sessionless() {
 		return response{}, core.SessionLockLost
+	}
+	var under *core.SessionLock
+	if o.session != nil {
+		l := o.session.Lock()
+		under = &l
 	}
 	settlements := make([]core.Settlement, len(tokens))
 	for i, t := range tokens {
-		settlements[i] = core.Settlement{Token: t, Outcome: outcome, Properties: properties}
+		settlements[i] = core.Settlement{Token: t, Session: under, Outcome: outcome, Properties: properties}
 	}
 	if o.work != nil {
 		return response{status: 200}, o.work.Settle(o.ctx, o.id, o.address, settlements)
@@ -289,7 +312,7 @@ func updateDisposition(o *operation) (response, error) {
 			return response{}, err
 		}
 	}
-	return response{status: 200}, nil
+	return response{status: 200, settled: tokens}, nil
 }
 
 func deleteMessages(o *operation) (response, error) {
@@ -305,7 +328,7 @@ func deleteMessages(o *operation) (response, error) {
 	if !ok {
 		return response{}, core.Refuse(core.InvalidArgument, "enqueued-time-utc is not a timestamp.")
 	}
-	n, err := o.broker.Purge(o.ctx, o.id, o.address, instant(before), int(count))
+	n, err := o.purge(instant(before), int(count))
 	if err != nil {
 		return response{}, err
 	}

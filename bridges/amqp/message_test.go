@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"math"
 	"testing"
@@ -24,7 +25,7 @@ func encode(t *testing.T, v any) []byte {
 // everything is a message with all sections and the most awkward types.
 func everything(t *testing.T, body []byte) []byte {
 	t.Helper()
-	b := wire.AppendHeader(nil, &wire.Header{Durable: true, Priority: value.Some(uint8(7)), TTL: value.Some(uint32(60_000)), DeliveryCount: 9})
+	b := wire.AppendHeader(nil, &wire.Header{Durable: value.Some(true), Priority: value.Some(uint8(7)), TTL: value.Some(uint32(60_000)), FirstAcquirer: value.Some(false), DeliveryCount: 9})
 	b = wire.AppendSection(b, wire.DescDeliveryAnnotations, encode(t, value.Map{{Key: value.Symbol("next-hop"), Value: true}}))
 	b = wire.AppendSection(b, wire.DescMessageAnnotations, encode(t, value.Map{
 		{Key: value.Symbol("x-opt-sequence-number"), Value: int64(99)},
@@ -63,6 +64,7 @@ func TestMessageKeepsEverySection(t *testing.T) {
 	t.Parallel()
 	data := wire.AppendDataSection(nil, []byte("payload"))
 	for name, body := range map[string][]byte{
+		"none":           nil,
 		"data":           data,
 		"data twice":     append(append([]byte{}, data...), data...),
 		"value":          wire.AppendSection(nil, wire.DescValue, encode(t, value.Map{{Key: "a", Value: value.Char('x')}})),
@@ -79,7 +81,7 @@ func TestMessageKeepsEverySection(t *testing.T) {
 		out := appendDelivery(nil, &core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 			SequenceNumber: core.SequenceNumber(3, 4), EnqueuedSequenceNumber: 4, EnqueuedTime: enqueued, ExpiresAt: enqueued.Add(time.Minute),
 			DeliveryCount: 2, LockToken: token, LockedUntil: enqueued.Add(time.Second), Partitioned: true, DeadLetterSource: "source",
-		}}, delivered)
+		}}, form{})
 		s, err := wire.SplitMessage(out, value.Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -92,12 +94,12 @@ func TestMessageKeepsEverySection(t *testing.T) {
 			t.Errorf("%s: properties or footer: got %x, %x", name, s.ApplicationProperties, s.Footer)
 		}
 		h, err := wire.DecodeHeader(s.Header)
-		if want := (wire.Header{Durable: true, Priority: value.Some(uint8(7)), TTL: value.Some(uint32(60_000)), DeliveryCount: 2}); err != nil || h != want {
+		if want := (wire.Header{Durable: value.Some(true), Priority: value.Some(uint8(7)), TTL: value.Some(uint32(60_000)), FirstAcquirer: value.Some(false), DeliveryCount: 2}); err != nil || h != want {
 			t.Errorf("%s: header: got %+v, %v, want %+v", name, h, err, want)
 		}
 		p, err := wire.DecodeProperties(s.Properties)
 		want, _ := wire.DecodeProperties(in.Properties)
-		want.AbsoluteExpiryTime = value.Some(value.Timestamp(65_000))
+		want.AbsoluteExpiryTime = value.Some(value.Timestamp(61_000))
 		if err != nil || !equalProperties(p, want) {
 			t.Errorf("%s: properties: got %+v, %v, want %+v", name, p, err, want)
 		}
@@ -112,6 +114,111 @@ func TestMessageKeepsEverySection(t *testing.T) {
 			{Key: value.Symbol("x-opt-partition-id"), Value: int16(3)},
 			{Key: value.Symbol("x-opt-deadletter-source"), Value: "source"},
 		})
+	}
+}
+
+// Clients tell a text that was set to the empty string from one that was not set.
+func TestEmptyTextsAreNotAbsentOnes(t *testing.T) {
+	t.Parallel()
+	const all = core.FieldTo | core.FieldSubject | core.FieldReplyTo | core.FieldCorrelationID | core.FieldContentType |
+		core.FieldContentEncoding | core.FieldSessionID | core.FieldReplyToSessionID
+	for _, empty := range []core.TextFields{
+		0, all, core.FieldTo, core.FieldSubject, core.FieldReplyTo, core.FieldCorrelationID, core.FieldContentType,
+		core.FieldContentEncoding, core.FieldSessionID, core.FieldReplyToSessionID,
+	} {
+		sent := wire.MessageProperties{Empty: uint16(empty &^ core.FieldCorrelationID)}
+		if empty&core.FieldCorrelationID != 0 {
+			sent.CorrelationID.Kind = value.KindString
+		}
+		m, err := decodeMessage(wire.AppendProperties(nil, &sent))
+		if err != nil || m.EmptyText != empty || m.HasSession() != (empty&core.FieldSessionID != 0) {
+			t.Fatalf("%b: read as %b, in a session %v, %v", empty, m.EmptyText, m.HasSession(), err)
+		}
+		for name, encoded := range map[string][]byte{"delivered": appendDelivery(nil, &core.Delivery{Message: m}, form{}), "relayed": AppendMessage(nil, m)} {
+			s, err := wire.SplitMessage(encoded, value.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := wire.DecodeProperties(s.Properties); err != nil || !equalProperties(p, sent) {
+				t.Errorf("%b, %s: got %+v, %v, want %+v", empty, name, p, err, sent)
+			}
+		}
+	}
+}
+
+// The Python SDK's live tests send the empty partition key, and want delivery annotations with what was received and deleted.
+func TestAnEmptyPartitionKeyIsNotAnAbsentOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sent any
+		want string
+	}{"empty": {"", "x-opt-partition-key"}, "null": {nil, ""}} {
+		annotations := wire.AppendSection(nil, wire.DescMessageAnnotations, encode(t, value.Map{{Key: value.Symbol("x-opt-partition-key"), Value: c.sent}}))
+		m, err := decodeMessage(wire.AppendDataSection(annotations, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, encoded := range map[string][]byte{"delivered": appendDelivery(nil, &core.Delivery{Message: m}, form{}), "relayed": AppendMessage(nil, m)} {
+			s, err := wire.SplitMessage(encoded, value.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for k := range value.MapEntries(s.MessageAnnotations) {
+				if string(k) == "x-opt-partition-key" {
+					got = string(k)
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s, %s: got the annotation %q, want %q", name, form, got, c.want)
+			}
+			if form == "delivered" && s.DeliveryAnnotations == nil {
+				t.Errorf("%s: no section of delivery annotations", name)
+			}
+		}
+	}
+}
+
+// The Python SDK encodes the annotations of a received message anew when it sends the message on: texts as binary.
+func TestAnnotationsWithTextTakeBinary(t *testing.T) {
+	t.Parallel()
+	read := func(v any) (*core.Message, error) {
+		return decodeMessage(wire.AppendSection(nil, wire.DescMessageAnnotations, encode(t, value.Map{
+			{Key: value.Symbol("x-opt-partition-key"), Value: v}, {Key: value.Symbol("x-opt-via-partition-key"), Value: v},
+		})))
+	}
+	for _, v := range []any{"kéy", value.Symbol("kéy"), []byte("kéy")} {
+		if m, err := read(v); err != nil || m.PartitionKey != "kéy" || m.ViaPartitionKey != "kéy" {
+			t.Errorf("%T: got %+v, %v", v, m, err)
+		}
+	}
+	for _, v := range []any{int32(7), []byte{0xff}, true} {
+		if m, err := read(v); !errors.Is(err, core.InvalidArgument) {
+			t.Errorf("%v: got %+v, %v, want a refusal", v, m, err)
+		}
+	}
+}
+
+// The Java SDK sends its footer with strings for keys, and reads symbols alone.
+func TestFooterKeysBecomeSymbols(t *testing.T) {
+	t.Parallel()
+	data := wire.AppendDataSection(nil, nil)
+	for _, c := range []struct {
+		name       string
+		sent, want value.Map
+	}{
+		{"strings", value.Map{{Key: "a", Value: "x"}, {Key: "b", Value: int32(1)}}, value.Map{{Key: value.Symbol("a"), Value: "x"}, {Key: value.Symbol("b"), Value: int32(1)}}},
+		{"symbols", value.Map{{Key: value.Symbol("a"), Value: "x"}}, value.Map{{Key: value.Symbol("a"), Value: "x"}}},
+		{"nothing", value.Map{}, value.Map{}},
+	} {
+		m, err := decodeMessage(wire.AppendSection(bytes.Clone(data), wire.DescFooter, encode(t, c.sent)))
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		got, _, err := value.Decode(m.Footer, value.Limits{})
+		if err != nil || !value.Equal(got, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", c.name, got, err, c.want)
+		}
 	}
 }
 
@@ -152,6 +259,48 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
+// Clients take the time to live from the difference of two instants.
+func TestTheLifeOfAMessageIsItsExpiryLessItsCreation(t *testing.T) {
+	t.Parallel()
+	created, enqueued, expiry := time.UnixMilli(1_000_001), time.UnixMilli(1_000_777), time.UnixMilli(9_000_000)
+	const days = 24 * time.Hour
+	for _, c := range []struct {
+		name                     string
+		m                        core.Message
+		wantCreated, wantExpires time.Time
+	}{
+		{"the sender's time to live", core.Message{CreationTime: created, AbsoluteExpiryTime: expiry, TimeToLive: 50 * time.Second}, created, created.Add(50 * time.Second)},
+		{"the queue's", core.Message{TimeToLive: 100 * days}, enqueued, enqueued.Add(100 * days)},
+		{"the queue's, of a message with a creation time", core.Message{CreationTime: created, TimeToLive: 100 * days}, created, created.Add(100 * days)},
+		{"none", core.Message{AbsoluteExpiryTime: expiry}, time.Time{}, expiry},
+		{"none, all as sent", core.Message{CreationTime: created, AbsoluteExpiryTime: expiry}, created, expiry},
+		{"for ever", core.Message{CreationTime: created, AbsoluteExpiryTime: expiry, TimeToLive: core.Forever}, created, expiry},
+	} {
+		d := &core.Delivery{Message: &c.m, BrokerProperties: core.BrokerProperties{EnqueuedTime: enqueued, ExpiresAt: enqueued.Add(time.Second)}}
+		s, err := wire.SplitMessage(appendDelivery(nil, d, form{}), value.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := wire.DecodeProperties(s.Properties)
+		stamp := func(t time.Time) value.Opt[value.Timestamp] {
+			if t.IsZero() {
+				return value.Opt[value.Timestamp]{}
+			}
+			return value.Some(value.TimestampOf(t))
+		}
+		if err != nil || p.CreationTime != stamp(c.wantCreated) || p.AbsoluteExpiryTime != stamp(c.wantExpires) {
+			t.Errorf("%s: got %v to %v, %v, want %v to %v", c.name, p.CreationTime, p.AbsoluteExpiryTime, err, stamp(c.wantCreated), stamp(c.wantExpires))
+		}
+		// Another gateway reads the same life.
+		if c.m.TimeToLive == 0 || c.m.TimeToLive == core.Forever {
+			continue
+		}
+		if m, err := decodeMessage(AppendMessage(nil, &c.m)); err != nil || m.TimeToLive != c.m.TimeToLive {
+			t.Errorf("%s, relayed: got %v, %v, want %v", c.name, m.TimeToLive, err, c.m.TimeToLive)
+		}
+	}
+}
+
 // The delivery-tag of token 00112233-4455-6677-8899-aabbccddeeff is that of .NET.
 func TestDeliveryTag(t *testing.T) {
 	t.Parallel()
@@ -187,6 +336,12 @@ func TestOutcomes(t *testing.T) {
 		{"rejected with info", wire.Rejected{Error: &wire.Error{Condition: wire.CondDeadLetter, Description: "d", Info: value.Map{
 			{Key: value.Symbol("DeadLetterReason"), Value: "why"}, {Key: value.Symbol("k"), Value: int64(1)}, {Key: value.Symbol("DeadLetterErrorDescription"), Value: nil},
 		}}}, core.DeadLetterOutcome, map[string]any{"DeadLetterReason": "why", "DeadLetterErrorDescription": "d", "k": int64(1)}, wire.Rejected{}},
+		{"rejected with other types", wire.Rejected{Error: &wire.Error{Condition: wire.CondDeadLetter, Info: value.Map{
+			{Key: value.Symbol("DeadLetterReason"), Value: value.Timestamp(5)}, {Key: value.Symbol("DeadLetterErrorDescription"), Value: int64(7)},
+		}}}, core.DeadLetterOutcome, map[string]any{"DeadLetterReason": value.Timestamp(5), "DeadLetterErrorDescription": int64(7)}, wire.Rejected{}},
+		{"rejected with a symbol", wire.Rejected{Error: &wire.Error{Condition: wire.CondDeadLetter, Info: value.Map{
+			{Key: value.Symbol("DeadLetterReason"), Value: value.Symbol("why")},
+		}}}, core.DeadLetterOutcome, map[string]any{"DeadLetterReason": "why"}, wire.Rejected{}},
 		{
 			"rejected by somebody else",
 			wire.Rejected{Error: &wire.Error{Condition: "my:error", Description: "d"}},

@@ -27,7 +27,12 @@ type Options struct {
 	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. What several links have asked
 	// for at once goes back to the queue if it exceeds this.
 	MaxConnectionUnsettled int
-	MaxPurge               int // messages that one batch delete may ask for; 4000
+	// StrictTransactions refuses transactions over several entities, but for those of clients that put all their links
+	// into the coordinator's AMQP session.
+	StrictTransactions bool
+	MaxPurge           int // messages that one batch delete may ask for; 4000
+	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
+	ExclusiveSessions bool
 	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
 	// under way set: nothing is read while they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
 	MaxMessageBytes int64

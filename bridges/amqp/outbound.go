@@ -9,31 +9,39 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// form says how much of a delivery is encoded.
-type form uint8
+// form says how a message is encoded. The zero form is that of a delivery from a queue without sessions.
+type form struct {
+	peeked    bool // it is only looked at
+	bodiless  bool // the client that peeks wants no body
+	inSession bool // its lock is that of its session
+	copied    bool // it is a subscription's copy of what was sent to a topic
+}
 
-const (
-	delivered form = iota // all of it
-	bodiless              // a client that peeks may want no body
-)
+// formOf is the form of messages of an entity.
+func formOf(entity core.Address, inSession bool) form {
+	_, _, copied := core.SplitSubscription(entity.Entity)
+	return form{inSession: inSession, copied: copied}
+}
+
+// greatestDate is until when messages of a session are locked, as their annotation says. SDKs refuse to settle a message
+// whose lock seems to be over, and the lock of a session is renewed apart from its messages. It is the year 10000.
+const greatestDate value.Timestamp = 253402300800000
 
 // appendDelivery appends a delivery as an encoded message. Header and properties are always there, because clients read
 // other sections only beside them.
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
-	dst = appendDeliveryAnnotations(dst, d)
-	dst = appendAnnotations(dst, d)
-	dst = appendProperties(dst, d)
+	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
+		dst = appendDeliveryAnnotations(dst, d)
+	}
+	dst = appendAnnotations(dst, d, f)
+	created, expires := lifeOf(d.Message, d.EnqueuedTime)
+	dst = appendProperties(dst, d.Message, created, expires)
 	if !d.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, d.Properties.Encoded())
 	}
-	switch {
-	case f == bodiless:
-		dst = wire.AppendDataSection(dst, nil)
-	case d.Body.Kind == core.BodyData:
-		dst = wire.AppendDataSection(dst, d.Body.Bytes)
-	default:
-		dst = append(dst, d.Body.Bytes...)
+	if !f.bodiless {
+		dst = appendBody(dst, d.Body)
 	}
 	if d.Footer != nil {
 		dst = wire.AppendSection(dst, wire.DescFooter, d.Footer)
@@ -41,11 +49,9 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token, if there are any.
+// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. What is received and deleted has
+// the section, too, as the Python SDK's live tests have it: it is empty.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
-	if d.LockToken.IsZero() && d.DeliveryAnnotations.IsEmpty() {
-		return dst
-	}
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}
 	a.dst, a.mark = value.OpenMap(dst)
@@ -58,40 +64,58 @@ func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 }
 
 func appendHeader(dst []byte, d *core.Delivery) []byte {
-	h := wire.Header{Durable: d.Durable, Priority: d.Priority, DeliveryCount: d.DeliveryCount}
-	if d.TimeToLive > 0 && d.TimeToLive != core.Forever {
-		h.TTL = value.Some(uint32(min(d.TimeToLive.Milliseconds(), math.MaxUint32)))
-	}
+	h := wire.Header{Durable: d.Durable, Priority: d.Priority, FirstAcquirer: d.FirstAcquirer, TTL: headerTTL(d.Message), DeliveryCount: d.DeliveryCount}
 	return wire.AppendHeader(dst, &h)
+}
+
+// headerTTL is how long a message lives, as far as a header can say.
+func headerTTL(m *core.Message) value.Opt[uint32] {
+	if m.TimeToLive <= 0 || m.TimeToLive >= core.Forever {
+		return value.Opt[uint32]{}
+	}
+	return value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
 }
 
 // appendAnnotations appends the message annotations: the sender's, and the broker's. The types of the latter are those
 // that clients cast to.
-func appendAnnotations(dst []byte, d *core.Delivery) []byte {
+func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
 	a.dst, a.mark = value.OpenMap(dst)
 	a.all(d.Annotations)
-	a.text(annPartitionKey, d.PartitionKey)
+	a.partitionKey(d.Message)
 	a.text(annViaPartitionKey, d.ViaPartitionKey)
 	a.instant(annScheduled, d.ScheduledEnqueueTime)
 	a.key(annEnqueuedTime)
 	a.dst = value.AppendTimestamp(a.dst, value.TimestampOf(d.EnqueuedTime))
 	a.key(annSequenceNumber)
 	a.dst = value.AppendInt64(a.dst, d.SequenceNumber)
-	if d.EnqueuedSequenceNumber != d.SequenceNumber || d.Transit != nil { // it came from another entity
+	// In the queue that it was sent to, Service Bus leaves this out: the Python SDK's live tests count the annotations.
+	if f.copied || d.EnqueuedSequenceNumber != d.SequenceNumber || d.Transit != nil {
 		a.key(annEnqueuedSequence)
 		a.dst = value.AppendInt64(a.dst, d.EnqueuedSequenceNumber)
 	}
-	a.instant(annLockedUntil, d.LockedUntil)
+	switch {
+	case d.LockedUntil.IsZero() && f.peeked && d.State == core.Deferred:
+		a.instant(annLockedUntil, d.EnqueuedTime)
+	case !d.LockedUntil.IsZero() && f.inSession:
+		a.key(annLockedUntil)
+		a.dst = value.AppendTimestamp(a.dst, greatestDate)
+	default:
+		a.instant(annLockedUntil, d.LockedUntil)
+	}
 	if d.Partitioned {
 		index, _ := core.SplitSequenceNumber(d.SequenceNumber)
 		a.key(annPartitionID)
 		a.dst = value.AppendInt16(a.dst, int16(index))
 	}
-	if d.State != core.Active {
+	state := d.State
+	if state == core.Active && !f.peeked && d.WasScheduled {
+		state = core.Scheduled // Service Bus does not change that when the time has come
+	}
+	if state != core.Active {
 		a.key(annMessageState)
-		a.dst = value.AppendInt32(a.dst, int32(d.State))
+		a.dst = value.AppendInt32(a.dst, int32(state))
 	}
 	a.text(annDeadLetterSource, d.DeadLetterSource)
 	return value.CloseMap(a.dst, a.mark, a.n)
@@ -120,6 +144,13 @@ func (a *annotations) key(k string) {
 	a.n++
 }
 
+func (a *annotations) partitionKey(m *core.Message) {
+	if m.Has(core.FieldPartitionKey, m.PartitionKey) {
+		a.key(annPartitionKey)
+		a.dst = value.AppendString(a.dst, m.PartitionKey)
+	}
+}
+
 func (a *annotations) text(k, v string) {
 	if v != "" {
 		a.key(k)
@@ -134,27 +165,53 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
-func appendProperties(dst []byte, d *core.Delivery) []byte {
+// lifeOf returns the creation and the expiry time that say how long a message lives: clients take the time to live from
+// their difference, because the header's cannot be longer than 49.7 days. A creation time that the sender did not give is
+// otherwise. Of a message that does not expire both are the sender's.
+func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
+	if m.TimeToLive <= 0 || m.TimeToLive >= core.Forever {
+		return m.CreationTime, m.AbsoluteExpiryTime
+	}
+	if created = m.CreationTime; created.IsZero() {
+		created = otherwise
+	}
+	return created, created.Add(m.TimeToLive)
+}
+
+// appendProperties appends the properties section, with the two instants given.
+func appendProperties(dst []byte, m *core.Message, created, expires time.Time) []byte {
 	p := wire.MessageProperties{
-		MessageID:       idToWire(d.MessageID),
-		UserID:          d.UserID,
-		To:              d.To,
-		Subject:         d.Subject,
-		ReplyTo:         d.ReplyTo,
-		CorrelationID:   idToWire(d.CorrelationID),
-		ContentType:     d.ContentType,
-		ContentEncoding: d.ContentEncoding,
-		GroupID:         d.SessionID,
-		GroupSequence:   d.GroupSequence,
-		ReplyToGroupID:  d.ReplyToSessionID,
+		Empty:           uint16(m.EmptyText &^ core.FieldPartitionKey),
+		MessageID:       idToWire(m.MessageID),
+		UserID:          m.UserID,
+		To:              m.To,
+		Subject:         m.Subject,
+		ReplyTo:         m.ReplyTo,
+		CorrelationID:   idToWire(m.CorrelationID),
+		ContentType:     m.ContentType,
+		ContentEncoding: m.ContentEncoding,
+		GroupID:         m.SessionID,
+		GroupSequence:   m.GroupSequence,
+		ReplyToGroupID:  m.ReplyToSessionID,
 	}
-	if !d.ExpiresAt.IsZero() {
-		p.AbsoluteExpiryTime = value.Some(value.TimestampOf(d.ExpiresAt))
+	if m.CorrelationID.IsZero() && m.EmptyText&core.FieldCorrelationID != 0 {
+		p.CorrelationID.Kind = value.KindString
 	}
-	if !d.CreationTime.IsZero() {
-		p.CreationTime = value.Some(value.TimestampOf(d.CreationTime))
+	if !expires.IsZero() {
+		p.AbsoluteExpiryTime = value.Some(min(value.TimestampOf(expires), lastInstant))
+	}
+	if !created.IsZero() {
+		p.CreationTime = value.Some(value.TimestampOf(created))
 	}
 	return wire.AppendProperties(dst, &p)
+}
+
+// appendBody appends the sections of a body.
+func appendBody(dst []byte, b core.Body) []byte {
+	if b.Kind == core.BodyData {
+		return wire.AppendDataSection(dst, b.Bytes)
+	}
+	return append(dst, b.Bytes...) // of a message without a body there are none
 }
 
 func idToWire(id core.ID) wire.ID {

@@ -40,15 +40,21 @@ type receiverLink struct {
 	address  string
 	mode     core.ReceiveMode
 	receiver core.Receiver
-	session  core.Session       // the receiver, where the client receives from a session; nil elsewhere
-	cancel   context.CancelFunc // of the wait for a session; nil elsewhere
-	doubts   []pileItem         // settlements that failed, maybe because the session is lost
+	session  core.Session          // the receiver, where the client receives from a session; nil elsewhere
+	lock     *core.SessionLock     // of the session; nil elsewhere
+	filter   int                   // the place of the filter that asks for a session
+	shared   bool                  // it asks for one that can be taken over
+	sent     map[engine.Tag]uint32 // what was sent there and not settled, by delivery-id
+	cancel   context.CancelFunc    // of the wait for a session; nil elsewhere
+
+	provisional map[uint32]struct{} // delivery-ids of those that have an outcome in an open transaction
 
 	asked    int             // credit that the broker has
 	size     int             // of deliveries, a moving average in bytes
 	pending  []core.Delivery // delivered by the broker, not sent yet
 	queued   bool            // in conn.waiting
 	taking   bool            // credit is being taken back
+	held     bool            // in pile.held
 	combed   bool            // the broker was asked for what is there since the client drains
 	released bool            // the client has let go
 	stopped  bool            // the broker delivers no more
@@ -75,8 +81,12 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		l.Refuse(c.refusal(l, core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
 		return
 	}
-	if wanted, ok := a.Source.Filter.Get(sessionFilter); ok {
-		r.accept(wanted, options)
+	if err := claim(l, addr); err != nil {
+		l.Refuse(c.refusal(l, err, addr))
+		return
+	}
+	if at, shared := sessionWanted(a.Source.Filter); at >= 0 {
+		r.accept(at, shared, options)
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Receiver, error) {
@@ -162,9 +172,9 @@ func (r *receiverLink) stop() {
 }
 
 // giveBack unlocks pending deliveries but for the first keep. Those of a session stay: they would come back out of
-// order, and to nobody else. Its end unlocks them.
+// order, and to nobody else. Its end unlocks them, but for one that is taken over.
 func (r *receiverLink) giveBack(keep int) {
-	if r.mode == core.ReceiveAndDelete || r.session != nil || keep >= len(r.pending) {
+	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return
 	}
 	for i := range r.pending[keep:] {
@@ -252,6 +262,10 @@ func (r *receiverLink) request() {
 	if r.taking || r.receiver == nil || r.conn.drains {
 		return
 	}
+	if r.conn.piles[r.address].holds(r) {
+		r.combed = false
+		return
+	}
 	o := &r.conn.bridge.opts
 	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
 	if n > 0 && r.mode == core.PeekLock {
@@ -308,11 +322,15 @@ func (r *receiverLink) send() {
 
 // pump sends pending deliveries and reports whether some are left. When none is, a drain is answered.
 func (r *receiverLink) pump() (left bool) {
-	n := 0
+	n, f := 0, formOf(r.addr, r.session != nil)
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]
-		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, delivered)
-		r.link.Send(tagOf(d), r.mode == core.ReceiveAndDelete, r.lapses(d), r.conn.scratch)
+		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, f)
+		tag := tagOf(d)
+		id := r.link.Send(tag, r.mode == core.ReceiveAndDelete, r.lapses(d), r.conn.scratch)
+		if r.shared && r.mode == core.PeekLock {
+			r.sent[tag] = id
+		}
 		n++
 	}
 	r.let(r.pending[:n])
@@ -321,7 +339,7 @@ func (r *receiverLink) pump() (left bool) {
 		return true
 	}
 	r.queued = false
-	if (len(r.pending) == 0 || r.link.Credit() == 0) && r.link.Draining() && !r.taking && r.asked == 0 {
+	if (len(r.pending) == 0 || r.link.Credit() == 0) && r.link.Draining() && !r.taking && !r.held && r.asked == 0 {
 		r.combed = false
 		r.link.Drained()
 	}

@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"math"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -15,39 +14,17 @@ const FormatBatch = wire.FormatBatch
 
 // AppendMessage appends an encoded message as a sender sends it.
 func AppendMessage(dst []byte, m *core.Message) []byte {
-	created, expires, ttl := m.CreationTime, m.AbsoluteExpiryTime, value.Opt[uint32]{}
-	if m.TimeToLive > 0 && m.TimeToLive != core.Forever {
-		ttl = value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
-		if ttl.V == math.MaxUint32 { // more than a header can say: see timeToLive
-			created = time.Now()
-			expires = created.Add(m.TimeToLive)
-		}
-	}
-	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: ttl})
+	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: headerTTL(m), FirstAcquirer: m.FirstAcquirer})
 	if !m.DeliveryAnnotations.IsEmpty() {
 		dst = appendSymbols(dst, wire.DescDeliveryAnnotations, m.DeliveryAnnotations)
 	}
 	dst = appendSentAnnotations(dst, m)
-	p := wire.MessageProperties{
-		MessageID: idToWire(m.MessageID), UserID: m.UserID, To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo,
-		CorrelationID: idToWire(m.CorrelationID), ContentType: m.ContentType, ContentEncoding: m.ContentEncoding,
-		GroupID: m.SessionID, GroupSequence: m.GroupSequence, ReplyToGroupID: m.ReplyToSessionID,
-	}
-	if !created.IsZero() {
-		p.CreationTime = value.Some(value.TimestampOf(created))
-	}
-	if !expires.IsZero() {
-		p.AbsoluteExpiryTime = value.Some(value.TimestampOf(expires))
-	}
-	dst = wire.AppendProperties(dst, &p)
+	created, expires := lifeOf(m, time.Now())
+	dst = appendProperties(dst, m, created, expires)
 	if !m.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, m.Properties.Encoded())
 	}
-	if m.Body.Kind == core.BodyData {
-		dst = wire.AppendDataSection(dst, m.Body.Bytes)
-	} else {
-		dst = append(dst, m.Body.Bytes...)
-	}
+	dst = appendBody(dst, m.Body)
 	if m.Footer != nil {
 		dst = wire.AppendSection(dst, wire.DescFooter, m.Footer)
 	}
@@ -56,14 +33,14 @@ func AppendMessage(dst []byte, m *core.Message) []byte {
 
 // appendSentAnnotations appends the message annotations, if there are any.
 func appendSentAnnotations(dst []byte, m *core.Message) []byte {
-	if m.Annotations.IsEmpty() && m.PartitionKey == "" && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
+	if m.Annotations.IsEmpty() && !m.Has(core.FieldPartitionKey, m.PartitionKey) && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
 		return dst
 	}
 	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
 	a := annotations{}
 	a.dst, a.mark = value.OpenMap(dst)
 	a.all(m.Annotations)
-	a.text(annPartitionKey, m.PartitionKey)
+	a.partitionKey(m)
 	a.text(annViaPartitionKey, m.ViaPartitionKey)
 	a.instant(annScheduled, m.ScheduledEnqueueTime)
 	return value.CloseMap(a.dst, a.mark, a.n)
@@ -111,9 +88,6 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 				a.EnqueuedTime = instant(t)
 			}
 		}
-	}
-	if m.TimeToLive >= math.MaxUint32*time.Millisecond && !m.AbsoluteExpiryTime.IsZero() && !a.EnqueuedTime.IsZero() {
-		m.TimeToLive = m.AbsoluteExpiryTime.Sub(a.EnqueuedTime) // its creation is what its sender says
 	}
 	return a, nil
 }

@@ -46,6 +46,7 @@ type response struct {
 	body      value.Map
 	tracking  string                       // the client's, which it gets back
 	renewed   map[core.LockToken]time.Time // until when locks are renewed
+	settled   []core.LockToken             // locks that have ended
 }
 
 const (
@@ -55,12 +56,15 @@ const (
 	associatedLink = "associated-link-name"
 )
 
-// session is the id of the session that the request names; "" if it names none.
-func (r *request) session() string {
+// session is the key of the session that the request names; "" if it names none.
+func (r *request) session() core.SessionKey {
 	args, _ := r.body.(value.Map)
 	v, _ := args.Get("session-id")
-	id, _ := text(v)
-	return id
+	id, ok := text(v)
+	if !ok {
+		return ""
+	}
+	return core.KeyOfSession(id)
 }
 
 // requestLink is a link on which requests to a node arrive.
@@ -126,11 +130,13 @@ func (r *requestLink) received(m engine.Message) {
 	}
 	size := int64(len(m.Payload))
 	r.conn.buffered += size
+	id, holder := r.conn.identity, r.conn.holderOf(r.addr, &req)
 	answered := func(d dialect, resp response) {
 		r.conn.buffered -= size
 		for token, until := range resp.renewed {
 			r.conn.renew(token, until, time.Now())
 		}
+		holder.settledByRequest(resp.settled)
 		r.link.Replenish(1)
 		r.conn.reply(r, &req, d, resp)
 	}
@@ -138,13 +144,12 @@ func (r *requestLink) received(m engine.Message) {
 		r.conn.serveToken(r.link, &req, func(resp response) { answered(tokenDialect, resp) })
 		return
 	}
-	if enlists {
+	if enlists && enlistable[req.operation] {
 		r.enlist(&req, txn, size, func(resp response) { answered(managementDialect, resp) })
 		return
 	}
-	id, session := r.conn.identity, r.conn.sessionOf(r.addr, &req)
 	r.conn.async(func(ctx context.Context) func() {
-		resp := r.conn.manage(ctx, id, r.link, r.addr, session, &req)
+		resp := r.conn.manage(ctx, id, r.link, r.addr, holder.sessionHeld(), &req)
 		return func() { answered(managementDialect, resp) }
 	})
 }

@@ -166,7 +166,7 @@ func correlationOf(v any) (*core.Correlation, error) {
 		if !ok {
 			return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter has a key that is not a string.")
 		}
-		pairs = append(pairs, core.Property{Key: key, Value: e.Value})
+		pairs = append(pairs, core.Property{Key: key, Value: narrowed(e.Value)})
 	}
 	var err error
 	if c.Properties, err = core.NewProperties(pairs...); err != nil {
@@ -210,7 +210,27 @@ func describeCorrelation(c *core.Correlation) value.List {
 	}
 	properties := value.Map{}
 	for key, v := range c.Properties.All() {
-		properties = append(properties, value.Entry{Key: key, Value: v})
+		properties = append(properties, value.Entry{Key: key, Value: listed(v)})
 	}
 	return append(list, properties)
+}
+
+// listed is a value of a filter as AMQP has it: an instant that came by HTTP as a timestamp.
+func listed(v any) any {
+	if d, ok := v.(value.Described); ok && d.Descriptor == value.DescriptorDateTime {
+		text, _ := d.Value.(string)
+		if t, _, err := value.ParseDateTime(text); err == nil {
+			return value.TimestampOf(t)
+		}
+	}
+	return v
+}
+
+// narrowed is an integer as an int if it can be one: the JavaScript SDK writes whole numbers
+// as long here, and knows no long in what the management API answers.
+func narrowed(v any) any {
+	if n, ok := v.(int64); ok && n == int64(int32(n)) {
+		return int32(n)
+	}
+	return v
 }

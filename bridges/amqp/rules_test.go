@@ -83,7 +83,11 @@ func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 				{Key: "correlation-id", Value: nil},
 				{Key: "label", Value: "x"},
 				{Key: "session-id", Value: text("y")},
-				{Key: "properties", Value: value.Map{{Key: "n", Value: int64(7)}}},
+				{Key: "properties", Value: value.Map{
+					{Key: "n", Value: int64(7)},
+					{Key: "l", Value: int64(1) << 40},
+					{Key: "at", Value: value.Described{Descriptor: value.DescriptorDateTime, Value: "2024-01-02T03:04:05.1234567"}}, // as HTTP stores it
+				}},
 			}}},
 		} {
 			if a := call("add-rule", add(name, description)); a.get("statusCode") != int32(200) {
@@ -101,7 +105,9 @@ func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 				"action",
 			}},
 			{Descriptor: uint64(1335734829060), Value: value.List{
-				value.Described{Descriptor: uint64(83483426825), Value: value.List{nil, nil, nil, nil, "x", "y", nil, nil, value.Map{{Key: "n", Value: int64(7)}}}},
+				value.Described{Descriptor: uint64(83483426825), Value: value.List{nil, nil, nil, nil, "x", "y", nil, nil, value.Map{
+					{Key: "n", Value: int32(7)}, {Key: "l", Value: int64(1) << 40}, {Key: "at", Value: value.TimestampOf(time.Date(2024, 1, 2, 3, 4, 5, 123e6, time.UTC))},
+				}}},
 				noAction, "correlation",
 			}},
 			{Descriptor: uint64(1335734829060), Value: value.List{
@@ -188,8 +194,8 @@ func TestTopicsAndSubscriptionsAreAddresses(t *testing.T) {
 		p.attach(1, wire.RoleReceiver, "/T/subscriptions/S")
 		p.flowTo(1, 0, 0, 10, false)
 		_, payload := p.receiveTransfer()
-		if got := p.annotation(payload, annEnqueuedSequence); got != nil { // it is the same as the sequence number
-			t.Errorf("%s: got %v, want none", annEnqueuedSequence, got)
+		if got := p.annotation(payload, annEnqueuedSequence); got != int64(1) {
+			t.Errorf("%s: got %v, want 1, the sequence number", annEnqueuedSequence, got)
 		}
 		n := p.node("t/$management", 2)
 		n.replyTo = "t/$management"
@@ -227,6 +233,8 @@ func TestErrorsNameTopicsAndSubscriptions(t *testing.T) {
 		"t":                              {wire.RoleReceiver, "SystemTracker:ns:Topic:t, "},
 		"t/Subscriptions/s":              {wire.RoleSender, "SystemTracker:ns:Topic:t|s, "},
 		"t/subscriptions/none":           {wire.RoleReceiver, "The messaging entity 'ns:Topic:t|none' could not be found. "},
+		"None/subscriptions/s":           {wire.RoleReceiver, "The messaging entity 'sb://ns.example/None/Subscriptions/s' could not be found. "},
+		"plain/Subscriptions/s":          {wire.RoleReceiver, "The messaging entity 'sb://ns.example/plain/Subscriptions/s' could not be found. "},
 		"plain/$Transfer":                {wire.RoleSender, "SystemTracker:ns:Queue:plain/$Transfer, "},
 		"plain/$transfer/$dlq":           {wire.RoleReceiver, "could not be found"},
 		"none":                           {wire.RoleReceiver, "The messaging entity 'sb://ns.example/none' could not be found."},

@@ -32,6 +32,12 @@ func serveWhole(tb testing.TB, o Options, queues ...string) string {
 // serveBroker is serveWhole for a broker that the test fills itself.
 func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
 	tb.Helper()
+	return serveBrokerAs(tb, o, func(b *broker.Broker) core.Broker { return b })
+}
+
+// serveBrokerAs is serveBroker, with what as makes of the broker between it and the bridge.
+func serveBrokerAs(tb testing.TB, o Options, as func(*broker.Broker) core.Broker) (addr string, b *broker.Broker) {
+	tb.Helper()
 	b = broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -46,7 +52,7 @@ func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
 		{Name: "RootManageSharedAccessKey", PrimaryKey: "SAS_KEY_VALUE", Rights: core.AllRights},
 		{Name: "root", PrimaryKey: "secret", Rights: core.AllRights},
 	}})
-	return serve(tb, b, a, o), b
+	return serve(tb, as(b), a, o), b
 }
 
 // sdk connects the official client, which puts tokens.

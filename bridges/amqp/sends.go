@@ -39,6 +39,10 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	if isVia {
 		s.destination, s.via = final, addr.String()
 	}
+	if err := claim(l, addr); err != nil {
+		l.Refuse(c.refusal(l, err, addr))
+		return
+	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Sender, error) {
 		if s.via != "" {
 			return c.openVia(ctx, id, s.destination, s.via, closed)

@@ -22,9 +22,24 @@ func (o *operation) held() (core.Session, error) {
 	}
 }
 
+// sessionless reports whether the request is about no session: it names none, or its entity has none. Clients also name
+// the session of a message that an entity without sessions has given them.
+func (o *operation) sessionless() bool {
+	if o.session != nil || !o.named {
+		return o.session == nil
+	}
+	return !o.inSessions()
+}
+
+// inSessions reports whether the entity's messages are locked in sessions. One that cannot be asked for seems to have some.
+func (o *operation) inSessions() bool {
+	e, addr, err := o.broker.Resolve(o.ctx, o.id, o.address)
+	return err != nil || e.Settings.RequiresSession && addr.Sub == core.Main
+}
+
 // peek looks into the session that the request is about, or else into the entity.
 func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
-	if o.session == nil && !o.named {
+	if o.sessionless() {
 		return o.broker.Peek(o.ctx, o.id, o.address, from, most)
 	}
 	s, err := o.held()
@@ -36,7 +51,7 @@ func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
 
 // receiveDeferred receives from the session that the request is about, or else from the entity.
 func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
-	if o.session == nil && !o.named {
+	if o.sessionless() {
 		return o.broker.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
 	}
 	s, err := o.held()
@@ -44,6 +59,18 @@ func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]c
 		return nil, err
 	}
 	return s.ReceiveDeferred(o.ctx, numbers, mode)
+}
+
+// purge deletes from the session that the request is about, or else from the entity.
+func (o *operation) purge(before time.Time, most int) (int, error) {
+	if o.sessionless() {
+		return o.broker.Purge(o.ctx, o.id, o.address, before, most)
+	}
+	s, err := o.held()
+	if err != nil {
+		return 0, err
+	}
+	return s.Purge(o.ctx, before, most)
 }
 
 func renewSession(o *operation) (response, error) {
@@ -88,11 +115,15 @@ func setSessionState(o *operation) (response, error) {
 	if len(state) == 0 {
 		state = nil // an empty state is none to the SDKs
 	}
+	if o.work != nil {
+		return response{status: 200}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)
+	}
 	return response{status: 200}, s.SetState(o.ctx, state)
 }
 
-// lastDay is from when on an instant stands for none: clients write the end of time in several ways.
-var lastDay = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+// allSessions is the last-updated-time of a client that asks for all sessions that have messages or state: the greatest
+// date of .NET. Anything else is a time.
+const allSessions value.Timestamp = 253402300800000
 
 func listSessions(o *operation) (response, error) {
 	skip, err := o.integer("skip")
@@ -111,9 +142,9 @@ func listSessions(o *operation) (response, error) {
 	if !ok {
 		return response{}, core.Refuse(core.InvalidArgument, "last-updated-time is not a timestamp.")
 	}
-	since := instant(stamp)
-	if !since.Before(lastDay) {
-		since = time.Time{}
+	since := time.Time{}
+	if stamp != allSessions {
+		since = instant(max(stamp, 0)) // the zero time would ask for all
 	}
 	ids, err := o.broker.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -14,6 +15,11 @@ const (
 	// sessionFilter is the key of the filter that asks for a session. Its value may be described, by this symbol or the
 	// number 0x000000137000000c.
 	sessionFilter = "com.microsoft:session-filter"
+	// sharedSessionFilter describes, as sharedSessionCode does, the filter that asks for a session which another receiver
+	// may take over: a list of its id, null for the next one, and of the token of its lock, null to accept it afresh. The
+	// filter's key says nothing.
+	sharedSessionFilter        = "com.microsoft:non-exclusive-session-filter:list"
+	sharedSessionCode   uint64 = 0x000000137000000e
 
 	// attachTimeout is a link property: for how many ms the client waits for a next session.
 	attachTimeout = "com.microsoft:timeout"
@@ -25,32 +31,89 @@ const (
 	sessionWaitMargin  = 250 * time.Millisecond
 )
 
-// accept has the broker accept the session that the client wants, or the next one if it names none. The answer to the
+// sessionWanted is the filter that asks for a session, by its place in the set; -1 if none does.
+func sessionWanted(filters value.Map) (at int, shared bool) {
+	at = -1
+	for i, e := range filters {
+		if key, _ := text(e.Key); key == sessionFilter {
+			at = i
+		}
+		if d, ok := e.Value.(value.Described); ok && (d.Descriptor == sharedSessionCode || d.Descriptor == value.Symbol(sharedSessionFilter)) {
+			return i, true
+		}
+	}
+	return at, false
+}
+
+// accept has the broker accept the session that the filter at that place asks for, or take it over. The answer to the
 // attach waits for that.
-func (r *receiverLink) accept(wanted any, options core.ReceiverOptions) {
-	o := core.SessionOptions{ReceiverOptions: options}
+func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
+	c, id := r.conn, r.conn.identity
+	wanted := r.link.Attach().Source.Filter[at].Value
 	if d, ok := wanted.(value.Described); ok {
 		wanted = d.Value
 	}
-	if o.ID, o.Next = "", wanted == nil; !o.Next {
-		var ok bool
-		if o.ID, ok = text(wanted); !ok {
-			r.link.Refuse(r.conn.refusal(r.link, core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter), r.addr))
-			return
-		}
+	o := core.SessionOptions{ReceiverOptions: options}
+	err := error(nil)
+	switch {
+	case shared && c.bridge.opts.ExclusiveSessions:
+		err = core.Refuse(core.NotAllowed, "The link '%s' contains invalid filter type. System only support Jms or Apache selector filter type.", r.link.Attach().Name)
+	case shared:
+		err = readShared(wanted, &o)
+	default:
+		err = readSession(wanted, &o)
 	}
-	c, id := r.conn, r.conn.identity
+	if err != nil {
+		r.link.Refuse(c.refusal(r.link, err, r.addr))
+		return
+	}
+	r.filter, r.shared = at, shared
 	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
 		s, err := c.bridge.broker.AcceptSession(ctx, id, r.address, o)
 		return func() { r.accepted(s, err) }
 	})
 }
 
+// readSession reads which session is wanted: null is the next one.
+func readSession(v any, o *core.SessionOptions) (err error) {
+	ok := true
+	if o.Next = v == nil; !o.Next {
+		o.ID, ok = text(v)
+	}
+	if !ok {
+		return core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter)
+	}
+	return nil
+}
+
+// readShared reads which session is wanted, and with which token it is taken over.
+func readShared(v any, o *core.SessionOptions) error {
+	o.Sharing = core.NonExclusive
+	list, ok := v.(value.List)
+	if !ok || len(list) > 2 {
+		return core.Refuse(core.InvalidArgument, "The value of the filter %s is no list of a session id and a lock token.", sharedSessionFilter)
+	}
+	fields := [2]any{}
+	copy(fields[:], list)
+	if fields[1] != nil {
+		token, ok := fields[1].(value.UUID)
+		if !ok || token == (value.UUID{}) {
+			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is no UUID.", sharedSessionFilter)
+		}
+		o.TakeOver = core.LockToken(token)
+	}
+	return readSession(fields[0], o)
+}
+
 // accepted answers the attach. What the client may have no longer, or not now, is given back.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
-		r.session = s
+		l := s.Lock()
+		r.session, r.lock = s, &l
+		if r.shared {
+			r.sent = make(map[engine.Tag]uint32)
+		}
 		err = c.identity.Check(core.Listen, r.address, time.Now()) // the grant may have ended meanwhile
 	}
 	switch {
@@ -76,21 +139,19 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionSource is the client's source with the id of the accepted session in the filter, in the form in which the
-// client has asked: clients read no other.
+// sessionSource is the client's source with the id of the accepted session in the filter, and the token of its lock if
+// another receiver may take it over, in the form in which the client has asked: clients read no other.
 func (r *receiverLink) sessionSource() *wire.Source {
 	source := *r.link.Attach().Source
 	source.Filter = slices.Clone(source.Filter)
-	for i, e := range source.Filter {
-		if key, _ := text(e.Key); key != sessionFilter {
-			continue
-		}
-		if d, ok := e.Value.(value.Described); ok {
-			source.Filter[i].Value = value.Described{Descriptor: d.Descriptor, Value: r.session.ID()}
-		} else {
-			source.Filter[i].Value = r.session.ID()
-		}
+	answer := any(r.session.ID())
+	if r.shared {
+		answer = value.List{r.session.ID(), value.UUID(r.lock.Token())}
 	}
+	if d, ok := source.Filter[r.filter].Value.(value.Described); ok {
+		answer = value.Described{Descriptor: d.Descriptor, Value: answer}
+	}
+	source.Filter[r.filter].Value = answer
 	return &source
 }
 
@@ -116,31 +177,6 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	return d.LockedUntil
 }
 
-// doubt finds out whether a settlement failed because the session is lost, or only the lock of that message. In the
-// first case the link is detached: the Go SDK gives up its connection, with all other links, when it reads of a lost
-// session in an outcome.
-func (r *receiverLink) doubt(item pileItem, err error) {
-	r.doubts = append(r.doubts, item)
-	if len(r.doubts) > 1 {
-		return
-	}
-	r.conn.async(func(ctx context.Context) func() {
-		_, lost := r.session.State(ctx)
-		return func() {
-			doubts := r.doubts
-			r.doubts = nil
-			if core.CodeOf(lost) == core.SessionLockLost {
-				r.close(lost)
-				return
-			}
-			for _, item := range doubts {
-				r.link.Session().Settle(item.id, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", item.id)})
-			}
-			r.ask()
-		}
-	})
-}
-
 // drain takes no further deliveries because the bridge is stopping. A session stays until the connection ends, so that
 // what is under way can be settled.
 func (r *receiverLink) drain() {
@@ -152,28 +188,52 @@ func (r *receiverLink) drain() {
 	}
 }
 
-// sessionOf finds the session of addr that a request is about, among those that this connection holds: by the name of
-// its link, or where none is named by its id. It is nil where there is none.
-func (c *conn) sessionOf(addr core.Address, req *request) core.Session {
+// holderOf finds the link that receives from the session of addr that a request is about, among those of this
+// connection: by its name, or where none is named by the session's id. It is nil where there is none.
+func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
-	id := req.session()
-	if name == "" && id == "" {
+	key := req.session()
+	if name == "" && key == "" {
 		return nil
 	}
-	var byID core.Session
+	var byKey *receiverLink
 	for l := range c.eng.Links() {
 		r, ok := l.Data.(*receiverLink)
 		if !ok || r.session == nil || r.receiver == nil || core.FoldName(r.address) != core.FoldName(addr.String()) {
 			continue
 		}
 		switch {
-		case id != "" && r.session.ID() != id:
+		case key != "" && core.KeyOfSession(r.session.ID()) != key:
 		case l.Attach().Name == name:
-			return r.session
-		case name == "":
-			byID = r.session
+			return r
+		case name == "" && (byKey == nil || byKey.lock.TakeOvers < r.lock.TakeOvers): // the last holder is the one
+			byKey = r
 		}
 	}
-	return byID
+	return byKey
+}
+
+// sessionHeld is the session of a link, nil if there is no link.
+func (r *receiverLink) sessionHeld() core.Session {
+	if r == nil {
+		return nil
+	}
+	return r.session
+}
+
+// settledByRequest settles deliveries whose locks a request has ended. Clients settle all messages of a session that can be
+// taken over so, and nothing on its link.
+func (r *receiverLink) settledByRequest(tokens []core.LockToken) {
+	if r == nil || r.sent == nil {
+		return
+	}
+	for _, t := range tokens {
+		tag := engine.Tag(swapToken(t))
+		if id, ok := r.sent[tag]; ok {
+			delete(r.sent, tag)
+			r.link.Session().Settle(id, wire.Accepted{})
+		}
+	}
+	r.ask() // there is room for others
 }

@@ -17,6 +17,9 @@ type pile struct {
 	items       []pileItem
 	settlements []core.Settlement
 	settling    bool
+
+	unlocking int             // settlements, those under way too, that make their messages available again
+	held      []*receiverLink // that ask for messages when there are none
 }
 
 // pileItem says whom to tell the outcome of a settlement; no link: nobody.
@@ -25,6 +28,8 @@ type pileItem struct {
 	id    uint32 // delivery-id
 	state wire.DeliveryState
 	size  int64 // bytes of what it sets
+
+	unlocks bool // it makes the message available again
 }
 
 // settle adds a settlement to the pile of its address.
@@ -36,6 +41,9 @@ func (c *conn) settle(address string, item pileItem, s core.Settlement) {
 	}
 	if item.link == nil {
 		c.room.settling++
+	}
+	if item.unlocks = s.Outcome == core.Release || s.Outcome == core.Abandon; item.unlocks {
+		p.unlocking++
 	}
 	item.size = int64(len(s.Properties.Encoded()))
 	c.buffered += item.size
@@ -61,6 +69,9 @@ func (p *pile) start() {
 func (p *pile) settled(items []pileItem, errs []error) {
 	p.settling = false
 	for i, item := range items {
+		if item.unlocks {
+			p.unlocking--
+		}
 		p.conn.buffered -= item.size
 		if item.link == nil {
 			p.conn.room.settling--
@@ -75,7 +86,7 @@ func (p *pile) settled(items []pileItem, errs []error) {
 			continue
 		}
 		if core.CodeOf(err) == core.SessionLockLost && item.link.session != nil {
-			item.link.doubt(item, err)
+			item.link.close(err) // the Go SDK gives up its connection, with all other links, when it reads of that in an outcome
 			continue
 		}
 		state := item.state
@@ -85,11 +96,32 @@ func (p *pile) settled(items []pileItem, errs []error) {
 		item.link.link.Session().Settle(item.id, state)
 		item.link.ask() // there is room for another
 	}
+	if p.unlocking == 0 {
+		held := p.held
+		p.held = nil
+		for _, r := range held {
+			r.held = false
+			r.flowed()
+		}
+	}
 	if len(p.items) > 0 {
 		p.conn.full = append(p.conn.full, p)
 	} else if p.conn.piles[p.address] == p {
 		delete(p.conn.piles, p.address)
 	}
+}
+
+// holds reports whether r may not ask for messages yet: some are on their way back, and those behind them must not
+// overtake them. r is told when they are there.
+func (p *pile) holds(r *receiverLink) bool {
+	if p == nil || p.unlocking == 0 {
+		return false
+	}
+	if !r.held {
+		r.held = true
+		p.held = append(p.held, r)
+	}
+	return true
 }
 
 func (p *pile) parsed() core.Address {
@@ -99,15 +131,19 @@ func (p *pile) parsed() core.Address {
 
 // disposed carries out the outcome that the client gives to a delivery.
 func (r *receiverLink) disposed(d engine.Disposal) {
+	if r.isProvisional(d) {
+		return
+	}
 	if state, ok := d.State.(wire.TransactionalState); ok {
 		r.enlist(d, state)
 		return
 	}
-	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
+	delete(r.sent, d.Tag)
+	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
 	item := pileItem{link: r, id: d.ID, state: d.State}
 	if d.Settled {
 		item.link = nil
-		r.ask() // there is room for another at once
+		defer r.ask() // there is room for another at once
 	}
 	if err := outcome(d.State, &s, &item); err != nil {
 		if item.link != nil {
@@ -153,40 +189,50 @@ var (
 )
 
 // deadLetterProperties are those that a rejection asks to set, among them why. The reason and its description come from
-// the entries of that name, else from the error itself; they are texts or nothing.
+// the entries of that name, of whatever type they are, else from the error itself.
 func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	if e == nil {
 		return core.Properties{}, nil
 	}
 	var pairs []core.Property
-	reason, description := value.Opt[string]{}, value.Opt[string]{}
+	var reason, description any
 	if e.Condition != wire.CondDeadLetter && e.Condition != "" {
-		reason = value.Some(string(e.Condition))
+		reason = string(e.Condition)
 	}
 	if e.Description != "" {
-		description = value.Some(e.Description)
+		description = e.Description
 	}
 	for _, entry := range e.Info {
 		key, ok := text(entry.Key)
 		if !ok {
 			continue
 		}
-		switch v, isText := text(entry.Value); {
-		case key == core.PropertyDeadLetterReason && isText:
-			reason = value.Some(v)
-		case key == core.PropertyDeadLetterDescription && isText:
-			description = value.Some(v)
+		v := because(entry.Value)
+		switch {
 		case key != core.PropertyDeadLetterReason && key != core.PropertyDeadLetterDescription:
 			pairs = append(pairs, core.Property{Key: key, Value: entry.Value})
+		case v == nil:
+		case key == core.PropertyDeadLetterReason:
+			reason = v
+		default:
+			description = v
 		}
 	}
-	if reason.Set {
-		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterReason, Value: reason.V})
+	if reason != nil {
+		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterReason, Value: reason})
 	}
-	if description.Set {
-		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterDescription, Value: description.V})
+	if description != nil {
+		pairs = append(pairs, core.Property{Key: core.PropertyDeadLetterDescription, Value: description})
 	}
 	return core.NewProperties(pairs...)
+}
+
+// because is the value of a reason or a description: clients read a symbol as a string. It is nil for null.
+func because(v any) any {
+	if s, ok := text(v); ok {
+		return s
+	}
+	return v
 }
 
 // text returns a string or symbol as a string.

@@ -97,6 +97,11 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 // resolve returns nil if there is an entity of that address. It may be called outside the owner.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) error {
 	e, _, err := c.bridge.broker.Resolve(ctx, id, addr.String())
+	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
+		if e, _, err := c.bridge.broker.Resolve(ctx, id, topic); err == nil { // which of the two is missing
+			c.topics.learn(&e)
+		}
+	}
 	if err == nil {
 		c.topics.learn(&e)
 	}

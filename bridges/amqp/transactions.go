@@ -38,6 +38,22 @@ type transaction struct {
 	bytes       int64     // of messages, and of properties that settlements set
 	ends        time.Time // zero: nothing is in it yet
 	failed      error     // why it cannot be committed any more
+	over        bool      // it is committed or rolled back
+
+	entity      string        // the top-level entity of its first operation
+	provisional []provisional // deliveries that have an outcome in it
+}
+
+// provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0 §4.4.3. Until then the
+// client has the delivery, unsettled and locked, and after a rollback it may give it another outcome. A client that
+// settled it along with the outcome has forgotten it: after a rollback the delivery is abandoned.
+type provisional struct {
+	link  *receiverLink
+	id    uint32 // delivery-id
+	token core.LockToken
+	// state says that the outcome was carried out, in the transaction: the Java SDK awaits a state of the kind that it sent,
+	// and fails on a rejection without an error.
+	state wire.TransactionalState
 }
 
 func (c *conn) attachCoordinator(l *engine.Link) {
@@ -47,6 +63,7 @@ func (c *conn) attachCoordinator(l *engine.Link) {
 		return
 	}
 	l.Data = &coordinatorLink{conn: c, link: l}
+	scopeOf(l).transacted = true
 	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit})
 }
 
@@ -55,6 +72,7 @@ func (k *coordinatorLink) detached() {
 	for id, t := range k.conn.transactions {
 		if t.coordinator == k {
 			k.conn.forgetTransaction(id)
+			t.rollBack()
 		}
 	}
 }
@@ -118,8 +136,24 @@ func (c *conn) dropExpired(now time.Time) {
 	for id, t := range c.transactions {
 		if t.expired(now) {
 			c.forgetTransaction(id)
+			t.rollBack()
 		}
 	}
+}
+
+// expireTransactions rolls back transactions that took too long, and returns when the next one will have; zero means
+// none. The client is told when it uses them.
+func (c *conn) expireTransactions(now time.Time) (next time.Time) {
+	for _, t := range c.transactions {
+		switch {
+		case t.over || t.ends.IsZero():
+		case t.expired(now):
+			t.rollBack()
+		case next.IsZero() || t.ends.Before(next):
+			next = t.ends
+		}
+	}
+	return next
 }
 
 func (c *conn) forgetTransaction(id string) {
@@ -129,37 +163,66 @@ func (c *conn) forgetTransaction(id string) {
 	}
 }
 
-func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && now.After(t.ends) }
+func (t *transaction) expired(now time.Time) bool { return !t.ends.IsZero() && !now.Before(t.ends) }
 
 // discharge ends a transaction. What was added to it before is checked first.
 func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.DeliveryState)) {
 	t, err := k.conn.transaction(req.TxnID)
-	if req.Fail && t != nil { // it may be rolled back whatever became of it
-		k.conn.forgetTransaction(string(t.id))
-		answer(wire.Accepted{})
-		return
-	}
-	if err != nil {
+	if t == nil {
 		answer(k.conn.rejected(k.link, err, core.Address{}))
-		if t != nil {
-			k.conn.forgetTransaction(string(t.id))
-		}
 		return
 	}
 	k.conn.forgetTransaction(string(t.id))
 	t.do(func(ctx context.Context) func() {
-		err := t.failed
 		if err == nil {
+			err = t.failed
+		}
+		if err == nil && !req.Fail {
 			err = t.work.Commit(ctx)
+		} else {
+			t.work.Rollback(ctx)
 		}
 		return func() {
-			if err != nil {
+			t.end(err == nil && !req.Fail)
+			if err != nil && !req.Fail { // it may be rolled back whatever became of it
 				answer(k.conn.rejected(k.link, err, core.Address{}))
 				return
 			}
 			answer(wire.Accepted{})
 		}
 	})
+}
+
+// rollBack ends a transaction that nobody has discharged.
+func (t *transaction) rollBack() {
+	if t.over {
+		return
+	}
+	t.end(false)
+	t.do(func(ctx context.Context) func() {
+		t.work.Rollback(ctx)
+		return func() {}
+	})
+}
+
+// end settles the deliveries of a transaction that is committed. After a rollback they stay with the client, unless it
+// has settled them: then they are abandoned, so that they come again at once and not when their locks end.
+func (t *transaction) end(committed bool) {
+	t.over = true
+	for _, p := range t.provisional {
+		_, held := p.link.provisional[p.id]
+		delete(p.link.provisional, p.id)
+		switch {
+		case committed && held:
+			p.link.link.Session().Settle(p.id, p.state)
+			fallthrough
+		case committed:
+			p.link.ask() // there is room for another
+		case !held:
+			t.conn.settle(p.link.address, pileItem{}, core.Settlement{Token: p.token, Outcome: core.Abandon})
+		}
+	}
+	t.provisional = nil
 }
 
 var (
@@ -175,7 +238,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	switch {
 	case t == nil:
 		return nil, errUnknownTransaction
-	case t.expired(time.Now()):
+	case t.over || t.expired(time.Now()):
 		return t, errTransactionTimeout
 	}
 	return t, nil
@@ -210,16 +273,21 @@ func (t *transaction) next() {
 	})
 }
 
-// enlist adds an operation of so many bytes to the transaction of an id. added is run in the owner with why it was
-// refused, or nil. A transaction with an operation that was refused cannot be committed, AMQP 1.0 §4.4.
-func (c *conn) enlist(id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(error)) {
+// enlist adds an operation of so many bytes to the transaction of an id. It came on link l and is about the entity of
+// addr. added is run in the owner with why it was refused, or nil. A transaction with an operation that was refused
+// cannot be committed, AMQP 1.0 §4.4.
+func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) {
 	t, err := c.transaction(id)
-	if err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
-		err = core.Refuse(core.QuotaExceeded, "The open transactions of the connection hold more than %d bytes: commit some.", maxEnlistedBytes)
-		t.failed = err
+	if err == nil {
+		if err = t.reaches(l, addr); err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
+			err = core.Refuse(core.QuotaExceeded, "The open transactions of the connection hold more than %d bytes: commit some.", maxEnlistedBytes)
+		}
+		if t.failed == nil {
+			t.failed = err
+		}
 	}
 	if err != nil {
-		added(err)
+		added(t, err)
 		return
 	}
 	if t.ends.IsZero() {
@@ -230,10 +298,13 @@ func (c *conn) enlist(id []byte, size int64, operation func(context.Context, cor
 	t.do(func(ctx context.Context) func() {
 		err := operation(ctx, t.work)
 		return func() {
+			if err == nil && t.over {
+				err = errUnknownTransaction // it ended meanwhile, with its link
+			}
 			if err != nil && t.failed == nil {
 				t.failed = err
 			}
-			added(err)
+			added(t, err)
 		}
 	})
 }
@@ -241,14 +312,14 @@ func (c *conn) enlist(id []byte, size int64, operation func(context.Context, cor
 // enlist adds a message that the client sends to a transaction.
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	id, size, txn := s.conn.identity, int64(len(m.Payload)), bytes.Clone(state.TxnID)
-	s.conn.enlist(txn, size, func(ctx context.Context, work core.Transaction) error {
+	s.conn.enlist(s.link, s.addr, txn, size, func(ctx context.Context, work core.Transaction) error {
 		var singles []*core.Message
 		group, err := decodeGroup(&m, &singles)
 		if err != nil {
 			return err
 		}
 		return work.Send(ctx, id, s.destination, s.via, group)
-	}, func(err error) {
+	}, func(_ *transaction, err error) {
 		if !m.Settled {
 			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
 		}
@@ -256,49 +327,78 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction. settled is the outcome that it is answered.
+// enlist adds a settlement to a transaction. Where it is refused although the lock stands, the client keeps the delivery.
 func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) {
-	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag))}
+	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
 	item := pileItem{state: state.Outcome}
 	err := error(errNoOutcome)
 	if state.Outcome != nil {
 		err = outcome(state.Outcome, &s, &item)
 	}
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
-	added := func(err error) {
-		if !d.Settled {
-			r.link.Session().Settle(d.ID, r.conn.enlisting(r.link, txn, item.state, err, r.addr))
+	added := func(t *transaction, err error) {
+		session := r.link.Session()
+		switch code := core.CodeOf(err); {
+		case d.Settled && err == nil:
+			t.provisional = append(t.provisional, provisional{r, d.ID, s.Token, wire.TransactionalState{TxnID: txn, Outcome: item.state}})
+			fallthrough
+		case d.Settled:
+			r.ask() // there is room for another
+		case code == core.LockLost || code == core.SessionLockLost:
+			session.Settle(d.ID, r.conn.rejected(r.link, err, r.addr))
+			r.ask()
+		case err == nil:
+			if r.provisional == nil {
+				r.provisional = make(map[uint32]struct{})
+			}
+			r.provisional[d.ID] = struct{}{}
+			t.provisional = append(t.provisional, provisional{r, d.ID, s.Token, wire.TransactionalState{TxnID: txn, Outcome: item.state}})
+			fallthrough
+		default:
+			session.Acknowledge(d.ID, r.conn.enlisting(r.link, txn, item.state, err, r.addr))
 		}
-		r.ask() // there is room for another
 	}
 	if err != nil {
-		added(err)
+		added(nil, err)
 		return
 	}
-	r.conn.enlist(txn, int64(len(s.Properties.Encoded())), func(ctx context.Context, work core.Transaction) error {
+	r.conn.enlist(r.link, r.addr, txn, int64(len(s.Properties.Encoded())), func(ctx context.Context, work core.Transaction) error {
 		return work.Settle(ctx, id, r.address, []core.Settlement{s})
 	}, added)
 }
 
-// enlistable are the operations of a $management node that can be part of a transaction. Scheduling is not: it is
-// answered with sequence numbers, which only the commit gives.
+// isProvisional answers a further outcome of a delivery that has one in a transaction: the first one stands, and for
+// others the lock counts as lost.
+func (r *receiverLink) isProvisional(d engine.Disposal) bool {
+	if _, ok := r.provisional[d.ID]; !ok {
+		return false
+	}
+	if d.Settled {
+		delete(r.provisional, d.ID)
+	} else {
+		r.link.Session().Acknowledge(d.ID, r.conn.rejected(r.link, core.LockLost, r.addr))
+	}
+	return true
+}
+
+// enlistable are the operations of a $management node that are part of the transaction which a request names. The others
+// are carried out at once: clients name the transaction under way in every request.
 var enlistable = map[string]bool{
 	"com.microsoft:update-disposition":       true,
+	"com.microsoft:schedule-message":         true,
 	"com.microsoft:cancel-scheduled-message": true,
+	"com.microsoft:set-session-state":        true,
 }
 
 // enlist carries out a request to a $management node as part of a transaction.
 func (r *requestLink) enlist(req *request, state wire.TransactionalState, size int64, answered func(response)) {
-	id, session := r.conn.identity, r.conn.sessionOf(r.addr, req)
+	id, session := r.conn.identity, r.conn.holderOf(r.addr, req).sessionHeld()
 	var resp response
-	r.conn.enlist(bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) error {
-		if !enlistable[req.operation] {
-			return core.Refuse(core.NotImplemented, "The operation '%.80s' cannot be part of a transaction; to schedule a message in one, send it with the annotation %s.", req.operation, annScheduled)
-		}
+	r.conn.enlist(r.link, r.addr, bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) error {
 		var err error
 		resp, err = r.conn.carryOut(ctx, &operation{id: id, address: r.addr.String(), session: session, work: work}, req)
 		return err
-	}, func(err error) {
+	}, func(_ *transaction, err error) {
 		if err != nil {
 			resp = r.conn.refused(r.link, req, err, r.addr)
 		}

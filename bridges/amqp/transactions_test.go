@@ -3,6 +3,9 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,9 +47,12 @@ func (x *transactor) attachAll() {
 // deliver sends a message and returns what becomes of it.
 func (x *transactor) deliver(handle uint32, state wire.DeliveryState, payload []byte) wire.DeliveryState {
 	x.tb.Helper()
-	id := x.next
-	x.next++
-	x.transfer(&wire.Transfer{Handle: handle, DeliveryID: value.Some(id), DeliveryTag: []byte{byte(id)}, MessageFormat: value.Some(uint32(0)), State: state}, payload)
+	return x.deliverOn(0, handle, state, payload)
+}
+
+func (x *transactor) deliverOn(channel uint16, handle uint32, state wire.DeliveryState, payload []byte) wire.DeliveryState {
+	x.tb.Helper()
+	id := x.sendDelivery(channel, handle, state, payload)
 	for {
 		d := await[*wire.Disposition](x.peer)
 		if d == nil {
@@ -59,6 +65,20 @@ func (x *transactor) deliver(handle uint32, state wire.DeliveryState, payload []
 			return d.State
 		}
 	}
+}
+
+func (x *transactor) sendDelivery(channel uint16, handle uint32, state wire.DeliveryState, payload []byte) uint32 {
+	x.tb.Helper()
+	id := x.next
+	x.next++
+	b, err := wire.AppendFrame(nil, channel, &wire.Transfer{
+		Handle: handle, DeliveryID: value.Some(id), DeliveryTag: []byte{byte(id)}, MessageFormat: value.Some(uint32(0)), State: state,
+	}, payload)
+	if err != nil {
+		x.tb.Fatal(err)
+	}
+	x.write(b)
+	return id
 }
 
 // declare begins a transaction and returns its id.
@@ -75,12 +95,21 @@ func (x *transactor) declare() []byte {
 // discharge ends a transaction.
 func (x *transactor) discharge(id []byte, fail bool) wire.DeliveryState {
 	x.tb.Helper()
+	return x.deliver(0, nil, discharging(id, fail))
+}
+
+func (x *transactor) sendDischarge(id []byte, fail bool) {
+	x.tb.Helper()
+	x.sendDelivery(0, 0, nil, discharging(id, fail))
+}
+
+func discharging(id []byte, fail bool) []byte {
 	flag := byte(0x42)
 	if fail {
 		flag = 0x41
 	}
 	b := []byte{0x00, 0x53, 0x77, 0x00, 0x53, 0x32, 0xc0, byte(len(id) + 4), 2, 0xa0, byte(len(id))}
-	return x.deliver(0, nil, append(append(b, id...), flag))
+	return append(append(b, id...), flag)
 }
 
 // enlistSend sends a message to q1 in a transaction.
@@ -147,14 +176,325 @@ func TestTransactionOfSendsAndSettlements(t *testing.T) {
 	id := x.declare()
 	x.wantEnlisted("send", x.enlistSend(id), id)
 	x.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: held[0], State: wire.TransactionalState{TxnID: id, Outcome: wire.Accepted{}}})
-	d := await[*wire.Disposition](x.peer)
-	if d.Role != wire.RoleSender || !d.Settled {
-		t.Errorf("complete: got %+v, want a settled answer", d)
-	}
-	x.wantEnlisted("complete", d.State, id)
-	x.wantAccepted("commit", x.discharge(id, false))
+	x.wantProvisional("complete", held[0], id)
+	x.wantEnlisted("commit: settled", x.dischargeSettling(id, held[0]), id)
 	x.wantRejected("commit again", x.discharge(id, false), wire.CondTransactionUnknownID)
 	x.wantRejected("send in what has ended", x.enlistSend(id), wire.CondTransactionUnknownID)
+}
+
+// wantProvisional reads the answer to an outcome in a transaction.
+func (x *transactor) wantProvisional(what string, delivery uint32, id []byte) {
+	x.tb.Helper()
+	d := await[*wire.Disposition](x.peer)
+	if d == nil || d.Role != wire.RoleSender || d.Settled || d.First != delivery {
+		x.tb.Fatalf("%s: got %+v, want an answer for delivery %d that does not settle", what, d, delivery)
+	}
+	x.wantEnlisted(what, d.State, id)
+}
+
+// dischargeSettling commits, and returns with which state that settles a delivery.
+func (x *transactor) dischargeSettling(id []byte, delivery uint32) wire.DeliveryState {
+	x.tb.Helper()
+	request := x.next
+	x.sendDischarge(id, false)
+	var settled wire.DeliveryState
+	for committed := false; !committed || settled == nil; {
+		switch d := await[*wire.Disposition](x.peer); {
+		case d == nil:
+			x.tb.Fatal("the connection has ended")
+		case d.Role == wire.RoleSender && d.First == delivery && d.Settled:
+			settled = d.State
+		case d.Role == wire.RoleReceiver && d.First == request:
+			x.wantAccepted("commit", d.State)
+			committed = true
+		}
+	}
+	return settled
+}
+
+// dispose gives a delivery an outcome, without settling it.
+func (x *transactor) dispose(delivery uint32, state wire.DeliveryState) {
+	x.tb.Helper()
+	x.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: delivery, State: state})
+}
+
+// AMQP 1.0 §4.4.3: after a rollback the delivery is still the client's, which may settle it in any way.
+func TestOutcomeInATransactionWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]wire.DeliveryState{
+		"completed": wire.Accepted{}, "abandoned": wire.Modified{DeliveryFailed: value.Some(true)}, "released": wire.Released{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTransactor(t, Options{})
+			x.deliver(1, nil, plainMessage(1))
+			held := x.take(1)
+			for range 2 {
+				id := x.declare()
+				x.dispose(held[0], wire.TransactionalState{TxnID: id, Outcome: wire.Accepted{}})
+				x.wantProvisional("complete", held[0], id)
+				x.dispose(held[0], wire.TransactionalState{TxnID: id, Outcome: wire.Released{}})
+				if d := await[*wire.Disposition](x.peer); d.Settled {
+					t.Errorf("second outcome: got %+v, want an answer that does not settle", d)
+				} else {
+					x.wantRejected("second outcome", d.State, wire.CondMessageLockLost)
+				}
+				x.wantAccepted("roll back", x.discharge(id, true))
+			}
+			if got := x.take(1); len(got) != 0 {
+				t.Fatalf("after the rollback: %d messages are available, want none: the client has it", len(got))
+			}
+			x.dispose(held[0], again)
+			if d := await[*wire.Disposition](x.peer); !d.Settled || d.First != held[0] || reflect.TypeOf(d.State) != reflect.TypeOf(again) {
+				t.Errorf("outcome after the rollback: got %+v, want %#v, settled", d, again)
+			}
+			want := 1
+			if name == "completed" {
+				want = 0
+			}
+			if got := x.take(1); len(got) != want {
+				t.Errorf("afterwards: %d messages are available, want %d", len(got), want)
+			}
+		})
+	}
+}
+
+// Qpid JMS settles each delivery along with its outcome in the transaction, and expects what it rolls back to come again.
+func TestWhatTheClientSettledComesAgainAfterARollback(t *testing.T) {
+	t.Parallel()
+	for name, dispositions := range map[string]int{"at once": 1, "later": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTransactor(t, Options{})
+			x.deliver(1, nil, plainMessage(1))
+			held := x.take(1)
+			id := x.declare()
+			state := wire.TransactionalState{TxnID: id, Outcome: wire.Accepted{}}
+			if dispositions == 2 {
+				x.dispose(held[0], state)
+				x.wantProvisional("complete", held[0], id)
+			}
+			x.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: held[0], Settled: true, State: state})
+			x.wantAccepted("roll back", x.discharge(id, true))
+			for deadline := time.Now().Add(5 * time.Second); ; {
+				if got := x.take(1); len(got) == 1 {
+					break
+				} else if time.Now().After(deadline) {
+					t.Fatal("the message does not come again")
+				}
+			}
+		})
+	}
+}
+
+func TestDeliveriesOfTransactionsThatEndWithTheirLink(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{})
+	x.deliver(1, nil, plainMessage(1))
+	held := x.take(1)
+	id := x.declare()
+	x.dispose(held[0], wire.TransactionalState{TxnID: id, Outcome: wire.Accepted{}})
+	x.wantProvisional("complete", held[0], id)
+	x.send(0, &wire.Detach{Handle: 0, Closed: true})
+	await[*wire.Detach](x.peer)
+	x.dispose(held[0], wire.Released{})
+	if d := await[*wire.Disposition](x.peer); !d.Settled || d.State != (wire.Released{}) {
+		t.Errorf("release: got %+v, want released", d)
+	}
+	if got := x.take(1); len(got) != 1 {
+		t.Errorf("%d messages are available, want 1", len(got))
+	}
+}
+
+// A transaction with a settlement that was refused for other reasons than its lock leaves the delivery to the client.
+func TestRefusedOutcomeInATransactionLeavesTheDelivery(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{})
+	x.deliver(1, nil, plainMessage(1))
+	held := x.take(1)
+	x.dispose(held[0], wire.TransactionalState{TxnID: []byte("unknown"), Outcome: wire.Accepted{}})
+	if d := await[*wire.Disposition](x.peer); d.Settled {
+		t.Errorf("complete in an unknown transaction: got %+v, want an answer that does not settle", d)
+	} else {
+		x.wantRejected("complete in an unknown transaction", d.State, wire.CondTransactionUnknownID)
+	}
+	x.dispose(held[0], wire.Accepted{})
+	if d := await[*wire.Disposition](x.peer); !d.Settled || d.State != (wire.Accepted{}) {
+		t.Errorf("complete: got %+v, want accepted", d)
+	}
+}
+
+// attachRefused attaches a link and returns why it was refused, nil if it was not.
+func (x *transactor) attachRefused(channel uint16, handle uint32, role wire.Role, address string) *wire.Error {
+	x.tb.Helper()
+	a := &wire.Attach{Name: fmt.Sprint("link", handle), Handle: handle, Role: role, Source: &wire.Source{}, Target: &wire.Target{}}
+	if role == wire.RoleReceiver {
+		a.Source.Address = value.Some(address)
+	} else {
+		a.Target.Address, a.InitialDeliveryCount = value.Some(address), value.Some(uint32(0))
+	}
+	x.send(channel, a)
+	reply := await[*wire.Attach](x.peer)
+	if reply.Source != nil && reply.Target != nil {
+		return nil
+	}
+	d := await[*wire.Detach](x.peer)
+	why := *d.Error
+	x.send(channel, &wire.Detach{Handle: handle, Closed: true})
+	return &why
+}
+
+// The first entity of an AMQP session with a coordinator is the only one that may be received from there.
+func TestTransactionsReceiveFromOneEntity(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{}) // it has used q1
+	x.send(1, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+	await[*wire.Begin](x.peer)
+	handle := uint32(10)
+	for _, c := range []struct {
+		name    string
+		channel uint16
+		role    wire.Role
+		address string
+		refused bool
+	}{
+		{"a receiver of another", 0, wire.RoleReceiver, "q2", true},
+		{"a receiver of its dead letters", 0, wire.RoleReceiver, "q2/$deadletterqueue", true},
+		{"responses of its management node", 0, wire.RoleReceiver, "q2/$management", true},
+		{"a sender to another", 0, wire.RoleSender, "q2", false},
+		{"a second receiver", 0, wire.RoleReceiver, "Q1", false},
+		{"a receiver of dead letters", 0, wire.RoleReceiver, "q1/$deadletterqueue", false},
+		{"responses of the management node", 0, wire.RoleReceiver, "q1/$management", false},
+		{"a receiver of another in a session without coordinator", 1, wire.RoleReceiver, "q2", false},
+		{"and of a third", 1, wire.RoleReceiver, "q1", false},
+	} {
+		handle++
+		why := x.attachRefused(c.channel, handle, c.role, c.address)
+		switch {
+		case !c.refused && why != nil:
+			t.Errorf("%s: refused with %v", c.name, why)
+		case c.refused && (why == nil || why.Condition != wire.CondNotAllowed ||
+			!strings.HasPrefix(why.Description, "Local transactions cannot span multiple top-level entities such as queue or topic")):
+			t.Errorf("%s: got %v, want it refused in these words", c.name, why)
+		}
+	}
+}
+
+func TestARefusedLinkIsNotTheFirstOfItsSession(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serveWhole(t, Options{}, "q1"))
+	p.open()
+	x := &transactor{peer: p}
+	x.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})
+	await[*wire.Attach](x.peer)
+	if x.attachRefused(0, 1, wire.RoleReceiver, "missing") == nil {
+		t.Fatal("a missing entity was found")
+	}
+	if why := x.attachRefused(0, 2, wire.RoleReceiver, "q1"); why != nil {
+		t.Errorf("after a missing entity: refused with %v", why)
+	}
+}
+
+func TestStrictTransactionsAreOfOneEntity(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		x := newTransactor(t, Options{StrictTransactions: strict})
+		x.send(1, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+		await[*wire.Begin](x.peer)
+		if err := x.attachRefused(1, 1, wire.RoleSender, "q2"); err != nil {
+			t.Fatal(err)
+		}
+		await[*wire.Flow](x.peer)
+		if err := x.attachRefused(0, 3, wire.RoleSender, "q2"); err != nil {
+			t.Fatal(err)
+		}
+		await[*wire.Flow](x.peer)
+		id := x.declare()
+		x.wantEnlisted("send", x.enlistSend(id), id)
+		x.wantEnlisted("send to another entity in the coordinator's session", x.deliver(3, wire.TransactionalState{TxnID: id}, plainMessage(1)), id)
+		elsewhere := x.deliverOn(1, 1, wire.TransactionalState{TxnID: id}, plainMessage(1))
+		if !strict {
+			x.wantEnlisted("send to another entity in another session", elsewhere, id)
+			x.wantAccepted("commit", x.discharge(id, false))
+			continue
+		}
+		x.wantRejected("send to another entity in another session", elsewhere, wire.CondNotAllowed)
+		x.wantRejected("commit", x.discharge(id, false), wire.CondNotAllowed)
+	}
+}
+
+// management attaches to the management node of q1 with handles 3 and 4.
+func (x *transactor) management() *node {
+	n := x.node("q1/$management", 3)
+	n.next = 1000
+	return n
+}
+
+// ask sends a request in a transaction and returns the response, which must have that status.
+func (x *transactor) ask(n *node, id []byte, operation string, status int32, body value.Map) answered {
+	x.tb.Helper()
+	n.state = wire.TransactionalState{TxnID: id}
+	a := n.call(value.Map{{Key: "operation", Value: "com.microsoft:" + operation}}, body)
+	if got := a.get("statusCode"); got != status {
+		x.tb.Errorf("%s: got %v %v, want %d", operation, got, a.get("statusDescription"), status)
+	}
+	return a
+}
+
+func TestSchedulingTakesPartInATransaction(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{})
+	n := x.management()
+	due := wire.AppendHeader(nil, &wire.Header{})
+	raw, err := value.Append(nil, value.Map{{Key: value.Symbol(annScheduled), Value: value.TimestampOf(time.Now().Add(time.Hour))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	due = append(wire.AppendSection(due, wire.DescMessageAnnotations, raw), plainMessage(1)...)
+	messages := value.Map{{Key: "messages", Value: value.List{value.Map{{Key: "message", Value: due}}}}}
+	for _, commit := range []bool{false, true} {
+		id := x.declare()
+		numbers, _ := x.ask(n, id, "schedule-message", 200, messages).body.Get("sequence-numbers")
+		given, ok := numbers.(value.Array)
+		if !ok || len(given.Values) != 1 {
+			t.Fatalf("schedule: got numbers %v", numbers)
+		}
+		x.wantAccepted("discharge", x.discharge(id, !commit))
+		n.state = nil
+		a := n.call(value.Map{{Key: "operation", Value: "com.microsoft:cancel-scheduled-message"}}, value.Map{{Key: "sequence-numbers", Value: given}})
+		want := int32(200)
+		if !commit {
+			want = 404
+		}
+		if got := a.get("statusCode"); got != want {
+			t.Errorf("cancel after the end, committed %t: got %v, want %d", commit, got, want)
+		}
+	}
+}
+
+// Clients name the transaction under way in every request to a management node: most have nothing to do with it.
+func TestOtherRequestsWorkInATransaction(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{})
+	x.deliver(1, nil, plainMessage(1))
+	x.send(0, &wire.Flow{
+		Handle: value.Some(uint32(2)), LinkCredit: value.Some(uint32(1)), DeliveryCount: value.Some(uint32(0)),
+		IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000, NextIncomingID: value.Some(uint32(0)),
+	})
+	tr := await[*wire.Transfer](x.peer)
+	token := value.UUID(swapToken(core.LockToken(tr.DeliveryTag)))
+	n := x.management()
+	id := x.declare()
+	x.ask(n, id, "renew-lock", 200, value.Map{{Key: "lock-tokens", Value: value.ArrayOf([]value.UUID{token})}})
+	x.ask(n, id, "peek-message", 200, value.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(1)}})
+	x.ask(n, id, "receive-by-sequence-number", 404, value.Map{{Key: "sequence-numbers", Value: value.ArrayOf([]int64{77})}, {Key: "receiver-settle-mode", Value: uint32(1)}})
+	complete := value.Map{{Key: "lock-tokens", Value: value.ArrayOf([]value.UUID{token})}, {Key: "disposition-status", Value: "completed"}}
+	x.ask(n, id, "update-disposition", 200, complete)
+	x.wantAccepted("commit", x.discharge(id, false))
+	id = x.declare()
+	if a := x.ask(n, id, "update-disposition", 410, complete); a.get("errorCondition") != value.Symbol("com.microsoft:message-lock-lost") {
+		t.Errorf("complete what is settled: got %v", a.headers)
+	}
 }
 
 func TestTransactionIsInvisibleUntilItsCommit(t *testing.T) {
@@ -254,6 +594,8 @@ func (idle) Send(context.Context, core.Identity, string, string, []*core.Message
 
 func (idle) Commit(context.Context) error { return nil }
 
+func (idle) Rollback(context.Context) {}
+
 func TestTransactionsTakeNoLongerThanTwoMinutes(t *testing.T) {
 	t.Parallel()
 	bubble(t, lenient{newFakeBroker("q1", "q2")}, &fakeAuthority{}, Options{IdleTimeout: time.Hour}, func(p *peer, _ context.CancelFunc) {
@@ -270,5 +612,48 @@ func TestTransactionsTakeNoLongerThanTwoMinutes(t *testing.T) {
 		x.wantRejected("send too late", x.enlistSend(late), wire.CondTransactionTimeout)
 		x.wantRejected("commit too late", x.discharge(late, false), wire.CondTransactionTimeout)
 		x.wantAccepted("commit of nothing", x.discharge(unused, false))
+	})
+}
+
+func TestSessionStateTakesPartInATransaction(t *testing.T) {
+	t.Parallel()
+	whole(t, Options{}, func(t *testing.T, s *stage) {
+		p, _ := s.connect(t)
+		x := &transactor{peer: p}
+		x.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})
+		await[*wire.Attach](p)
+		p.accept(1, "a") // link s1
+		n := p.node("q/$management", 3)
+		n.next = 1000
+		call := func(operation string, id []byte, state any) answered {
+			t.Helper()
+			n.state = nil
+			if id != nil {
+				n.state = wire.TransactionalState{TxnID: id}
+			}
+			a := n.call(headersOf(operation, "s1"), value.Map{{Key: "session-id", Value: "a"}, {Key: "session-state", Value: state}})
+			if a.get("statusCode") != int32(200) {
+				t.Errorf("%s: got %v", operation, a.headers)
+			}
+			return a
+		}
+		want := func(when string, id []byte, want string) {
+			t.Helper()
+			got, _ := call("get-session-state", id, nil).body.Get("session-state")
+			if state, _ := got.([]byte); string(state) != want {
+				t.Errorf("%s: got state %q, want %q", when, state, want)
+			}
+		}
+		call("set-session-state", nil, []byte("before"))
+		gone := x.declare()
+		call("set-session-state", gone, []byte("inside"))
+		call("renew-session-lock", gone, nil)
+		want("before the end", gone, "before")
+		x.wantAccepted("roll back", x.discharge(gone, true))
+		want("after the rollback", nil, "before")
+		kept := x.declare()
+		call("set-session-state", kept, []byte("inside"))
+		x.wantAccepted("commit", x.discharge(kept, false))
+		want("after the commit", nil, "inside")
 	})
 }

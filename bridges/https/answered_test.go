@@ -43,11 +43,11 @@ func TestEachAnswerIsToldOnceWithItsRoute(t *testing.T) {
 	}, Home: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) })})
 	for i, c := range []struct{ method, path, want string }{
 		{"POST", "/q/messages", "send 201"},
-		{"PUT", "/q/messages", "send 405"},
+		{"PUT", "/q/messages", "management 400"},
 		{"DELETE", "/q/messages/head?timeout=0", "receive 200"},
 		{"DELETE", "/q/messages/head?timeout=0", "receive 204"},
 		{"DELETE", "/q/messages/1/2c8fa1ba-0f50-4c6f-8ae4-aa9aa5b8c6b5", "settle 404"},
-		{"POST", "/q/messages/stream", "stream 405"},
+		{"POST", "/q/messages/stream", "management 405"},
 		{"GET", "/health", "health 200"},
 		{"GET", "/q", "management 200"},
 		{"PATCH", "/q", "management 405"},

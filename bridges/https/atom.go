@@ -20,8 +20,9 @@ const (
 	maxDescriptionBytes = 256 << 10
 )
 
-// atom is the admin API.
-func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string) error {
+// atom is the admin API. Where the path is one of the runtime API too, methods are those
+// that it takes there, else "".
+func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) error {
 	at := reference{origin: b.origin(r), apiVersion: r.URL.Query().Get("api-version")}
 	if at.apiVersion == "" {
 		at.apiVersion = defaultAPIVersion
@@ -36,7 +37,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string)
 		return b.listEntities(w, r, at, target{feed: true}, core.Queue)
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		return b.listEntities(w, r, at, target{feed: true}, core.Topic)
-	case strings.HasPrefix(folded, "$"):
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // to create it is refused as the name that it is
 		return core.Refuse(core.NotFound, "There is no resource '/%s'.", name)
 	}
 	t, err := parseTarget(name)
@@ -51,7 +52,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string)
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		return b.getEntity(w, r, at, t)
+		return b.getEntity(w, r, at, t, methods)
 	case http.MethodPut:
 		return b.putEntity(w, r, at, t)
 	case http.MethodDelete:

@@ -47,6 +47,7 @@ func golden(t *testing.T, name, got string) {
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("plain", "a/b~c", "zz")
+	f.queues["plain"].entity.Settings.MaxMessageSizeInKilobytes = 256
 	full := f.queues["a/b~c"]
 	full.entity.AccessedAt = fakeNow.Add(1500 * time.Millisecond)
 	full.entity.Settings = core.Settings{
@@ -92,7 +93,7 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus()
 	w := call(newBridge(f), "PUT", "/New~Queue/a?api-version=2021-05", queueDescription(`
-		<EnableExpress>true</EnableExpress><LockDuration>PT45S</LockDuration><MaxSizeInMegabytes>2048</MaxSizeInMegabytes>
+		<EnableExpress>false</EnableExpress><LockDuration>PT45S</LockDuration><MaxSizeInMegabytes>2048</MaxSizeInMegabytes>
 		<RequiresDuplicateDetection>true</RequiresDuplicateDetection><RequiresSession>TRUE</RequiresSession>
 		<DefaultMessageTimeToLive>P14D</DefaultMessageTimeToLive><DeadLetteringOnMessageExpiration>1</DeadLetteringOnMessageExpiration>
 		<DuplicateDetectionHistoryTimeWindow>PT60M0S</DuplicateDetectionHistoryTimeWindow><MaxDeliveryCount> 7 </MaxDeliveryCount>
@@ -115,7 +116,7 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 	want.DefaultMessageTimeToLive, want.DeadLetteringOnMessageExpiration = 14*day, true
 	want.DuplicateDetectionHistoryTimeWindow, want.MaxDeliveryCount, want.EnableBatchedOperations = time.Hour, 7, false
 	want.Status, want.ForwardTo, want.UserMetadata, want.EnablePartitioning = core.StatusSendDisabled, "sb://bus.example.com:5671/other/queue", "a & b", true
-	want.ForwardDeadLetteredMessagesTo, want.EnableExpress, want.SupportOrdering = "dead", true, false
+	want.ForwardDeadLetteredMessagesTo, want.SupportOrdering = "dead", false
 	want.AuthorizationRules = []core.AccessRule{{
 		Name: "k", PrimaryKey: "p", SecondaryKey: "s", Rights: core.Send | core.Listen, CreatedAt: time.Date(2023, 1, 2, 3, 4, 5, 678e6, time.UTC),
 	}}

@@ -33,7 +33,20 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 		return nil, err
 	}
 	prove(r)
-	grant.Scope = scopeOf(grant.Scope, core.FoldName(core.ResourcePath(r.URL.EscapedPath())), core.FoldName(node))
+	segments, err := splitPath(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if scope := scopeOf(grant.Scope, core.FoldName(strings.Join(segments, "/")), core.FoldName(node)); scope != grant.Scope {
+		// It may be the name of an entity too: then the token is for that, and for nothing more.
+		switch _, _, err := b.broker.Resolve(r.Context(), core.Identity{grant}, grant.Scope); core.CodeOf(err) {
+		case core.NotFound:
+			grant.Scope = scope
+		case "":
+		default:
+			return nil, err
+		}
+	}
 	return core.Identity{grant}, nil
 }
 
@@ -59,16 +72,10 @@ func isProven(r *http.Request) bool {
 // scopeOf is what a token's scope means to one request. SDKs sign the URL they
 // call, such as queue/messages/head or $Resources/Queues: a scope below the node
 // that the request is about, but which covers the request, is as good as the
-// node. All three paths are folded.
+// node. The request is the path whose segments were dispatched. All three are folded.
 func scopeOf(scope, request, node string) string {
-	if covers(scope, request) && covers(node, scope) {
+	if core.IsWithin(request, scope) && core.IsWithin(scope, node) {
 		return node
 	}
 	return scope
-}
-
-// covers reports whether path is scope or lies below it.
-func covers(scope, path string) bool {
-	rest, ok := strings.CutPrefix(path, scope)
-	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }

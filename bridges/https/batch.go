@@ -65,7 +65,7 @@ func isTruncated(err error) bool {
 }
 
 func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
-	m := new(core.Message)
+	m := &core.Message{Body: core.Body{Kind: core.BodyNone}}
 	var seen [3]bool
 	once := func(i int, field string) error {
 		if seen[i] {
@@ -88,7 +88,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 			if !ok {
 				return fmt.Errorf("%s is %s: it must be %s", "Body", describe(v), formString)
 			}
-			m.Body.Bytes = []byte(s)
+			m.Body = core.Body{Kind: core.BodyData, Bytes: []byte(s)}
 			return nil
 		case strings.EqualFold(key, "BrokerProperties"):
 			if err := once(1, "BrokerProperties"); err != nil {

@@ -31,16 +31,16 @@ const (
 // broker sets are not among them: like unknown ones they are passed over, so
 // that a received message may be sent again as it is.
 var brokerProperties = []brokerProperty{
-	text("ContentType", func(m *core.Message, s string) { m.ContentType = s }),
-	text("CorrelationId", func(m *core.Message, s string) { m.CorrelationID = core.StringID(s) }),
-	text("SessionId", func(m *core.Message, s string) { m.SessionID = s }),
-	text("MessageId", func(m *core.Message, s string) { m.MessageID = core.StringID(s) }),
-	text("Label", func(m *core.Message, s string) { m.Subject = s }),
-	text("ReplyTo", func(m *core.Message, s string) { m.ReplyTo = s }),
-	text("To", func(m *core.Message, s string) { m.To = s }),
-	text("ReplyToSessionId", func(m *core.Message, s string) { m.ReplyToSessionID = s }),
-	text("PartitionKey", func(m *core.Message, s string) { m.PartitionKey = s }),
-	text("ViaPartitionKey", func(m *core.Message, s string) { m.ViaPartitionKey = s }),
+	text("ContentType", func(m *core.Message, s string) { m.ContentType = s }, core.FieldContentType),
+	text("CorrelationId", func(m *core.Message, s string) { m.CorrelationID = core.StringID(s) }, core.FieldCorrelationID),
+	text("SessionId", func(m *core.Message, s string) { m.SessionID = s }, core.FieldSessionID),
+	text("MessageId", func(m *core.Message, s string) { m.MessageID = core.StringID(s) }, 0),
+	text("Label", func(m *core.Message, s string) { m.Subject = s }, core.FieldSubject),
+	text("ReplyTo", func(m *core.Message, s string) { m.ReplyTo = s }, core.FieldReplyTo),
+	text("To", func(m *core.Message, s string) { m.To = s }, core.FieldTo),
+	text("ReplyToSessionId", func(m *core.Message, s string) { m.ReplyToSessionID = s }, core.FieldReplyToSessionID),
+	text("PartitionKey", func(m *core.Message, s string) { m.PartitionKey = s }, 0),
+	text("ViaPartitionKey", func(m *core.Message, s string) { m.ViaPartitionKey = s }, 0),
 	{"TimeToLive", "a number of seconds above 0, such as 30 or 0.5", func(m *core.Message, v any) bool {
 		n, ok := v.(json.Number)
 		seconds, err := strconv.ParseFloat(string(n), 64)
@@ -70,16 +70,20 @@ var brokerProperties = []brokerProperty{
 	}},
 	{"ForcePersistence", "true or false", func(m *core.Message, v any) bool {
 		b, ok := v.(bool)
-		m.Durable = b
+		m.Durable = value.Opt[bool]{V: b, Set: ok}
 		return ok
 	}},
 }
 
-func text(name string, set func(*core.Message, string)) brokerProperty {
+// text is a text, or an id as its text; bit is set if it is the empty one.
+func text(name string, set func(*core.Message, string), bit core.TextFields) brokerProperty {
 	return brokerProperty{name, formString, func(m *core.Message, v any) bool {
 		s, ok := v.(string)
 		if ok {
 			set(m, s)
+		}
+		if ok && s == "" {
+			m.EmptyText |= bit
 		}
 		return ok
 	}}
@@ -230,8 +234,8 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 		dst = appendKey(dst, key)
 		dst = strconv.AppendInt(dst, n, 10)
 	}
-	text := func(key, s string) {
-		if s != "" {
+	text := func(key, s string, bit core.TextFields) {
+		if d.Has(bit, s) {
 			dst = appendKey(dst, key)
 			dst = value.AppendStringJSON(dst, s, true)
 		}
@@ -248,32 +252,32 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 	number("EnqueuedSequenceNumber", d.EnqueuedSequenceNumber)
 	date("EnqueuedTimeUtc", d.EnqueuedTime)
 	date("ExpiresAtUtc", d.ExpiresAt)
-	if !isPrintable(d.ContentType) {
-		text("ContentType", d.ContentType)
+	if d.ContentType == "" || !isPrintable(d.ContentType) {
+		text("ContentType", d.ContentType, core.FieldContentType)
 	}
-	text("CorrelationId", d.CorrelationID.String())
-	text("DeadLetterSource", d.DeadLetterSource)
-	text("Label", d.Subject)
+	text("CorrelationId", d.CorrelationID.String(), core.FieldCorrelationID)
+	text("DeadLetterSource", d.DeadLetterSource, 0)
+	text("Label", d.Subject, core.FieldSubject)
 	if !d.LockToken.IsZero() {
-		text("LockToken", d.LockToken.String())
+		text("LockToken", d.LockToken.String(), 0)
 		date("LockedUntilUtc", d.LockedUntil)
 	}
-	text("MessageId", d.MessageID.String())
-	text("PartitionKey", d.PartitionKey)
-	text("ReplyTo", d.ReplyTo)
-	text("ReplyToSessionId", d.ReplyToSessionID)
+	text("MessageId", d.MessageID.String(), 0)
+	text("PartitionKey", d.PartitionKey, 0)
+	text("ReplyTo", d.ReplyTo, core.FieldReplyTo)
+	text("ReplyToSessionId", d.ReplyToSessionID, core.FieldReplyToSessionID)
 	date("ScheduledEnqueueTimeUtc", d.ScheduledEnqueueTime)
 	number("SequenceNumber", d.SequenceNumber)
-	text("SessionId", d.SessionID)
-	text("State", d.State.String())
+	text("SessionId", d.SessionID, core.FieldSessionID)
+	text("State", d.State.String(), 0)
 	dst = appendKey(dst, "TimeToLive")
 	if d.TimeToLive <= 0 || d.TimeToLive >= core.Forever {
 		dst = append(dst, unlimitedSeconds...)
 	} else {
 		dst = strconv.AppendFloat(dst, d.TimeToLive.Seconds(), 'f', -1, 64)
 	}
-	text("To", d.To)
-	text("ViaPartitionKey", d.ViaPartitionKey)
+	text("To", d.To, core.FieldTo)
+	text("ViaPartitionKey", d.ViaPartitionKey, 0)
 	return append(dst, '}')
 }
 

@@ -2,11 +2,13 @@ package https
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 func TestBrokerPropertiesAreRead(t *testing.T) {
@@ -23,10 +25,35 @@ func TestBrokerPropertiesAreRead(t *testing.T) {
 	want := core.Message{
 		CorrelationID: core.StringID("c"), SessionID: "s", MessageID: core.StringID("mé"), Subject: "l", ReplyTo: "r", To: "t",
 		ReplyToSessionID: "rs", PartitionKey: "s", ViaPartitionKey: "v", ContentType: "a/b", TimeToLive: 1500 * time.Millisecond,
-		ScheduledEnqueueTime: time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC), Durable: true,
+		ScheduledEnqueueTime: time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC), Durable: value.Some(true),
 	}
 	if got, want := show(m), show(&want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEmptyTextsAreKeptApartFromAbsentOnes(t *testing.T) {
+	t.Parallel()
+	const all = core.FieldTo | core.FieldSubject | core.FieldReplyTo | core.FieldCorrelationID | core.FieldContentType |
+		core.FieldSessionID | core.FieldReplyToSessionID
+	m := new(core.Message)
+	empty := `"ContentType":"","CorrelationId":"","Label":"","ReplyTo":"","ReplyToSessionId":"",`
+	if err := parseBrokerProperties([]string{`{` + empty + `"SessionId":"","To":"","MessageId":"","PartitionKey":"","ViaPartitionKey":""}`}, m); err != nil {
+		t.Fatal(err)
+	}
+	if m.EmptyText != all {
+		t.Errorf("got %b, want %b", m.EmptyText, all)
+	}
+	written := string(appendBrokerProperties(nil, core.Delivery{Message: m}))
+	for _, name := range []string{"ContentType", "CorrelationId", "Label", "ReplyTo", "ReplyToSessionId", "SessionId", "To"} {
+		if !strings.Contains(written, `"`+name+`":""`) {
+			t.Errorf("%s has no empty %s", written, name)
+		}
+	}
+	for _, name := range []string{"MessageId", "PartitionKey", "ViaPartitionKey"} {
+		if strings.Contains(written, `"`+name+`"`) {
+			t.Errorf("%s has %s", written, name)
+		}
 	}
 }
 
@@ -35,7 +62,7 @@ func show(m *core.Message) string {
 	return strings.Join([]string{
 		m.CorrelationID.String(), m.SessionID, m.MessageID.String(), m.Subject, m.ReplyTo, m.To, m.ReplyToSessionID,
 		m.PartitionKey, m.ViaPartitionKey, m.ContentType, m.ContentEncoding, m.TimeToLive.String(),
-		m.ScheduledEnqueueTime.String(), string(m.Body.Bytes), map[bool]string{true: "durable"}[m.Durable],
+		m.ScheduledEnqueueTime.String(), fmt.Sprint(m.Body.Kind, string(m.Body.Bytes)), map[bool]string{true: "durable"}[m.Durable.V],
 	}, "|")
 }
 
@@ -152,6 +179,11 @@ func TestBatchElementsAreRead(t *testing.T) {
 		{"body":null,"Other":[1]}, {}]`))
 	if err != nil || len(group) != 3 {
 		t.Fatalf("got %d messages, %v, want 3", len(group), err)
+	}
+	for i, want := range []core.BodyKind{core.BodyData, core.BodyNone, core.BodyNone} {
+		if got := group[i].Body.Kind; got != want {
+			t.Errorf("message %d: got a body of kind %d, want %d", i, got, want)
+		}
 	}
 	if m := group[0]; string(m.Body.Bytes) != "grüße" || m.Subject != "M1" || m.TimeToLive != 40*time.Second || m.Properties.Len() != 5 {
 		t.Errorf("first message: got %s with %d properties", show(m), m.Properties.Len())

@@ -6,7 +6,8 @@
 // {e} is an entity path, whose name may hold '/' and '~', percent-encoded or
 // not: a queue, a topic (to send to), or {topic}/Subscriptions/{name} (to receive
 // from). It may end in /$DeadLetterQueue. Fixed segments are read in any case; a
-// slash at the end is ignored.
+// slash at the end is ignored. A name may have segments "messages": the last one that
+// makes a route ends it, and what makes none is the management API's.
 //
 //	GET    /health                          200 while sends really work, else 503; no authorization
 //	POST   /{e}/messages                    send one, or a JSON array with the batch content type

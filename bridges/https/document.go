@@ -59,7 +59,10 @@ func appendNamespace(dst []byte, at reference, info core.NamespaceInfo) []byte {
 	dst = entry{at.link("/$namespaceinfo", ""), info.Name, info.Name, info.CreatedAt, info.ModifiedAt}.open(dst)
 	dst = append(dst, `<NamespaceInfo xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
 	dst = appendTime(dst, "CreatedTime", info.CreatedAt)
-	dst = appendElement(dst, "MessagingSKU", "Standard") // which has no MessagingUnits
+	dst = appendElement(dst, "MessagingSKU", info.Tier)
+	if info.MessagingUnits > 0 {
+		dst = appendNumber(dst, "MessagingUnits", int64(info.MessagingUnits))
+	}
 	dst = appendTime(dst, "ModifiedTime", info.ModifiedAt)
 	dst = appendElement(dst, "Name", info.Name)
 	dst = appendElement(dst, "NamespaceType", "Messaging")

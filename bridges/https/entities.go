@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -61,8 +62,9 @@ func (b *Bridge) fetchEntities(ctx context.Context, id core.Identity, l core.Lis
 
 // getEntity answers with a queue, topic or subscription. A missing queue or
 // topic is the empty public listing, for identities without rights too: the
-// SDKs take that for "not found".
-func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
+// SDKs take that for "not found". But where methods are those of the runtime API on
+// this path, the request was meant for that.
+func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference, t target, methods string) error {
 	id, err := b.authorize(r, t.node())
 	if err != nil {
 		return err
@@ -73,6 +75,9 @@ func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference,
 			if _, _, missing := b.broker.Resolve(r.Context(), id, t.entity); core.CodeOf(missing) == core.NotFound {
 				err = missing
 			}
+		}
+		if core.CodeOf(err) == core.NotFound && methods != "" {
+			return methodNotAllowed(r, methods)
 		}
 		if core.CodeOf(err) == core.NotFound {
 			writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.link(t.path(), ""), "", nil))
@@ -105,7 +110,7 @@ func (b *Bridge) putEntity(w http.ResponseWriter, r *http.Request, at reference,
 	if r.Header.Get("If-Match") != "" {
 		do, status = p.update, http.StatusOK
 	}
-	entity, runtime, err := do(r.Context())
+	entity, runtime, err := do(core.WithHosts(r.Context(), append(bridges.Hosts(r), at.host())))
 	if err != nil {
 		return t.denied(at, write, err)
 	}

@@ -9,6 +9,10 @@ import (
 // filterCountsVersion is the first api-version in which topics tell how many filters they have.
 const filterCountsVersion = "2024-05"
 
+// messageSizeVersion is the first api-version in which queues and topics tell how large a
+// message they take.
+const messageSizeVersion = "2021-05"
+
 // appendEntity appends the entry of a queue, topic or subscription. The order of
 // the elements is part of the contract.
 func appendEntity(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
@@ -48,7 +52,7 @@ func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []by
 	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
 	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
 	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
-	dst = appendAccessRules(dst, s.AuthorizationRules)
+	dst = appendAccessRules(dst, at, s.AuthorizationRules)
 	dst = appendElement(dst, "Status", string(s.Status))
 	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
 	dst = appendMetadata(dst, s)
@@ -60,7 +64,7 @@ func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []by
 	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
 	dst = appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
 	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
-	return appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
+	return appendMessageSize(dst, at, s)
 }
 
 func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
@@ -73,7 +77,7 @@ func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []by
 	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
 	dst = appendBool(dst, "FilteringMessagesBeforePublishing", s.FilteringMessagesBeforePublishing)
 	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
-	dst = appendAccessRules(dst, s.AuthorizationRules)
+	dst = appendAccessRules(dst, at, s.AuthorizationRules)
 	dst = appendElement(dst, "Status", string(s.Status))
 	dst = appendMetadata(dst, s)
 	dst = appendTimes(dst, e)
@@ -85,7 +89,7 @@ func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []by
 	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
 	dst = appendBool(dst, "EnableSubscriptionPartitioning", s.EnableSubscriptionPartitioning)
 	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
-	dst = appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
+	dst = appendMessageSize(dst, at, s)
 	if at.apiVersion >= filterCountsVersion {
 		dst = appendNumber(dst, "SqlFilterCount", int64(rt.SQLFilters))
 		dst = appendNumber(dst, "CorrelationFilterCount", int64(rt.CorrelationFilters))
@@ -113,6 +117,13 @@ func appendSubscription(dst []byte, at reference, e *core.Entity, rt core.Runtim
 	return appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
 }
 
+func appendMessageSize(dst []byte, at reference, s *core.Settings) []byte {
+	if at.apiVersion < messageSizeVersion {
+		return dst
+	}
+	return appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
+}
+
 func appendTimes(dst []byte, e *core.Entity) []byte {
 	dst = appendTime(dst, "CreatedAt", e.CreatedAt)
 	dst = appendTime(dst, "UpdatedAt", e.UpdatedAt)
@@ -138,8 +149,12 @@ func appendCounts(dst []byte, rt core.Runtime) []byte {
 	return append(dst, `</CountDetails>`...)
 }
 
+// ruleTimesEnd is the first api-version whose authorization rules come without their times:
+// the Go SDK, which asks by it, expects rules back as it sent them.
+const ruleTimesEnd = "2024-05"
+
 // appendAccessRules appends the authorization rules. An empty list must have no attribute.
-func appendAccessRules(dst []byte, rules []core.AccessRule) []byte {
+func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte {
 	if len(rules) == 0 {
 		return append(dst, `<AuthorizationRules/>`...)
 	}
@@ -152,10 +167,8 @@ func appendAccessRules(dst []byte, rules []core.AccessRule) []byte {
 			}
 		}
 		dst = append(dst, `</Rights>`...)
-		if !r.CreatedAt.IsZero() { // else its creator gave none
+		if at.apiVersion < ruleTimesEnd {
 			dst = appendTime(dst, "CreatedTime", r.CreatedAt)
-		}
-		if !r.ModifiedAt.IsZero() {
 			dst = appendTime(dst, "ModifiedTime", r.ModifiedAt)
 		}
 		dst = appendElement(dst, "KeyName", r.Name)

@@ -132,7 +132,7 @@ func (s *events) allowed() error {
 	if err != nil {
 		return err
 	}
-	return s.id.Check(core.Listen, address.Entity, time.Now())
+	return s.id.Check(core.Listen, address.String(), time.Now())
 }
 
 // ended reports what ends a stream that has work to do.

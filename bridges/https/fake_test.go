@@ -22,6 +22,7 @@ type fakeBus struct {
 	health  error
 	fail    error         // every operation on messages fails with it
 	silent  bool          // receivers never drain
+	removed *core.Message // is being removed for a receiver, which gets it before it has drained
 	opened  chan struct{} // a sender or receiver was opened
 	left    chan struct{} // a receiver was closed
 	tokens  map[string]core.Grant
@@ -190,8 +191,17 @@ func (r *fakeReceiver) AddCredit(int) {
 func (r *fakeReceiver) Drain(drained func(int)) {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
+	late := r.f.removed
+	if r.f.removed = nil; late != nil && !slices.Contains(r.q.waiting, r) {
+		return // closed
+	}
 	if !r.f.silent {
-		go drained(1)
+		go func() {
+			if late != nil {
+				r.o.Deliver([]core.Delivery{{Message: late}})
+			}
+			drained(1)
+		}()
 	}
 }
 
@@ -519,7 +529,7 @@ func (f *fakeBus) Namespace(_ context.Context, id core.Identity) (core.Namespace
 	if err := f.manage(id, ""); err != nil {
 		return core.NamespaceInfo{}, err
 	}
-	return core.NamespaceInfo{Name: "ns", CreatedAt: fakeNow, ModifiedAt: fakeNow.Add(time.Hour)}, nil
+	return core.NamespaceInfo{Name: "ns", Tier: "Premium", MessagingUnits: 1, CreatedAt: fakeNow, ModifiedAt: fakeNow.Add(time.Hour)}, nil
 }
 
 // put stores messages past the senders.

@@ -76,9 +76,7 @@ func readTyped(n *node) (v any, form string) {
 		v, err = strconv.ParseFloat(text, 64)
 	case "dateTime":
 		form = "an instant such as 2024-01-31T12:00:00Z"
-		var t time.Time
-		t, err = parseDate(text)
-		v = value.TimestampOf(t)
+		v, err = readDateTime(text)
 	case "duration":
 		form = formDuration
 		var d time.Duration
@@ -109,6 +107,16 @@ func readTyped(n *node) (v any, form string) {
 		form = ""
 	}
 	return v, form
+}
+
+// readDateTime reads an instant, as the text that it is where a timestamp would lose
+// some of it: clients compare what they read with what they wrote.
+func readDateTime(text string) (any, error) {
+	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
+		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
+	}
+	t, err := parseDate(text)
+	return value.TimestampOf(t), err
 }
 
 // tick is .NET's unit of time.
@@ -166,6 +174,9 @@ func writeTyped(v any) (space, typ, text string) {
 		}
 		if uri, ok := v.Value.(string); ok && v.Descriptor == value.DescriptorURI {
 			return typeSpace, "anyURI", uri
+		}
+		if text, ok := v.Value.(string); ok && v.Descriptor == value.DescriptorDateTime {
+			return typeSpace, "dateTime", text
 		}
 	}
 	return typeSpace, "string", value.Text(v)

@@ -90,20 +90,22 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 	case ended = <-closed:
 	case <-ctx.Done():
 	case <-draining(ctx):
+		d, came, _ := last(ctx, rx, arrived)
+		return d, came, nil
 	case <-timer.C:
 		// The broker has looked, even if the wait was zero, once it has drained.
-		drained := make(chan struct{})
-		rx.Drain(func(int) { close(drained) })
-		timer.Reset(drainTimeout)
-		select {
-		case d := <-arrived:
+		d, came, drained := last(ctx, rx, arrived)
+		if came {
 			return d, true, nil
-		case ended = <-closed:
-		case <-ctx.Done():
-		case <-drained:
-		case <-timer.C:
-			ended = core.Refuse(core.Busy, "The entity did not answer whether it has messages. Try again.")
 		}
+		select {
+		case ended = <-closed:
+		default:
+			if !drained && ctx.Err() == nil {
+				ended = core.Refuse(core.Busy, "The entity did not answer whether it has messages. Try again.")
+			}
+		}
+		return d, false, ended
 	}
 	rx.Close() // afterwards there is no further delivery; one may have come just before
 	select {
@@ -111,6 +113,31 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 		return d, true, nil
 	default:
 		return core.Delivery{}, false, ended
+	}
+}
+
+// last drains and closes a receiver, and returns the message that it still
+// delivered. So one that is being removed for a receive-and-delete is not lost.
+// drained says that the broker has looked.
+func last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
+	done := make(chan struct{})
+	rx.Drain(func(int) { close(done) })
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case d := <-arrived:
+		return d, true, true
+	case <-done:
+		drained = true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	rx.Close() // afterwards there is no further delivery; one may have come just before
+	select {
+	case d := <-arrived:
+		return d, true, drained
+	default:
+		return core.Delivery{}, false, drained
 	}
 }
 
@@ -134,7 +161,10 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, entity string, d
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)
-	h["Content-Type"] = []string{contentType}
+	h["Content-Type"] = nil // or the server guesses one
+	if contentType != "" {
+		h["Content-Type"] = []string{contentType}
+	}
 	if d.ContentEncoding != "" && isPrintable(d.ContentEncoding) {
 		h["Content-Encoding"] = []string{d.ContentEncoding}
 	}

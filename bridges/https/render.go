@@ -13,13 +13,16 @@ const (
 )
 
 // renderBody makes of a message's body what an HTTP client can read, and says
-// its content type. A body that cannot be read as its kind is sent as it is.
+// its content type, "" if the message has neither. A body that cannot be read as its kind is sent as it is.
 func renderBody(m *core.Message) (body []byte, contentType string) {
 	declared := func(otherwise string) string {
 		if m.ContentType != "" && isPrintable(m.ContentType) {
 			return m.ContentType
 		}
 		return otherwise
+	}
+	if m.Body.Kind == core.BodyNone {
+		return nil, declared("")
 	}
 	if payload, ok := m.Body.Payload(); ok {
 		return payload, declared(typeBytes)

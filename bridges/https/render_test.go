@@ -69,7 +69,9 @@ func TestBodiesAreRenderedForHTTP(t *testing.T) {
 			body(core.BodySequence, section(t, sequenceSection, value.List{int32(1)}), section(t, sequenceSection, value.List{})),
 			"", `[[1],[]]`, typeJSON,
 		},
-		"broken": {core.Body{Kind: core.BodyValue, Bytes: []byte{0x00, 0x53}}, "", "\x00\x53", typeBytes},
+		"none":              {core.Body{Kind: core.BodyNone}, "", "", ""},
+		"none, with a type": {core.Body{Kind: core.BodyNone}, "text/x", "", "text/x"},
+		"broken":            {core.Body{Kind: core.BodyValue, Bytes: []byte{0x00, 0x53}}, "", "\x00\x53", typeBytes},
 	} {
 		got, contentType := renderBody(&core.Message{Body: c.body, ContentType: c.contentType})
 		if string(got) != c.want || contentType != c.wantsType {
@@ -83,6 +85,6 @@ func FuzzRenderBody(f *testing.F) {
 	f.Add(uint8(core.BodySequence), section(f, sequenceSection, value.List{"x"}))
 	f.Add(uint8(core.BodyDataSections), section(f, dataSection, []byte("x")))
 	f.Fuzz(func(t *testing.T, kind uint8, encoded []byte) {
-		renderBody(&core.Message{Body: core.Body{Kind: core.BodyKind(kind % 4), Bytes: encoded}})
+		renderBody(&core.Message{Body: core.Body{Kind: core.BodyKind(kind % 5), Bytes: encoded}})
 	})
 }

@@ -1,8 +1,10 @@
 package https
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -10,6 +12,7 @@ import (
 
 // serve is the bridge's handler.
 func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff") // senders choose the content type of what receivers get
 	if b.opts.Answered == nil {
 		b.route(w, r)
 		return
@@ -69,13 +72,47 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, routeHealth)
 		return b.health(w, r)
 	}
-	// No entity has a segment "messages" in its name, so the first one ends it.
-	for i, s := range segments {
-		if i > 0 && strings.EqualFold(s, "messages") {
+	// An entity may have segments "messages" in its name, so the last one that makes a
+	// route of the path and the method ends it. What is none is the management API's.
+	methods := ""
+	for i := len(segments) - 1; i > 0; i-- {
+		if !strings.EqualFold(segments[i], "messages") {
+			continue
+		}
+		allowed, ok := runtimeRoute(r.Method, segments[i+1:])
+		if ok {
 			return b.runtime(w, r, strings.Join(segments[:i], "/"), segments[i+1:])
 		}
+		methods = cmp.Or(methods, allowed)
 	}
-	return b.atom(w, r, segments)
+	if methods != "" && !slices.Contains(atomMethods, r.Method) {
+		return methodNotAllowed(r, methods)
+	}
+	err = b.atom(w, r, segments, methods)
+	if core.CodeOf(err) == core.NotFound && methods != "" && r.Method == http.MethodDelete {
+		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid, and there is no entity '%s' either.", segments[len(segments)-1], strings.Join(segments, "/"))
+	}
+	return err
+}
+
+// atomMethods are those that entities are managed by.
+var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
+
+// runtimeRoute reports whether a method on /{entity}/messages and what lies below is a
+// request of the runtime API, and which methods are; "" if there is no such path.
+func runtimeRoute(method string, below []string) (methods string, ok bool) {
+	switch {
+	case len(below) == 0:
+		return "POST", method == http.MethodPost
+	case len(below) == 1 && strings.EqualFold(below[0], "head"):
+		return "POST, DELETE", method == http.MethodPost || method == http.MethodDelete
+	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
+		return "GET", method == http.MethodGet
+	case len(below) >= 2: // the token is always last
+		_, err := core.ParseLockToken(below[len(below)-1])
+		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
+	}
+	return "", method == http.MethodPost // which nothing else takes: it is told what there is
 }
 
 // mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and where it stands there.
@@ -113,39 +150,27 @@ func splitPath(u *url.URL) ([]string, error) {
 	return segments, nil
 }
 
-// runtime is /{entity}/messages and what lies below.
+// runtime is /{entity}/messages and what lies below, as runtimeRoute has it.
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:
 		on(w, routeSend)
-		if r.Method != http.MethodPost {
-			return methodNotAllowed(r, "POST")
-		}
 		return b.send(w, r, entity)
 	case len(below) == 1 && strings.EqualFold(below[0], "head"):
 		on(w, routeReceive)
-		switch r.Method {
-		case http.MethodPost:
-			return b.receive(w, r, entity, core.PeekLock)
-		case http.MethodDelete:
-			return b.receive(w, r, entity, core.ReceiveAndDelete)
+		mode := core.PeekLock
+		if r.Method == http.MethodDelete {
+			mode = core.ReceiveAndDelete
 		}
-		return methodNotAllowed(r, "POST, DELETE")
+		return b.receive(w, r, entity, mode)
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
 		on(w, routeStream)
-		if r.Method != http.MethodGet {
-			return methodNotAllowed(r, "GET")
-		}
 		return b.stream(w, r, entity)
 	case len(below) >= 2:
 		on(w, routeSettle)
-		// A message id with bare slashes is still one: the token is always last.
+		// A message id with bare slashes is still one.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
-		switch r.Method {
-		case http.MethodDelete, http.MethodPut, http.MethodPost:
-			return b.settle(w, r, entity, id, token)
-		}
-		return methodNotAllowed(r, "DELETE, PUT, POST")
+		return b.settle(w, r, entity, id, token)
 	}
 	return core.Refuse(core.NotFound, "There is no such resource: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }

@@ -103,6 +103,8 @@ func TestPeekLockAnswersWithTheMessageAlone(t *testing.T) {
 		"Priority": `"High"`,
 		"When":     `"Thu, 01 Jan 1970 00:00:00 GMT"`,
 		"%44ate":   "1",
+
+		"X-Content-Type-Options": "nosniff",
 	}
 	for name, v := range want {
 		if got := res.Header.Get(name); got != v {
@@ -379,6 +381,36 @@ func TestReceiveGivesUpOnASilentBroker(t *testing.T) {
 		w := call(newBridge(f), "POST", "/q/messages/head?timeout=1", "")
 		if w.Code != http.StatusServiceUnavailable {
 			t.Errorf("got %d, want 503", w.Code)
+		}
+	})
+}
+
+// The broker may be removing a message for the receiver when the gateway drains.
+func TestADrainDeliversWhatIsBeingRemoved(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fakeBus, b *Bridge) {
+		draining, drain := context.WithCancel(t.Context())
+		ctx := context.WithValue(t.Context(), drainKey{}, draining.Done())
+		r := httptest.NewRequestWithContext(ctx, "DELETE", "/q/messages/head?timeout=30", nil)
+		r.Header.Set("Authorization", "SharedAccessSignature all")
+		w, done := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(done)
+			b.Handler().ServeHTTP(w, r)
+		}()
+		synctest.Wait()
+		f.removed = &core.Message{Body: core.Body{Bytes: []byte("removed")}}
+		drain()
+		<-done
+		if w.Code != http.StatusOK || w.Body.String() != "removed" {
+			t.Errorf("got %d %s, want 200 removed", w.Code, w.Body)
+		}
+		l, drain := listen(t, b, "/q/messages/stream?mode=receiveanddelete")
+		l.take()
+		f.removed = &core.Message{Body: core.Body{Bytes: []byte("removed too")}}
+		drain()
+		<-l.done
+		if got := l.take(); !strings.Contains(got, "event: message") || !strings.Contains(got, "event: end") {
+			t.Errorf("the stream got %q, want the message and the end", got)
 		}
 	})
 }

@@ -27,7 +27,10 @@ func testTopics(t *testing.T, g *gateway, apiVersion string) {
 	wantTopic := admin.TopicProperties{
 		MaxSizeInMegabytes: new(int32(2048)), RequiresDuplicateDetection: new(true), DefaultMessageTimeToLive: new("PT3M"),
 		DuplicateDetectionHistoryTimeWindow: new("PT4M"), EnableBatchedOperations: new(true), Status: &active, AutoDeleteOnIdle: new("PT7M"),
-		EnablePartitioning: new(false), SupportOrdering: new(true), UserMetadata: new("some <metadata>"), MaxMessageSizeInKilobytes: new(int64(512)),
+		EnablePartitioning: new(false), SupportOrdering: new(true), UserMetadata: new("some <metadata>"), MaxMessageSizeInKilobytes: new(int64(2048)),
+	}
+	if apiVersion == "2017-04" { // which does not know it
+		wantTopic.MaxMessageSizeInKilobytes = nil
 	}
 	const topic = "events/eu"
 	created, err := c.CreateTopic(ctx, topic, &admin.CreateTopicOptions{Properties: &wantTopic})

@@ -46,13 +46,8 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 		if err == nil {
 			continue
 		}
-		rx.Close() // afterwards there is no further delivery; one may have come just before
-		select {
-		case d := <-arrived:
-			if send(d) != nil {
-				return errGone
-			}
-		default:
+		if d, came, _ := last(ctx, rx, arrived); came && send(d) != nil {
+			return errGone
 		}
 		return err
 	}

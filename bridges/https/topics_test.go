@@ -57,6 +57,7 @@ func everyType(t *testing.T) core.Properties {
 		core.Property{Key: "@span", Value: value.Described{Descriptor: value.DescriptorTimeSpan, Value: int64(-90 * time.Second / tick)}},
 		core.Property{Key: "@id", Value: value.UUID{1, 2, 3, 15: 16}}, core.Property{Key: "@char", Value: value.Char('é')},
 		core.Property{Key: "@bytes", Value: []byte{0, 255}}, core.Property{Key: "@uri", Value: value.Described{Descriptor: value.DescriptorURI, Value: "urn:x"}},
+		core.Property{Key: "@zoneless", Value: value.Described{Descriptor: value.DescriptorDateTime, Value: "2024-01-02T03:04:05.1234567"}},
 		core.Property{Key: "@null", Value: nil},
 	)
 }
@@ -66,6 +67,7 @@ func TestTopicDocuments(t *testing.T) {
 	f := newFakeBus("dest")
 	f.addTopic("Orders/all", "eu", "US", "rest")
 	f.addTopic("plain")
+	f.queues["plain"].entity.Settings.MaxMessageSizeInKilobytes = 256
 	topic := &f.queues["orders/all"].entity
 	topic.Settings = core.Settings{
 		DefaultMessageTimeToLive: 36 * time.Hour, MaxSizeInMegabytes: 65536, RequiresDuplicateDetection: true, DuplicateDetectionHistoryTimeWindow: time.Hour,
@@ -232,7 +234,14 @@ func TestRulesAreReadInEveryDialect(t *testing.T) {
 			`<Filter i:type="SqlFilter"><SqlExpression>a=@a</SqlExpression><Parameters><KeyValueOfstringanyType><Key>a</Key><Value i:type="l28:int" ` + xsd + `>9876543210</Value>` +
 				`</KeyValueOfstringanyType><KeyValueOfstringanyType><Key>b</Key><Value i:type="l28:dateTime" ` + xsd + `>2024-01-02T04:04:05.1234567+01:00</Value></KeyValueOfstringanyType></Parameters></Filter>`,
 			core.Rule{Filter: core.Filter{SQL: "a=@a", Parameters: mustProperties(t, core.Property{Key: "a", Value: int64(9876543210)},
-				core.Property{Key: "b", Value: value.TimestampOf(fakeNow.Add(123 * time.Millisecond))})}},
+				core.Property{Key: "b", Value: value.Described{Descriptor: value.DescriptorDateTime, Value: "2024-01-02T04:04:05.1234567+01:00"}})}},
+		},
+		"an instant without a zone, and one of milliseconds": {
+			`<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>a</Key><Value i:type="l28:dateTime" ` + xsd + `>2024-01-02T04:04:05</Value>` +
+				`</KeyValueOfstringanyType><KeyValueOfstringanyType><Key>b</Key><Value i:type="l28:dateTime" ` + xsd + `>2024-01-02T04:04:05.123+01:00</Value></KeyValueOfstringanyType></Properties></Filter>`,
+			core.Rule{Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{Properties: mustProperties(t,
+				core.Property{Key: "a", Value: value.Described{Descriptor: value.DescriptorDateTime, Value: "2024-01-02T04:04:05"}},
+				core.Property{Key: "b", Value: value.TimestampOf(fakeNow.Add(123 * time.Millisecond))})}}},
 		},
 	} {
 		f := newFakeBus()

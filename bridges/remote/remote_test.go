@@ -54,7 +54,7 @@ func every(t *testing.T) []*core.Message {
 			To: "to", Subject: "subject", ReplyTo: "reply", ContentType: "text/plain", ContentEncoding: "gzip",
 			SessionID: "s", ReplyToSessionID: "rs", PartitionKey: "s",
 			GroupSequence: value.Some(uint32(7)), CreationTime: time.UnixMilli(1000).UTC(), TimeToLive: 70 * 24 * time.Hour,
-			Durable: true, Priority: value.Some(uint8(3)),
+			Durable: value.Some(true), Priority: value.Some(uint8(3)),
 			Annotations:         properties(t, core.Property{Key: "own", Value: value.List{int32(1), nil}}),
 			DeliveryAnnotations: properties(t, core.Property{Key: "next", Value: true}),
 			Properties: properties(t, core.Property{Key: "decimal", Value: value.Decimal32{1}}, core.Property{Key: "char", Value: value.Char('x')},
@@ -237,8 +237,8 @@ func TestWhatEitherSideWillNeverTakeIsParked(t *testing.T) {
 	there := newSite(t, nil)
 	here := newSite(t, nil)
 	there.create(t, "strict", func(s *core.Settings) { s.RequiresSession = true })
-	there.create(t, "source")
-	here.create(t, "small", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1 })
+	there.create(t, "source", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1024 })
+	here.create(t, "small")
 	hq := New(there.options(func(o *Options) { o.Pulls = []Pull{{"source", "small"}} }))
 	here.runs(t, hq)
 	away := newSite(t, map[string]core.Remote{"hq": hq})
@@ -257,7 +257,7 @@ func TestWhatEitherSideWillNeverTakeIsParked(t *testing.T) {
 	}
 
 	large := text("large")
-	large.Body.Bytes = make([]byte, 2000)
+	large.Body.Bytes = make([]byte, 300_000)
 	there.send(t, "source", large, text("fits"))
 	if got := here.all(t, "small", 1); len(got) != 1 || string(got[0].Body.Bytes) != "fits" {
 		t.Errorf("pulled %v, want what fits", got)
@@ -267,7 +267,7 @@ func TestWhatEitherSideWillNeverTakeIsParked(t *testing.T) {
 		t.Fatalf("%d dead letters, want 1", len(dead))
 	}
 	why, _ = dead[0].Properties.Get(core.PropertyDeadLetterDescription)
-	if !strings.Contains(fmt.Sprint(why), "exceeds the limit of 1024 bytes") {
+	if !strings.Contains(fmt.Sprint(why), "exceeds the limit of 262144 bytes") {
 		t.Errorf("rejected because: %v", why)
 	}
 }

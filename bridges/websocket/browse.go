@@ -62,11 +62,19 @@ func (c *conn) purge(q *request) {
 	if !q.given.has(hasMax) {
 		q.max = maxGroup
 	}
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
-		n, err := c.bridge.broker.Purge(ctx, id, q.entity, q.before, q.max)
+	count := func(n int, err error) (func(frame.Writer), error) {
 		return func(w frame.Writer) {
 			w.Key("count")
 			w.Int(int64(n))
 		}, err
+	}
+	if q.given.has(hasEntity) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+			return count(c.bridge.broker.Purge(ctx, id, q.entity, q.before, q.max))
+		})
+		return
+	}
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+		return count(s.Purge(ctx, q.before, q.max))
 	})
 }

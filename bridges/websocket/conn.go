@@ -111,7 +111,7 @@ func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *
 	if c.product = r.UserAgent(); len(c.product) > maxProduct {
 		c.product = c.product[:maxProduct]
 	}
-	peer := core.WithPeer(context.Background(), bridges.Peer("websocket", r.RemoteAddr, c.product))
+	peer := core.WithPeer(core.WithHosts(context.Background(), c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.product))
 	c.ctx, c.cancel = context.WithCancel(peer)
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
@@ -564,7 +564,7 @@ func (c *conn) describe() bridges.Connection {
 	for _, f := range c.feeds {
 		link := bridges.Link{Entity: f.entity, Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
 		if f.held != nil {
-			link.Session = f.held.ID()
+			link.Holds, link.Session = true, f.held.ID()
 		}
 		about.Links = append(about.Links, link)
 	}

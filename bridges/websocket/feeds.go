@@ -30,6 +30,7 @@ type feed struct {
 	binary   bool // bodies
 	receiver core.Receiver
 	held     core.Session       // the receiver, where that has a session
+	lock     *core.SessionLock  // of the session
 	cancel   context.CancelFunc // of the wait for a session
 
 	busy  bool     // something is under way that requests have to wait for
@@ -88,10 +89,15 @@ func (c *conn) openFeed(q *request) {
 	identity := c.identity
 	if q.given.has(hasSession) || q.nextSession {
 		f.cancel = c.spawn(f.patience(q), func(ctx context.Context) func() {
-			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.entity, core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession})
+			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
+			if q.shared {
+				so.Sharing = core.NonExclusive
+			}
+			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.entity, so)
 			return func() {
 				if err == nil {
-					f.held, f.receiver = s, s
+					l := s.Lock()
+					f.held, f.receiver, f.lock = s, s, &l
 				}
 				f.opened(q, err)
 			}
@@ -140,6 +146,10 @@ func (f *feed) opened(q *request, err error) {
 			w.Text(f.held.ID())
 			w.Key("lockedUntil")
 			frame.WriteTime(w, f.held.LockedUntil())
+			if token := f.lock.Token(); !token.IsZero() {
+				w.Key("sessionLockToken")
+				w.Text(token.String())
+			}
 		}
 	})
 	if c.drains {
@@ -265,7 +275,8 @@ func (f *feed) delivered(ds []core.Delivery) {
 }
 
 // giveBack unlocks pending deliveries but for the first keep. Those of a session
-// go back with it; those that are received and deleted are lost.
+// go back with it, unless it may have been taken over; those that are received
+// and deleted are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return
@@ -273,7 +284,7 @@ func (f *feed) giveBack(keep int) {
 	back := f.pending[keep:]
 	for i := range back {
 		f.conn.waiting -= back[i].Size()
-		if f.mode == core.PeekLock && f.held == nil {
+		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
 			f.conn.release(f.entity, back[i].LockToken)
 		}
 	}

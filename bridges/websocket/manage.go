@@ -243,7 +243,7 @@ func writeConnection(w frame.Writer, about *bridges.Connection) {
 		} else {
 			w.Text("send")
 		}
-		if l.Session != "" {
+		if l.Holds {
 			w.Key("session")
 			w.Text(l.Session)
 		}

@@ -21,7 +21,7 @@ var operations = func() map[string]*operation {
 		{name: "send", need: hasEntity | hasMessages, run: (*conn).send},
 		{name: "cancel", need: hasEntity | hasSequenceNumbers, run: (*conn).cancelScheduled},
 
-		{name: "feed", need: hasFeed | hasEntity, may: hasMode | hasCredit | hasBodies | hasAccept | hasSession | hasNextSession | hasWait, check: checkFeed, run: (*conn).openFeed},
+		{name: "feed", need: hasFeed | hasEntity, may: hasMode | hasCredit | hasBodies | hasAccept | hasSession | hasNextSession | hasWait | hasExclusive | hasSessionLockToken, check: checkFeed, run: (*conn).openFeed},
 		{name: "credit", need: hasFeed | hasCredit, run: (*conn).credit},
 		{name: "drain", need: hasFeed, run: (*conn).drainFeed},
 		{name: "end", need: hasFeed, run: (*conn).endFeed},
@@ -29,7 +29,7 @@ var operations = func() map[string]*operation {
 		{name: "renew", need: hasEntity | hasLockTokens, run: (*conn).renew},
 		{name: "peek", may: hasFrom | hasMax | hasBodies, either: hasFeed | hasEntity, check: checkPeek, run: (*conn).peek},
 		{name: "receiveDeferred", need: hasSequenceNumbers, may: hasMode | hasBodies, either: hasFeed | hasEntity, run: (*conn).receiveDeferred},
-		{name: "purge", need: hasEntity | hasBefore, may: hasMax, run: (*conn).purge},
+		{name: "purge", need: hasBefore, may: hasMax, either: hasFeed | hasEntity, run: (*conn).purge},
 
 		{name: "renewSession", need: hasFeed, run: (*conn).renewSession},
 		{name: "state", need: hasFeed, run: (*conn).state},
@@ -60,12 +60,18 @@ func checkFeed(q *request) error {
 	if q.given.has(hasWait) && !q.nextSession {
 		return core.Refuse(core.InvalidArgument, "wait is for nextSession.")
 	}
+	if q.given.has(hasExclusive) && !q.given.has(hasSession) && !q.nextSession {
+		return core.Refuse(core.InvalidArgument, "exclusive is for sessions.")
+	}
+	if q.given.has(hasSessionLockToken) && (!q.given.has(hasSession) || q.given.has(hasExclusive) && !q.shared) {
+		return core.Refuse(core.InvalidArgument, "sessionLockToken is for a session that is named, and not exclusive.")
+	}
 	return nil
 }
 
 func checkPeek(q *request) error {
-	if q.max > maxPeek {
-		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", maxPeek)
+	if q.max > core.MaxPeek {
+		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
 	}
 	return nil
 }

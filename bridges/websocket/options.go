@@ -40,7 +40,6 @@ const (
 	maxRequests      = 256 // of one connection, under way
 	maxCredit        = 5000
 	maxGroup         = 4500 // messages, settlements or numbers of one request
-	maxPeek          = 250
 	defaultPeek      = 32
 	maxTop           = 1000
 	defaultTop       = 100

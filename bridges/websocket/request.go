@@ -24,6 +24,8 @@ type request struct {
 	feed            int64
 	session         string
 	nextSession     bool
+	shared          bool           // the session can be taken over
+	takeOver        core.LockToken // the token that takes it over
 	wait            time.Duration
 	mode            core.ReceiveMode
 	credit          int
@@ -88,6 +90,8 @@ const (
 	hasRules
 	hasMessage
 	hasName
+	hasExclusive
+	hasSessionLockToken
 )
 
 var members = [...]member{
@@ -160,6 +164,17 @@ var members = [...]member{
 		return err
 	}},
 	{"name", textInto(func(q *request) *string { return &q.name })},
+	{"exclusive", func(q *request, r frame.Reader) error {
+		exclusive, err := readBool(r)
+		q.shared = !exclusive
+		return err
+	}},
+	{"sessionLockToken", func(q *request, r frame.Reader) (err error) {
+		if q.takeOver, err = readLockToken(r); err == nil && q.takeOver.IsZero() {
+			err = frame.Wrong("is no lock's")
+		}
+		return err
+	}},
 }
 
 // memberOf finds a member by its name.

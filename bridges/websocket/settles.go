@@ -49,6 +49,9 @@ func (c *conn) settle(q *request) {
 		if f.held != nil { // other requests about the session take effect after it
 			f.busy = true
 			r.then = f.next
+			for i := range q.settlements {
+				q.settlements[i].Session = f.lock
+			}
 		}
 		c.pileUp(f.entity, r, q.settlements...)
 	})

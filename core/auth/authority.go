@@ -10,9 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxLookups bounds the entities that one unproven token can make us look up.
-const maxLookups = 16
-
 // Options say whom an Authority believes.
 type Options struct {
 	// Namespace and NamespaceID are those of the grants.
@@ -89,8 +86,11 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if err != nil {
 		return core.Grant{}, err
 	}
-	resource := a.resource(s.resource)
-	rights, err := a.verify(ctx, s, resource)
+	resource, host, err := a.resource(s.resource)
+	if err != nil {
+		return core.Grant{}, err
+	}
+	grant, err := a.verify(ctx, s, resource)
 	if err != nil {
 		return core.Grant{}, err
 	}
@@ -98,10 +98,14 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if !a.now().Before(expires) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", s.expires.UTC().Format(time.RFC3339))
 	}
-	if audience != "" && !covers(resource, core.FoldName(core.ResourcePath(audience))) {
+	if audience != "" && !core.IsWithin(core.FoldName(core.ResourcePath(audience)), resource) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.resource, audience)
 	}
-	return core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Rights: rights, Scope: resource, Expires: expires}, nil
+	if err := a.checkHost(ctx, s.resource, resource, host); err != nil {
+		return core.Grant{}, err
+	}
+	grant.Expires = expires
+	return grant, nil
 }
 
 // Signature is a shared access signature that was read, and is not proven.
@@ -162,57 +166,95 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 	return key != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// verify finds the policy that the token names and whose key made its signature.
-// Where there is none, whether a policy has the name is nothing for strangers: it
-// would tell them which namespaces and entities there are.
-func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Right, error) {
-	if rights := s.signedBy(a.policies); rights != 0 {
-		return rights, nil
+// verify finds the policy that the token names and whose key made its signature:
+// one of the namespace, or one of the entity that the resource is or belongs to.
+// A refusal does not say whether a policy has the name: it would tell strangers
+// which namespaces and entities there are.
+func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
+	grant := core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Scope: resource}
+	if grant.Rights = s.signedBy(a.policies); grant.Rights != 0 {
+		return grant, nil
 	}
-	rules, err := a.entityRules(ctx, resource)
+	rules, err := a.entityRules(ctx, core.EntityOf(resource))
 	if err != nil {
-		return 0, err
+		return core.Grant{}, err
 	}
-	if rights := s.signedBy(rules); rights != 0 {
-		return rights, nil
+	if grant.Rights = s.signedBy(rules); grant.Rights != 0 {
+		grant.OfEntity = true
+		return grant, nil
 	}
-	return 0, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
+	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
-// entityRules returns the rules of the entity that the resource names or lies
-// in: the one with the longest name that begins the resource.
-func (a *Authority) entityRules(ctx context.Context, resource string) ([]core.AccessRule, error) {
-	if a.entities == nil {
+// entityRules returns the rules of the entity of that name. HTTP clients sign the
+// URL that they call: where there is no such entity, the name ends before its last
+// segment "messages".
+func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
+	if a.entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
 	}
-	for range maxLookups {
-		if resource == "" || strings.HasPrefix(resource, "$") {
+	e, err := a.entities(ctx, name)
+	if core.CodeOf(err) == core.NotFound {
+		i := strings.LastIndex(name+"/", "/messages/")
+		if i <= 0 {
 			return nil, nil
 		}
-		switch e, err := a.entities(ctx, resource); core.CodeOf(err) {
-		case "":
-			return e.Settings.AuthorizationRules, nil
-		case core.NotFound:
-		default:
-			return nil, err
-		}
-		resource = resource[:max(0, strings.LastIndexByte(resource, '/'))]
+		e, err = a.entities(ctx, name[:i])
 	}
-	return nil, nil
+	if core.CodeOf(err) == core.NotFound {
+		return nil, nil
+	}
+	return e.Settings.AuthorizationRules, err
 }
 
-// resource is the folded path that a signed resource stands for: its scheme,
-// authority, query and outer slashes are of no account.
-func (a *Authority) resource(signed string) string {
-	if !strings.Contains(signed, "://") {
-		bare := strings.TrimLeft(signed, "/")
-		first, rest, _ := strings.Cut(bare, "/")
-		first, _, _ = strings.Cut(first, "?")
-		if a.isHost(first) {
-			signed = "sb://" + first + "/" + rest
-		}
+// resource returns the folded path that a signed resource stands for, and its host
+// as written, "" for none: its scheme, query and outer slashes are of no account. A
+// resource without a path stands for the whole namespace only if it names a host.
+func (a *Authority) resource(signed string) (path, host string, err error) {
+	bad := func(why string) (string, string, error) {
+		return "", "", malformedResource(signed, why)
 	}
-	return core.FoldName(core.ResourcePath(signed))
+	if strings.ContainsFunc(signed, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
+		return bad("has a character that no URI has")
+	}
+	var rest string // from the host on
+	if scheme, after, ok := strings.Cut(signed, "://"); ok {
+		if scheme == "" || strings.ContainsAny(scheme, "/?#") {
+			return bad("has no scheme before '://'")
+		}
+		rest = after
+	} else if first, _, _ := strings.Cut(strings.TrimLeft(signed, "/"), "/"); a.isHost(strings.SplitN(first, "?", 2)[0]) {
+		rest = strings.TrimLeft(signed, "/")
+	} else {
+		rest = "/" + signed // a bare path
+	}
+	host, _, _ = strings.Cut(rest, "?")
+	host, _, _ = strings.Cut(host, "/")
+	path = core.FoldName(core.ResourcePath("sb://" + rest))
+	if path == "" && host == "" {
+		return bad("names neither a host nor an entity")
+	}
+	return path, host, nil
+}
+
+// checkHost refuses a proven token for the whole namespace whose host is none that
+// is known but the name of an entity: its maker forgot the host, and meant the entity.
+func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
+	if path != "" || a.entities == nil || strings.Contains(host, ".") || a.isHost(host) {
+		return nil
+	}
+	switch _, err := a.entities(ctx, core.FoldName(host)); core.CodeOf(err) {
+	case core.NotFound:
+		return nil
+	case "":
+		return malformedResource(signed, "lacks a host before the entity")
+	default:
+		return err
+	}
+}
+
+func malformedResource(signed, why string) error {
+	return core.Refuse(core.Unauthorized, "MalformedToken: The token's resource '%.200s' %s. Sign a URI such as 'sb://HOST/ENTITY', or 'sb://HOST/' for the whole namespace.", signed, why)
 }
 
 func (a *Authority) isHost(segment string) bool {
@@ -225,10 +267,4 @@ func (a *Authority) isHost(segment string) bool {
 		}
 	}
 	return false
-}
-
-// covers reports whether path is scope or lies below it. Both are folded.
-func covers(scope, path string) bool {
-	rest, ok := strings.CutPrefix(path, scope)
-	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }

@@ -153,6 +153,48 @@ func TestSkewExtendsATokensLife(t *testing.T) {
 	}
 }
 
+func TestAResourceWithoutAHostOrEntityIsMalformed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ resource, scope string }{ // "!": refused
+		{"sb://orders", "!"},
+		{"sb://Orders/", "!"},
+		{"sb://orders?x", "!"}, // an entity, and no host
+		{"sb://other", ""},
+		{"sb://orders:5671", ""},
+		{"sb://bus.example.com/", ""},
+		{"sb://localhost", ""}, // hosts
+		{`sb://host\orders`, "!"},
+		{`sb:\\host\orders`, "!"},
+		{"sb://host/orders\n", "!"},
+		{"/", "!"},
+		{"//", "!"},
+		{"///", "!"},
+		{"?", "!"},
+		{"?x=1", "!"},
+		{"sb://", "!"},
+		{"sb:///", "!"},
+		{"sb://?x", "!"},
+		{"://host", "!"},
+		{"a/b://host", "!"},
+		{"orders", "orders"},
+		{"/orders/", "orders"},
+		{"sb:///orders", "orders"},
+		{"sb://host//orders", "orders"},
+		{"sb://host/orders/x://y", "orders/x://y"},
+	} {
+		g, err := newAuthority(t).Token(t.Context(), nil, SignSAS(c.resource, "root", "SAS_KEY_VALUE", start.Add(time.Hour)), "")
+		if c.scope == "!" {
+			if !errors.Is(err, core.Unauthorized) || !strings.HasPrefix(core.TextOf(err), "MalformedToken: The token's resource") {
+				t.Errorf("%q: got scope %q, %v, want a refusal", c.resource, g.Scope, err)
+			}
+			continue
+		}
+		if err != nil || g.Scope != c.scope {
+			t.Errorf("%q: got scope %q, %v, want %q", c.resource, g.Scope, err, c.scope)
+		}
+	}
+}
+
 func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -161,7 +203,11 @@ func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
 	}{
 		{"sb://host/orders", "outer", core.Listen},
 		{"sb://host/ORDERS/$DeadLetterQueue", "outer", core.Listen},
-		{"sb://host/orders/us", "outer", core.Listen},
+		{"sb://host/orders/Subscriptions/eu/$DeadLetterQueue", "outer", core.Listen},
+		{"sb://host/orders/messages/head", "outer", core.Listen}, // HTTP clients sign what they call
+		{"sb://host/orders/messages", "outer", core.Listen},
+		{"sb://host/orders/us", "outer", 0}, // another entity, even while there is none
+		{"sb://host/orders/eu/messages/head", "outer", 0},
 		{"sb://host/orders/eu/$management", "inner", core.Send},
 		{"sb://host/orders/eu", "outer", 0}, // the longest name that exists decides
 		{"sb://host/orders", "inner", 0},
@@ -171,6 +217,9 @@ func TestEntityRulesGiveRightsOnTheEntityAndBelowOnly(t *testing.T) {
 		{"sb://host/" + strings.Repeat("a/", 20) + "a", "outer", 0},
 	} {
 		g, err := newAuthority(t).Token(t.Context(), nil, SignSAS(c.resource, "local", c.key, start.Add(time.Hour)), "")
+		if g.OfEntity != (c.rights != 0) {
+			t.Errorf("%s with key %q: got OfEntity %v", c.resource, c.key, g.OfEntity)
+		}
 		if g.Rights != c.rights || (err == nil) != (c.rights != 0) {
 			t.Errorf("%s with key %q: got %v, %v, want rights %v", c.resource, c.key, g, err, c.rights)
 		}

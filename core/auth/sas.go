@@ -91,7 +91,10 @@ func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 			continue
 		}
 		for _, key := range []string{p.PrimaryKey, p.SecondaryKey} {
-			if mac := sign(key, s.signed); key != "" && hmac.Equal(mac[:], s.signature[:]) {
+			if key == "" {
+				continue
+			}
+			if mac := sign(key, s.signed); hmac.Equal(mac[:], s.signature[:]) {
 				return p.Rights
 			}
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -90,7 +91,7 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		}
 		ent := old
 		ent.Settings = s
-		ent.Settings.AuthorizationRules = slices.Clone(s.AuthorizationRules)
+		ent.Settings.AuthorizationRules = datedRules(s.AuthorizationRules, old.Settings.AuthorizationRules, b.store.Now())
 		if err := b.fitUpdate(ctx, id, &old, &ent); err != nil {
 			return core.Entity{}, err
 		}
@@ -104,6 +105,28 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		}
 	}
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
+}
+
+// datedRules are the authorization rules with the times at which they were made, and last
+// changed: those of before, by name, tell. Clients send back the times that they read.
+func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
+	dated := slices.Clone(rules)
+	for i := range dated {
+		r := &dated[i]
+		r.CreatedAt, r.ModifiedAt = now, now
+		was := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == r.Name })
+		if was < 0 {
+			continue
+		}
+		old := before[was]
+		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version kept what the client said
+			r.CreatedAt = now
+		}
+		if old.PrimaryKey == r.PrimaryKey && old.SecondaryKey == r.SecondaryKey && old.Rights == r.Rights && !old.ModifiedAt.IsZero() {
+			r.ModifiedAt = old.ModifiedAt
+		}
+	}
+	return dated
 }
 
 // replace stores an entity with new settings.
@@ -134,7 +157,8 @@ func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core
 		return core.Refuse(core.InvalidArgument, "Partitioning cannot be changed for %s. ", ent.Kind)
 	}
 	fitPartitioned(s, old.Settings.MaxSizeInMegabytes)
-	if err := b.checkSettings(s); err != nil {
+	b.fitMessageSize(s, old.Settings.MaxMessageSizeInKilobytes)
+	if err := b.checkSettings(s.Differing(&old.Settings)); err != nil {
 		return err
 	}
 	if err := b.checkForwarding(ctx, id, ent, &old.Settings); err != nil {
@@ -174,5 +198,6 @@ func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceI
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err
 	}
-	return core.NamespaceInfo{Name: b.name, CreatedAt: b.created, ModifiedAt: b.created}, nil
+	l := &b.options.Limits
+	return core.NamespaceInfo{Name: b.name, Tier: cmp.Or(l.Tier, "Standard"), MessagingUnits: l.MessagingUnits, CreatedAt: b.created, ModifiedAt: b.created}, nil
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,8 +163,8 @@ func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 		})
 		check := func(step string, ent core.Entity, wants int64) {
 			t.Helper()
-			if ent.Settings.MaxSizeInMegabytes != wants || ent.Settings.MaxMessageSizeInKilobytes != 256 || ent.Partitions != 4 {
-				t.Errorf("%s: got %d MB in %d partitions, messages of %d KB, want %d in 4, 256", step,
+			if ent.Settings.MaxSizeInMegabytes != wants || ent.Settings.MaxMessageSizeInKilobytes != 1024 || ent.Partitions != 4 {
+				t.Errorf("%s: got %d MB in %d partitions, messages of %d KB, want %d in 4, 1024", step,
 					ent.Settings.MaxSizeInMegabytes, ent.Partitions, ent.Settings.MaxMessageSizeInKilobytes, wants)
 			}
 			e, err := b.entity(t.Context(), "q")
@@ -190,14 +191,109 @@ func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("a new size of each partition", ent, 16384)
-		if a := b.sender(t, "q").Send(t.Context(), each(text(strings.Repeat("x", 1<<20))))[0]; !errors.Is(a.Err, core.TooLarge) {
+		b.create(t, "plain", partitioned)
+		if a := b.sender(t, "plain").Send(t.Context(), each(text(strings.Repeat("x", 1<<20))))[0]; !errors.Is(a.Err, core.TooLarge) {
 			t.Errorf("1 MB: got %v, want %v", a.Err, core.TooLarge)
 		}
-		single := b.create(t, "single", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 102400 })
-		if single.Settings.MaxMessageSizeInKilobytes != 102400 {
-			t.Errorf("not partitioned: message size %d KB, want what was asked for", single.Settings.MaxMessageSizeInKilobytes)
-		}
 	})
+}
+
+func TestTheSizeOfMessagesIsTheDefaultOrLarge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limits       core.Limits
+		asked, wants int64 // wants 0: it is refused
+	}{
+		{core.Limits{}, 0, 256},
+		{core.Limits{}, 256, 256},
+		{core.Limits{}, 1024, 1024},
+		{core.Limits{}, 102400, 102400},
+		{core.Limits{}, 1, 0},
+		{core.Limits{}, 255, 0},
+		{core.Limits{}, 257, 0},
+		{core.Limits{}, 1023, 0},
+		{core.Limits{}, 102401, 0},
+		{core.Limits{}, -1, 0},
+		{core.StandardLimits(), 0, 256},
+		{core.StandardLimits(), 256, 256},
+		{core.StandardLimits(), 1024, 0},
+		{core.PremiumLimits(), 0, 1024},
+		{core.PremiumLimits(), 256, 256},
+		{core.PremiumLimits(), 102400, 102400},
+	} {
+		b := strict(t, c.limits)
+		s := core.DefaultSettings(core.Topic)
+		s.MaxMessageSizeInKilobytes = c.asked
+		ent, err := b.CreateTopic(t.Context(), root, "t", s)
+		switch {
+		case c.wants == 0 && core.CodeOf(err) != core.OutOfRange, c.wants != 0 && err != nil, ent.Settings.MaxMessageSizeInKilobytes != c.wants:
+			t.Errorf("%s tier, %d: got %d, %v, want %d", c.limits.Tier, c.asked, ent.Settings.MaxMessageSizeInKilobytes, err, c.wants)
+		case c.wants == 0 && c.limits.Tier == "" && !strings.Contains(core.TextOf(err), "value for 'MaxMessageSizeInKilobytes' must be between 1024 and 102400"):
+			t.Errorf("%d: got %v", c.asked, err)
+		}
+	}
+}
+
+// Clients send back what they read; some have no word for the setting.
+func TestAnUpdateKeepsTheSizeOfMessagesThatAnEntityHas(t *testing.T) {
+	t.Parallel()
+	b := strict(t, core.Limits{})
+	if err := made(b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue))); err != nil {
+		t.Fatal(err)
+	}
+	old, err := b.store.Entity(t.Context(), "ns", "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Settings.MaxMessageSizeInKilobytes = 512 // an earlier version took it
+	if _, err := b.store.UpdateEntityWithin(t.Context(), old, core.NamespaceQuotas{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ asked, wants int64 }{{512, 512}, {0, 512}, {513, 0}, {2048, 2048}, {0, 2048}, {512, 0}} {
+		s := core.DefaultSettings(core.Queue)
+		s.MaxMessageSizeInKilobytes = c.asked
+		ent, err := b.UpdateEntity(t.Context(), root, "q", s)
+		if (err == nil) != (c.wants != 0) || ent.Settings.MaxMessageSizeInKilobytes != c.wants {
+			t.Errorf("%d: got %d, %v, want %d", c.asked, ent.Settings.MaxMessageSizeInKilobytes, err, c.wants)
+		}
+	}
+}
+
+func TestExpressEntitiesDetectNoDuplicates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limits                    core.Limits
+		express, dups, partitions bool
+		ok                        bool
+	}{
+		{core.Limits{}, true, true, false, false},
+		{core.Limits{}, true, false, true, true},
+		{core.StandardLimits(), true, false, true, true},
+		{core.PremiumLimits(), true, false, false, false},
+		{core.PremiumLimits(), false, false, true, false},
+		{core.PremiumLimits(), false, true, false, true},
+	} {
+		b := strict(t, c.limits)
+		s := core.DefaultSettings(core.Queue)
+		s.EnableExpress, s.RequiresDuplicateDetection, s.EnablePartitioning = c.express, c.dups, c.partitions
+		if err := made(b.CreateQueue(t.Context(), root, "q", s)); (err == nil) != c.ok || err != nil && core.CodeOf(err) != core.InvalidArgument {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
+func TestTheNamespaceIsOfTheTierWhoseLimitsHold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limits core.Limits
+		tier   string
+		units  int
+	}{{core.Limits{}, "Standard", 0}, {core.StandardLimits(), "Standard", 0}, {core.PremiumLimits(), "Premium", 1}} {
+		got, err := strict(t, c.limits).Namespace(t.Context(), root)
+		if err != nil || got.Tier != c.tier || got.MessagingUnits != c.units {
+			t.Errorf("got %+v, %v, want %s with %d units", got, err, c.tier, c.units)
+		}
+	}
 }
 
 func TestRuntimeCountsAllPartitions(t *testing.T) {
@@ -286,7 +382,7 @@ func TestLastUseIsRecordedInTime(t *testing.T) {
 		b.send(t, "q", text("m"))
 		time.Sleep(touchInterval + time.Second)
 		ent, err := b.store.Entity(t.Context(), "ns", "q")
-		if err != nil || used.Sub(ent.AccessedAt) > time.Second {
+		if err != nil || used.Sub(ent.AccessedAt) > time.Millisecond {
 			t.Fatalf("accessed at %v, %v, want %v", ent.AccessedAt, err, used)
 		}
 		time.Sleep(time.Minute)
@@ -295,20 +391,53 @@ func TestLastUseIsRecordedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.stop()
-		if ent, err = b.store.Entity(t.Context(), "ns", "q"); err != nil || used.Sub(ent.AccessedAt) > time.Second {
+		if ent, err = b.store.Entity(t.Context(), "ns", "q"); err != nil || used.Sub(ent.AccessedAt) > time.Millisecond {
 			t.Fatalf("after the stop: accessed at %v, %v, want %v", ent.AccessedAt, err, used)
 		}
 	})
 }
 
-// Whoever reads access rules gets them as they were given: SDKs compare.
-func TestAccessRulesAreKeptAsTheyAre(t *testing.T) {
+func TestAccessRulesSayWhenTheyWereMadeAndChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
-		first := []core.AccessRule{{Name: "a", PrimaryKey: "k", Rights: core.Send}}
-		ent := b.create(t, "q", func(s *core.Settings) { s.AuthorizationRules = first })
-		first[0].Name = "changed"
-		if got := ent.Settings.AuthorizationRules; len(got) != 1 || got[0] != (core.AccessRule{Name: "a", PrimaryKey: "k", Rights: core.Send}) {
-			t.Errorf("got %+v, want what was given", got)
+		made := b.store.Now()
+		given := []core.AccessRule{{Name: "a", PrimaryKey: "k", Rights: core.Send}, {Name: "b", PrimaryKey: "k", Rights: core.Send, CreatedAt: made.Add(-time.Hour)}}
+		ent := b.create(t, "q", func(s *core.Settings) { s.AuthorizationRules = given })
+		given[0].Name = "changed"
+		time.Sleep(time.Minute)
+		ent.Settings.AuthorizationRules[1].PrimaryKey = "other"
+		ent.Settings.AuthorizationRules = append(ent.Settings.AuthorizationRules, core.AccessRule{Name: "c", PrimaryKey: "k", Rights: core.Listen})
+		ent, err := b.UpdateEntity(t.Context(), root, "q", ent.Settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := made.Add(time.Minute)
+		want := []core.AccessRule{
+			{Name: "a", PrimaryKey: "k", Rights: core.Send, CreatedAt: made, ModifiedAt: made},
+			{Name: "b", PrimaryKey: "other", Rights: core.Send, CreatedAt: made, ModifiedAt: now},
+			{Name: "c", PrimaryKey: "k", Rights: core.Listen, CreatedAt: now, ModifiedAt: now},
+		}
+		if got := ent.Settings.AuthorizationRules; !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+// SDKs compare the times.
+func TestLastUseIsNeverBeforeTheCreation(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		time.Sleep(123456789 * time.Nanosecond)
+		b.create(t, "q")
+		b.send(t, "q", text("m"))
+		ent, _, err := b.Entity(t.Context(), root, "q")
+		if err != nil || ent.AccessedAt.Before(ent.CreatedAt) || ent.AccessedAt.Sub(ent.CreatedAt) > time.Millisecond {
+			t.Errorf("created %v, accessed %v, %v", ent.CreatedAt, ent.AccessedAt, err)
+		}
+		b.createTopic(t, "t")
+		time.Sleep(time.Second)
+		b.subscribe(t, "t", "s", nil)
+		ent, _, err = b.Entity(t.Context(), root, "t")
+		if err != nil || ent.AccessedAt.Sub(ent.CreatedAt) != time.Second {
+			t.Errorf("a topic is used by a new subscription: created %v, accessed %v, %v", ent.CreatedAt, ent.AccessedAt, err)
 		}
 	})
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// admitGroup checks a group and fills in what the broker decides. The first bad
-// message fails the whole group.
-func (v *view) admitGroup(group []*core.Message) error {
+// admitGroup checks a group from a producer and fills in what the broker decides.
+// The first bad message fails the whole group.
+func (b *Broker) admitGroup(v *view, group []*core.Message) error {
 	size := int64(0)
 	for _, m := range group {
 		if err := v.admit(m); err != nil {
 			return err
 		}
+		m.WasScheduled = !m.ScheduledEnqueueTime.IsZero() && m.ScheduledEnqueueTime.After(b.store.Now())
 		if v.maxBatch > 0 && len(group) > 1 {
 			size += int64(m.HeaderSize() + len(m.Body.Bytes))
 		}
@@ -51,10 +52,10 @@ func (v *view) check(m *core.Message) error {
 	if tooLong(m.MessageID.Raw()) {
 		return longKey("MessageId", m.MessageID.String())
 	}
-	if m.SessionID != "" && m.PartitionKey != "" && m.SessionID != m.PartitionKey {
+	if m.HasSession() && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
 		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
 	}
-	if m.SessionID == "" && v.Settings.RequiresSession && v.Kind == core.Queue {
+	if !m.HasSession() && v.Settings.RequiresSession && v.Kind == core.Queue {
 		return errNoSessionID
 	}
 	if m.TimeToLive < 0 {

@@ -168,7 +168,7 @@ func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Me
 // copy is what the subscription gets of a message that matched: in its own
 // queue, or where it requires a session and the message has none, dead-lettered.
 func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
-	if m.Settings.RequiresSession && msg.SessionID == "" {
+	if m.Settings.RequiresSession && !msg.HasSession() {
 		return m.dead(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
 	}
 	life := shorter(shorter(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
@@ -183,10 +183,11 @@ func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
 // checkChanged refuses what an action must not make of a message: a session
 // lies in one partition, and the copy in that of the message.
 func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
-	if !m.Settings.RequiresSession || after.SessionID == before.SessionID {
+	key := after.SessionKey()
+	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {
 		return nil
 	}
-	if n := len(m.partitions[core.Main]); partitionOf(after.SessionID, n) != index && after.SessionID != "" {
+	if core.PartitionOf(string(key), len(m.partitions[core.Main])) != index {
 		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition of the topic than the message: give the message a partition key of that value.",
 			rule, after.SessionID)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -56,6 +57,13 @@ type Options struct {
 	// none of those is ever true. An error is as good as no field, but a retriable
 	// Code says that nobody can be asked now: then messages are refused with it.
 	Body func(*core.Message) (any, error)
+	// Answers reports whether a folded host is a name of the namespace or the gateway;
+	// nil: every host is. What is forwarded to another host is refused.
+	Answers func(host string) bool
+	// ForwardWait leaves messages at their source while the entity here that they
+	// are forwarded to is disabled or full. Without it they become transfer dead
+	// letters of the source, as at Service Bus.
+	ForwardWait bool
 	// Remotes are the brokers that messages can be forwarded to, by their names:
 	// ForwardTo is REMOTE:ENTITY then.
 	Remotes map[string]core.Remote
@@ -71,6 +79,7 @@ type Broker struct {
 	log       *slog.Logger
 	options   Options
 	filters   *filters
+	retries   atomic.Pointer[[]Retry]
 	remotes   remotes
 	created   time.Time
 
@@ -129,6 +138,7 @@ func New(store core.Store, o Options) *Broker {
 		gate:      newGate(),
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
+	b.retries.Store(&o.Retries)
 	b.pumps, b.annals = newPumps(b), newAnnals(b)
 	return b
 }

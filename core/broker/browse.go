@@ -183,7 +183,12 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	by := e.party(ctx, id, core.Listen)
 	removed := 0
 	for _, p := range v.partitions[sub] {
-		n, err := e.purge(ctx, p, before, limit-removed, by)
+		p.LockDuration = purgeLock
+		lock := func(n int) ([]core.Delivery, error) {
+			ds, _, err := e.b.store.Lock(ctx, p, n)
+			return ds, err
+		}
+		n, err := e.purge(ctx, p, nil, lock, before, limit-removed, by)
 		removed += n
 		if err != nil {
 			if removed > 0 {
@@ -195,10 +200,12 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	return removed, nil
 }
 
-// purge removes up to limit messages of one partition. Messages that are too
-// young stay locked until it is through, so that it meets none twice.
-func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, limit int, by core.Party) (removed int, err error) {
-	p.LockDuration = purgeLock
+// purge removes up to limit messages of one partition, or of the session of that
+// lock, which lock locks. Messages that are too young stay locked until it is
+// through, so that it meets none twice.
+func (e *entry) purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(int) ([]core.Delivery, error),
+	before time.Time, limit int, by core.Party,
+) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {
 		if len(young) > 0 {
@@ -207,14 +214,14 @@ func (e *entry) purge(ctx context.Context, p core.Partition, before time.Time, l
 	}()
 	for removed < limit && len(young) < maxLock {
 		asked := min(limit-removed, maxLock)
-		ds, _, err := e.b.store.Lock(ctx, p, asked)
+		ds, err := lock(asked)
 		if err != nil {
 			return removed, err
 		}
 		settlements := make([]core.Settlement, 0, len(ds))
 		for _, d := range ds {
 			if d.EnqueuedTime.Before(before) {
-				settlements = append(settlements, core.Settlement{Token: d.LockToken})
+				settlements = append(settlements, core.Settlement{Token: d.LockToken, Session: under})
 			} else {
 				young = append(young, d)
 			}

@@ -74,12 +74,25 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
 		b.forget(known)
-		return nil, b.notFound(name)
+		return nil, b.notFoundIn(ctx, name)
 	}
 	if err != nil {
 		return nil, b.refusal(err, &core.Entity{Name: name})
 	}
 	return b.keep(ent, now)
+}
+
+// notFoundIn is notFound, which of a subscription says whether there is its topic.
+func (b *Broker) notFoundIn(ctx context.Context, name string) error {
+	refusal := b.notFound(name)
+	topic, _, ok := core.SplitSubscription(name)
+	if !ok {
+		return refusal
+	}
+	if e, err := b.entity(ctx, topic); err == nil && e.current.Load().Kind == core.Topic {
+		return &core.Refusal{Code: core.NotFound, Text: core.TextOf(refusal), Topic: e.current.Load().Name}
+	}
+	return refusal
 }
 
 // cached is the entry of that name, or nil.

@@ -114,7 +114,7 @@ func TestSettingsTakeEffectWithoutReopening(t *testing.T) {
 		in := b.receive(t, "q", core.PeekLock, 2)
 		s := b.sender(t, "q")
 		settings := core.DefaultSettings(core.Queue)
-		settings.LockDuration, settings.MaxMessageSizeInKilobytes = 10*time.Second, 1
+		settings.LockDuration, settings.MaxMessageSizeInKilobytes = 10*time.Second, 1024
 		if _, err := b.another(t).UpdateEntity(t.Context(), root, "q", settings); err != nil {
 			t.Fatal(err)
 		}
@@ -123,8 +123,8 @@ func TestSettingsTakeEffectWithoutReopening(t *testing.T) {
 		if d := in.take()[0]; d.LockedUntil.Sub(b.store.Now()) != 10*time.Second {
 			t.Errorf("locked for %v, want the new 10s", d.LockedUntil.Sub(b.store.Now()))
 		}
-		if s.MaxMessageSize() != 1024 {
-			t.Errorf("max message size: got %d, want the new 1024", s.MaxMessageSize())
+		if s.MaxMessageSize() != 1<<20 {
+			t.Errorf("max message size: got %d, want the new 1 MB", s.MaxMessageSize())
 		}
 	})
 }

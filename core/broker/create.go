@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -79,10 +78,20 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 		Kind: core.Subscription, Name: core.SubscriptionPath(topic.Name, own), TopicID: topic.ID,
 		Partitions: topic.Partitions, Settings: s, Rules: []core.Rule{rule},
 	})
-	if err == nil {
-		room.add(rule.Filter.Kind)
+	if err != nil {
+		return made, err
 	}
-	return made, err
+	room.add(rule.Filter.Kind)
+	b.touchTopic(ctx, topic.Name, made.CreatedAt)
+	return made, nil
+}
+
+// touchTopic records that a topic was used. It is recorded again with the next use where
+// the store does not answer.
+func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
+	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
+		b.log.Warn("record the use of a topic", "entity", name, "err", err)
+	}
 }
 
 // roomForSubscription refuses one more subscription of a topic that is full.
@@ -110,7 +119,8 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	fitKind(ent.Kind, &ent.Settings)
 	fitPartitioned(&ent.Settings, 0)
-	if err := b.checkSettings(&ent.Settings); err != nil {
+	b.fitMessageSize(&ent.Settings, 0)
+	if err := b.checkSettings(ent.Settings); err != nil {
 		return core.Entity{}, err
 	}
 	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {
@@ -118,7 +128,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	}
 	now := b.store.Now()
 	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
-	ent.Settings.AuthorizationRules = slices.Clone(ent.Settings.AuthorizationRules)
+	ent.Settings.AuthorizationRules = datedRules(ent.Settings.AuthorizationRules, nil, now)
 	read := time.Now()
 	made, err := b.store.CreateEntityWithin(ctx, ent, b.quotas())
 	switch code := core.CodeOf(err); {

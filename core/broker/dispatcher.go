@@ -37,6 +37,7 @@ type dispatcher struct {
 	quit      chan struct{} // closed by stop
 
 	mu        sync.Mutex
+	handed    sync.Cond // a Deliver has ended that a Close waits for
 	receivers []*receiver
 	turn      int // the receiver that is served first
 	next      int // the worker that is given credit first
@@ -53,6 +54,7 @@ type dispatcher struct {
 // broker has stopped.
 func newDispatcher(e *entry, sub core.SubQueue) (*dispatcher, bool) {
 	d := &dispatcher{e: e, sub: sub, sweepSoon: make(chan struct{}, 1), quit: make(chan struct{})}
+	d.handed.L = &d.mu
 	v := e.current.Load()
 	for i := range v.partitions[sub] {
 		d.workers = append(d.workers, &worker{d: d, index: i, wake: make(chan struct{}, 1), ready: true})
@@ -315,6 +317,7 @@ func (d *dispatcher) serve(r *receiver) {
 	}
 	r.told = r.told || closed != nil
 	isClosed, err := r.closed, r.err
+	r.delivering = len(ds) > 0 && !isClosed
 	d.mu.Unlock()
 	if len(ds) > 0 {
 		if isClosed {
@@ -322,7 +325,13 @@ func (d *dispatcher) serve(r *receiver) {
 		} else {
 			d.e.traffic.outlets[d.sub].delivered.Add(int64(len(ds)))
 			d.e.noteDelivered(d.sub, ds, r.by)
-			r.o.Deliver(ds)
+			handOver(r.o.Deliver, ds)
+			d.mu.Lock()
+			r.delivering = false
+			if r.awaited {
+				d.handed.Broadcast()
+			}
+			d.mu.Unlock()
 		}
 	}
 	for _, f := range done {

@@ -365,7 +365,7 @@ func sendTo(t *testing.T, b *started, partition uint16) error {
 
 func keyFor(partition uint16) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint("k", i); partitionOf(key, 4) == partition {
+		if key := fmt.Sprint("k", i); core.PartitionOf(key, 4) == partition {
 			return key
 		}
 	}

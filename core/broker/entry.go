@@ -64,15 +64,15 @@ type entry struct {
 	dirty      atomic.Bool  // current is known to be old
 	refreshing atomic.Bool  // somebody is reading it anew
 
-	used     atomic.Int64   // Unix seconds of the store's clock at last use; 0: never here
+	used     atomic.Int64   // Unix milliseconds of the store's clock at last use; 0: never here
 	recorded atomic.Int64   // the used that the store knows of
 	turn     atomic.Uint32  // round robin over partitions
 	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
 	house    *house         // of a topic, else nil
 	pipe     *pipe          // nil: messages pass nothing on their way in
 	traffic  traffic
-	retry    *Retry // nil: abandoned messages do not wait
-	history  bool   // what happens to messages is remembered
+	retry    atomic.Pointer[Retry] // nil: abandoned messages do not wait
+	history  bool                  // what happens to messages is remembered
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -88,7 +88,8 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	if ent.Kind == core.Topic {
 		e.house = newHouse()
 	}
-	e.pipe, e.retry = b.newPipe(&ent), b.newRetry(&ent)
+	e.pipe = b.newPipe(&ent)
+	e.retry.Store(b.newRetry(&ent))
 	e.history = b.bounds(&ent).Max > 0
 	e.current.Store(b.newView(ent))
 	e.readAt.Store(now.UnixNano())
@@ -109,7 +110,7 @@ func (e *entry) fresh(now time.Time) bool {
 
 // use notes that the entity was used now.
 func (e *entry) use() {
-	if now := e.b.store.Now().Unix(); e.used.Load() < now {
+	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
 		e.used.Store(now)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 func forwardTo(name string) func(*core.Settings) {
@@ -96,7 +97,7 @@ func TestAKeyDecidesWhereAForwardedMessageLies(t *testing.T) {
 		rests()
 		ds := b.all(t, "to")
 		for _, d := range ds {
-			if index, _ := core.SplitSequenceNumber(d.SequenceNumber); index != partitionOf(d.SessionID, 4) {
+			if index, _ := core.SplitSequenceNumber(d.SequenceNumber); index != core.PartitionOf(d.SessionID, 4) {
 				t.Errorf("session %s lies in partition %d", d.SessionID, index)
 			}
 		}
@@ -172,8 +173,116 @@ func TestCyclesEnd(t *testing.T) {
 	})
 }
 
-func TestMessagesWaitForADestinationThatTakesNone(t *testing.T) {
+// waiting is a broker of a gateway that is told to leave messages at their source.
+func waiting(t *testing.T, f func(t *testing.T, b *started)) {
+	t.Helper()
+	t.Parallel()
+	inBubbleWith(t, Options{Namespace: "ns", ForwardWait: true}, f)
+}
+
+// transferDead checks the transfer dead letters of an entity, and why they are there.
+func (b *started) transferDead(t *testing.T, name, bodies, reason string) {
+	t.Helper()
+	address := name + "/$Transfer/$DeadLetterQueue"
+	b.holds(t, map[string]string{address: bodies})
+	for _, d := range b.all(t, address) {
+		if got := property(t, d, core.PropertyDeadLetterReason); got != reason {
+			t.Errorf("%s: %s is there because of %v, want %s", address, d.Body.Bytes, got, reason)
+		}
+	}
+}
+
+func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "to", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
+		b.createTopic(t, "t")
+		b.create(t, "from", forwardTo("to"))
+		b.create(t, "parts", partitioned, forwardTo("to"))
+		b.create(t, "dead", forwardDead("to"))
+		sub := b.subscribe(t, "t", "s", nil, forwardTo("to"))
+		via := b.create(t, "via")
+		in := b.receive(t, "dead", core.PeekLock, 1)
+		b.send(t, "dead", text("letter"))
+		settle(t, b, "dead", core.DeadLetterOutcome, in.take()...)
+		b.send(t, "from", numbered(3)...)
+		for range 4 {
+			b.send(t, "parts", text("p"))
+		}
+		b.send(t, "t", text("copy"))
+		m := text("transfer")
+		m.Transit = &core.Transit{Destination: "to"}
+		b.store.Append(t.Context(), partition(&via, 0, core.Transfer), each(m))
+		time.Sleep(patrolInterval)
+		rests()
+		b.holds(t, map[string]string{"to": "", "from": "", "dead": "", "dead/$DeadLetterQueue": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
+		b.transferDead(t, "from", "0 1 2", reasonDisabled)
+		b.transferDead(t, "parts", "p p p p", reasonDisabled)
+		b.transferDead(t, "dead", "letter", reasonDisabled)
+		b.transferDead(t, sub, "copy", reasonDisabled)
+		b.transferDead(t, "via", "transfer", reasonDisabled)
+		b.update(t, "to", func(s *core.Settings) { s.Status = core.StatusActive })
+		b.send(t, "from", text("later"))
+		rests()
+		b.holds(t, map[string]string{"to": "later"})
+	})
+}
+
+func TestAFullDestinationMakesTransferDeadLetters(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "to", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
+		b.create(t, "from", forwardTo("to"))
+		big := strings.Repeat("x", 200<<10)
+		for range 8 {
+			b.send(t, "from", text(big))
+		}
+		rests()
+		b.transferDead(t, "from", big+" "+big, reasonFull)
+		_, here, _ := b.Entity(t.Context(), root, "from")
+		if _, there, err := b.Entity(t.Context(), root, "to"); err != nil || here.Active != 0 || there.Active != 6 {
+			t.Errorf("%d messages are at the source and %d arrived, %v, want none and 6", here.Active, there.Active, err)
+		}
+		in := b.receive(t, "to", core.ReceiveAndDelete, 1)
+		in.take()
+		b.send(t, "from", text("small"))
+		rests()
+		if _, there, err := b.Entity(t.Context(), root, "to"); err != nil || there.Active != 6 {
+			t.Errorf("%d messages are there once there is room, %v, want 6", there.Active, err)
+		}
+	})
+}
+
+// Another gateway may have enabled the destination a moment ago.
+func TestADestinationIsReadAnewBeforeItCountsAsDisabled(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		to := b.create(t, "to", func(s *core.Settings) { s.Status = core.StatusDisabled })
+		b.create(t, "from", forwardTo("to"))
+		to.Settings.Status = core.StatusActive
+		b.stale(t, to)
+		b.send(t, "from", text("m"))
+		rests()
+		b.holds(t, map[string]string{"to": "m", "from/$Transfer/$DeadLetterQueue": ""})
+	})
+}
+
+// stale changes an entity in the store while the broker goes on with what it knows.
+func (b *started) stale(t *testing.T, ent core.Entity) {
+	t.Helper()
+	e, err := b.entity(t.Context(), ent.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := e.current.Load()
+	if _, err := b.store.UpdateEntity(t.Context(), ent); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	e.current.Store(old)
+	e.readAt.Store(time.Now().UnixNano())
+	e.dirty.Store(false)
+}
+
+func TestMessagesWaitForADestinationThatTakesNone(t *testing.T) {
+	waiting(t, func(t *testing.T, b *started) {
 		b.create(t, "to", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
 		b.create(t, "from", forwardTo("to"), func(s *core.Settings) { s.MaxDeliveryCount = 1 })
 		b.send(t, "from", numbered(3)...)
@@ -197,7 +306,7 @@ func TestMessagesWaitForADestinationThatTakesNone(t *testing.T) {
 }
 
 func TestMessagesWaitForADestinationThatIsFull(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *started) {
+	waiting(t, func(t *testing.T, b *started) {
 		b.create(t, "to", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
 		b.create(t, "from", forwardTo("to"))
 		big := strings.Repeat("x", 200<<10)
@@ -221,10 +330,10 @@ func TestMessagesWaitForADestinationThatIsFull(t *testing.T) {
 func TestWhatCannotArriveIsATransferDeadLetter(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "strict", sessions)
-		b.create(t, "small", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1 })
+		b.create(t, "small")
 		b.create(t, "gone")
 		b.create(t, "a", forwardTo("strict"), forwardDead("gone"))
-		b.create(t, "b", forwardTo("small"))
+		b.create(t, "b", forwardTo("small"), func(s *core.Settings) { s.MaxMessageSizeInKilobytes = 1024 })
 		b.create(t, "c", forwardTo("gone"))
 		if err := b.DeleteEntity(t.Context(), root, "gone"); err != nil {
 			t.Fatal(err)
@@ -232,7 +341,7 @@ func TestWhatCannotArriveIsATransferDeadLetter(t *testing.T) {
 		fits := text("fits")
 		fits.SessionID = "s"
 		numbers := b.send(t, "a", text("unsuited"), fits)
-		b.send(t, "b", text(strings.Repeat("x", 2000)), text("fits"))
+		b.send(t, "b", text(strings.Repeat("x", 300_000)), text("fits"))
 		b.send(t, "c", text("lost"))
 		rests()
 		b.holds(t, map[string]string{"a": "", "b": "", "c": "", "strict": "fits", "small": "fits", "a/$Transfer/$DeadLetterQueue": "unsuited", "c/$Transfer/$DeadLetterQueue": "lost"})
@@ -280,7 +389,7 @@ func TestADeadLetterThatCannotBeForwardedTellsBothReasons(t *testing.T) {
 }
 
 func TestTransfersGoWhereTheySay(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *started) {
+	waiting(t, func(t *testing.T, b *started) {
 		b.create(t, "x")
 		b.create(t, "y", func(s *core.Settings) { s.Status = core.StatusDisabled })
 		ent := b.create(t, "via", partitioned)
@@ -310,7 +419,7 @@ func TestTransfersGoWhereTheySay(t *testing.T) {
 }
 
 func TestManyStuckTransfersDoNotHoldUpOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *started) {
+	waiting(t, func(t *testing.T, b *started) {
 		b.create(t, "stuck", func(s *core.Settings) { s.Status = core.StatusDisabled })
 		b.create(t, "open")
 		ent := b.create(t, "via")
@@ -394,11 +503,9 @@ func TestAnEntityForwardsOnlyToAnotherThatTakesMessages(t *testing.T) {
 		b.createTopic(t, "t")
 		b.subscribe(t, "t", "s", nil)
 		for want, change := range map[string]func(*core.Settings){
-			"ForwardTo is 'new': an entity cannot forward to itself.":                                 forwardTo("new"),
-			"ForwardDeadLetteredMessagesTo is 'sb://h/NEW': an entity cannot forward to itself.":      forwardDead("sb://h/NEW"),
+			"ForwardTo is 'new': this namespace has no queue or topic of that name.":                  forwardTo("new"), // which exists only then
 			"ForwardTo is 'missing': this namespace has no queue or topic of that name.":              forwardTo("missing"),
 			"ForwardTo is 't/Subscriptions/s', which is a subscription: forward to a queue or topic.": forwardTo("t/Subscriptions/s"),
-			"ForwardTo is 'q': an entity that requires sessions cannot forward its messages.":         func(s *core.Settings) { s.ForwardTo, s.RequiresSession = "q", true },
 		} {
 			s := core.DefaultSettings(core.Queue)
 			change(&s)
@@ -414,13 +521,108 @@ func TestAnEntityForwardsOnlyToAnotherThatTakesMessages(t *testing.T) {
 		}
 		s.AutoDeleteOnIdle = 10 * time.Minute
 		ent, err := b.CreateQueue(t.Context(), root, "mine", s)
-		if err != nil || ent.Settings.AutoDeleteOnIdle != core.Forever || ent.Settings.ForwardTo != "q" {
-			t.Errorf("got %+v, %v, want an entity that is not deleted when idle", ent.Settings, err)
+		if err != nil || ent.Settings.AutoDeleteOnIdle != 10*time.Minute || ent.Settings.ForwardTo != "q" {
+			t.Errorf("got %+v, %v, want a queue that is deleted when idle", ent.Settings, err)
 		}
 		if _, err := b.UpdateEntity(t.Context(), local, "mine", ent.Settings); err != nil {
 			t.Errorf("the manager of the entity leaves the destination alone: got %v", err)
 		}
 	})
+}
+
+func TestASubscriptionThatForwardsIsNotDeletedWhenIdle(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.createTopic(t, "t")
+		s := core.DefaultSettings(core.Subscription)
+		s.ForwardTo, s.AutoDeleteOnIdle = "q", 10*time.Minute
+		made, err := b.CreateSubscription(t.Context(), root, "t/Subscriptions/s", s, nil)
+		if err != nil || made.Settings.AutoDeleteOnIdle != core.Forever {
+			t.Errorf("got %+v, %v", made.Settings, err)
+		}
+	})
+}
+
+// Only an update can name the entity itself: at its creation it does not exist yet.
+func TestWhatAnEntityForwardsToItselfEndsAsADeadLetter(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.update(t, "q", forwardTo("q"))
+		b.update(t, "q", forwardDead("q"))
+		b.send(t, "q", text("round"))
+		rests()
+		time.Sleep(time.Hour)
+		dead := b.all(t, "q/$Transfer/$DeadLetterQueue")
+		if len(dead) != 1 || property(t, dead[0], core.PropertyDeadLetterReason) != core.ReasonMaxHops {
+			t.Errorf("got %v", dead)
+		}
+	})
+}
+
+func TestAnEntityWithSessionsForwards(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "plain")
+		b.create(t, "ordered", sessions)
+		b.create(t, "a", sessions, forwardTo("plain"))
+		b.create(t, "b", sessions, forwardTo("ordered"))
+		for _, from := range []string{"a", "b"} {
+			if _, err := b.AcceptSession(t.Context(), root, from, core.SessionOptions{Next: true}); !errors.Is(err, core.NotAllowed) {
+				t.Errorf("accept a session of what forwards: got %v", err)
+			}
+			m := text("from-" + from)
+			m.SessionID = "s"
+			b.send(t, from, m)
+		}
+		rests()
+		b.holds(t, map[string]string{"plain": "from-a"})
+		held, err := b.AcceptSession(t.Context(), root, "ordered", core.SessionOptions{ID: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held.Close()
+		for name, change := range map[string]func(*core.Settings){"ordered": forwardTo("plain"), "a": forwardTo("")} {
+			ent, _, err := b.Entity(t.Context(), root, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change(&ent.Settings); !errors.Is(made(b.UpdateEntity(t.Context(), root, name, ent.Settings)), core.InvalidArgument) {
+				t.Errorf("%s: what lies in sessions, or not, was to change", name)
+			}
+		}
+	})
+}
+
+func TestAForeignHostIsNotTakenForThisNamespace(t *testing.T) {
+	t.Parallel()
+	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Answers: func(host string) bool { return host == "bus.example" }})
+	t.Cleanup(b.stop)
+	if err := made(b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue))); err != nil {
+		t.Fatal(err)
+	}
+	called := core.WithHosts(t.Context(), []string{"Gateway:5671"})
+	for i, c := range []struct{ given, kept string }{
+		{"q", "q"},
+		{"SB://BUS.example.:5671/Q", "sb://bus.example.:5671/Q"},
+		{"https://GATEWAY/q", "https://gateway/q"},
+		{"sb://LocalHost:8080/q", "sb://localhost:8080/q"},
+		{"sb://192.0.2.1/q", "sb://192.0.2.1/q"},
+		{"sb://[2001:DB8::1]:5671/q", "sb://[2001:db8::1]:5671/q"},
+		{"sb://other.example/q", ""},
+		{"sb://bus.example.org/q", ""},
+	} {
+		s := core.DefaultSettings(core.Queue)
+		s.ForwardTo, s.ForwardDeadLetteredMessagesTo = c.given, c.given
+		got, err := b.CreateQueue(called, root, fmt.Sprint("from", i), s)
+		if c.kept == "" {
+			if !errors.Is(err, core.InvalidArgument) {
+				t.Errorf("%s: got %v, want a refusal", c.given, err)
+			}
+			continue
+		}
+		if err != nil || got.Settings.ForwardTo != c.kept || got.Settings.ForwardDeadLetteredMessagesTo != c.kept {
+			t.Errorf("%s: got %q, %v, want %q", c.given, got.Settings.ForwardTo, err, c.kept)
+		}
+	}
 }
 
 func TestIdlePumpsCostNothing(t *testing.T) {

@@ -2,46 +2,66 @@ package broker
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // checkForwarding looks at where an entity's settings forward to, as far as they
-// are not what they were: the destination must exist, and who asks must be
-// allowed to send there. An entity that forwards is not deleted when idle.
+// are not what they were, the zero settings for a new entity: the destination must
+// exist, and who asks must be allowed to send there. A subscription that forwards is
+// not deleted when idle.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
-	if s.ForwardTo != "" && s.RequiresSession {
-		return core.Refuse(core.InvalidArgument, "ForwardTo is '%s': an entity that requires sessions cannot forward its messages.", s.ForwardTo)
+	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
+		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', because its messages lie in sessions, or not, since they were sent: create it anew.", ent.Kind, ent.Name)
 	}
-	for _, f := range [...]struct{ setting, to, was string }{
-		{"ForwardTo", s.ForwardTo, old.ForwardTo},
-		{"ForwardDeadLetteredMessagesTo", s.ForwardDeadLetteredMessagesTo, old.ForwardDeadLetteredMessagesTo},
+	for _, f := range [...]struct {
+		setting string
+		to      *string
+		was     string
+	}{
+		{"ForwardTo", &s.ForwardTo, old.ForwardTo},
+		{"ForwardDeadLetteredMessagesTo", &s.ForwardDeadLetteredMessagesTo, old.ForwardDeadLetteredMessagesTo},
 	} {
-		if f.to == "" || f.to == f.was {
+		if *f.to == "" || *f.to == f.was {
 			continue
 		}
-		if err := b.checkDestination(ctx, id, ent, f.setting, f.to); err != nil {
+		prefix, host, path := core.SplitAuthority(*f.to)
+		if *f.to = prefix + path; *f.to == f.was {
+			continue
+		}
+		if host != "" && !b.isOwnHost(ctx, host) {
+			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is no name of this namespace, so its entities cannot be reached from here.", f.setting, *f.to)
+		}
+		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
 			return err
 		}
 	}
-	if s.ForwardTo != "" {
+	if s.ForwardTo != "" && ent.Kind == core.Subscription {
 		s.AutoDeleteOnIdle = core.Forever
 	}
 	return nil
 }
 
-func (b *Broker) checkDestination(ctx context.Context, id core.Identity, ent *core.Entity, setting, to string) error {
+// isOwnHost reports whether a folded host is one of this namespace: an address, a name
+// that the namespace or the gateway has, or one by which the peer called the gateway.
+func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
+		return true
+	}
+	return slices.ContainsFunc(core.HostsOf(ctx), func(called string) bool { return core.FoldHost(called) == host })
+}
+
+func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting, to string) error {
 	path := core.ResourcePath(to)
 	if remote, entity, ok := core.SplitRemote(to); ok {
 		if err := b.remotes.check(setting, to, remote, entity); err != nil {
 			return err
 		}
 		return id.Check(core.Send, path, time.Now()) // a grant for the whole namespace
-	}
-	if core.FoldName(path) == core.FoldName(ent.Name) {
-		return core.Refuse(core.InvalidArgument, "%s is '%s': an entity cannot forward to itself.", setting, to)
 	}
 	dest, err := b.stored(ctx, path)
 	switch {

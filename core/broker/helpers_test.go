@@ -236,6 +236,7 @@ type faulty struct {
 	accepts  int
 	appends  []uint16
 	sweeps   int
+	silent   bool // what is stored is answered Busy
 }
 
 func (f *faulty) fail(err error, partitions ...uint16) {
@@ -276,14 +277,30 @@ func (f *faulty) Append(ctx context.Context, p core.Partition, groups [][]*core.
 	if err := f.failure(p); err != nil {
 		return failAll(groups, err)
 	}
-	return f.Store.Append(ctx, p, groups)
+	return f.answered(f.Store.Append(ctx, p, groups))
+}
+
+// loseAnswers has messages stored, and their senders told that nobody knows.
+func (f *faulty) loseAnswers(lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.silent = lost
+}
+
+func (f *faulty) answered(answers []core.Appended) []core.Appended {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent {
+		return failed(len(answers), core.Busy)
+	}
+	return answers
 }
 
 func (f *faulty) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
 	if err := f.failure(p); err != nil {
 		return failed(len(groups), err)
 	}
-	return f.Store.Publish(ctx, p, version, groups)
+	return f.answered(f.Store.Publish(ctx, p, version, groups))
 }
 
 func (f *faulty) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
@@ -321,14 +338,14 @@ func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.Ses
 	return f.Store.LockInSession(ctx, p, l, n)
 }
 
-func (f *faulty) AcceptNextSession(ctx context.Context, p core.Partition) (core.SessionLock, bool, time.Time, error) {
+func (f *faulty) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	f.mu.Lock()
 	f.accepts++
 	f.mu.Unlock()
 	if err := f.failure(p); err != nil {
 		return core.SessionLock{}, false, time.Time{}, err
 	}
-	return f.Store.AcceptNextSession(ctx, p)
+	return f.Store.AcceptNextSession(ctx, p, m)
 }
 
 func (f *faulty) acceptCalls() int {

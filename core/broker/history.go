@@ -306,7 +306,8 @@ func (e *entry) noteWork(ctx context.Context, v *view, p core.Partition, w *core
 			ms, given = append(ms, m), append(given, numbers[i])
 		}
 	}
-	e.noteArrivals(ctx, v.partitions[core.Main][p.Index], ms, given)
+	scheduled, theirs := scheduledBy(w)
+	e.noteArrivals(ctx, v.partitions[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
 // notePassage remembers what stages did with messages, once that is stored.

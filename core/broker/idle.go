@@ -29,7 +29,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	accessed := map[string]time.Time{}
 	for key, e := range entries {
 		if used := e.used.Load(); used > e.recorded.Swap(used) {
-			accessed[key] = time.Unix(used, 0)
+			accessed[key] = time.UnixMilli(used)
 		}
 	}
 	if len(accessed) == 0 {

@@ -55,7 +55,7 @@ func (c *court) admit(m *core.Message) error {
 		return err
 	}
 	key := keyOf(m, c.topic.Settings.RequiresDuplicateDetection)
-	c.message, c.index = m, partitionOf(key, len(c.topic.partitions[core.Main]))
+	c.message, c.index = m, core.PartitionOf(key, len(c.topic.partitions[core.Main]))
 	identify([]*core.Message{m})
 	return nil
 }

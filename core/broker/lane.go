@@ -71,7 +71,7 @@ func (l *lane) open(unwatch func()) {
 }
 
 // ring says that there may be messages: the store's doorbell, or the timer.
-func (l *lane) ring(string) {
+func (l *lane) ring(core.SessionKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.call()

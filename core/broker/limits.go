@@ -59,9 +59,9 @@ func (b *Broker) population(ctx context.Context, but string) (n int, megabytes i
 }
 
 // checkSettings refuses settings that no entity, or none of the namespace, may have.
-func (b *Broker) checkSettings(s *core.Settings) error {
+func (b *Broker) checkSettings(s core.Settings) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return b.options.Limits.Check(s)
+	return b.options.Limits.Check(&s)
 }

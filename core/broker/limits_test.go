@@ -61,7 +61,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		{"DuplicateDetectionHistoryTimeWindow", any, 7 * 24 * 3600, false, queue(func(s *core.Settings, n int) { s.DuplicateDetectionHistoryTimeWindow = time.Duration(n) * time.Second }), core.OutOfRange},
 		{"least DuplicateDetectionHistoryTimeWindow", any, 20, true, queue(func(s *core.Settings, n int) { s.DuplicateDetectionHistoryTimeWindow = time.Duration(n) * time.Second }), core.OutOfRange},
 		{"least AutoDeleteOnIdle", any, 300, true, queue(func(s *core.Settings, n int) { s.AutoDeleteOnIdle = time.Duration(n) * time.Second }), core.OutOfRange},
-		{"MaxDeliveryCount", any, 2000, false, queue(func(s *core.Settings, n int) { s.MaxDeliveryCount = n }), core.OutOfRange},
+		{"MaxDeliveryCount", any, 1<<31 - 1, false, queue(func(s *core.Settings, n int) { s.MaxDeliveryCount = n }), core.OutOfRange},
 		{"least MaxDeliveryCount", any, 1, true, queue(func(s *core.Settings, n int) { s.MaxDeliveryCount = n }), core.OutOfRange},
 		{"UserMetadata", any, 1024, false, queue(func(s *core.Settings, n int) { s.UserMetadata = wide(n) }), core.OutOfRange},
 		{"AuthorizationRules", any, 12, false, queue(func(s *core.Settings, n int) {
@@ -102,13 +102,13 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 			return b.sends(t, "q", &core.Message{Properties: propertyOf(t, strings.Repeat("p", n), "v")})
 		}, core.InvalidArgument},
 		{"properties", any, 64 << 10, false, message(func(n int) *core.Message { return filled(subject, n) }), core.InvalidArgument},
-		{"message", any, 256 << 10, false, message(func(n int) *core.Message { return filled(body, n) }), core.TooLarge},
+		{"message", []string{"standard"}, 256 << 10, false, message(func(n int) *core.Message { return filled(body, n) }), core.TooLarge},
 		{"large message", []string{"premium"}, 1 << 20, false, func(t *testing.T, b *Broker, n int) error {
 			return b.sends(t, "large", filled(body, n))
 		}, core.TooLarge},
 		{"batch", []string{"standard"}, 256 << 10, false, batchOf("q", 128<<10), core.TooLarge},
 		{"batch", []string{"premium"}, 1 << 20, false, batchOf("large", 512<<10), core.TooLarge},
-		{"session state", any, 256 << 10, false, func(t *testing.T, b *Broker, n int) error {
+		{"session state", []string{"standard"}, 256 << 10, false, func(t *testing.T, b *Broker, n int) error {
 			held, err := b.AcceptSession(t.Context(), root, "sessions", core.SessionOptions{ID: "s"})
 			if err != nil {
 				return err

@@ -161,7 +161,8 @@ func (e *entry) commit(ctx context.Context, v *view, p core.Partition, w core.Wo
 	e.traffic.commit(p.Sub, &w, numbers)
 	e.noteWork(ctx, v, p, &w, numbers)
 	if v.Kind == core.Topic {
-		e.expectSchedules([][]*core.Message{w.Messages})
+		scheduled, _ := scheduledBy(&w)
+		e.expectSchedules([][]*core.Message{w.Messages, scheduled})
 	}
 	if sendsAway(&w) {
 		e.b.pumps.expect(v, core.Transfer)
@@ -184,7 +185,9 @@ func (e *entry) tryCommit(ctx context.Context, v *view, p core.Partition, w core
 			return nil, err
 		}
 		w.Version = a.version
-		if w.Publications, err = e.publicationsBut(ctx, a, v, p.Index, ms, w.Effects); err != nil {
+		if !w.Reserve.IsZero() {
+			w.Publications = uncopied(ms)
+		} else if w.Publications, err = e.publicationsBut(ctx, a, v, p.Index, ms, w.Effects); err != nil {
 			return nil, err
 		}
 		numbers, err := e.b.store.Commit(ctx, p, w)
@@ -196,13 +199,19 @@ func (e *entry) tryCommit(ctx context.Context, v *view, p core.Partition, w core
 	return nil, errChanging
 }
 
-// publicationsBut is publications for one group, without copies of what the
-// effects say goes elsewhere instead.
-func (e *entry) publicationsBut(ctx context.Context, a *audience, v *view, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
+// uncopied are publications whose copies are made when they are due.
+func uncopied(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {
 		made[i].Message = m
 	}
+	return made
+}
+
+// publicationsBut is publications for one group, without copies of what the
+// effects say goes elsewhere instead.
+func (e *entry) publicationsBut(ctx context.Context, a *audience, v *view, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
+	made := uncopied(ms)
 	staying := make([]*core.Message, 0, len(ms))
 	places := make([]int, 0, len(ms))
 	next := 0
@@ -225,9 +234,17 @@ func (e *entry) publicationsBut(ctx context.Context, a *audience, v *view, parti
 	return made, nil
 }
 
+// scheduledBy are the messages that were reserved and that the work schedules, with their numbers.
+func scheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
+	for _, x := range w.Scheduled {
+		ms, numbers = append(ms, x.Message), append(numbers, x.Number)
+	}
+	return ms, numbers
+}
+
 // isNothing reports whether there is nothing to do.
 func isNothing(w *core.Work) bool {
-	return len(w.Settlements)+len(w.Cancels)+len(w.Messages)+len(w.Transfers) == 0
+	return len(w.Settlements)+len(w.Cancels)+len(w.States)+len(w.Scheduled)+len(w.Messages)+len(w.Transfers) == 0
 }
 
 // sendsAway reports whether something of the work goes to other entities.

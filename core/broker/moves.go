@@ -15,6 +15,8 @@ import (
 const (
 	reasonNoDestination = "MessagingEntityNotFound"
 	reasonTooLarge      = "MessageSizeExceeded"
+	reasonDisabled      = "MessagingEntityDisabled"
+	reasonFull          = "QuotaExceeded"
 	reasonUnsuitable    = "ForwardingFailed"
 )
 
@@ -149,8 +151,12 @@ func (h *haul) sort(ctx context.Context, i int) {
 	if key == "" {
 		key = m.Transit.Key // a repeated step must find the same partition
 	}
-	berth := berth{e: dest.e, partition: partitionOf(key, len(dest.v.partitions[core.Main]))}
-	if _, blocked := h.l.blocked[berth]; blocked || !dest.v.Settings.Status.CanSend() {
+	berth := berth{e: dest.e, partition: core.PartitionOf(key, len(dest.v.partitions[core.Main]))}
+	if !dest.v.Settings.Status.CanSend() {
+		h.turnedAway(i, berth, disabled(dest.v.Name))
+		return
+	}
+	if _, blocked := h.l.blocked[berth]; blocked {
 		h.l.keep(d, berth)
 		return
 	}
@@ -172,7 +178,11 @@ func (h *haul) resolve(ctx context.Context, name string) resolved {
 	call, cancel := context.WithTimeout(ctx, pumpCall)
 	defer cancel()
 	var r resolved
-	e, err := h.l.p.set.b.entity(call, name)
+	b := h.l.p.set.b
+	e, err := b.entity(call, name)
+	if err == nil && !e.current.Load().Settings.Status.CanSend() {
+		e, err = b.load(call, name) // what is known may be old, and decides about dead letters
+	}
 	switch {
 	case name == "":
 		r.err = core.Refuse(core.NotFound, "The message has no destination.")
@@ -241,6 +251,8 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 		case a.Err == errNoVerdict, pile.to.e.b.filters.isSilence(a.Err):
 			h.l.keep(&h.ds[at], pile.to)
 			h.l.until = earlier(h.l.until, time.Now().Add(verdictHold))
+		case core.CodeOf(a.Err) == core.QuotaExceeded:
+			h.turnedAway(at, pile.to, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !isHopeless(a.Err): // what is gone will not be found the next time
 			h.l.keep(&h.ds[at], pile.to)
 		default:
@@ -286,6 +298,16 @@ func (h *haul) park(pile *heap, at []int) {
 	for _, i := range at {
 		h.l.keep(&h.ds[i], pile.to)
 	}
+}
+
+// turnedAway says what becomes of a message whose destination is disabled or
+// full. One that was parked is at its destination already, and waits there.
+func (h *haul) turnedAway(i int, to berth, err error) {
+	if h.l.p.set.b.options.ForwardWait || h.p.Sub == core.Transfer && to.e.key == h.e.key {
+		h.l.keep(&h.ds[i], to)
+		return
+	}
+	h.lose(i, err)
 }
 
 // settle notes how a message leaves the source.
@@ -398,6 +420,10 @@ func epitaph(d *core.Delivery, err error) core.Properties {
 		reason = reasonNoDestination
 	case core.CodeOf(err) == core.TooLarge:
 		reason = reasonTooLarge
+	case core.CodeOf(err) == core.EntityDisabled:
+		reason = reasonDisabled
+	case core.CodeOf(err) == core.QuotaExceeded:
+		reason = reasonFull
 	}
 	if before, ok := d.Properties.Get(core.PropertyDeadLetterReason); ok {
 		if s, ok := before.(string); ok {

@@ -20,9 +20,12 @@ type Pipeline struct {
 	// Ingress are the stages, in the order in which messages pass them.
 	Ingress []Stage
 	// To, if not nil, interprets the To of those messages that have one and passed
-	// Ingress. Without a Router the broker itself does: where To names another
-	// queue or topic of the namespace, the message goes there instead.
+	// Ingress.
 	To *Stage
+	// FollowTo, where To is nil, are names of queues and topics, or patterns as
+	// Entity's. A message that passed Ingress and whose To names another queue or
+	// topic that fits one of them goes there instead.
+	FollowTo []string
 }
 
 // Stage is a router, and how it is used.
@@ -116,12 +119,11 @@ func (b *Broker) newPipe(ent *core.Entity) *pipe {
 		for _, s := range line.Ingress {
 			p.add(ent, s, core.StageIngress)
 		}
-		if line.To != nil {
-			s := *line.To
-			if s.Router == nil {
-				s.Name, s.Router = "to", addressee{b}
-			}
-			p.add(ent, s, core.StageTo)
+		switch {
+		case line.To != nil:
+			p.add(ent, *line.To, core.StageTo)
+		case len(line.FollowTo) > 0:
+			p.add(ent, Stage{Name: "to", Router: newAddressee(b, line.FollowTo)}, core.StageTo)
 		}
 		break
 	}

@@ -315,9 +315,9 @@ func TestNothingOvertakesWhatIsParked(t *testing.T) {
 			if got := bodies(b.all(t, name)); got != strings.Join(want, " ") {
 				t.Errorf("%s: got %s", name, got)
 			}
-			if at := b.cached(name); at.pipe.parked[partitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
+			if at := b.cached(name); at.pipe.parked[core.PartitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
 				b.send(t, name, &core.Message{SessionID: "s"})
-				if at.pipe.parked[partitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
+				if at.pipe.parked[core.PartitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
 					t.Errorf("%s: messages still park behind nothing", name)
 				}
 			}
@@ -370,10 +370,30 @@ func TestParkingEndsWhereTheEntityIsFull(t *testing.T) {
 	}, through("q", c, Park))
 }
 
-// Messages that are merely on their way elsewhere hold nobody up.
-func TestNobodyParksBehindWhatIsRouted(t *testing.T) {
+// What is parked lies at its destination already, and waits there whatever that is.
+func TestWhatIsParkedWaitsWhileTheEntityIsDisabled(t *testing.T) {
 	c := &clerk{err: errDown}
 	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", text("1"))
+		rests() // else the pump may be under way with the message already
+		b.update(t, "q", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
+		c.fail(nil)
+		time.Sleep(time.Minute)
+		rests()
+		b.holds(t, map[string]string{"q/$Transfer": "1", "q/$Transfer/$DeadLetterQueue": ""})
+		b.update(t, "q", func(s *core.Settings) { s.Status = core.StatusActive })
+		rests()
+		b.holds(t, map[string]string{"q": "1", "q/$Transfer": ""})
+	}, through("q", c, Park))
+}
+
+// Messages that are merely on their way elsewhere hold nobody up.
+func TestNobodyParksBehindWhatIsRouted(t *testing.T) {
+	t.Parallel()
+	c := &clerk{err: errDown}
+	o := Options{Namespace: "ns", Pipelines: []Pipeline{through("q", c, Park)}, ForwardWait: true}
+	inBubbleWith(t, o, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.create(t, "x", func(s *core.Settings) { s.Status = core.StatusReceiveDisabled })
 		b.send(t, "q", text("1"))
@@ -384,7 +404,7 @@ func TestNobodyParksBehindWhatIsRouted(t *testing.T) {
 		rests()
 		b.send(t, "q", telling("3", ""))
 		b.holds(t, map[string]string{"q": "1 3", "q/$Transfer": "2"})
-	}, through("q", c, Park))
+	})
 }
 
 // A gateway that begins finds what another one has parked.
@@ -565,7 +585,8 @@ func TestToLeadsWhereItSays(t *testing.T) {
 		return core.Verdict{Routes: []string{strings.TrimPrefix(m.To, "for:")}}
 	}}
 	lines := []Pipeline{
-		{Entity: "q", To: &Stage{}},
+		{Entity: "q", FollowTo: []string{"*"}},
+		{Entity: "narrow", FollowTo: []string{"Y*", "x"}},
 		{Entity: "own", To: &Stage{Name: "clerk", Router: c}},
 	}
 	inPipelines(t, func(t *testing.T, b *started) {
@@ -577,8 +598,11 @@ func TestToLeadsWhereItSays(t *testing.T) {
 		b.send(t, "q", addressed("1", ""), addressed("2", "X"), addressed("3", "sb://here/t"), addressed("4", "nobody"), addressed("5", "q"),
 			addressed("6", sub), addressed("7", "x/$DeadLetterQueue"), addressed("8", "mailto:me@example.com"))
 		b.send(t, "own", addressed("9", ""), addressed("10", "for:x"))
+		b.create(t, "narrow")
+		b.create(t, "yes")
+		b.send(t, "narrow", addressed("11", "YES"), addressed("12", "X"), addressed("13", "t"), addressed("14", "own"))
 		rests()
-		b.holds(t, map[string]string{"q": "1 4 5 6 7 8", "x": "10 2", sub: "3", "own": "9", "q/$Transfer/$DeadLetterQueue": ""})
+		b.holds(t, map[string]string{"q": "1 4 5 6 7 8", "x": "10 12 2", sub: "3", "own": "9", "narrow": "13 14", "yes": "11", "q/$Transfer/$DeadLetterQueue": ""})
 		if got := fmt.Sprint(c.calls()); got != "[10]" {
 			t.Errorf("the interpreter was asked %v", got)
 		}

@@ -1,18 +1,16 @@
 package broker
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // A partitioned entity of Service Bus Standard has 16 partitions of the size
-// that its creator asks for, reports the sum, and takes messages of at most
-// 256 KB. Here it may have fewer partitions, which share that sum.
-const (
-	maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
-	maxPartitionedKB      = 256
-)
+// that its creator asks for, and reports the sum. Here it may have fewer partitions,
+// which share that sum.
+const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 
 // reported is the entity as administration shows it.
 func reported(e core.Entity) core.Entity {
@@ -24,14 +22,20 @@ func reported(e core.Entity) core.Entity {
 // subscription counts as used since it was created.
 func (b *Broker) noticed(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.current.Load().ID == e.ID {
-		if used := time.Unix(known.used.Load(), 0).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
+		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
 			e.AccessedAt = used
 		}
 	}
-	if e.Kind == core.Subscription && e.AccessedAt.IsZero() {
-		e.AccessedAt = e.CreatedAt
+	if e.AccessedAt.Before(e.CreatedAt) && (e.Kind == core.Subscription || !e.AccessedAt.IsZero()) {
+		e.AccessedAt = e.CreatedAt // an earlier version recorded whole seconds
 	}
 	return e
+}
+
+// fitMessageSize gives an entity that is not said to take larger messages the size
+// that it had, or as a new one, for which stored is 0, that of the tier.
+func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
+	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
 }
 
 // fitPartitioned turns the settings of a partitioned entity, as a client gives
@@ -46,5 +50,4 @@ func fitPartitioned(s *core.Settings, stored int64) {
 	if m := s.MaxSizeInMegabytes; m > maxPartitionMegabytes || stored > 0 && m == stored*core.PartitionedSize {
 		s.MaxSizeInMegabytes = m / core.PartitionedSize
 	}
-	s.MaxMessageSizeInKilobytes = min(s.MaxMessageSizeInKilobytes, maxPartitionedKB)
 }

@@ -19,8 +19,12 @@ type receiver struct {
 	targets  []uint64        // by worker: the count of calls that a Drain waits for
 	queued   bool            // in d.queue
 	closed   bool
-	err      error // why the broker closed it
-	told     bool  // o.Closed was called
+
+	delivering bool // its Deliver runs
+	awaited    bool // a Close waits for the end of that
+
+	err  error // why the broker closed it
+	told bool  // o.Closed was called
 }
 
 // OpenReceiver implements core.Broker.
@@ -72,7 +76,7 @@ func (v *view) receivable(sub core.SubQueue) error {
 	case sub == core.Transfer:
 		return core.Refuse(core.NotAllowed, "'%s' holds what is on its way to other entities: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
 	case sub == core.Main && v.Settings.ForwardTo != "":
-		return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, destination(&v.Settings, sub))
+		return forwards(v)
 	default:
 		return v.sessionless(sub)
 	}
@@ -141,13 +145,19 @@ func (r *receiver) Close() {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed {
+	if !r.closed {
+		d.remove(r)
+		if len(r.pending) > 0 || len(r.drained) > 0 {
+			d.enqueue(r)
+			d.kick()
+		}
+	}
+	if r.delivering && isInDeliver() {
 		return
 	}
-	d.remove(r)
-	if len(r.pending) > 0 || len(r.drained) > 0 {
-		d.enqueue(r)
-		d.kick()
+	for r.delivering {
+		r.awaited = true
+		d.handed.Wait()
 	}
 }
 

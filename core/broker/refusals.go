@@ -45,13 +45,25 @@ func disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
+// forwards is the refusal to receive from an entity that forwards its messages.
+func forwards(v *view) error {
+	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, destination(&v.Settings, core.Main))
+}
+
 // refusal turns what the store answered for an entity into what the peer may
-// read. Errors of its own making pass. An error without a Code means that the
+// read, and keeps whether it is NotDone. Errors of its own making pass. An error without a Code means that the
 // store was not reached: worth another try, and worth a line in the log.
 func (b *Broker) refusal(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
 	}
+	if core.IsNotDone(err) {
+		return core.CertainlyNotDone(b.readable(err, entity))
+	}
+	return b.readable(err, entity)
+}
+
+func (b *Broker) readable(err error, entity *core.Entity) error {
 	if r, ok := errors.AsType[*core.Refusal](err); ok {
 		return r
 	}

@@ -27,13 +27,24 @@ func (b *Broker) newRetry(ent *core.Entity) *Retry {
 	if ent.Settings.RequiresSession {
 		return nil
 	}
-	for i := range b.options.Retries {
-		r := &b.options.Retries[i]
+	retries := *b.retries.Load()
+	for i := range retries {
+		r := &retries[i]
 		if fitsPattern(core.FoldName(r.Entity), core.FoldName(ent.Name)) {
 			return r
 		}
 	}
 	return nil
+}
+
+// SetRetries replaces Options.Retries. Messages that wait already go on waiting.
+func (b *Broker) SetRetries(all []Retry) {
+	b.mu.Lock() // no entry is made meanwhile
+	defer b.mu.Unlock()
+	b.retries.Store(&all)
+	for _, e := range b.entries {
+		e.retry.Store(b.newRetry(&e.current.Load().Entity))
+	}
 }
 
 // backoff is the wait of one message.
@@ -54,8 +65,10 @@ func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
 	case asked:
 		s.Properties = s.Properties.Without(core.PropertyRetryAfter, core.PropertyRetryAt)
 		s.Backoff = core.Backoff{First: wait}
-	case s.Backoff.IsZero() && e.retry != nil && sub == core.Main:
-		s.Backoff = e.retry.backoff()
+	case s.Backoff.IsZero() && sub == core.Main:
+		if retry := e.retry.Load(); retry != nil {
+			s.Backoff = retry.backoff()
+		}
 	}
 	if v := e.current.Load(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
 		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be put off, because it has sessions, whose messages are received in order: abandon it without a delay.", v.Name)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -318,5 +319,37 @@ func FuzzAskedWaits(f *testing.F) {
 				}
 			}
 		}
+	})
+}
+
+func TestRetriesCanBeReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", text("m"))
+		in := b.receive(t, "q", core.PeekLock, 10)
+		abandon := func(want time.Duration) {
+			t.Helper()
+			if err := b.abandonWith(t, "q", core.Properties{}, in.take()...); err != nil {
+				t.Fatal(err)
+			}
+			if want > 0 {
+				time.Sleep(want - time.Millisecond)
+				if got := bodies(in.take()); got != "" {
+					t.Errorf("a millisecond early: got %q", got)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			if len(in.got) != 1 {
+				t.Errorf("after %v: got %d messages, want 1", want, len(in.got))
+			}
+		}
+		abandon(0)
+		b.SetRetries([]Retry{{Entity: "q", Backoff: core.Backoff{First: time.Minute}}})
+		abandon(time.Minute)
+		b.SetRetries(nil)
+		abandon(0)
 	})
 }

@@ -109,7 +109,7 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
 	for i, g := range groups {
-		err := v.admitGroup(g)
+		err := e.b.admitGroup(v, g)
 		if err != nil && answers == nil {
 			answers = make([]core.Appended, len(groups))
 			for j := range groups[:i] {
@@ -147,7 +147,7 @@ func (b *batch) add(group []*core.Message, at int) {
 }
 
 // sendToMany is Send to a partitioned entity, or through stages. Groups without a
-// key that meet a Busy partition go on to others.
+// key that a Busy partition has certainly not stored go on to others.
 func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	n := len(v.partitions[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -156,7 +156,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 	tried := make([]uint32, len(groups)) // bits of partitions; core.MaxPartitions is 32
 	now := time.Now()
 	for i, g := range groups {
-		err := v.admitGroup(g)
+		err := e.b.admitGroup(v, g)
 		key := ""
 		if err == nil && n > 1 {
 			if key, err = groupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
@@ -172,7 +172,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 		if keyless[i] {
 			batches[e.nextPartition(now, 0)].add(g, i)
 		} else {
-			batches[partitionOf(key, n)].add(g, i)
+			batches[core.PartitionOf(key, n)].add(g, i)
 		}
 	}
 	var loads []load // by place in the call
@@ -210,8 +210,9 @@ func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, ans
 	others.Wait()
 }
 
-// reroute makes new batches of the keyless groups that met a Busy partition and
-// have not tried all; it reports whether there are any.
+// reroute makes new batches of the keyless groups that a Busy partition has
+// refused, if they have not tried all; it reports whether there are any. Where the
+// partition may have stored a group, another would store it twice.
 func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, loads []load, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
@@ -224,7 +225,7 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 			}
 			e.shun(b.partition, now)
 			tried[at] |= 1 << b.partition
-			if keyless[at] && tried[at] != 1<<n-1 {
+			if keyless[at] && core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
 				again = append(again, at)
 			}
 		}

@@ -27,7 +27,7 @@ func TestKeysStayWithTheirPartitionsForEver(t *testing.T) {
 		{"b", 7, 2},
 		{"anything", 1, 0},
 	} {
-		if got := partitionOf(c.key, c.n); got != c.want {
+		if got := core.PartitionOf(c.key, c.n); got != c.want {
 			t.Errorf("%q of %d: got partition %d, want %d", c.key, c.n, got, c.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestKeysSpreadEvenly(t *testing.T) {
 	for _, format := range []string{"key-%[1]d", "%[1]d%[1]d", "%08[1]x-0000-%08[1]x"} {
 		var counts [4]int
 		for i := range 4000 {
-			counts[partitionOf(fmt.Sprintf(format, i), 4)]++
+			counts[core.PartitionOf(fmt.Sprintf(format, i), 4)]++
 		}
 		for p, n := range counts {
 			if n < 850 || n > 1150 {
@@ -128,7 +128,7 @@ func TestAGroupGoesToOnePartition(t *testing.T) {
 func TestKeylessMessagesAvoidABusyPartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", partitioned)
-		b.store.fail(core.Busy, 1, 2)
+		b.store.fail(core.NotDone{Err: core.Busy}, 1, 2)
 		b.send(t, "q", numbered(8)...)
 		b.store.appendedTo()
 		b.send(t, "q", numbered(8)...)
@@ -146,11 +146,41 @@ func TestKeylessMessagesAvoidABusyPartition(t *testing.T) {
 		if a := s.Send(t.Context(), each(keyed))[0]; !errors.Is(a.Err, core.Busy) {
 			t.Errorf("keyed: got %v, want %v", a.Err, core.Busy)
 		}
-		b.store.fail(core.Busy, 0, 1, 2, 3)
+		b.store.fail(core.NotDone{Err: core.Busy}, 0, 1, 2, 3)
 		if a := s.Send(t.Context(), each(text("m")))[0]; !errors.Is(a.Err, core.Busy) {
 			t.Errorf("nowhere to go: got %v, want %v", a.Err, core.Busy)
 		}
 	})
+}
+
+// A partition whose answer comes late, or never, may have stored the message.
+func TestWhatMayBeStoredIsNotSentElsewhere(t *testing.T) {
+	for what, settings := range map[string]func(*started, *testing.T){
+		"queue": func(b *started, t *testing.T) { b.create(t, "q", partitioned) },
+		"topic": func(b *started, t *testing.T) {
+			b.createTopic(t, "q", partitioned)
+			b.subscribe(t, "q", "s", nil)
+		},
+	} {
+		inBubbleNamed(t, what, func(t *testing.T, b *started) {
+			settings(b, t)
+			holder := "q"
+			if what == "topic" {
+				holder = core.SubscriptionPath("q", "s")
+			}
+			b.store.loseAnswers(true)
+			s := b.sender(t, "q")
+			for i := range 8 {
+				if a := s.Send(t.Context(), each(text(fmt.Sprint(i))))[0]; core.CodeOf(a.Err) != core.Busy || core.IsNotDone(a.Err) {
+					t.Errorf("message %d: got %v, want that nobody knows", i, a.Err)
+				}
+			}
+			b.store.loseAnswers(false)
+			if ds := b.all(t, holder); len(ds) != 8 {
+				t.Errorf("%d messages were stored, want each of 8 once", len(ds))
+			}
+		})
+	}
 }
 
 func TestABadMessageFailsItsGroupAlone(t *testing.T) {

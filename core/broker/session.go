@@ -14,6 +14,10 @@ const (
 	sessionLook = 10 * time.Second
 	// releaseTimeout bounds the release of a session; its lock expires otherwise.
 	releaseTimeout = 5 * time.Second
+	// lapseGrace is how long after the end of a lock its holder is told, unless
+	// another one comes: clients whose work takes as long as the lock let go by
+	// themselves then.
+	lapseGrace = 300 * time.Millisecond
 )
 
 // session implements core.Session. One goroutine (run) makes its calls to the
@@ -32,6 +36,8 @@ type session struct {
 	credit   int       // not spent
 	ready    bool      // there may be messages
 	rung     bool      // the doorbell rang since the last look
+	checks   bool      // the store is to be asked whether the lock stands, with credit or without
+	purges   int       // Purge calls under way, which messages must not overtake
 	busy     bool      // a look is under way
 	looks    uint64    // looks for messages so far
 	look     time.Time // when to look again without a bell; zero: not known
@@ -39,18 +45,28 @@ type session struct {
 	drained  []func(int) // of Drains under way
 	target   uint64      // the count of looks that they wait for
 	ended    error       // why the broker closed it
+	lapsed   bool        // because the time of the lock was over
+	hurried  bool        // there is nothing to wait for after that
 	closed   bool        // Close was called
+
+	delivering bool      // its Deliver runs
+	handed     sync.Cond // a Deliver has ended
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *session {
-	return &session{
+	s := &session{
 		hub: h, o: o, by: by, lock: l, until: l.Until, ready: true,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	s.handed.L = &s.mu
+	return s
 }
 
 // ID implements core.Session.
 func (s *session) ID() string { return s.lock.ID }
+
+// Lock implements core.Session.
+func (s *session) Lock() core.SessionLock { return s.lock }
 
 // LockedUntil implements core.Session.
 func (s *session) LockedUntil() time.Time {
@@ -95,17 +111,44 @@ func (s *session) Close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.nudge()
+	if s.delivering && isInDeliver() {
+		return
+	}
+	for s.delivering {
+		s.handed.Wait()
+	}
 }
 
 // over reports whether the session takes no more calls. s.mu is held.
 func (s *session) over() bool { return s.closed || s.ended != nil }
 
-// end closes the session on the broker's account.
+// end closes the session on the broker's account, at once.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended == nil {
 		s.ended = err
+	}
+	s.hurried = true
+	s.nudge()
+}
+
+// hurry has a session whose time was over end without further waiting.
+func (s *session) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hurried = true
+	s.nudge()
+}
+
+// ringByName says that there may be messages, or that another gateway's receiver
+// has taken the session over.
+func (s *session) ringByName() {
+	s.ring()
+	if s.lock.Mode == core.NonExclusive {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.checks = true
 		s.nudge()
 	}
 }
@@ -133,12 +176,12 @@ func (s *session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		n, pause, open := s.next()
+		n, look, pause, open := s.next()
 		switch {
 		case !open:
 			s.finish()
 			return
-		case n > 0:
+		case look:
 			s.take(n)
 		default:
 			timer.Reset(pause)
@@ -150,18 +193,18 @@ func (s *session) run() {
 	}
 }
 
-// next decides what to do: lock n messages, or pause. Drains that wait for
+// next decides what to do: look for n messages, or pause. Drains that wait for
 // nothing more are answered.
-func (s *session) next() (n int, pause time.Duration, open bool) {
+func (s *session) next() (n int, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		now := s.hub.e.b.store.Now()
 		if s.renewing == 0 && !now.Before(s.until) && s.ended == nil {
-			s.ended = errSessionLost
+			s.ended, s.lapsed = errSessionLost, true
 		}
 		if s.over() {
-			return 0, 0, false
+			return 0, false, 0, false
 		}
 		if !s.look.IsZero() && !now.Before(s.look) {
 			s.ready, s.look = true, time.Time{}
@@ -170,11 +213,15 @@ func (s *session) next() (n int, pause time.Duration, open bool) {
 			s.drain()
 			continue
 		}
-		if s.credit > 0 && s.ready {
-			s.busy, s.ready, s.rung = true, false, false
-			return min(s.credit, maxLock), 0, true
+		if s.checks || s.credit > 0 && s.ready && s.purges == 0 {
+			s.busy, s.ready, s.rung, s.checks = true, false, false, false
+			n := min(s.credit, maxLock)
+			if s.purges > 0 {
+				n = 0
+			}
+			return n, true, 0, true
 		}
-		return 0, s.pause(now), true
+		return 0, false, s.pause(now), true
 	}
 }
 
@@ -221,6 +268,7 @@ func (s *session) take(n int) {
 	s.settleLook(err, locked == n)
 	s.credit -= len(ds)
 	open := !s.over()
+	s.delivering = open && len(ds) > 0
 	s.mu.Unlock()
 	if !next.IsZero() && open {
 		s.hub.due(s.lock.Index, next)
@@ -230,7 +278,13 @@ func (s *session) take(n int) {
 	case open:
 		e.traffic.outlets[core.Main].delivered.Add(int64(len(ds)))
 		e.noteDelivered(core.Main, ds, s.by)
-		s.o.Deliver(ds)
+		handOver(s.o.Deliver, ds)
+		s.mu.Lock()
+		s.delivering = false
+		s.handed.Broadcast()
+		s.mu.Unlock()
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // the next holder is to get them
+		e.settleAll(e.b.base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.b.log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.key, "count", len(ds))
 	}
@@ -285,6 +339,25 @@ func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	return gone
 }
 
+// linger waits a moment after the end of the lock.
+func (s *session) linger() {
+	timer := time.NewTimer(lapseGrace)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		waits := s.lapsed && !s.hurried && !s.closed
+		s.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-s.wake:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
 // finish gives the session back, unless its lock has ended, and tells everybody.
 func (s *session) finish() {
 	s.mu.Lock()
@@ -298,6 +371,7 @@ func (s *session) finish() {
 		f(unspent)
 		unspent = 0
 	}
+	s.linger()
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
@@ -360,12 +434,20 @@ func (s *session) State(ctx context.Context) (state []byte, err error) {
 
 // SetState implements core.Session. A state may be as large as a message.
 func (s *session) SetState(ctx context.Context, state []byte) error {
-	if v := s.hub.e.current.Load(); int64(len(state)) > v.maxMessage {
-		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.maxMessage, v.Name)
+	if err := s.hub.e.current.Load().checkState(state); err != nil {
+		return err
 	}
 	return s.call(func(p core.Partition) error {
 		return s.hub.e.b.store.SetSessionState(ctx, p, s.lock, state)
 	})
+}
+
+// checkState refuses a state that is larger than a message may be.
+func (v *view) checkState(state []byte) error {
+	if int64(len(state)) > v.maxMessage {
+		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.maxMessage, v.Name)
+	}
+	return nil
 }
 
 // ReceiveDeferred implements core.Session.
@@ -410,6 +492,7 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		return nil, nil
 	}
 	var found []core.Delivery
+	key := s.lock.Key()
 	err := s.call(func(p core.Partition) error {
 		size, scanned := 0, 0
 		for looked := 0; len(found) < limit && looked < sessionScan && scanned < sessionScanBytes; {
@@ -419,7 +502,7 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 			}
 			for i := range ds {
 				scanned += ds[i].Size()
-				if ds[i].SessionID != s.lock.ID {
+				if ds[i].SessionKey() != key {
 					continue
 				}
 				found = append(found, ds[i])
@@ -437,4 +520,33 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		return nil
 	})
 	return found, err
+}
+
+// Purge implements core.Session. Messages that are too young are locked until it
+// is through, so no others are delivered meanwhile: they would come out of order.
+func (s *session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	e := s.hub.e
+	s.pausing(1)
+	defer s.pausing(-1)
+	err = s.call(func(p core.Partition) (err error) {
+		lock := func(n int) ([]core.Delivery, error) {
+			ds, _, err := e.b.store.LockInSession(ctx, p, s.lock, n)
+			return ds, err
+		}
+		removed, err = e.purge(ctx, p, &s.lock, lock, before, e.b.options.Limits.Purge(min(limit, maxPurge)), s.by)
+		return err
+	})
+	if removed > 0 {
+		return removed, nil // what is gone is gone; the next call tells
+	}
+	return 0, err
+}
+
+// pausing counts Purge calls.
+func (s *session) pausing(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.purges += n
+	s.ready = true
+	s.nudge()
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,18 +18,19 @@ type sessionHub struct {
 	unwatch []func()
 
 	mu      sync.Mutex
-	ended   error                 // set once: nobody may come any more
-	guests  int                   // AcceptSession calls under way
-	held    map[string]*session   // by id, the youngest
-	all     map[*session]struct{} // with those whose lock has ended already
-	waiters []*waiter             // for a next session, in the order of their coming
-	seeking int                   // scouts under way
-	turn    int                   // the scout that goes first
+	ended   error                        // set once: nobody may come any more
+	guests  int                          // AcceptSession calls under way
+	held    map[core.SessionKey]*session // the youngest
+	all     map[*session]struct{}        // with those whose lock has ended already
+	waiters []*waiter                    // for a next session, in the order of their coming
+	seeking int                          // scouts under way
+	turn    int                          // the scout that goes first
 	retire  *time.Timer
 }
 
 // waiter waits for a next session.
 type waiter struct {
+	mode   core.SessionMode
 	answer chan granted // has room for the one answer
 }
 
@@ -40,13 +42,13 @@ type granted struct {
 
 // newSessionHub makes the hub of an entity; e.mu is held.
 func newSessionHub(e *entry) *sessionHub {
-	h := &sessionHub{e: e, held: map[string]*session{}, all: map[*session]struct{}{}}
+	h := &sessionHub{e: e, held: map[core.SessionKey]*session{}, all: map[*session]struct{}{}}
 	v := e.current.Load()
 	for i := range v.partitions[core.Main] {
 		h.scouts = append(h.scouts, &scout{hub: h, index: i})
 	}
 	for i, s := range h.scouts {
-		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(id string) { h.ring(s, id) }))
+		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(key core.SessionKey) { h.ring(s, key) }))
 	}
 	return h
 }
@@ -86,15 +88,15 @@ func (h *sessionHub) leave() {
 }
 
 // ring is the store's doorbell.
-func (h *sessionHub) ring(s *scout, id string) {
+func (h *sessionHub) ring(s *scout, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if id == "" {
+	if key == "" {
 		s.ring()
 		h.assign()
 		h.expect(s, time.Time{})
-	} else if held := h.held[id]; held != nil {
-		held.ring()
+	} else if held := h.held[key]; held != nil {
+		held.ringByName()
 	}
 }
 
@@ -147,8 +149,8 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 }
 
 // next waits for a session that is free and has a message, until ctx ends.
-func (h *sessionHub) next(ctx context.Context) (core.SessionLock, error) {
-	w, err := h.join()
+func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.SessionLock, error) {
+	w, err := h.join(m)
 	if err != nil {
 		return core.SessionLock{}, err
 	}
@@ -166,7 +168,7 @@ func (h *sessionHub) next(ctx context.Context) (core.SessionLock, error) {
 	}
 }
 
-func (h *sessionHub) join() (*waiter, error) {
+func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.shut(); err != nil {
@@ -177,7 +179,7 @@ func (h *sessionHub) join() (*waiter, error) {
 			s.ready = s.ready || s.backoff == 0
 		}
 	}
-	w := &waiter{answer: make(chan granted, 1)}
+	w := &waiter{mode: m, answer: make(chan granted, 1)}
 	h.waiters = append(h.waiters, w)
 	h.assign()
 	return w, nil
@@ -236,26 +238,39 @@ func (h *sessionHub) assign() {
 	}
 }
 
-// grant gives a session to whoever waits longest; false: nobody does. h.mu is held.
-func (h *sessionHub) grant(l core.SessionLock) bool {
+// wanted is how the one that waits longest wants a session to be locked.
+func (h *sessionHub) wanted() core.SessionMode {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if len(h.waiters) == 0 {
+		return core.Exclusive
+	}
+	return h.waiters[0].mode
+}
+
+// grant gives a session to the one that waits longest for a lock of its mode;
+// false: nobody does. h.mu is held.
+func (h *sessionHub) grant(l core.SessionLock) bool {
+	i := slices.IndexFunc(h.waiters, func(w *waiter) bool { return w.mode == l.Mode })
+	if i < 0 {
 		return false
 	}
-	w := h.waiters[0]
-	h.waiters[0] = nil
-	h.waiters = h.waiters[1:]
-	w.answer <- granted{lock: l}
+	h.waiters[i].answer <- granted{lock: l}
+	h.waiters = slices.Delete(h.waiters, i, i+1)
 	h.settle()
 	return true
 }
 
-// named locks the session of that id. One that is being closed here is waited for.
-func (h *sessionHub) named(ctx context.Context, id string) (core.SessionLock, error) {
-	b := h.e.b
+// named locks the session of that id, or takes it over. One that is being closed
+// here is waited for.
+func (h *sessionHub) named(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
+	id := o.ID
+	b, key := h.e.b, core.KeyOfSession(id)
 	h.mu.Lock()
-	held := h.held[id]
+	held := h.held[key]
 	h.mu.Unlock()
 	if held != nil && held.closing() {
+		held.hurry()
 		select {
 		case <-held.done:
 		case <-ctx.Done():
@@ -264,7 +279,12 @@ func (h *sessionHub) named(ctx context.Context, id string) (core.SessionLock, er
 	}
 	v := h.e.current.Load()
 	partitions := v.partitions[core.Main]
-	l, err := b.store.AcceptSession(ctx, partitions[partitionOf(id, len(partitions))], id)
+	p := partitions[core.PartitionOf(string(key), len(partitions))]
+	if o.TakeOver.IsZero() {
+		l, err = b.store.AcceptSession(ctx, p, id, o.Sharing)
+	} else {
+		l, err = b.store.TakeOverSession(ctx, p, id, o.TakeOver)
+	}
 	if core.CodeOf(err) == core.SessionLocked {
 		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
 	}
@@ -284,7 +304,10 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	h.mu.Lock()
 	err := h.shut()
 	if err == nil {
-		h.held[l.ID] = s
+		if former := h.held[l.Key()]; former != nil {
+			former.end(errSessionLost) // another receiver holds its session now
+		}
+		h.held[l.Key()] = s
 		h.all[s] = struct{}{}
 	}
 	h.mu.Unlock()
@@ -304,8 +327,8 @@ func (h *sessionHub) remove(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.all, s)
-	if h.held[s.lock.ID] == s {
-		delete(h.held, s.lock.ID)
+	if key := s.lock.Key(); h.held[key] == s {
+		delete(h.held, key)
 	}
 	h.linger()
 }

@@ -26,9 +26,9 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 	defer h.leave()
 	var lock core.SessionLock
 	if o.Next {
-		lock, err = h.next(ctx)
+		lock, err = h.next(ctx, o.Sharing)
 	} else {
-		lock, err = h.named(ctx, o.ID)
+		lock, err = h.named(ctx, &o)
 	}
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 
 func checkSessionID(o *core.SessionOptions) error {
 	switch {
+	case o.Next && !o.TakeOver.IsZero():
+		return core.Refuse(core.InvalidArgument, "A session that is taken over must be named.")
 	case o.Next:
 		return nil
-	case o.ID == "":
-		return core.Refuse(core.InvalidArgument, "A session's id must not be empty.")
 	case tooLong(o.ID):
 		return longKey("SessionId", o.ID)
 	}
@@ -62,6 +62,8 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, address strin
 	switch {
 	case !v.Settings.RequiresSession || a.Sub != core.Main:
 		return nil, nil, errNoSessions
+	case v.Settings.ForwardTo != "":
+		return nil, nil, forwards(v)
 	case !v.Settings.Status.CanReceive():
 		return nil, nil, disabled(v.Name)
 	}
@@ -102,7 +104,9 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address str
 		if len(lists) == 0 {
 			break
 		}
-		first := slices.MinFunc(lists, func(a, b *sessionList) int { return cmp.Compare(a.ids[0], b.ids[0]) })
+		first := slices.MinFunc(lists, func(a, b *sessionList) int {
+			return cmp.Compare(core.KeyOfSession(a.ids[0]), core.KeyOfSession(b.ids[0]))
+		})
 		if skip > 0 {
 			skip--
 		} else {
@@ -120,7 +124,7 @@ type sessionList struct {
 	store core.Sessions
 	p     core.Partition
 	since time.Time
-	after string
+	after core.SessionKey
 	ids   []string // of the page at hand
 	more  bool     // there may be another
 }
@@ -128,7 +132,7 @@ type sessionList struct {
 func (l *sessionList) fill(ctx context.Context) (err error) {
 	l.ids, err = l.store.ListSessions(ctx, l.p, l.since, l.after, sessionPage)
 	if l.more = len(l.ids) == sessionPage; l.more {
-		l.after = l.ids[sessionPage-1]
+		l.after = core.KeyOfSession(l.ids[sessionPage-1])
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (s *scout) seek() {
 	for again := true; again; {
 		_, _ = b.refresh(b.base, h.e) // if it is gone this has sent away those that wait
 		p := h.e.current.Load().partitions[core.Main][s.index]
-		lock, ok, next, err := b.store.AcceptNextSession(b.base, p)
+		lock, ok, next, err := b.store.AcceptNextSession(b.base, p, h.wanted())
 
 		h.mu.Lock()
 		granted := ok && err == nil && h.grant(lock)

@@ -40,7 +40,7 @@ func repeat(err error, n int) []error {
 
 // hasSay reports whether the broker has something to do about a settlement.
 func (e *entry) hasSay(s *core.Settlement) bool {
-	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry != nil || !s.Properties.IsEmpty())
+	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry.Load() != nil || !s.Properties.IsEmpty())
 }
 
 // prepare returns a settlement as the store is to carry it out.
@@ -142,19 +142,12 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 }
 
 // deadLetterProperties shortens the reason and the description to what a
-// dead-lettered message may carry. They must be strings, because SDKs read them
-// as such without asking.
+// dead-lettered message may carry. What is no string stays as the receiver gave it.
 func deadLetterProperties(p core.Properties) (core.Properties, error) {
 	var shorter []core.Property
 	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {
-		v, ok := p.Get(name)
-		if !ok {
-			continue
-		}
-		text, ok := v.(string)
-		if !ok {
-			return p, core.Refuse(core.InvalidArgument, "%s must be a string.", name)
-		}
+		v, _ := p.Get(name)
+		text, _ := v.(string)
 		if cut := truncate(text, core.MaxDeadLetterTextChars); len(cut) < len(text) {
 			shorter = append(shorter, core.Property{Key: name, Value: cut})
 		}

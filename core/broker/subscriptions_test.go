@@ -99,11 +99,11 @@ func TestASubscriptionIsRefusedBeforeAnythingIsStored(t *testing.T) {
 func TestSettingsThatAKindDoesNotHaveKeepTheirDefaults(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		all := core.Settings{
-			LockDuration: 2 * time.Minute, MaxSizeInMegabytes: 2048, MaxMessageSizeInKilobytes: 512, RequiresDuplicateDetection: true,
+			LockDuration: 2 * time.Minute, MaxSizeInMegabytes: 2048, MaxMessageSizeInKilobytes: 2048, RequiresDuplicateDetection: true,
 			DuplicateDetectionHistoryTimeWindow: time.Minute, RequiresSession: true, DefaultMessageTimeToLive: time.Hour,
 			DeadLetteringOnMessageExpiration: true, DeadLetteringOnFilterEvaluationExceptions: true, FilteringMessagesBeforePublishing: true,
 			EnableSubscriptionPartitioning: true, MaxDeliveryCount: 3, Status: core.StatusActive, UserMetadata: "mine", AutoDeleteOnIdle: time.Hour,
-			EnableExpress: true, IsAnonymousAccessible: true, AuthorizationRules: []core.AccessRule{{Name: "n", PrimaryKey: "k", Rights: core.Send}},
+			IsAnonymousAccessible: true, AuthorizationRules: []core.AccessRule{{Name: "n", PrimaryKey: "k", Rights: core.Send}},
 		}
 		queue, err := b.CreateQueue(t.Context(), root, "q", all)
 		if s := queue.Settings; err != nil || s.FilteringMessagesBeforePublishing || s.DeadLetteringOnFilterEvaluationExceptions || !s.RequiresSession || s.MaxDeliveryCount != 3 {
@@ -114,7 +114,7 @@ func TestSettingsThatAKindDoesNotHaveKeepTheirDefaults(t *testing.T) {
 			t.Errorf("topic: %+v, %v", s, err)
 		}
 		sub, err := b.CreateSubscription(t.Context(), root, "t/Subscriptions/s", all, nil)
-		if s := sub.Settings; err != nil || !s.RequiresSession || s.RequiresDuplicateDetection || s.MaxSizeInMegabytes != 1024 || s.EnableExpress || s.AuthorizationRules != nil || s.MaxDeliveryCount != 3 {
+		if s := sub.Settings; err != nil || !s.RequiresSession || s.RequiresDuplicateDetection || s.MaxSizeInMegabytes != 1024 || s.IsAnonymousAccessible || s.AuthorizationRules != nil || s.MaxDeliveryCount != 3 {
 			t.Errorf("subscription: %+v, %v", s, err)
 		}
 		for name, c := range map[string]struct {

@@ -143,11 +143,11 @@ func TestASenderCannotTellATopicFromAQueue(t *testing.T) {
 		}
 		for _, a := range s.Send(t.Context(), [][]*core.Message{keyed(1), keyed(2), keyed(3)}) {
 			index, _ := core.SplitSequenceNumber(a.Numbers[0])
-			if want := partitionOf("one", 4); index != want {
+			if want := core.PartitionOf("one", 4); index != want {
 				t.Errorf("a message of a session lies in partition %d, want %d", index, want)
 			}
 		}
-		b.store.fail(errors.New("connection refused"), 1, 2, 3)
+		b.store.fail(core.NotDone{Err: errors.New("connection refused")}, 1, 2, 3)
 		for _, a := range s.Send(t.Context(), each(numbered(8)...)) {
 			if index, _ := core.SplitSequenceNumber(append(a.Numbers, -1)[0]); a.Err != nil || index != 0 {
 				t.Errorf("with three partitions down: got %v", a)
@@ -213,7 +213,7 @@ func TestMessagesWithoutASessionAreDeadLetteredWhereOneIsRequired(t *testing.T) 
 func TestAMessageThatCannotBeEvaluatedIsDeadLetteredOrDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.createTopic(t, "t")
-		broken := []core.Rule{sqlRule("div", "1 / n = 1", ""), sqlRule("mod", "1 % n = 1", ""), sqlRule("fine", "ok = 'yes'", "")}
+		broken := []core.Rule{sqlRule("div", "1 / n = 1", ""), sqlRule("mod", "1 % n = 1", ""), sqlRule("fine", "ok = 'yes'", ""), sqlRule("never", "1/0 = 1", ""), sqlRule("like", "ok LIKE 5", "")}
 		keeps := b.subscribe(t, "t", "keeps", broken)
 		drops := b.subscribe(t, "t", "drops", broken, func(s *core.Settings) { s.DeadLetteringOnFilterEvaluationExceptions = false })
 		b.send(t, "t", with(text("m"), core.Property{Key: "n", Value: int64(0)}, core.Property{Key: "ok", Value: "yes"}))
@@ -260,7 +260,7 @@ func TestAnActionCannotMoveAMessageToAnotherPartition(t *testing.T) {
 		}
 		alive, dead := 0, 0
 		for _, d := range b.all(t, sub) {
-			if index, _ := core.SplitSequenceNumber(d.SequenceNumber); index != partitionOf("one", 4) {
+			if index, _ := core.SplitSequenceNumber(d.SequenceNumber); index != core.PartitionOf("one", 4) {
 				t.Errorf("a message of the session lies in partition %d", index)
 			}
 			alive++

@@ -78,7 +78,7 @@ func countStored(numbers []int64) (n int) {
 // commit counts work in a sub-queue that was done, with the numbers of its messages.
 func (t *traffic) commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
-	t.add(stored, len(numbers)-stored)
+	t.add(stored+len(w.Scheduled), len(numbers)-stored)
 	if n := len(w.Cancels); n > 0 {
 		t.cancelled.Add(int64(n))
 	}

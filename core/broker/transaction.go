@@ -2,19 +2,25 @@ package broker
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transaction implements core.Transaction. It keeps what is to be done, checked
-// as far as that goes; only Commit asks the store.
+// transaction implements core.Transaction. It keeps what is to be done. Settlements,
+// cancellations and session states are checked with the store when they are added, and
+// again by the commit. What is scheduled is reserved in the store, because its number is
+// asked for before the commit.
 type transaction struct {
 	b           *Broker
 	operations  int
 	by          core.Party // who it belongs to, if that is to be remembered
-	place       *place     // of what is settled and cancelled; nil while nothing is
+	place       *place     // of what is settled, cancelled, scheduled and set; nil while nothing is
 	settlements []core.Settlement
 	cancels     []int64
+	states      []core.SessionState
+	scheduled   []core.Reserved
 	sends       []enlisted
 	ended       bool
 }
@@ -70,10 +76,10 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 		}
 	}
 	v := e.current.Load()
-	if err := v.admitGroup(group); err != nil {
+	if err := t.b.admitGroup(v, group); err != nil {
 		return err
 	}
-	if _, err := groupKey(group, v.Settings.RequiresDuplicateDetection); err != nil && len(v.partitions[core.Main]) > 1 {
+	if err := t.fits(&x, v); err != nil {
 		return err
 	}
 	if err := t.enlist(len(group)); err != nil {
@@ -95,6 +101,46 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, address string)
 	return s.e, nil
 }
 
+// fits refuses messages to a partitioned entity that go to another partition of it
+// than the transaction's others. Those that leave the transaction's place through its
+// transfer queue may go anywhere.
+func (t *transaction) fits(x *enlisted, v *view) error {
+	n := len(v.partitions[core.Main])
+	if n == 1 {
+		return nil
+	}
+	duplicates := v.Settings.RequiresDuplicateDetection
+	key, err := groupKey(x.group, duplicates)
+	if err != nil || x.via != nil || t.place != nil && t.place.e != x.e {
+		return err
+	}
+	if p, bound := t.partition(x.e, v); bound && (key == "" || core.PartitionOf(key, n) != p) {
+		return errSeveralPartitions
+	}
+	for _, other := range t.sends {
+		if theirs, _ := groupKey(other.group, duplicates); other.e == x.e && other.via == nil && (key == "" || key != theirs) {
+			return errSeveralPartitions
+		}
+	}
+	return nil
+}
+
+// partition is the one of an entity's main queue that the transaction is bound to.
+func (t *transaction) partition(e *entry, v *view) (p uint16, bound bool) {
+	if t.place != nil && t.place.e == e {
+		return t.place.partition, t.place.sub == core.Main
+	}
+	for _, x := range t.sends {
+		if x.e != e || x.via != nil {
+			continue
+		}
+		if key, _ := groupKey(x.group, v.Settings.RequiresDuplicateDetection); key != "" {
+			return core.PartitionOf(key, len(v.partitions[core.Main])), true
+		}
+	}
+	return 0, false
+}
+
 // Settle implements core.Transaction.
 func (t *transaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
 	if len(settlements) == 0 {
@@ -104,16 +150,20 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 	if err != nil {
 		return err
 	}
-	for i := range settlements {
-		if _, err := e.prepare(a.Sub, settlements[i]); err != nil {
+	prepared := make([]core.Settlement, len(settlements))
+	for i, s := range settlements {
+		if prepared[i], err = e.prepare(a.Sub, s); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(t.settlements, func(other core.Settlement) bool { return other.Token == s.Token }) {
+			return errLockLost
 		}
 	}
 	partition, ok := lone(settlements, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
 	if !ok {
 		return errSeveralPartitions
 	}
-	if err := t.locate(place{e, a.Sub, partition}, len(settlements)); err != nil {
+	if err := t.locate(ctx, place{e, a.Sub, partition}, len(settlements), core.Work{Settlements: prepared}); err != nil {
 		return err
 	}
 	t.settlements = append(t.settlements, settlements...)
@@ -134,26 +184,119 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	if !ok {
 		return errSeveralPartitions
 	}
-	if err := t.locate(place{e, a.Sub, partition}, len(numbers)); err != nil {
+	own := slices.ContainsFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
+	work := core.Work{Cancels: numbers}
+	for _, n := range numbers {
+		if slices.Contains(t.cancels, n) {
+			return errNoNumber
+		}
+	}
+	if err := t.locate(ctx, place{e, a.Sub, partition}, len(numbers), work); err != nil {
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
+	if own { // the reservations lapse with the cancellation
+		t.scheduled = slices.DeleteFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
+	}
 	t.begun(ctx, id, core.Send, e.current.Load())
+	return nil
+}
+
+// reservationGrace is for how long after the transaction's lifetime the store keeps what it schedules.
+const reservationGrace = time.Minute
+
+// Schedule implements core.Transaction.
+func (t *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) ([]int64, error) {
+	e, err := t.b.sendable(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	v := e.current.Load()
+	if err := t.b.admitGroup(v, group); err != nil {
+		return nil, err
+	}
+	if err := t.fits(&enlisted{e: e, group: group}, v); err != nil {
+		return nil, err
+	}
+	p := place{e: e}
+	if n := len(v.partitions[core.Main]); n > 1 {
+		key, err := groupKey(group, v.Settings.RequiresDuplicateDetection)
+		if err != nil {
+			return nil, err
+		}
+		if key == "" {
+			return nil, keyNeeded(v)
+		}
+		p.partition = core.PartitionOf(key, n)
+	}
+	if err := t.locate(ctx, p, len(group), core.Work{}); err != nil {
+		return nil, err
+	}
+	identify(group)
+	work := core.Work{Messages: group, Reserve: t.b.store.Now().Add(core.TransactionLifetime + reservationGrace)}
+	if e.pipe != nil {
+		if _, err := e.judgeInto(ctx, v, p.partition, &work); err != nil {
+			return nil, err
+		}
+		if len(work.Messages) != len(group) || len(work.Effects)+len(work.Transfers) > 0 {
+			return nil, core.Refuse(core.NotImplemented, "A stage in front of '%s' drops or routes the message: in a transaction, schedule it by sending it.", v.Name)
+		}
+	}
+	numbers, err := e.tryCommit(ctx, v, v.partitions[core.Main][p.partition], work)
+	if err != nil {
+		return nil, t.b.refusal(err, &v.Entity)
+	}
+	for i, n := range numbers {
+		t.scheduled = append(t.scheduled, core.Reserved{Number: n, Message: work.Messages[i]})
+	}
+	t.begun(ctx, id, core.Send, v)
+	return numbers, nil
+}
+
+// SetSessionState implements core.Transaction.
+func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
+	e, a, err := t.b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return err
+	}
+	v := e.current.Load()
+	if err := v.checkState(state); err != nil {
+		return err
+	}
+	if int(lock.Index) >= len(v.partitions[a.Sub]) { // of an entity that had this name before
+		return errSessionLost
+	}
+	states := []core.SessionState{{Lock: lock, State: state}}
+	if err := t.locate(ctx, place{e, a.Sub, lock.Index}, 1, core.Work{States: states}); err != nil {
+		return err
+	}
+	t.states = append(t.states, states...)
+	t.begun(ctx, id, core.Listen, v)
 	return nil
 }
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// locate ties the transaction to the place of n operations.
-func (t *transaction) locate(p place, n int) error {
+// locate ties the transaction to the place of n operations, which the store checks.
+func (t *transaction) locate(ctx context.Context, p place, n int, work core.Work) error {
+	v := p.e.current.Load()
 	if t.place != nil && *t.place != p {
 		if t.place.e == p.e && t.place.sub == p.sub {
 			return errSeveralPartitions
 		}
-		return core.Refuse(core.NotAllowed, "A transaction can settle and cancel messages of one entity only: it has begun with '%s', not '%s'.",
-			t.place.e.current.Load().Name, p.e.current.Load().Name)
+		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it has begun with '%s', not '%s'.",
+			t.place.e.current.Load().Name, v.Name)
+	}
+	if sent, bound := t.partition(p.e, v); bound && p.sub == core.Main && sent != p.partition {
+		return errSeveralPartitions
 	}
 	p.e.use()
+	if !isNothing(&work) {
+		work.Check = true
+		if _, err := p.e.tryCommit(ctx, v, v.partitions[p.sub][p.partition], work); err != nil {
+			return t.b.refusals([]error{err}, v)[0]
+		}
+	}
 	if err := t.enlist(n); err != nil {
 		return err
 	}
@@ -161,12 +304,43 @@ func (t *transaction) locate(p place, n int) error {
 	return nil
 }
 
-// Commit implements core.Transaction.
+// Rollback implements core.Transaction.
+func (t *transaction) Rollback(ctx context.Context) {
+	if !t.ended {
+		t.ended = true
+		t.release(ctx)
+	}
+}
+
+// release ends what the transaction has reserved. If that fails, it ends by itself.
+func (t *transaction) release(ctx context.Context) {
+	if len(t.scheduled) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_, numbers := scheduledBy(&core.Work{Scheduled: t.scheduled})
+	p := t.place.e.current.Load().partitions[t.place.sub][t.place.partition]
+	if err := t.b.store.Cancel(ctx, p, numbers); err != nil {
+		t.b.log.Debug("release what a transaction has reserved", "entity", p.Entity, "partition", p.Index, "err", err)
+	}
+}
+
+// Commit implements core.Transaction. If it is not known whether the store has done
+// the work, what it has scheduled is not touched.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.ended {
 		return errTransactionEnded
 	}
 	t.ended = true
+	err := t.commit(ctx)
+	if err != nil && !core.CodeOf(err).Retriable() {
+		t.release(ctx)
+	}
+	return err
+}
+
+func (t *transaction) commit(ctx context.Context) error {
 	if t.operations == 0 {
 		return nil
 	}
@@ -180,7 +354,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 			return err
 		}
 	}
-	work := core.Work{Settlements: t.settlements, Cancels: t.cancels}
+	work := core.Work{Settlements: t.settlements, Cancels: t.cancels, States: t.states, Scheduled: t.scheduled}
 	var own []*core.Message
 	for _, x := range t.sends {
 		if x.via != nil && x.via != p.e {
@@ -240,9 +414,13 @@ func (t *transaction) where() (place, error) {
 		}
 	}
 	if key == "" {
-		return place{}, core.Refuse(core.NotAllowed, "A transaction on the partitioned entity '%s' needs messages with a SessionId or PartitionKey, or a ViaPartitionKey where they are sent through it.", v.Name)
+		return place{}, keyNeeded(v)
 	}
-	return place{e: host, partition: partitionOf(key, n)}, nil
+	return place{e: host, partition: core.PartitionOf(key, n)}, nil
+}
+
+func keyNeeded(v *view) error {
+	return core.Refuse(core.NotAllowed, "A transaction on the partitioned entity '%s' needs messages with a SessionId or PartitionKey, or a ViaPartitionKey where they are sent through it.", v.Name)
 }
 
 // key is what ties x to a partition of host.
@@ -252,7 +430,7 @@ func (x *enlisted) key(host *entry, v *view) (string, error) {
 	}
 	for _, m := range x.group {
 		if m.ViaPartitionKey != "" {
-			return m.ViaPartitionKey, nil
+			return string(core.KeyOfSession(m.ViaPartitionKey)), nil // as Message.PinKey reads a partition key
 		}
 	}
 	return "", nil
@@ -265,7 +443,7 @@ func fits(v *view, group []*core.Message, partition uint16) error {
 		return nil
 	}
 	for _, m := range group {
-		if key := keyOf(m, v.Settings.RequiresDuplicateDetection); key == "" || partitionOf(key, n) != partition {
+		if key := keyOf(m, v.Settings.RequiresDuplicateDetection); key == "" || core.PartitionOf(key, n) != partition {
 			return errSeveralPartitions
 		}
 	}

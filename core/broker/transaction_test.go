@@ -141,18 +141,22 @@ func TestTransactionIsTiedToOnePartition(t *testing.T) {
 			m.PartitionKey = key
 			return m
 		}
-		refused := func(what string, ms ...*core.Message) {
+		keyless := b.Begin()
+		enlistSend(t, keyless, "q", "", text("a"))
+		if err := keyless.Commit(t.Context()); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("no key: got %v, want %v", err, core.NotAllowed)
+		}
+		refused := func(what string, first, second *core.Message) {
 			tx := b.Begin()
-			for _, m := range ms {
-				enlistSend(t, tx, "q", "", m)
-			}
-			if err := tx.Commit(t.Context()); !errors.Is(err, core.NotAllowed) {
-				t.Errorf("%s: got %v, want %v", what, err, core.NotAllowed)
+			enlistSend(t, tx, "q", "", first)
+			if err := tx.Send(t.Context(), root, "q", "", []*core.Message{second}); !errors.Is(err, core.NotAllowed) {
+				t.Errorf("%s: got %v at the second, want %v", what, err, core.NotAllowed)
 			}
 		}
-		refused("no key", text("a"))
 		refused("two keys", keyed("a", "k1"), keyed("b", "k2"))
 		refused("a key and none", keyed("a", "k1"), text("b"))
+		refused("no key, and a key", text("a"), keyed("b", "k1"))
+		refused("no key twice", text("a"), text("b"))
 
 		tx := b.Begin()
 		enlistSend(t, tx, "q", "", keyed("a", "k"), keyed("b", "k"))
@@ -181,6 +185,187 @@ func TestTransactionIsTiedToOnePartition(t *testing.T) {
 			t.Errorf("settle at two entities: got %v, want %v", err, core.NotAllowed)
 		}
 		commit(t, tx) // the refusal left the rest as it was
+	})
+}
+
+// What the store would refuse at the commit is refused when it is added, and the rest can be committed.
+func TestTransactionRefusesWhatIsGoneAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.create(t, "p", partitioned)
+		b.send(t, "q", text("a"), text("b"))
+		ds := b.receive(t, "q", core.PeekLock, 2).take()
+		if err := b.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		tx := b.Begin()
+		settle := func(d core.Delivery) error {
+			return tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})
+		}
+		if err := settle(ds[0]); !errors.Is(err, core.LockLost) {
+			t.Errorf("settled before: got %v, want %v", err, core.LockLost)
+		}
+		if err := settle(ds[1]); err != nil {
+			t.Errorf("locked: %v", err)
+		}
+		if err := settle(ds[1]); !errors.Is(err, core.LockLost) {
+			t.Errorf("settled in the same transaction: got %v, want %v", err, core.LockLost)
+		}
+		if err := tx.Cancel(t.Context(), root, "q", []int64{77}); !errors.Is(err, core.MessageNotFound) {
+			t.Errorf("cancel what is not there: got %v, want %v", err, core.MessageNotFound)
+		}
+		commit(t, tx)
+
+		keyed := text("x")
+		keyed.PartitionKey = "k"
+		b.send(t, "p", keyed)
+		d := b.receive(t, "p", core.PeekLock, 1).take()[0]
+		tx = b.Begin()
+		enlistSettle(t, tx, "p", core.Complete, d)
+		for i := range 32 { // some key lies in another partition
+			m := text("y")
+			m.PartitionKey = fmt.Sprint(i)
+			err := tx.Send(t.Context(), root, "p", "", []*core.Message{m})
+			if errors.Is(err, core.NotAllowed) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Error("a key of another partition than the settled message's: got nil")
+	})
+}
+
+func TestTransactionSchedulesUnderNumbersOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.create(t, "p", partitioned)
+		b.createTopic(t, "topic")
+		b.subscribe(t, "topic", "s", nil)
+		at := func(body string) []*core.Message {
+			m := text(body)
+			m.ScheduledEnqueueTime, m.PartitionKey = time.Now().Add(time.Hour), "k"
+			return []*core.Message{m}
+		}
+		for _, entity := range []string{"q", "p", "topic"} {
+			gone, kept := b.Begin(), b.Begin()
+			schedule := func(tx core.Transaction, body string) int64 {
+				numbers, err := tx.Schedule(t.Context(), root, entity, at(body))
+				if err != nil || len(numbers) != 1 {
+					t.Fatalf("%s: schedule: got %v, %v", entity, numbers, err)
+				}
+				return numbers[0]
+			}
+			lost := schedule(gone, "rolled back")
+			first, second := schedule(kept, "committed"), schedule(kept, "cancelled")
+			third := schedule(kept, "cancelled in the transaction")
+			if err := kept.Cancel(t.Context(), root, entity, []int64{third}); err != nil {
+				t.Errorf("%s: cancel in the transaction: %v", entity, err)
+			}
+			if ds, err := b.Peek(t.Context(), root, entity, 0, 10); err != nil || len(ds) != 0 {
+				t.Errorf("%s: before the commit: %d messages are seen, %v", entity, len(ds), err)
+			}
+			gone.Rollback(t.Context())
+			commit(t, kept)
+			if err := b.Cancel(t.Context(), root, entity, []int64{lost}); !errors.Is(err, core.MessageNotFound) {
+				t.Errorf("%s: cancel what was rolled back: got %v", entity, err)
+			}
+			ds, err := b.Peek(t.Context(), root, entity, 0, 10)
+			if err != nil || bodies(ds) != "committed cancelled" || ds[0].SequenceNumber != first || ds[1].SequenceNumber != second {
+				t.Errorf("%s: after the commit: %q, %v", entity, bodies(ds), err)
+			}
+			if err := b.Cancel(t.Context(), root, entity, []int64{second}); err != nil {
+				t.Errorf("%s: cancel by the number of the transaction: %v", entity, err)
+			}
+		}
+		if _, err := b.Begin().Schedule(t.Context(), root, "p", []*core.Message{text("no key")}); !errors.Is(err, core.NotAllowed) {
+			t.Errorf("schedule without a key in a partitioned queue: got %v, want %v", err, core.NotAllowed)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		for address, want := range map[string]string{"q": "committed", "p": "committed", "topic/Subscriptions/s": "committed"} {
+			if got := bodies(b.receive(t, address, core.ReceiveAndDelete, 10).take()); got != want {
+				t.Errorf("%s: got %q, want %q", address, got, want)
+			}
+		}
+	})
+}
+
+// A transaction that ends in no way leaves nothing behind for long.
+func TestTransactionThatIsForgottenSchedulesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		m := text("lost")
+		m.ScheduledEnqueueTime = time.Now().Add(time.Minute)
+		tx := b.Begin()
+		if _, err := tx.Schedule(t.Context(), root, "q", []*core.Message{m}); err != nil {
+			t.Fatal(err)
+		}
+		in := b.receive(t, "q", core.ReceiveAndDelete, 10)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := bodies(in.take()); got != "" {
+			t.Errorf("got %q, want nothing", got)
+		}
+		if err := tx.Commit(t.Context()); !errors.Is(err, core.MessageNotFound) {
+			t.Errorf("commit after an hour: got %v, want %v", err, core.MessageNotFound)
+		}
+	})
+}
+
+func TestTransactionSetsTheStateOfASession(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", func(s *core.Settings) { s.RequiresSession = true })
+		m := text("a")
+		m.SessionID = "x"
+		b.send(t, "q", m)
+		var got []core.Delivery
+		s, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{ID: "x", ReceiverOptions: core.ReceiverOptions{
+			Mode: core.PeekLock, Deliver: func(ds []core.Delivery) { got = append(got, ds...) },
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.AddCredit(1)
+		synctest.Wait()
+		if len(got) != 1 {
+			t.Fatalf("got %d messages, want 1", len(got))
+		}
+		state := func() string {
+			got, err := s.State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(got)
+		}
+		tx := b.Begin()
+		enlistSettle(t, tx, "q", core.Complete, got[0])
+		if err := tx.SetSessionState(t.Context(), root, "q", s.Lock(), []byte("done")); err != nil {
+			t.Fatal(err)
+		}
+		if state() != "" {
+			t.Errorf("before the commit: state %q", state())
+		}
+		commit(t, tx)
+		if state() != "done" {
+			t.Errorf("after the commit: state %q, want %q", state(), "done")
+		}
+		tx = b.Begin()
+		stranger := s.Lock()
+		stranger.Nonce++
+		if err := tx.SetSessionState(t.Context(), root, "q", stranger, nil); !errors.Is(err, core.SessionLockLost) {
+			t.Errorf("without the lock: got %v, want %v", err, core.SessionLockLost)
+		}
+		stranger = s.Lock()
+		stranger.Index = 7
+		if err := tx.SetSessionState(t.Context(), root, "q", stranger, nil); !errors.Is(err, core.SessionLockLost) {
+			t.Errorf("in a partition that is not there: got %v, want %v", err, core.SessionLockLost)
+		}
+		if err := tx.SetSessionState(t.Context(), root, "q", s.Lock(), make([]byte, 300<<10)); !errors.Is(err, core.TooLarge) {
+			t.Errorf("too large: got %v, want %v", err, core.TooLarge)
+		}
 	})
 }
 

@@ -36,7 +36,7 @@ func (w *worker) nudge() {
 }
 
 // ring says that there may be messages: the store's doorbell, or a timer.
-func (w *worker) ring(string) {
+func (w *worker) ring(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	w.rung = true

@@ -107,3 +107,30 @@ func (t *turn) schedule(m *core.Message, due int64) int64 {
 	t.ring(t.queue) // who waits must learn when to ask again
 	return number
 }
+
+// reserve keeps messages for a transaction, at the longest until some time, and returns their sequence numbers.
+func (t *turn) reserve(ms []*core.Message, until int64) []int64 {
+	numbers := make([]int64, len(ms))
+	for i, m := range ms {
+		m = kept(m)
+		numbers[i] = t.number(t.queue.last + 1)
+		t.queue.append(&entry{
+			message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, numbers[i]), sessionful: t.Sessions,
+			standing: reserved, until: until,
+		})
+	}
+	return numbers
+}
+
+// scheduleReserved keeps a reserved message until it is due, unless duplicate detection knows it.
+func (t *turn) scheduleReserved(e *entry) {
+	if t.isDuplicate(e.message, false) {
+		t.queue.remove(e)
+		return
+	}
+	t.queue.quit(e)
+	e.standing, e.until = scheduled, e.message.ScheduledEnqueueTime.UnixMilli()
+	t.queue.join(e)
+	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
+	t.ring(t.queue) // who waits must learn when to ask again
+}

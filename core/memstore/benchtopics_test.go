@@ -98,7 +98,7 @@ func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.Sessi
 func BenchmarkSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	for i := 0; b.Loop(); i++ {
-		l, ok, _, err := s.AcceptNextSession(b.Context(), p)
+		l, ok, _, err := s.AcceptNextSession(b.Context(), p, core.Exclusive)
 		if err != nil || !ok {
 			b.Fatalf("accept the next session: %t, %v", ok, err)
 		}
@@ -115,7 +115,7 @@ func BenchmarkHeldSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	locks := make([]core.SessionLock, benchSessions)
 	for i := range locks {
-		locks[i], _, _, _ = s.AcceptNextSession(b.Context(), p)
+		locks[i], _, _, _ = s.AcceptNextSession(b.Context(), p, core.Exclusive)
 	}
 	for i := 0; b.Loop(); i++ {
 		completeOne(b, s, p, locks[i%benchSessions])

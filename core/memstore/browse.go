@@ -18,7 +18,14 @@ func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int)
 		if len(deliveries) >= limit {
 			break
 		}
-		deliveries = append(deliveries, t.delivery(e))
+		if e.standing == reserved {
+			continue
+		}
+		d := t.delivery(e)
+		if e.standing.isLocked() {
+			d.LockedUntil = instant(e.until)
+		}
+		deliveries = append(deliveries, d)
 	}
 	return deliveries, nil
 }
@@ -59,15 +66,22 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 		return missing("scheduled", p, numbers)
 	}
 	defer t.leave()
-	entries := t.allStandingAs(numbers, scheduled)
+	entries := t.allStandingAs(numbers, scheduled, reserved)
 	if entries == nil {
 		return missing("scheduled", p, numbers)
 	}
+	t.cancel(entries)
+	return nil
+}
+
+// cancel removes scheduled and reserved entries.
+func (t *turn) cancel(entries []*entry) {
 	for _, e := range entries {
-		t.note(core.EventCancelled, t.queue, e)
+		if e.standing == scheduled {
+			t.note(core.EventCancelled, t.queue, e)
+		}
 		t.queue.remove(e)
 	}
-	return nil
 }
 
 // Stats counts messages by where they stand, all that there have been, and sessions.
@@ -78,12 +92,16 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	}
 	defer t.leave()
 	q := t.queue
+	bytes := q.bytes
+	if t.ref.Subscription == "" && t.ref.Sub == core.Main {
+		bytes = t.bytes // with those of a topic's subscriptions
+	}
 	return core.Stats{
 		Ready:     q.counts[fresh] + q.counts[again],
 		Locked:    q.counts[locked],
 		Deferred:  q.counts[deferred] + q.counts[lockedDeferred],
-		Scheduled: q.counts[scheduled],
-		Bytes:     q.bytes,
+		Scheduled: q.counts[scheduled] + q.counts[reserved],
+		Bytes:     bytes,
 		Enqueued:  q.last,
 
 		SessionsHeld:    int64(len(q.held.items)),

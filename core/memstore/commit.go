@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -18,21 +19,35 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 	if err := t.checkSettlements(w.Settlements); err != nil {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
 	}
-	cancelled := t.allStandingAs(w.Cancels, scheduled)
+	stateful, err := t.stateful(w.States)
+	if err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+	}
+	cancelled := t.allStandingAs(w.Cancels, scheduled, reserved)
 	if cancelled == nil {
 		return nil, missing("scheduled", p, w.Cancels)
+	}
+	waiting := t.allStandingAs(numbersOf(w.Scheduled), reserved)
+	if waiting == nil {
+		return nil, missing("reserved", p, numbersOf(w.Scheduled))
+	}
+	if w.Check {
+		return nil, nil
 	}
 	// The only part that refuses by itself, and it does so before it stores anything.
 	numbers, err := t.appendWork(&w)
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range waiting {
+		t.scheduleReserved(e)
+	}
 	for i := range w.Settlements {
 		_ = t.settle(&w.Settlements[i]) // checked above
 	}
-	for _, e := range cancelled {
-		t.note(core.EventCancelled, t.queue, e)
-		t.queue.remove(e)
+	t.cancel(cancelled)
+	for i, x := range stateful {
+		t.queue.keep(x, slices.Clone(w.States[i].State), t.now, w.States[i].Lock.ID)
 	}
 	for _, m := range w.Transfers {
 		t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
@@ -41,7 +56,29 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 	return numbers, nil
 }
 
+// stateful finds the sessions whose states are to be set. All their locks must stand.
+func (t *turn) stateful(states []core.SessionState) ([]*session, error) {
+	all := make([]*session, len(states))
+	for i := range states {
+		if all[i] = t.holds(&states[i].Lock); all[i] == nil {
+			return nil, core.SessionLockLost
+		}
+	}
+	return all, nil
+}
+
+func numbersOf(ms []core.Reserved) []int64 {
+	numbers := make([]int64, len(ms))
+	for i := range ms {
+		numbers[i] = ms[i].Number
+	}
+	return numbers
+}
+
 func (t *turn) appendWork(w *core.Work) ([]int64, error) {
+	if !w.Reserve.IsZero() {
+		return t.reserveWork(w)
+	}
 	if len(w.Publications) > 0 {
 		return t.publish(w.Version, w.Publications, spared(w, len(w.Publications)))
 	}
@@ -49,6 +86,25 @@ func (t *turn) appendWork(w *core.Work) ([]int64, error) {
 		return t.append(w.Messages, spared(w, len(w.Messages)))
 	}
 	return nil, nil
+}
+
+// reserveWork sets the messages of the work aside.
+func (t *turn) reserveWork(w *core.Work) ([]int64, error) {
+	held, ms := t.queue.bytes, w.Messages
+	if len(w.Publications) > 0 {
+		if w.Version < t.version {
+			return nil, t.outdated(w.Version)
+		}
+		held = t.bytes
+		ms = nil
+		for i := range w.Publications {
+			ms = append(ms, w.Publications[i].Message)
+		}
+	}
+	if t.MaxBytes > 0 && held >= t.MaxBytes {
+		return nil, t.full(held)
+	}
+	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
 // sparing says which messages of a group are not to be stored, but noted; nil: none.
@@ -96,10 +152,10 @@ func (t *turn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {
 		x := &settlements[i]
-		if t.holder(x.Token) == nil || given[x.Token] {
-			return lost(t.Policy)
+		if given[x.Token] {
+			return lost(t.Policy, x.Session)
 		}
-		if err := t.allows(x); err != nil {
+		if _, err := t.settleable(x); err != nil {
 			return err
 		}
 		given[x.Token] = true

@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Del
 	found := min(int64(max(limit, 0)), q.counts[fresh]+q.counts[again])
 	deliveries := make([]core.Delivery, found)
 	for i := range deliveries {
-		deliveries[i] = t.lock(q.oldest(), locked, rand.Uint64(), t.lockEnd())
+		deliveries[i] = t.lock(q.oldest(), locked, core.NewNonce(), t.lockEnd())
 	}
 	if len(deliveries) >= limit {
 		return deliveries, time.Time{}, nil
@@ -67,7 +66,7 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 	t, ok := s.enter(p)
 	if !ok {
 		for i := range answers {
-			answers[i].Err = lost(p.Policy)
+			answers[i].Err = lost(p.Policy, nil)
 		}
 		return answers
 	}
@@ -75,7 +74,7 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 	for i, token := range tokens {
 		e := t.holder(token)
 		if e == nil {
-			answers[i].Err = lost(t.Policy)
+			answers[i].Err = lost(t.Policy, nil)
 			continue
 		}
 		if e.session == nil {
@@ -139,7 +138,7 @@ func (t *turn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]co
 		if x != nil {
 			deliveries[i] = t.lock(e, lockedDeferred, x.nonce, x.until)
 		} else {
-			deliveries[i] = t.lock(e, lockedDeferred, rand.Uint64(), t.lockEnd())
+			deliveries[i] = t.lock(e, lockedDeferred, core.NewNonce(), t.lockEnd())
 		}
 	}
 	return deliveries, nil
@@ -147,11 +146,11 @@ func (t *turn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]co
 
 // allStandingAs returns the entries of sequence numbers, or nil if one is not
 // there, stands otherwise, or is given twice.
-func (t *turn) allStandingAs(numbers []int64, as standing) []*entry {
+func (t *turn) allStandingAs(numbers []int64, as ...standing) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
 	for i, number := range numbers {
-		entries[i] = t.standingAs(number, as)
+		entries[i] = t.standingAs(number, as...)
 		if entries[i] == nil || given[number] {
 			return nil
 		}
@@ -160,13 +159,13 @@ func (t *turn) allStandingAs(numbers []int64, as standing) []*entry {
 	return entries
 }
 
-// standingAs returns the entry of a sequence number if it stands as given, else nil.
-func (t *turn) standingAs(number int64, as standing) *entry {
+// standingAs returns the entry of a sequence number if it stands in one of the ways given, else nil.
+func (t *turn) standingAs(number int64, as ...standing) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.ref.Index {
 		return nil
 	}
-	if e := t.queue.log.get(n); e != nil && e.standing == as {
+	if e := t.queue.log.get(n); e != nil && slices.Contains(as, e.standing) {
 		return e
 	}
 	return nil

@@ -121,10 +121,10 @@ func (s *Store) enter(p core.Partition) (t turn, ok bool) {
 	return t, true
 }
 
-// ring is a call of the doorbells of a queue, for one session or for "".
+// ring is a call of the doorbells of a queue, for one session or for none.
 type ring struct {
 	queue   *queue
-	session *session // nil: ""
+	session *session // nil: none
 }
 
 // ring rings for messages, or sessions, that anybody may have.
@@ -146,16 +146,16 @@ func (t *turn) ringHolder(q *queue, x *session) {
 // leave ends the turn and rings the doorbells.
 func (t *turn) leave() {
 	type call struct {
-		bell    *func(session string)
-		session string
+		bell    *func(core.SessionKey)
+		session core.SessionKey
 	}
 	var calls []call
 	for _, r := range t.rings {
-		session := ""
+		session := core.SessionKey("")
 		if r.session == nil {
 			r.queue.rung = false
 		} else {
-			r.session.rung, session = false, r.session.id
+			r.session.rung, session = false, r.session.key
 		}
 		for _, bell := range t.store.bells.of(r.queue.ref) {
 			calls = append(calls, call{bell, session})

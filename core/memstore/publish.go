@@ -29,8 +29,7 @@ func (s *Store) Publish(_ context.Context, p core.Partition, version int64, grou
 
 func (t *turn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
 	if version < t.version {
-		return nil, fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
-			t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
+		return nil, t.outdated(version)
 	}
 	sources, ok := t.sources(group)
 	if !ok {
@@ -44,6 +43,12 @@ func (t *turn) publish(version int64, group []core.Publication, spare sparing) (
 		numbers[i] = t.publishOne(&group[i], sources[i], spare.has(i))
 	}
 	return numbers, nil
+}
+
+// outdated refuses what was made with an older version of the topic's subscriptions.
+func (t *turn) outdated(version int64) error {
+	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
+		t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
 }
 
 // sources returns the entries in the topic's own queue that the publications

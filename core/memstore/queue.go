@@ -12,6 +12,7 @@ const (
 	deferred                       // aside, to be asked for by number
 	lockedDeferred                 // asked for by number, and under lock
 	scheduled                      // waiting for its time
+	reserved                       // waiting for its transaction, which will have it scheduled
 	standings
 )
 
@@ -27,18 +28,18 @@ type entry struct {
 	message    *core.Message // shared: replaced, never changed
 	origin     int64         // EnqueuedSequenceNumber
 	enqueued   int64
-	expires    int64 // 0: never
-	failures   uint32
+	expires    int64  // 0: never
+	failures   uint32 // deliveries that ended and left it here, deferrals included
 	standing   standing
 	postponed  bool     // nobody holds its lock: it waits after a failed delivery
-	sessionful bool     // it belongs to the session of its SessionID, where
+	sessionful bool     // it belongs to the session of its SessionKey, where
 	session    *session // it is from when it was due; else nil
-	until      int64    // when the lock ends, or the schedule is due
+	until      int64    // when the lock or the reservation ends, or the schedule is due
 	nonce      uint64   // of the lock
 
 	place        int // the entry's place in the agenda of its standing
 	expiryPlace  int // its place in queue.expiries
-	sessionPlace int // its place in session.locked
+	sessionPlace int // its place in session.locked or session.aside
 }
 
 // queue is one sub-queue.
@@ -51,16 +52,16 @@ type queue struct {
 	counts [standings]int64
 	bytes  int64
 	sum    *int64 // where its bytes are counted with those of others, or nil
-	rung   bool   // the turn under way rings ""
+	rung   bool   // the turn under way rings for none
 
 	again     agenda[*entry] // redeliverable entries without a session, by number
 	locks     agenda[*entry] // entries under lock by the lock's end
-	schedules agenda[*entry] // scheduled entries by due time
+	schedules agenda[*entry] // scheduled entries by due time, reserved ones by their end
 	expiries  agenda[*entry] // available entries with a time to live, by expiry
 
-	sessions map[string]*session // by id: those that have messages or state, or are held
-	waiting  agenda[*session]    // those with available messages that nobody holds, by the first
-	held     agenda[*session]    // by the end of their locks
+	sessions map[core.SessionKey]*session // those that have messages or state, or are held
+	waiting  agenda[*session]             // those with available messages that nobody holds, by the first
+	held     agenda[*session]             // by the end of their locks
 }
 
 // append gives e the next number and lets it stand as it says.
@@ -86,6 +87,14 @@ func (q *queue) move(e *entry, to standing) {
 	q.join(e)
 }
 
+// countDelivery counts a delivery of e that has ended and left e here. Those of
+// dead letters do not count.
+func (q *queue) countDelivery(e *entry) {
+	if !q.ref.Sub.IsDeadLetter() {
+		e.failures++
+	}
+}
+
 // override merges properties into e's message.
 func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
@@ -108,7 +117,7 @@ func (q *queue) grow(by int) {
 // join enters e in the agendas of its standing.
 func (q *queue) join(e *entry) {
 	q.counts[e.standing]++
-	if e.sessionful && e.standing != scheduled {
+	if e.sessionful && e.standing != scheduled && e.standing != reserved {
 		q.enrol(e)
 	}
 	switch e.standing {
@@ -120,7 +129,7 @@ func (q *queue) join(e *entry) {
 		}
 	case locked, lockedDeferred:
 		q.locks.add(e, e.until, e.n, &e.place)
-	case scheduled:
+	case scheduled, reserved:
 		q.schedules.add(e, e.until, e.n, &e.place)
 	}
 	if q.mayExpire(e) {
@@ -141,7 +150,7 @@ func (q *queue) quit(e *entry) {
 		}
 	case locked, lockedDeferred:
 		q.locks.remove(e.place)
-	case scheduled:
+	case scheduled, reserved:
 		q.schedules.remove(e.place)
 	}
 	if q.mayExpire(e) {

@@ -1,18 +1,28 @@
 package memstore
 
+import (
+	"math"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
 // session is one session of a queue. It is forgotten when it has neither
 // messages nor state and nobody holds it.
 type session struct {
-	id       string
+	key      core.SessionKey
 	messages int            // available, locked or deferred
 	ready    agenda[*entry] // those that are available, by number
 	locked   agenda[*entry] // those under lock, by number
+	aside    agenda[*entry] // those that are deferred and not under lock, by number
 	until    int64          // when its lock ends; 0: nobody holds it
 	nonce    uint64         // of the lock
-	state    []byte         // nil: none
-	stated   int64          // when the state was set
-	first    int64          // the number by which it waits in queue.waiting; 0: it does not
-	rung     bool           // the turn under way rings for its holder
+	mode     core.SessionMode
+	passed   uint32 // how often the lock has been taken over
+	state    []byte // nil: none
+	stated   int64  // when the state was set,
+	stater   string // and the id as the receiver wrote it that set it
+	first    int64  // the number by which it waits in queue.waiting; 0: it does not
+	rung     bool   // the turn under way rings for its holder
 
 	waitingPlace int // its place in queue.waiting
 	heldPlace    int // its place in queue.held
@@ -20,22 +30,37 @@ type session struct {
 
 func (s *session) isHeld() bool { return s.until != 0 }
 
-// session returns the session of that id, made if need be.
-func (q *queue) session(id string) *session {
-	s := q.sessions[id]
-	if s == nil {
-		s = &session{id: id}
-		if q.sessions == nil {
-			q.sessions = make(map[string]*session)
+// id is the session's id as the receiver wrote it that set the state, else as
+// the oldest message has it.
+func (s *session) id() string {
+	if s.state != nil {
+		return s.stater
+	}
+	var oldest *entry
+	for _, a := range [...]*agenda[*entry]{&s.ready, &s.locked, &s.aside} {
+		if e := a.due(math.MaxInt64); e != nil && (oldest == nil || e.n < oldest.n) {
+			oldest = e
 		}
-		q.sessions[id] = s
+	}
+	return oldest.message.SessionID
+}
+
+// session returns the session of that key, made if need be.
+func (q *queue) session(key core.SessionKey) *session {
+	s := q.sessions[key]
+	if s == nil {
+		s = &session{key: key}
+		if q.sessions == nil {
+			q.sessions = make(map[core.SessionKey]*session)
+		}
+		q.sessions[key] = s
 	}
 	return s
 }
 
 // enrol enters e in its session.
 func (q *queue) enrol(e *entry) {
-	s := q.session(e.message.SessionID)
+	s := q.session(e.message.SessionKey())
 	e.session = s
 	s.messages++
 	switch {
@@ -45,6 +70,8 @@ func (q *queue) enrol(e *entry) {
 		s.ready.add(e, e.n, e.n, &e.place)
 	case e.standing.isLocked():
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
+	default:
+		s.aside.add(e, e.n, e.n, &e.sessionPlace)
 	}
 	q.review(s)
 }
@@ -59,6 +86,8 @@ func (q *queue) strike(e *entry) {
 		s.ready.remove(e.place)
 	case e.standing.isLocked():
 		s.locked.remove(e.sessionPlace)
+	default:
+		s.aside.remove(e.sessionPlace)
 	}
 	q.review(s)
 }
@@ -83,13 +112,13 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 // letGo ends s's lock. The locks of its messages are the caller's.
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
-	s.nonce, s.until = 0, 0
+	s.nonce, s.until, s.passed = 0, 0, 0
 	q.review(s)
 }
 
-// keep sets s's state, nil for none.
-func (q *queue) keep(s *session, state []byte, now int64) {
-	s.state, s.stated = state, now
+// keep sets s's state, nil for none, for the receiver that wrote that id.
+func (q *queue) keep(s *session, state []byte, now int64, id string) {
+	s.state, s.stated, s.stater = state, now, id
 	q.review(s)
 }
 
@@ -110,6 +139,6 @@ func (q *queue) review(s *session) {
 		s.first = first
 	}
 	if s.messages == 0 && !s.isHeld() && s.state == nil {
-		delete(q.sessions, s.id)
+		delete(q.sessions, s.key)
 	}
 }

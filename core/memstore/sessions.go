@@ -1,10 +1,10 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,20 +12,21 @@ import (
 )
 
 // AcceptSession locks a session, whether or not there is anything in it.
-func (s *Store) AcceptSession(_ context.Context, p core.Partition, id string) (core.SessionLock, error) {
+func (s *Store) AcceptSession(_ context.Context, p core.Partition, id string, m core.SessionMode) (core.SessionLock, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.NotFound)
 	}
 	defer t.leave()
-	if known := t.queue.sessions[id]; known != nil && known.isHeld() {
+	key := core.KeyOfSession(id)
+	if known := t.queue.sessions[key]; known != nil && known.isHeld() {
 		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.SessionLocked)
 	}
-	return t.accept(t.queue.session(id)), nil
+	return t.accept(t.queue.session(key), id, m), nil
 }
 
 // AcceptNextSession locks the session that waits with the oldest message.
-func (s *Store) AcceptNextSession(_ context.Context, p core.Partition) (core.SessionLock, bool, time.Time, error) {
+func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return core.SessionLock{}, false, time.Time{}, nil
@@ -35,13 +36,42 @@ func (s *Store) AcceptNextSession(_ context.Context, p core.Partition) (core.Ses
 	if first == nil {
 		return core.SessionLock{}, false, instant(t.queue.next()), nil
 	}
-	return t.accept(first), true, time.Time{}, nil
+	return t.accept(first, first.ready.due(math.MaxInt64).message.SessionID, m), true, time.Time{}, nil
 }
 
-// accept locks a session that nobody holds.
-func (t *turn) accept(x *session) core.SessionLock {
-	t.queue.hold(x, rand.Uint64(), t.lockEnd())
-	return core.SessionLock{ID: x.id, Index: t.ref.Index, Nonce: x.nonce, Until: instant(x.until)}
+// accept locks a session that nobody holds, under its id as it is written there.
+func (t *turn) accept(x *session, id string, m core.SessionMode) core.SessionLock {
+	x.mode = m
+	t.queue.hold(x, core.NewNonce(), t.lockEnd())
+	return t.lockOf(x, id)
+}
+
+// lockOf is the lock of a session as its holder knows it.
+func (t *turn) lockOf(x *session, id string) core.SessionLock {
+	return core.SessionLock{ID: id, Index: t.ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
+}
+
+// TakeOverSession passes a session's lock on, with those of its messages.
+func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, token core.LockToken) (core.SessionLock, error) {
+	refuse := func(code core.Code) (core.SessionLock, error) {
+		return core.SessionLock{}, fmt.Errorf("take over session of %s/%d: %w", p.Entity, p.Index, code)
+	}
+	t, ok := s.enter(p)
+	if !ok {
+		return refuse(core.SessionLockLost)
+	}
+	defer t.leave()
+	x := t.queue.sessions[core.KeyOfSession(id)]
+	if x == nil || !x.isHeld() {
+		return refuse(core.SessionLockLost)
+	}
+	if l := t.lockOf(x, id); token.IsZero() || l.Token() != token {
+		return refuse(core.SessionLocked)
+	}
+	x.passed++
+	t.queue.hold(x, x.nonce, t.lockEnd())
+	t.ringHolder(t.queue, x)
+	return t.lockOf(x, id), nil
 }
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost,
@@ -59,8 +89,8 @@ func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t turn, x *s
 
 // holds returns the session whose lock l proves, or nil if the lock is lost.
 func (t *turn) holds(l *core.SessionLock) *session {
-	x := t.queue.sessions[l.ID]
-	if x == nil || !x.isHeld() || x.nonce != l.Nonce || l.Index != t.ref.Index {
+	x := t.queue.sessions[l.Key()]
+	if x == nil || !x.isHeld() || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
 		return nil
 	}
 	return x
@@ -134,27 +164,31 @@ func (s *Store) SetSessionState(_ context.Context, p core.Partition, l core.Sess
 		return err
 	}
 	defer t.leave()
-	t.queue.keep(x, slices.Clone(state), t.now)
+	t.queue.keep(x, slices.Clone(state), t.now, l.ID)
 	return nil
 }
 
-// ListSessions lists sessions by id.
-func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Time, after string, top int) ([]string, error) {
+// ListSessions lists sessions by key.
+func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) ([]string, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, nil
 	}
 	defer t.leave()
-	var ids []string
-	for id, x := range t.queue.sessions {
-		listed := x.state != nil || x.messages > 0
+	var listed []*session
+	for key, x := range t.queue.sessions {
+		fits := x.state != nil || x.messages > 0
 		if !since.IsZero() {
-			listed = x.state != nil && x.stated > since.UnixMilli()
+			fits = x.state != nil && x.stated > since.UnixMilli()
 		}
-		if listed && id > after {
-			ids = append(ids, id)
+		if fits && key > after {
+			listed = append(listed, x)
 		}
 	}
-	slices.Sort(ids)
-	return ids[:min(max(top, 0), len(ids))], nil
+	slices.SortFunc(listed, func(x, y *session) int { return cmp.Compare(x.key, y.key) })
+	ids := make([]string, min(max(top, 0), len(listed)))
+	for i := range ids {
+		ids[i] = listed[i].id()
+	}
+	return ids, nil
 }

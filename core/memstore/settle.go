@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -14,7 +13,7 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 	t, ok := s.enter(p)
 	if !ok {
 		for i := range errs {
-			errs[i] = lost(p.Policy)
+			errs[i] = lost(p.Policy, nil)
 		}
 		return errs
 	}
@@ -26,11 +25,9 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 }
 
 func (t *turn) settle(s *core.Settlement) error {
-	q, e := t.queue, t.holder(s.Token)
-	if e == nil {
-		return lost(t.Policy)
-	}
-	if err := t.allows(s); err != nil {
+	q := t.queue
+	e, err := t.settleable(s)
+	if err != nil {
 		return err
 	}
 	switch s.Outcome {
@@ -45,12 +42,26 @@ func (t *turn) settle(s *core.Settlement) error {
 		t.unlock(q, e, "")
 	case core.Defer:
 		q.override(e, s.Properties)
-		t.note(core.EventDeferred, q, e)
+		q.countDelivery(e)
+		t.noteFailure(core.EventDeferred, q, e)
 		q.move(e, deferred)
 	case core.DeadLetterOutcome:
 		t.deadLetter(q, e, s.Properties, "")
 	}
 	return nil
+}
+
+// settleable returns the entry whose lock can end as s says, or why it cannot.
+func (t *turn) settleable(s *core.Settlement) (*entry, error) {
+	under := s.Session
+	if t.Sessions && under != nil && t.holds(under) == nil {
+		return nil, core.SessionLockLost
+	}
+	e := t.holder(s.Token)
+	if e == nil || t.Sessions && under != nil && e.nonce != under.Nonce {
+		return nil, lost(t.Policy, under)
+	}
+	return e, t.allows(s)
 }
 
 // allows reports why a lock that is held cannot end so.
@@ -77,7 +88,7 @@ func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
 	if q.ref.Sub.IsDeadLetter() { // what it failed there does not count here
 		failures = 0
 	}
-	e.nonce, e.until = rand.Uint64(), t.now+b.After(failures).Milliseconds()
+	e.nonce, e.until = core.NewNonce(), t.now+b.After(failures).Milliseconds()
 	e.postponed = true
 	q.move(e, e.standing)
 	if t.History.Max > 0 {
@@ -86,9 +97,10 @@ func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
 	t.ring(q) // who waits must learn when to look again
 }
 
-// lost is what a lock that has ended is answered.
-func lost(p core.Policy) error {
-	if p.Sessions {
+// lost is what a lock that has ended is answered. under is the lock of a session
+// that still stands, nil for none that is known.
+func lost(p core.Policy, under *core.SessionLock) error {
+	if p.Sessions && under == nil {
 		return core.SessionLockLost
 	}
 	return core.LockLost

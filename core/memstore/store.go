@@ -28,7 +28,7 @@ type Store struct {
 	catalogue
 	registry
 	clock    func() time.Time
-	bells    hooks[core.Ref, func(string)]
+	bells    hooks[core.Ref, func(core.SessionKey)]
 	removals sync.WaitGroup // of what deleted namespaces held
 }
 
@@ -67,7 +67,7 @@ func (s *Store) Close() error {
 }
 
 // Watch calls ring when messages may have become available to Lock.
-func (s *Store) Watch(r core.Ref, ring func(session string)) (stop func()) {
+func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
 	return s.bells.add(r, ring)
 }
 

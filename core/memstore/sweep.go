@@ -39,6 +39,9 @@ func (t *turn) sweep(q *queue) {
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		q.remove(e)
+		if e.standing == reserved { // its transaction has not committed in time
+			continue
+		}
 		t.noteMove(core.EventActivated, q, e, t.admit(q, e.message, e.sessionful, 0), "")
 	}
 	for e := q.expiries.due(t.now); e != nil; e = q.expiries.due(t.now) {
@@ -52,9 +55,7 @@ func (t *turn) sweep(q *queue) {
 // deferred: it expires only when somebody asks for it.
 func (t *turn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
-		if !q.ref.Sub.IsDeadLetter() {
-			e.failures++
-		}
+		q.countDelivery(e)
 		t.noteFailure(failure, q, e)
 		if t.hasFailed(q, e.failures) {
 			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),

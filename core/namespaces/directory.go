@@ -27,9 +27,10 @@ type Options struct {
 	Configured []core.Namespace
 	// Registry keeps those that are made at run time. Nil: there are none.
 	Registry core.Namespaces
-	// Open makes what serves a namespace. quotas are those of now. It must not take
-	// long for a namespace of the registry.
-	Open func(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas) (Served, error)
+	// Open makes what serves a namespace. quotas are those of now, and answers reports
+	// whether a folded host is now one of the namespace or of the gateway. It must not
+	// take long for a namespace of the registry.
+	Open func(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(host string) bool) (Served, error)
 	// Hosts are names of the gateway that say nothing about a namespace.
 	Hosts []string
 	// Issuers verifies JSON web tokens, which are for the gateway's own namespace.
@@ -224,6 +225,21 @@ func (d *Directory) amend(m *member, n core.Namespace) {
 	d.strike(m, old)
 	m.record.Store(fresh)
 	d.index(m, fresh)
+}
+
+// Configure gives the gateway's own namespace and the configured ones, told by
+// their names, other policies, hosts and quotas. Names that Open was not given are
+// left out. Clients that are connected stay so until their tokens expire.
+func (d *Directory) Configure(all []core.Namespace) {
+	for _, m := range d.fixed {
+		old := m.record.Load()
+		for _, n := range all {
+			if n.Name == old.Name {
+				n.ID, n.Revision = old.ID, old.Revision+1
+				d.amend(m, n)
+			}
+		}
+	}
 }
 
 // remove forgets m, and ends it.

@@ -153,3 +153,32 @@ func TestGatewaysMayCreateDeleteAndUseAtOnce(t *testing.T) {
 		g.stop()
 	}
 }
+
+func TestConfiguredNamespacesTakeUpOtherPolicies(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		policy := func(key string) []core.AccessRule {
+			return []core.AccessRule{{Name: "root", PrimaryKey: key, Rights: core.AllRights}}
+		}
+		home, set := g.own.record.Load().Name, g.fixed[1].record.Load().Name
+		connected := g.mustEnter("root", "home-key")
+		g.Configure([]core.Namespace{
+			{Name: home, Policies: policy("new-home-key")},
+			{Name: set, Policies: policy("new-set-key"), Hosts: []string{"set.example"}},
+			{Name: "of-nobody", Policies: policy("x")},
+		})
+		for key, want := range map[string]string{"new-home-key": home, "new-set-key": set} {
+			if id := g.mustEnter("root", key); id.Namespace() != want {
+				t.Errorf("%s opens %s, want %s", key, id.Namespace(), want)
+			}
+		}
+		for _, key := range []string{"home-key", "set-key", "x"} {
+			if _, err := g.Key(t.Context(), nil, "root", key); !errors.Is(err, core.Unauthorized) {
+				t.Errorf("%s: got %v, want %v", key, err, core.Unauthorized)
+			}
+		}
+		if !g.Answers("set.example") {
+			t.Error("the namespace does not have its new host")
+		}
+		g.queue(connected, "still-here")
+	})
+}

@@ -74,7 +74,7 @@ func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces,
 	return g
 }
 
-func (g *gateway) open(_ context.Context, n core.Namespace, quotas func() core.NamespaceQuotas) (Served, error) {
+func (g *gateway) open(_ context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, _ func(string) bool) (Served, error) {
 	b := broker.New(g.store, broker.Options{Namespace: n.ID, Name: n.Name, Quotas: quotas})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

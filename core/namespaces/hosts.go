@@ -1,7 +1,6 @@
 package namespaces
 
 import (
-	"net"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -32,10 +31,7 @@ func foldHost(called string) string {
 		called = rest
 	}
 	called, _, _ = strings.Cut(called, "/")
-	if host, _, err := net.SplitHostPort(called); err == nil {
-		called = host
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(called, "[]"), "."))
+	return core.FoldHost(called)
 }
 
 // Answers reports whether a host, with or without port, is that of a namespace.

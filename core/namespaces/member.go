@@ -77,7 +77,7 @@ func (m *member) serve(ctx context.Context) (Served, error) {
 	if m.ended != nil {
 		return Served{}, m.ended
 	}
-	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m.quotas)
+	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m.quotas, m.answers)
 	if err != nil {
 		return Served{}, err
 	}
@@ -86,6 +86,14 @@ func (m *member) serve(ctx context.Context) (Served, error) {
 }
 
 func (m *member) quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
+
+// answers reports whether a folded host is one of the namespace, or says nothing about
+// namespaces.
+func (m *member) answers(host string) bool {
+	r := m.record.Load()
+	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
+		slices.ContainsFunc(m.d.o.Hosts, func(own string) bool { return core.FoldHost(own) == host })
+}
 
 // enter counts a connection.
 func (m *member) enter(closed func(error)) (leave func(), err error) {

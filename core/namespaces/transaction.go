@@ -57,6 +57,31 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	return inner.Cancel(ctx, id, address, numbers)
 }
 
+// Schedule implements core.Transaction.
+func (t *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) ([]int64, error) {
+	inner, err := t.of(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Schedule(ctx, id, address, group)
+}
+
+// SetSessionState implements core.Transaction.
+func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
+	inner, err := t.of(ctx, id)
+	if err != nil {
+		return err
+	}
+	return inner.SetSessionState(ctx, id, address, lock, state)
+}
+
+// Rollback implements core.Transaction.
+func (t *transaction) Rollback(ctx context.Context) {
+	if t.inner != nil {
+		t.inner.Rollback(ctx)
+	}
+}
+
 // Commit implements core.Transaction. Without operations there is nothing to do.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.inner == nil {

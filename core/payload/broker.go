@@ -108,7 +108,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 		return b.Broker.AcceptSession(ctx, id, address, o)
 	}
 	r := newReceiver(b, p, id, address, &o.ReceiverOptions)
-	r.inSession = true
+	r.inSession = o.Sharing == core.Exclusive && o.TakeOver.IsZero() // else the session may go on without it
 	inner, err := b.Broker.AcceptSession(ctx, id, address, o)
 	if err != nil {
 		return nil, err

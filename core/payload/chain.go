@@ -66,9 +66,12 @@ var errEncoded = errors.New("the payload has a content encoding")
 // Body decodes the body of a message, for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) { return c.Decode(context.Background(), m) }
 
-// Decode decodes the body of a message. The error is a *core.Undecodable if no
+// Decode decodes the body of a message; none is null. The error is a *core.Undecodable if no
 // serializer can, or Busy or Timeout if one that comes first cannot say now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
+	if m.Body.Kind == core.BodyNone {
+		return nil, nil
+	}
 	if m.ContentEncoding != "" && !strings.EqualFold(m.ContentEncoding, "identity") {
 		return nil, errEncoded
 	}
@@ -145,6 +148,9 @@ func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core
 
 // convert transcodes; if checked it decodes what needs no transcoding too.
 func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
+	if m.Body.Kind == core.BodyNone {
+		return m, nil
+	}
 	targets := c.targets(a, declared(m))
 	if len(targets) == 0 && !checked {
 		return m, nil
@@ -219,6 +225,7 @@ func (c *Chain) targets(a Accept, declared string) []target {
 func rewritten(m *core.Message, payload []byte, contentType string) *core.Message {
 	changed := *m
 	changed.ContentType, changed.ContentEncoding = contentType, ""
+	changed.EmptyText &^= core.FieldContentEncoding
 	changed.Body = core.Body{Kind: core.BodyData, Bytes: payload}
 	return &changed
 }

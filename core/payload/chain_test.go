@@ -154,3 +154,19 @@ func TestTranscodeOfAMQPValues(t *testing.T) {
 		}
 	}
 }
+
+// Where there is no body there is nothing to read: it is null, and no content type fits it better than another.
+func TestAMessageWithoutABodyIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	c := chainOf(formats())
+	m := &core.Message{ContentType: "app/x", Body: core.Body{Kind: core.BodyNone}}
+	if v, err := c.Decode(t.Context(), m); v != nil || err != nil {
+		t.Errorf("decoded: got %v, %v, want null", v, err)
+	}
+	if got, err := c.Transcode(t.Context(), m, ParseAccept("app/y")); got != m || err != nil {
+		t.Errorf("transcoded: got %+v, %v", got, err)
+	}
+	if got, err := c.convert(t.Context(), m, ParseAccept(""), true); got != m || err != nil {
+		t.Errorf("checked: got %+v, %v", got, err)
+	}
+}

@@ -17,7 +17,7 @@ type stored struct {
 	key    string // of the move that brings it, "" for none
 	due    any    // ms, "" if it is not scheduled
 	ttl    any    // ms, "" if it does not expire
-	sid    string // its session as scripts name it, "" where there are none
+	sid    string // the name of its session, "" where there are none
 }
 
 // isPlain reports whether the message can go without a script.
@@ -39,14 +39,14 @@ type sending struct {
 func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := s.enter(ctx); err != nil {
-		return failAll(answers, fmt.Errorf("append: %w", err))
+		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("append: %w", err)))
 	}
 	defer s.calls.Done()
 	sh, done := s.shard(p)
 	defer done()
 
 	now := s.Now()
-	room := sh.quota.open(ctx, s, sh)
+	room := s.room(ctx, sh)
 	var batch sending
 	var members []int // which groups are in the batch
 	flush := func() {
@@ -72,7 +72,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 			flush()
 			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
 				room.give(size)
-				failAll(answers[i:], err)
+				failAll(answers[i:], core.CertainlyNotDone(err))
 				return answers
 			}
 		}
@@ -107,7 +107,7 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 		messages[i] = sh.timed(m, now)
 		messages[i].record = record
 		if sh.Sessions {
-			messages[i].sid = escapeSession(m.SessionID)
+			messages[i].sid = sessionOf(m)
 		}
 	}
 	return messages, size, nil
@@ -199,7 +199,7 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	err = explain("store messages", err)
+	err = explain("store messages", certain(err))
 	for _, t := range tickets {
 		if t.work.err = err; err == nil {
 			n := len(t.work.messages)
@@ -222,19 +222,16 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	pipe := s.rdb.TxPipeline()
 	sweep := sweepScript.variants[sh.flavour]
 	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
-	var first *redis.Cmd
+	added := make([]*redis.Cmd, len(messages))
 	for i := range messages {
-		c := pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
-		if i == 0 {
-			first = c
-		}
+		added[i] = pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
 	}
-	last := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
+	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
 	armed := pipe.HExists(ctx, sh.keys.head, "w")
 	_, err := pipe.Exec(ctx)
 	switch {
-	case last.Err() != nil:
-		return nil, last.Err()
+	case counted.Err() != nil:
+		return nil, counted.Err()
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
 		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
 		if err != nil {
@@ -243,19 +240,52 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	case swept.Err() != nil:
 		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
-	if first.Err() == redis.Nil { // the stream is gone, and with it the entity
+	if isNil(added[0].Err()) { // the stream is gone, and with it the entity
 		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // what HINCRBY made; ids of entities never return
 		return nil, core.NotFound
 	}
-	if err := first.Err(); err != nil {
+	numbers, err := numbersOf(added)
+	if err != nil {
 		return nil, err
 	}
-	if armed.Val() {
+	if armed.Err() != nil || armed.Val() {
 		s.ring(ctx, sh)
 	}
-	numbers := make([]int64, len(messages))
-	for i := range numbers {
-		numbers[i] = last.Val() - int64(len(messages)-1-i)
+	return numbers, nil
+}
+
+// numbersOf reads under which numbers messages were stored. Only the answer to a
+// message's own XADD says that it was.
+func numbersOf(added []*redis.Cmd) ([]int64, error) {
+	numbers := make([]int64, len(added))
+	for i, c := range added {
+		id, err := c.Text()
+		if c.Err() != nil {
+			return nil, c.Err()
+		}
+		if err == nil {
+			numbers[i], err = parseEntryID(id)
+		}
+		if err != nil || numbers[i] <= 0 {
+			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), errUnanswered)
+		}
+	}
+	return numbers, nil
+}
+
+// scriptNumbers reads the numbers that a script answers, one for each message: 0
+// for a message that it did not store because it was known.
+func scriptNumbers(reply []any, messages int) ([]int64, error) {
+	if len(reply) != messages {
+		return nil, fmt.Errorf("%d numbers for %d messages: %w", len(reply), messages, errUnanswered)
+	}
+	numbers := make([]int64, len(reply))
+	for i, raw := range reply {
+		n, ok := raw.(int64)
+		if !ok || n < 0 {
+			return nil, fmt.Errorf("number %v: %w", raw, errUnanswered)
+		}
+		numbers[i] = n
 	}
 	return numbers, nil
 }
@@ -288,12 +318,6 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 		return nil, err
 	case code != "":
 		return nil, code
-	case len(reply) != len(messages):
-		return nil, fmt.Errorf("append.lua answered %d numbers for %d messages: %w", len(reply), len(messages), core.Internal)
 	}
-	numbers := make([]int64, len(reply))
-	for i, n := range reply {
-		numbers[i], _ = n.(int64)
-	}
-	return numbers, nil
+	return scriptNumbers(reply, len(messages))
 }

@@ -52,7 +52,7 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	departs, ok := b.queue(t)
 	switch {
 	case !ok:
-		return core.Refuse(core.Busy, "Too many operations wait for the message store. Try again.")
+		return core.CertainlyNotDone(core.Refuse(core.Busy, "Too many operations wait for the message store. Try again."))
 	case departs && outlasts(ctx, callTimeout):
 		b.flyOnce()
 	case departs:

@@ -31,7 +31,7 @@ type bells struct {
 // watched is a partition that somebody waits for.
 type watched struct {
 	ref   core.Ref
-	rings map[*func(string)]struct{}
+	rings map[*func(core.SessionKey)]struct{}
 }
 
 // line is a connection that listens for doorbells of one master.
@@ -52,13 +52,13 @@ func (b *bells) init(s *Store) {
 // Watch calls ring when messages may have become available to Lock. It also
 // rings once, soon, when it has begun to listen: what came before that may have
 // been missed.
-func (s *Store) Watch(r core.Ref, ring func(session string)) (stop func()) {
+func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
 	b, channel, own := &s.bells, s.names.bell(r), &ring
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{ref: r, rings: make(map[*func(string)]struct{})}
+		w = &watched{ref: r, rings: make(map[*func(core.SessionKey)]struct{})}
 		b.watchers[channel] = w
 		b.wake()
 	}
@@ -88,10 +88,10 @@ func (b *bells) wake() {
 }
 
 // ring calls those who watch a channel; they do not block.
-func (b *bells) ring(channel, session string) {
+func (b *bells) ring(channel string, session core.SessionKey) {
 	b.mu.Lock()
 	w := b.watchers[channel]
-	var rings []*func(string)
+	var rings []*func(core.SessionKey)
 	if w != nil {
 		for r := range w.rings {
 			rings = append(rings, r)
@@ -224,7 +224,7 @@ func (b *bells) hear(ctx context.Context, l *line) {
 				_ = l.pubsub.Close() // it is not needed any more
 			}
 		case *redis.Message:
-			b.ring(m.Channel, unescapeSession(m.Payload))
+			b.ring(m.Channel, core.SessionKey(m.Payload))
 		}
 	})
 }

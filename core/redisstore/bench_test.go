@@ -282,7 +282,7 @@ func BenchmarkSessions(b *testing.B) {
 			}
 		}
 		for range count {
-			l, ok, _, err := m.store.AcceptNextSession(ctx, m.queue)
+			l, ok, _, err := m.store.AcceptNextSession(ctx, m.queue, core.Exclusive)
 			if err != nil || !ok {
 				b.Fatalf("accept: %v, %v", ok, err)
 			}

@@ -45,14 +45,14 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 		now := s.millis()
 		l := sh.lease(now)
 		own, void := sh.positions(numbers)
-		sid := ""
+		key, proof := core.SessionKey(""), secret(l.nonce)
 		if sh.Sessions {
 			if session == nil || session.Index != sh.Index {
 				return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 			}
-			l.nonce, sid = session.Nonce, escapeSession(session.ID)
+			l.nonce, key, proof = session.Nonce, session.Key(), proofOf(session)
 		}
-		args := []any{l.until, secret(l.nonce), sh.inline(), void, sid}
+		args := []any{l.until, proof, sh.inline(), void, string(key)}
 		for _, n := range own {
 			args = append(args, n)
 		}
@@ -208,16 +208,21 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 	if err != nil {
 		return nil, 0, err
 	}
-	ds = make([]core.Delivery, len(entries))
+	ds = make([]core.Delivery, 0, len(entries))
 	var lacks []lack
 	for i := range entries {
-		var bodiless bool
-		if ds[i], bodiless, err = sh.delivery(&entries[i], standings[i].aside, standings[i].state); err != nil {
+		if standings[i].reserved {
+			continue
+		}
+		d, bodiless, err := sh.delivery(&entries[i], standings[i].aside, standings[i].state)
+		if err != nil {
 			return nil, 0, err
 		}
+		d.LockedUntil = standings[i].until
 		if bodiless {
-			lacks = append(lacks, lack{i, entries[i].origin})
+			lacks = append(lacks, lack{len(ds), entries[i].origin})
 		}
+		ds = append(ds, d)
 	}
 	ds, err = s.embody(ctx, sh, ds, lacks)
 	return ds, entries[len(entries)-1].n, err
@@ -226,13 +231,19 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 // placed is what is known of a message beside its entry.
 type placed struct {
 	aside
-	state core.State
+	state    core.State
+	until    time.Time // when its lock ends; zero: it has none
+	reserved bool      // for a transaction: nobody may see it yet
 }
 
+// maxLocksSearched is among how many locks of a queue those of peeked messages are looked for.
+const maxLocksSearched = 20_000
+
 func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]placed, error) {
-	plain, pad := make([]string, len(entries)), make([]string, len(entries))
+	plain, pad, reserved := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
 	for i := range entries {
 		plain[i], pad[i] = strconv.FormatInt(entries[i].n, 10), padded(entries[i].n)
+		reserved[i] = pad[i] + "r"
 	}
 	ask := func(pipe redis.Pipeliner, command, letter string, items []string) *redis.Cmd {
 		args := []any{command, sh.keys.prefix + letter}
@@ -247,11 +258,12 @@ func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]pl
 		ask(pipe, "HMGET", "p", plain),
 		ask(pipe, "ZMSCORE", "f", plain),
 		ask(pipe, "ZMSCORE", "q", pad),
+		ask(pipe, "ZMSCORE", "q", reserved),
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
 	}
-	var columns [4][]any
+	var columns [5][]any
 	for i, c := range commands {
 		column, err := c.Slice()
 		if err != nil {
@@ -268,6 +280,7 @@ func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]pl
 		if out[i].aside, err = parseAside(columns[0][i], columns[1][i]); err != nil {
 			return nil, err
 		}
+		out[i].reserved = columns[4][i] != nil
 		switch {
 		case columns[2][i] != nil:
 			out[i].state = core.Deferred
@@ -275,5 +288,32 @@ func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]pl
 			out[i].state = core.Scheduled
 		}
 	}
-	return out, nil
+	return out, s.deadlines(ctx, sh, plain, out)
+}
+
+// deadlines fills in when the locks of messages end.
+func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []placed) error {
+	args := make([]any, 0, 1+len(numbers))
+	args = append(args, maxLocksSearched)
+	for _, n := range numbers {
+		args = append(args, n)
+	}
+	raw, err := s.eval(ctx, deadlinesScript, []any{sh.keys.prefix + locksLetter, sh.keys.held[0], sh.keys.held[3]}, args...)
+	if err != nil {
+		return err
+	}
+	reply, _ := raw.([]any)
+	if len(reply) != 1+len(out) {
+		return errReply
+	}
+	for i := range out {
+		if text, _ := reply[1+i].(string); text != "" {
+			until, ok := scoreMillis(text)
+			if !ok {
+				return errReply
+			}
+			out[i].until = instant(until)
+		}
+	}
+	return nil
 }

@@ -246,7 +246,7 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 		pipe := s.rdb.Pipeline()
 		value := pipe.HGet(ctx, k.entities, folded)
 		accessed := pipe.Do(ctx, "ZSCORE", k.accessed, folded)
-		if _, err := pipe.Exec(ctx); err != nil && !isNil(err) {
+		if err := failed(pipe.Exec(ctx)); err != nil {
 			return err
 		}
 		if isNil(value.Err()) {

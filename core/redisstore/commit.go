@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -20,7 +22,7 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numb
 
 func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
 	now := s.Now()
-	e := encoder{sh: sh, now: now}
+	e := encoder{sh: sh, now: now, reserve: !w.Reserve.IsZero()}
 	spare := spared(w)
 	publications, err := e.group(w.Publications, spare)
 	if err != nil {
@@ -30,11 +32,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	if err != nil {
 		return nil, err
 	}
+	if !w.Reserve.IsZero() {
+		reserve(messages, publications, w.Reserve)
+	}
 	kept := withRecords(messages)
 	var full error // the refusal for want of room, if it comes to that
-	if e.needsRoom || len(kept) > 0 {
+	if !w.Check && (e.needsRoom || len(kept) > 0) {
 		size += e.size
-		room := sh.quota.open(ctx, s, sh)
+		room := s.room(ctx, sh)
 		if full = room.take(size); full == nil {
 			defer func() {
 				if err != nil {
@@ -56,42 +61,33 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
-	args, err := appendOutgoing(sh.workArgs(w, full != nil, messages, b), w, now.UnixMilli())
+	args, err := appendOutgoing(sh.workArgs(w, full != nil, messages, b), w, now)
 	if err != nil {
 		return nil, err
 	}
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
-	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.bell(transfer))
+	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.bell(transfer),
+		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, certain(err)
 	case code == core.LockLost && len(w.Publications) == 0:
-		return nil, sh.lost()
+		return nil, sh.lost(&w.Settlements[0])
 	case code == core.QuotaExceeded:
 		return nil, full
 	case code != "":
 		return nil, code
-	case len(reply) == 0:
+	case w.Check:
 		return nil, nil
-	case len(reply) != len(messages)+len(publications):
-		return nil, errReply
 	}
-	return sh.sequenceNumbers(reply), nil
+	return sh.sequenceNumbers(reply, len(messages)+len(publications))
 }
 
 // workArgs are the arguments of commit.lua but for its transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle) []any {
-	settles := make([]any, 0, settleItem*len(w.Settlements))
-	for i := range w.Settlements {
-		st := &w.Settlements[i]
-		m := elsewhere
-		if st.Token.Partition() == sh.Index {
-			m = member(st.Token.Number(), secret(st.Token.Nonce()))
-		}
-		settles = append(settles, sh.outcomeWord(st), entryID(st.Token.Number()), m, overrideFor(st))
-	}
+	settles, _ := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
 	cancels := make([]any, len(own))
 	for i, n := range own {
@@ -104,15 +100,51 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle)
 	if len(b.groups) > 0 {
 		publishes = b.allArgs()
 	}
-	args := []any{flag(full), void, len(settles), len(cancels), len(appends), len(publishes)}
-	return slices.Concat(args, settles, cancels, appends, publishes)
+	var states, reserved []any
+	for i := range w.States {
+		l := &w.States[i].Lock
+		states = append(states, sh.proofHere(l), sessionName(l.ID), flag(w.States[i].State != nil), w.States[i].State)
+	}
+	waiting, lost := sh.positions(reservedNumbers(w.Scheduled))
+	void |= lost
+	for i, n := range waiting {
+		if i == 0 {
+			reserved = append(reserved, sh.DuplicateWindow.Milliseconds())
+		}
+		m := w.Scheduled[i].Message
+		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.duplicateKey(m))
+	}
+	args := []any{
+		flag(full), void, flag(w.Check), len(settles), len(cancels), len(appends), len(publishes), len(states), len(reserved),
+	}
+	return slices.Concat(args, settles, cancels, appends, publishes, states, reserved)
+}
+
+func reservedNumbers(ms []core.Reserved) []int64 {
+	numbers := make([]int64, len(ms))
+	for i := range ms {
+		numbers[i] = ms[i].Number
+	}
+	return numbers
+}
+
+// reserve has messages be reserved until some time. Duplicate detection looks at them when their transaction commits.
+func reserve(messages []stored, publications []publication, until time.Time) {
+	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
+	for i := range messages {
+		messages[i].due, messages[i].id, messages[i].key = at, "", ""
+	}
+	for i := range publications {
+		p := &publications[i]
+		p.due, p.id, p.key = at, "", ""
+	}
 }
 
 // appendOutgoing adds the transfers and dead letters to the arguments of commit.lua.
-func appendOutgoing(args []any, w *core.Work, now int64) ([]any, error) {
+func appendOutgoing(args []any, w *core.Work, now time.Time) ([]any, error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
-			record, err := encodeRecord(m, now)
+			record, err := encodeRecord(m, now.UnixMilli())
 			if err != nil {
 				return err
 			}

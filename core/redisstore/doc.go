@@ -14,6 +14,9 @@
 // lua/sessions.lua says what is kept about those. Scripts are put together from
 // these files as a partition needs them (scripts.go): plain queues run neither.
 //
+// The registry says in which format a store is; one that an earlier version wrote
+// is upgraded before it is used (upgrade.go).
+//
 // Calls of the same kind on one partition share round trips (batcher.go), and
 // an armed doorbell wakes those who wait (bells.go).
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -65,6 +66,35 @@ func lostTouch(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
+}
+
+// refusing are the replies after which nothing has run: of a server that does not
+// serve now, and of one that refuses a connection.
+var refusing = []string{
+	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
+	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
+}
+
+// certain marks the error of a step that was sent once as core.NotDone, if it says
+// that the server has not begun with it.
+func certain(err error) error {
+	if neverRan(err) {
+		return core.CertainlyNotDone(err)
+	}
+	return err
+}
+
+func neverRan(err error) bool {
+	if err == nil {
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // ended says why a caller who stopped waiting got no answer.

@@ -55,3 +55,39 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		{fmt.Errorf("redis: connection pool: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
+		{redis.ErrPoolTimeout, true},
+		{reply("OOM command not allowed when used memory > 'maxmemory'."), true},
+		{reply("EXECABORT Transaction discarded because of previous errors."), true},
+		{reply("READONLY You can't write against a read only replica."), true},
+		{reply("WRONGPASS invalid username-password pair"), true},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
+		{&net.OpError{Op: "write", Err: syscall.EPIPE}, false},
+		{io.EOF, false},
+		{io.ErrUnexpectedEOF, false},
+		{context.DeadlineExceeded, false},
+		{context.Canceled, false},
+		{reply("UNBLOCKED force unblock"), false},
+		{reply("NOPERM this user has no permissions"), false}, // a script may have come to that halfway
+		{reply("WRONGTYPE Operation against a key holding the wrong kind of value"), false},
+		{errUnanswered, false},
+		{core.Busy, false},
+		{nil, false},
+	} {
+		err := explain("append", certain(c.err))
+		if core.IsNotDone(err) != c.want {
+			t.Errorf("%v: certain to have no effect: got %t, want %t", c.err, !c.want, c.want)
+		}
+		if core.CodeOf(err) != core.CodeOf(explain("append", c.err)) {
+			t.Errorf("%v: got code %s", c.err, core.CodeOf(err))
+		}
+	}
+}

@@ -115,7 +115,11 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	}
 	ctx := t.Context()
 	busy("append", s.Append(ctx, p, [][]*core.Message{{message("x")}})[0].Err)
-	_, _, err := s.Lock(ctx, p, 1)
+	err := s.Append(ctx, p, [][]*core.Message{{message("x")}})[0].Err // over a new connection
+	if busy("append again", err); !core.IsNotDone(err) {
+		t.Errorf("append to a server that is away: got %v, want that it is certain to have no effect", err)
+	}
+	_, _, err = s.Lock(ctx, p, 1)
 	busy("lock", err)
 	busy("settle", settle(s, p, core.Complete, held))
 	busy("renew", s.Renew(ctx, p, []core.LockToken{held.LockToken})[0].Err)
@@ -314,8 +318,8 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	a := s.Append(ctx, p, [][]*core.Message{{message("slow")}})
-	if core.CodeOf(a[0].Err) != core.Timeout || !errors.Is(a[0].Err, context.DeadlineExceeded) {
-		t.Errorf("append: got %v, want a timeout", a[0].Err)
+	if core.CodeOf(a[0].Err) != core.Timeout || !errors.Is(a[0].Err, context.DeadlineExceeded) || core.IsNotDone(a[0].Err) {
+		t.Errorf("append: got %v, want a timeout that leaves the outcome open", a[0].Err)
 	}
 	_, err := s.Peek(ctx, p, 0, 1)
 	if core.CodeOf(err) != core.Timeout {

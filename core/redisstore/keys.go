@@ -33,10 +33,12 @@ const letters = "mhlrdpfqgxyw"
 // the ids that a topic has seen, stand behind the tag alone.
 const (
 	targetLetters  = "mhw" + sharedLetter // what publications need of every queue they fill: stream, head, bell, shares
+	locksLetter    = "l"
 	expiryLetter   = "x"
 	sessionLetters = "nobtjiav"   // the keys of lua/sessions.lua in order
 	arrivalLetters = "nobjv"      // those of them that arrivals need: of, waits, open, holders, waiting
-	holdersLetter  = "j"          // of those the one that says who holds sessions
+	ofLetter       = "n"          // of those the one that says to which session messages belong,
+	holdersLetter  = "j"          // and the one that says who holds sessions
 	stateLetters   = "ces"        // what sessions keep for their receivers
 	noteLetters    = "lrdpfqgxyz" // what is kept of messages beside stream and head, sessions aside
 	sharedLetter   = "z"          // of a subscription: which messages have shared bodies
@@ -147,11 +149,11 @@ func (p naming) catalogue(namespace string) catalogueKeys {
 
 // registryKeys holds the names of the keys of the registry of namespaces. Their
 // tag has no colon, as all others have.
-type registryKeys struct{ namespaces, names, remains string }
+type registryKeys struct{ namespaces, names, remains, format string }
 
 func (p naming) registry() registryKeys {
 	prefix := string(p) + "{ct}"
-	return registryKeys{prefix + "n", prefix + "i", prefix + "r"}
+	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f"}
 }
 
 // all are the keys as the scripts that change the catalogue take them.

@@ -394,7 +394,7 @@ func (h *history) append(client int, s *redisstore.Store, count int, sessions []
 		body := strconv.FormatInt(h.bodies.Add(1), 10)
 		m := message(body)
 		if sessions != nil {
-			m.SessionID = sessions[i]
+			m.SessionID, m.EmptyText = anySpelling(sessions[i]), core.FieldSessionID
 		}
 		a.bodies, group = append(a.bodies, body), append(group, m)
 	}

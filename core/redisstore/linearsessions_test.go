@@ -25,13 +25,20 @@ type sessionHistory struct {
 	tokens bag[core.LockToken]
 }
 
-// linearSessions are the sessions that there are. Some are held for ever soon,
-// by locks whose answers were lost.
-const linearSessions = "abcdefgh"
+// linearSessions are the sessions that there are, as histories name them. Some
+// are held for ever soon, by locks whose answers were lost.
+var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {
-	i := random.IntN(len(linearSessions))
-	return linearSessions[i : i+1]
+	return linearSessions[random.IntN(len(linearSessions))]
+}
+
+// anySpelling is the id of a session in some case.
+func anySpelling(id string) string {
+	if rand.IntN(2) == 0 {
+		return strings.ToUpper(id)
+	}
+	return id
 }
 
 // finish sees who holds what.
@@ -41,7 +48,7 @@ func (h *sessionHistory) finish(s *redisstore.Store) {
 	h.peek(s)
 	h.locks = bag[core.SessionLock]{}
 	for _, id := range linearSessions {
-		h.accept(0, s, accepting{got: string(id)})
+		h.accept(0, s, accepting{got: id})
 	}
 	for _, l := range h.locks.items {
 		h.take(0, s, l, 1000)
@@ -90,9 +97,9 @@ func (h *sessionHistory) accept(client int, s *redisstore.Store, a accepting) bo
 	var err error
 	ok, from := true, h.now()
 	if a.next {
-		l, ok, _, err = s.AcceptNextSession(h.Context(), h.p)
+		l, ok, _, err = s.AcceptNextSession(h.Context(), h.p, core.Exclusive)
 	} else {
-		l, err = s.AcceptSession(h.Context(), h.p, a.got)
+		l, err = s.AcceptSession(h.Context(), h.p, anySpelling(a.got), core.Exclusive)
 	}
 	a.answer = answerOf(err)
 	switch {
@@ -101,7 +108,7 @@ func (h *sessionHistory) accept(client int, s *redisstore.Store, a accepting) bo
 	case a.answer == done && !ok:
 		a.answer = refused
 	case a.answer == done:
-		a.got, a.nonce = l.ID, l.Nonce
+		a.got, a.nonce = strings.ToLower(l.ID), l.Nonce
 		h.locks.put(l)
 	}
 	h.note(client, from, a, a.answer)
@@ -113,7 +120,7 @@ func (h *sessionHistory) take(client int, s *redisstore.Store, l core.SessionLoc
 	from := h.now()
 	ds, _, err := s.LockInSession(h.Context(), h.p, l, limit)
 	for _, d := range ds {
-		if d.LockToken.Nonce() != l.Nonce || d.SessionID != l.ID {
+		if d.LockToken.Nonce() != l.Nonce || !strings.EqualFold(d.SessionID, l.ID) {
 			h.Errorf("a message of session %q came with the lock of session %q", d.SessionID, l.ID)
 		}
 		h.tokens.put(d.LockToken)
@@ -123,7 +130,9 @@ func (h *sessionHistory) take(client int, s *redisstore.Store, l core.SessionLoc
 }
 
 // under is a call under a session's lock.
-func under(l core.SessionLock, a answer) inSession { return inSession{l.ID, l.Nonce, a} }
+func under(l core.SessionLock, a answer) inSession {
+	return inSession{strings.ToLower(l.ID), l.Nonce, a}
+}
 
 // release ends a session's lock and reports whether it is known to have ended.
 func (h *sessionHistory) release(client int, s *redisstore.Store, l core.SessionLock) bool {
@@ -157,6 +166,6 @@ func (h *sessionHistory) list(client int, s *redisstore.Store) {
 	from := h.now()
 	ids, err := s.ListSessions(h.Context(), h.p, time.Time{}, "", 1000)
 	if answerOf(err) == done {
-		h.note(client, from, listing{strings.Join(ids, " ")}, done)
+		h.note(client, from, listing{strings.ToLower(strings.Join(ids, " "))}, done)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -36,7 +35,7 @@ type lease struct {
 }
 
 func (sh *shard) lease(now int64) lease {
-	return lease{nonce: rand.Uint64(), until: now + sh.LockDuration.Milliseconds()}
+	return lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
 }
 
 // secret is the nonce as the locks hold it.

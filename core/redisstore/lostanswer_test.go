@@ -40,6 +40,13 @@ func forget(t *testing.T, server *redistest.Server) *forgetful {
 		t.Fatal(err)
 	}
 	f := &forgetful{Listener: ln, server: path}
+	passConnections(t, ln, f.pass)
+	return f
+}
+
+// passConnections has pass handle each connection that ln accepts, until the test ends.
+func passConnections(t *testing.T, ln net.Listener, pass func(client net.Conn)) {
+	t.Helper()
 	var passing sync.WaitGroup
 	passing.Go(func() {
 		for {
@@ -47,14 +54,13 @@ func forget(t *testing.T, server *redistest.Server) *forgetful {
 			if err != nil {
 				return
 			}
-			passing.Go(func() { f.pass(client) })
+			passing.Go(func() { pass(client) })
 		}
 	})
 	t.Cleanup(func() {
 		_ = ln.Close()
 		passing.Wait()
 	})
-	return f
 }
 
 func (f *forgetful) url() string { return "unix://" + f.Addr().String() }

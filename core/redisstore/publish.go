@@ -43,14 +43,14 @@ type publishing struct {
 func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := s.enter(ctx); err != nil {
-		return failAll(answers, fmt.Errorf("publish: %w", err))
+		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("publish: %w", err)))
 	}
 	defer s.calls.Done()
 	sh, done := s.shard(p)
 	defer done()
 
 	now := s.Now()
-	room := sh.quota.open(ctx, s, sh)
+	room := s.room(ctx, sh)
 	batch := publishing{version: version}
 	var members []int // which groups are in the batch
 	flush := func() {
@@ -78,7 +78,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 				if e.needsRoom {
 					room.give(e.size)
 				}
-				failAll(answers[i:], err)
+				failAll(answers[i:], core.CertainlyNotDone(err))
 				return answers
 			}
 		}
@@ -113,6 +113,7 @@ type encoder struct {
 	items     int                 // publications and copies
 	size      int                 // bytes
 	needsRoom bool                // some come from senders
+	reserve   bool                // they are reserved, and have no copies yet
 }
 
 // recordOf is what records are made of.
@@ -148,7 +149,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 			p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
 		}
 	}
-	if p.due != "" {
+	if p.due != "" || e.reserve {
 		p.record, err = e.record(x.Message, false)
 		return err
 	}
@@ -174,7 +175,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 			p.copies[i].ttl = c.Message.TimeToLive.Milliseconds()
 		}
 		if c.To.Sessions {
-			p.copies[i].sid = escapeSession(c.Message.SessionID)
+			p.copies[i].sid = sessionOf(c.Message)
 		}
 	}
 	e.items += len(x.Copies)
@@ -236,7 +237,7 @@ func (s *Store) flushPublishes(sh *shard, tickets []*ticket[*publishing]) {
 	if err == nil && code != "" {
 		err = code
 	}
-	err = explain("store publications", err)
+	err = explain("store publications", certain(err))
 	for _, t := range tickets {
 		n := len(t.work.groups)
 		switch {
@@ -259,25 +260,26 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 			answers[i].Err = core.Code(word)
 			continue
 		}
-		numbers, _ := raw.([]any)
-		if len(numbers) != len(groups[i]) {
-			return nil, errReply
+		positions, _ := raw.([]any)
+		numbers, err := sh.sequenceNumbers(positions, len(groups[i]))
+		if err != nil {
+			return nil, err
 		}
-		answers[i].Numbers = sh.sequenceNumbers(numbers)
+		answers[i].Numbers = numbers
 	}
 	return answers, nil
 }
 
-// sequenceNumbers are those of the positions that a script answers, 0 where it
-// answers 0.
-func (sh *shard) sequenceNumbers(positions []any) []int64 {
-	numbers := make([]int64, len(positions))
-	for i, position := range positions {
-		if n, _ := position.(int64); n != 0 {
+// sequenceNumbers are those of the positions that a script answers for so many
+// messages, 0 where it answers 0.
+func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
+	numbers, err := scriptNumbers(positions, messages)
+	for i, n := range numbers {
+		if n != 0 {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	return numbers
+	return numbers, err
 }
 
 // bundle makes the keys and arguments of publish.lua.

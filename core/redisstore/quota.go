@@ -15,11 +15,20 @@ import (
 // what this gateway has added since. Other gateways add too, so the nearer the
 // estimate is to the limit, the sooner it is measured again.
 type quota struct {
-	mu       sync.Mutex
-	measured int64
-	at       time.Time // of the measurement; zero: none
-	since    int64     // bytes added since, including those pending
-	pending  int64     // bytes on their way
+	mu        sync.Mutex
+	measured  int64
+	at        time.Time    // of the measurement; zero: none
+	since     int64        // bytes added since, including those pending
+	pending   int64        // bytes on their way
+	measuring *measurement // under way; nil: none
+}
+
+// measurement is a question to Redis whose answer all calls share that need it.
+type measurement struct {
+	done chan struct{}
+	// Set before done closes.
+	gaveUp bool  // the call that asked ended before the answer came
+	err    error // why Redis did not answer
 }
 
 // quotaFresh is how long a measurement holds while the partition is more than half full.
@@ -32,34 +41,75 @@ type room struct {
 	failure error
 }
 
-// open begins a call that appends, and measures if the answer may depend on it.
-func (q *quota) open(ctx context.Context, s *Store, sh *shard) room {
-	r := room{quota: q, max: sh.MaxBytes}
+// room begins a call that appends, and measures if the answer may depend on it.
+func (s *Store) room(ctx context.Context, sh *shard) room {
+	r := room{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
 		return r
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	estimate := q.measured + q.since
-	stale := q.at.IsZero() || estimate >= r.max ||
-		estimate >= r.max/2 && time.Since(q.at) > quotaFresh ||
-		q.since > (r.max-q.measured)/4+1<<20
-	if !stale {
-		return r
-	}
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	bytes, err := s.measureAll(bounded, sh)
+	err := sh.quota.refresh(ctx, r.max, func() (int64, error) {
+		bounded, cancel := s.bounded(ctx)
+		defer cancel()
+		return s.measure(bounded, sh)
+	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		r.failure = fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx))
-		return r
+		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
 	case err != nil:
-		r.failure = explain("measure "+sh.keys.prefix, err)
-		return r
+		r.failure = core.CertainlyNotDone(explain("measure "+sh.keys.prefix, err))
 	}
-	q.measured, q.at, q.since = bytes, time.Now(), q.pending
 	return r
+}
+
+// refresh measures if the estimate is stale for a limit of max bytes. One call
+// measures at a time, without the mutex; the others wait for what it finds, so that
+// a Redis that does not answer costs all of them the same wait.
+func (q *quota) refresh(ctx context.Context, max int64, measure func() (int64, error)) error {
+	for {
+		q.mu.Lock()
+		if !q.stale(max) {
+			q.mu.Unlock()
+			return nil
+		}
+		m := q.measuring
+		if m == nil {
+			m = &measurement{done: make(chan struct{})}
+			q.measuring = m
+			q.mu.Unlock()
+			return q.finish(ctx, m, measure)
+		}
+		q.mu.Unlock()
+		select {
+		case <-m.done:
+			if !m.gaveUp {
+				return m.err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stale reports whether a limit of max bytes asks for another measurement.
+func (q *quota) stale(max int64) bool {
+	estimate := q.measured + q.since
+	return q.at.IsZero() || estimate >= max ||
+		estimate >= max/2 && time.Since(q.at) > quotaFresh ||
+		q.since > (max-q.measured)/4+1<<20
+}
+
+// finish measures, and tells those that wait.
+func (q *quota) finish(ctx context.Context, m *measurement, measure func() (int64, error)) error {
+	bytes, err := measure()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.measuring = nil
+	defer close(m.done)
+	if err == nil {
+		q.measured, q.at, q.since = bytes, time.Now(), q.pending
+	}
+	m.err, m.gaveUp = err, err != nil && ctx.Err() != nil
+	return err
 }
 
 // take admits a group of so many bytes, or refuses it because the partition is
@@ -102,49 +152,47 @@ func (q *quota) landed(size int) {
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// measure asks how many bytes the messages take. An empty stream counts as nothing.
+// measure is the memory that a queue takes, and with a topic's own that of its
+// subscriptions', without dead letters: what counts against a partition's quota.
 func (s *Store) measure(ctx context.Context, sh *shard) (int64, error) {
-	n, err := s.number(ctx, "XLEN", sh.keys.stream)
-	if err != nil || n == 0 {
-		return 0, err
-	}
-	return s.number(ctx, "MEMORY", "usage", sh.keys.stream) // in lower case go-redis knows where its key stands
-}
-
-// measureAll is measure for what counts against a partition's quota: of a topic
-// the messages of its subscriptions too, without dead letters.
-func (s *Store) measureAll(ctx context.Context, sh *shard) (int64, error) {
-	sum, err := s.measure(ctx, sh)
-	if err != nil || sh.Subscription != "" {
-		return sum, err
-	}
-	subscriptions, err := s.rdb.SMembers(ctx, s.names.subscriptions(sh.Ref)).Result()
-	if err != nil || len(subscriptions) == 0 {
-		return sum, err
-	}
-	streams := make([]string, len(subscriptions))
-	lengths := make([]*redis.IntCmd, len(subscriptions))
 	pipe := s.rdb.Pipeline()
-	for i, id := range subscriptions {
-		streams[i] = s.names.stream(core.Ref{Entity: sh.Entity, Subscription: id, Index: sh.Index})
-		lengths[i] = pipe.XLen(ctx, streams[i])
+	streams, lengths := []string{sh.keys.stream}, []*redis.IntCmd{pipe.XLen(ctx, sh.keys.stream)}
+	var subscriptions *redis.StringSliceCmd
+	if sh.Subscription == "" && sh.Sub == core.Main {
+		subscriptions = pipe.SMembers(ctx, s.names.subscriptions(sh.Ref))
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := failed(pipe.Exec(ctx)); err != nil {
 		return 0, err
+	}
+	var bodies *redis.StringCmd
+	if subscriptions != nil && len(subscriptions.Val()) > 0 {
+		pipe = s.rdb.Pipeline()
+		for _, id := range subscriptions.Val() {
+			stream := s.names.stream(core.Ref{Entity: sh.Entity, Subscription: id, Index: sh.Index})
+			streams, lengths = append(streams, stream), append(lengths, pipe.XLen(ctx, stream))
+		}
+		bodies = pipe.HGet(ctx, s.names.refs(sh.Ref), "bytes")
+		if err := failed(pipe.Exec(ctx)); err != nil {
+			return 0, err
+		}
 	}
 	pipe = s.rdb.Pipeline()
-	bodies := pipe.HGet(ctx, s.names.refs(sh.Ref), "bytes")
 	var sizes []*redis.IntCmd
 	for i, stream := range streams {
 		if lengths[i].Val() > 0 {
 			sizes = append(sizes, pipe.MemoryUsage(ctx, stream))
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !isNil(err) {
+	sum := int64(0)
+	if bodies != nil {
+		sum, _ = bodies.Int64() // nil: there are none
+	}
+	if len(sizes) == 0 {
+		return sum, nil
+	}
+	if err := failed(pipe.Exec(ctx)); err != nil {
 		return 0, err
 	}
-	shared, _ := bodies.Int64() // nil: there are none
-	sum += shared
 	for _, size := range sizes {
 		sum += size.Val() // 0 if it went meanwhile
 	}

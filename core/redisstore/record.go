@@ -48,6 +48,11 @@ const (
 	fieldTransit // number, dead-letter source, hops, destination; the key is not kept
 	fieldNoBody  // nothing follows: the body's bytes are kept elsewhere
 	fieldDeliveryAnnotations
+	fieldEmptyText     // bit set of text fields
+	fieldFirstAcquirer // nothing follows, as for the next three
+	fieldNotFirstAcquirer
+	fieldNotDurable
+	fieldWasScheduled
 	fieldsEnd
 )
 
@@ -139,6 +144,9 @@ func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	if fields&fieldDeliveryAnnotations != 0 {
 		r.bytes(m.DeliveryAnnotations.Encoded())
 	}
+	if m.EmptyText != 0 {
+		r.uint(uint64(m.EmptyText))
+	}
 	r.uint(uint64(m.Body.Kind))
 	if fields&fieldNoBody == 0 {
 		r.bytes(m.Body.Bytes)
@@ -168,13 +176,18 @@ func fieldsOf(m *core.Message) uint64 {
 		{fieldAbsoluteExpiryTime, !m.AbsoluteExpiryTime.IsZero()},
 		{fieldTimeToLive, m.TimeToLive != 0},
 		{fieldScheduledTime, !m.ScheduledEnqueueTime.IsZero()},
-		{fieldDurable, m.Durable},
+		{fieldDurable, m.Durable.V},
 		{fieldPriority, m.Priority.Set},
 		{fieldAnnotations, !m.Annotations.IsEmpty()},
 		{fieldProperties, !m.Properties.IsEmpty()},
 		{fieldFooter, m.Footer != nil},
 		{fieldTransit, m.Transit != nil},
 		{fieldDeliveryAnnotations, !m.DeliveryAnnotations.IsEmpty()},
+		{fieldEmptyText, m.EmptyText != 0},
+		{fieldFirstAcquirer, m.FirstAcquirer.V},
+		{fieldNotFirstAcquirer, m.FirstAcquirer == value.Some(false)},
+		{fieldNotDurable, m.Durable == value.Some(false)},
+		{fieldWasScheduled, m.WasScheduled},
 	} {
 		if f.set {
 			fields |= f.bit
@@ -303,7 +316,7 @@ func (r *reader) field(m *core.Message, bit uint64) {
 	case fieldScheduledTime:
 		m.ScheduledEnqueueTime = r.time()
 	case fieldDurable:
-		m.Durable = true
+		m.Durable = value.Some(true)
 	case fieldPriority:
 		m.Priority = value.Some(uint8(r.uint()))
 	case fieldAnnotations:
@@ -314,6 +327,16 @@ func (r *reader) field(m *core.Message, bit uint64) {
 		m.Footer = r.bytes()
 	case fieldDeliveryAnnotations:
 		m.DeliveryAnnotations = core.RawProperties(r.bytes())
+	case fieldEmptyText:
+		m.EmptyText = core.TextFields(r.uint())
+	case fieldFirstAcquirer:
+		m.FirstAcquirer = value.Some(true)
+	case fieldNotFirstAcquirer:
+		m.FirstAcquirer = value.Some(false)
+	case fieldNotDurable:
+		m.Durable = value.Some(false)
+	case fieldWasScheduled:
+		m.WasScheduled = true
 	case fieldTransit:
 		m.Transit = &core.Transit{
 			EnqueuedSequenceNumber: r.int(), DeadLetterSource: r.string(), Hops: uint8(r.uint()), Destination: r.string(),

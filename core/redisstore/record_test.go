@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/hex"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func fullMessage(tb testing.TB) *core.Message {
 		To: "to", Subject: "subject", ReplyTo: "reply", ContentType: "application/json", ContentEncoding: "gzip",
 		SessionID: "session", ReplyToSessionID: "reply session", PartitionKey: "key", ViaPartitionKey: "via",
 		GroupSequence: value.Some(uint32(1<<32 - 1)), CreationTime: at, AbsoluteExpiryTime: at.Add(time.Hour),
-		TimeToLive: 90*time.Second + 1, ScheduledEnqueueTime: at.Add(2 * time.Hour), Durable: true, Priority: value.Some(uint8(0)),
+		TimeToLive: 90*time.Second + 1, ScheduledEnqueueTime: at.Add(2 * time.Hour), WasScheduled: true, Durable: value.Some(true), FirstAcquirer: value.Some(true), EmptyText: core.FieldSubject | core.FieldSessionID, Priority: value.Some(uint8(0)),
 		Annotations:         props(tb, core.Property{Key: "x-opt-mine", Value: int64(-5)}),
 		Properties:          props(tb, core.Property{Key: "ü", Value: "v"}, core.Property{Key: "n", Value: nil}),
 		Body:                core.Body{Kind: core.BodyValue, Bytes: []byte{0xa1, 1, 'x'}},
@@ -54,6 +55,8 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		"binary id":     {CorrelationID: core.BinaryID([]byte{0xff})},
 		"forever":       {TimeToLive: core.Forever},
 		"before 1970":   {CreationTime: time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"flags off":     {Durable: value.Some(false), FirstAcquirer: value.Some(false)},
+		"no body":       {Body: core.Body{Kind: core.BodyNone}},
 		"group seq 0":   {GroupSequence: value.Some(uint32(0))},
 		"sections body": {Body: core.Body{Kind: core.BodyDataSections, Bytes: []byte("xyz")}},
 	} {
@@ -79,6 +82,28 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		if got.Body = m.Body; err == nil && !reflect.DeepEqual(got, m) {
 			t.Errorf("%s: without body:\n got %+v\nwant %+v", name, got, m)
 		}
+	}
+}
+
+// firstRecord is fullMessage as the first version with records wrote it, which knew no empty texts and of the flags of
+// a header only durable.
+const firstRecord = "01cf0000011f71fb04cbce017fffff01a8800000000000000702b001020000000000000000000000000009c4030001ffa2746fa7737562" +
+	"6a656374a57265706c79b06170706c69636174696f6e2f6a736f6ea4677a6970a773657373696f6ead7265706c792073657373696f6ea3" +
+	"6b6579a3766961ceffffffffcf0000019df0ef802fcf0000019df1266eafcf00000014f46b0401cf0000019df15d5d2f00c411c10f02a1" +
+	"0a782d6f70742d6d696e6555fbc40ec10c04a102c3bca10176a1016e40c400cf0001000000000005a6736f7572636503ab64657374696e" +
+	"6174696f6ec40ec10c02a1046e657874a103686f7002c403a10178"
+
+func TestTheFirstVersionsRecordsAreRead(t *testing.T) {
+	t.Parallel()
+	record, err := hex.DecodeString(firstRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fullMessage(t)
+	want.EmptyText, want.FirstAcquirer, want.WasScheduled = 0, value.Opt[bool]{}, false
+	m, enqueued, bodiless, err := decodeRecord(string(record))
+	if err != nil || enqueued != 1234567890123 || bodiless || !reflect.DeepEqual(m, want) {
+		t.Errorf("got %+v, %d, %t, %v\nwant %+v", m, enqueued, bodiless, err, want)
 	}
 }
 

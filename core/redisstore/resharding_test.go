@@ -98,7 +98,7 @@ func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
 	p := queue(t, s)
 	tag := names + "{" + p.Entity + ":0}"
 	rung := make(chan struct{}, 1)
-	defer s.Watch(p.Ref, func(string) {
+	defer s.Watch(p.Ref, func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
@@ -279,7 +279,7 @@ func TestATopicThatMovesLosesNothing(t *testing.T) {
 // receiveInSessions completes messages of one session after the other.
 func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		l, ok, _, err := s.AcceptNextSession(ctx, p)
+		l, ok, _, err := s.AcceptNextSession(ctx, p, core.Exclusive)
 		if err != nil && ctx.Err() == nil {
 			b.refused(t, "accept", err)
 		}

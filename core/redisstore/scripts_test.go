@@ -70,9 +70,9 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	for _, s := range []*script{
 		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
 		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
-		acceptScript, extendScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
+		acceptScript, extendScript, takeOverScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		foundScript, amendScript, dissolveScript, claimScript,
-		publishScript, commitScript, annotateScript, raiseScript, unshareScript, clearScript, touchScript, fencedScript, topicScript,
+		publishScript, commitScript, annotateScript, raiseScript, unshareScript, rekeyScript, clearScript, touchScript, deadlinesScript, fencedScript, topicScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

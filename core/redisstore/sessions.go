@@ -3,42 +3,59 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Session ids stand in front of a zero byte in scripts, so they must not hold
-// one. The order of ids by their bytes stays.
-var (
-	sessionEscapes   = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
-	sessionUnescapes = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")
-)
+// sessionName is what scripts are told of a session: its key, and if the id
+// reads otherwise a zero byte and the id behind it.
+func sessionName(id string) string {
+	key := string(core.KeyOfSession(id))
+	if key == id {
+		return key
+	}
+	return key + "\x00" + id
+}
 
-func escapeSession(id string) string   { return sessionEscapes.Replace(id) }
-func unescapeSession(id string) string { return sessionUnescapes.Replace(id) }
+// sessionID is the reverse of sessionName.
+func sessionID(name string) string {
+	if _, id, ok := strings.Cut(name, "\x00"); ok {
+		return id
+	}
+	return name
+}
+
+// sessionOf is sessionName for the session that a message belongs to, "" for none.
+func sessionOf(m *core.Message) string {
+	if !m.HasSession() {
+		return ""
+	}
+	return sessionName(m.SessionID)
+}
 
 // AcceptSession locks a session, whether or not it has messages. It ignores the
 // end of ctx once it has begun, so that no lock is forgotten.
-func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session string) (core.SessionLock, error) {
-	l, _, _, err := s.accept(ctx, p, "one", session)
+func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
+	l, _, _, err := s.accept(ctx, p, m, "one", session)
 	return l, err
 }
 
 // AcceptNextSession locks the session whose first available message has the
 // lowest number, of those that nobody holds. Like AcceptSession it ignores the
 // end of ctx.
-func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition) (l core.SessionLock, ok bool, next time.Time, err error) {
-	return s.accept(ctx, p, "next", "")
+func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
+	return s.accept(ctx, p, m, "next", "")
 }
 
-func (s *Store) accept(ctx context.Context, p core.Partition, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
+func (s *Store) accept(ctx context.Context, p core.Partition, m core.SessionMode, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
 	err = s.operate(context.WithoutCancel(ctx), p, "accept session", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
-		nonce, until := rand.Uint64(), now+sh.LockDuration.Milliseconds()
-		reply, code, err := s.transitionInSessions(ctx, sh, now, acceptScript, nil, until, secret(nonce), which, escapeSession(session))
+		until := now + sh.LockDuration.Milliseconds()
+		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: m, Until: instant(until)}
+		reply, code, err := s.transitionInSessions(ctx, sh, now, acceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
 		switch {
 		case err != nil:
 			return err
@@ -52,11 +69,50 @@ func (s *Store) accept(ctx context.Context, p core.Partition, which, session str
 			next = instant(at)
 			return nil
 		}
-		id, _ := reply[1].(string)
-		l, ok = core.SessionLock{ID: unescapeSession(id), Index: sh.Index, Nonce: nonce, Until: instant(until)}, true
+		name, _ := reply[1].(string)
+		l, ok = fresh, true
+		l.ID = sessionID(name)
 		return nil
 	})
 	return l, ok, next, err
+}
+
+// proofOf is what holders of lua/sessions.lua has for a lock.
+func proofOf(l *core.SessionLock) string {
+	if l.Mode == core.Exclusive {
+		return secret(l.Nonce)
+	}
+	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
+}
+
+// TakeOverSession passes a session's lock on. Like AcceptSession it ignores the
+// end of ctx.
+func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (l core.SessionLock, err error) {
+	err = s.operate(context.WithoutCancel(ctx), p, "take over session", func(ctx context.Context, sh *shard) error {
+		now := s.millis()
+		until := now + sh.LockDuration.Milliseconds()
+		l = core.SessionLock{ID: session, Index: sh.Index, Nonce: token.Nonce(), Mode: core.NonExclusive, Until: instant(until)}
+		nonce := secret(l.Nonce)
+		if l.Token() != token {
+			nonce = "" // no lock has it
+		}
+		reply, code, err := s.transitionInSessions(ctx, sh, now, takeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
+		switch {
+		case err != nil:
+			return err
+		case code != "":
+			return code
+		case len(reply) != 1:
+			return errReply
+		}
+		times, _ := reply[0].(int64)
+		l.TakeOvers = uint32(times)
+		return nil
+	})
+	if err != nil {
+		return core.SessionLock{}, err
+	}
+	return l, nil
 }
 
 // transitionInSessions is transition for the scripts that need lua/sessions.lua.
@@ -84,7 +140,7 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 	err = s.operate(ctx, p, "renew session", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
 		end := now + sh.LockDuration.Milliseconds()
-		_, err := s.inSession(ctx, sh, now, l, extendScript, nil, end, secret(l.Nonce), escapeSession(l.ID))
+		_, err := s.inSession(ctx, sh, now, l, extendScript, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
 			until = instant(end)
 		}
@@ -96,7 +152,7 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 // ReleaseSession ends the lock, and those of the session's messages.
 func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
 	return s.operate(ctx, p, "release session", func(ctx context.Context, sh *shard) error {
-		_, err := s.inSession(ctx, sh, s.millis(), l, releaseScript, nil, secret(l.Nonce), escapeSession(l.ID))
+		_, err := s.inSession(ctx, sh, s.millis(), l, releaseScript, nil, proofOf(&l), string(l.Key()))
 		return err
 	})
 }
@@ -134,7 +190,7 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 
 // take is claim in a session.
 func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
-	reply, err := s.inSession(ctx, sh, s.millis(), l, takeScript, nil, secret(l.Nonce), escapeSession(l.ID), limit, sh.inline())
+	reply, err := s.inSession(ctx, sh, s.millis(), l, takeScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())
 	if err != nil {
 		return locked{}, explain("claim", err)
 	}
@@ -184,7 +240,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*ren
 // SessionState returns what was set last, nil if nothing is.
 func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) (state []byte, err error) {
 	err = s.operate(ctx, p, "read session state", func(ctx context.Context, sh *shard) error {
-		reply, err := s.inSession(ctx, sh, s.millis(), l, recallScript, []any{sh.stateKey(0)}, secret(l.Nonce), escapeSession(l.ID))
+		reply, err := s.inSession(ctx, sh, s.millis(), l, recallScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
 		if err != nil {
 			return err
 		}
@@ -202,7 +258,7 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
 	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, secret(l.Nonce), escapeSession(l.ID), flag(state != nil), state)
+		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
 		return err
 	})
 }
@@ -214,9 +270,9 @@ func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateLetters[i
 // listPage is how many sessions one exchange looks at.
 const listPage = 1000
 
-// ListSessions lists sessions by id: those with messages or state, or with a
+// ListSessions lists sessions by key: those with messages or state, or with a
 // since those whose state was set later.
-func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.Time, after string, top int) (ids []string, err error) {
+func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	err = s.operate(ctx, p, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
 			return nil
@@ -224,26 +280,23 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 		if err := s.sweep(ctx, sh); err != nil {
 			return err
 		}
-		behind := escapeSession(after)
 		for len(ids) < top {
 			var page []string
-			var last string
+			var last core.SessionKey
 			limit := min(top-len(ids), listPage)
 			if since.IsZero() {
-				page, last, err = s.activePage(ctx, sh, behind, limit)
+				page, last, err = s.activePage(ctx, sh, after, limit)
 			} else {
-				page, last, err = s.statefulPage(ctx, sh, behind, since)
+				page, last, err = s.statefulPage(ctx, sh, after, since)
 			}
 			if err != nil || last == "" {
 				return err
 			}
-			for _, id := range page[:min(len(page), top-len(ids))] {
-				ids = append(ids, unescapeSession(id))
-			}
+			ids = append(ids, page[:min(len(page), top-len(ids))]...)
 			if since.IsZero() && len(page) < limit {
 				return nil // no more are there, and these were at one moment
 			}
-			behind = last
+			after = last
 		}
 		return nil
 	})
@@ -252,25 +305,25 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 
 // activePage lists sessions with messages or state, at most so many; last is
 // "" if there are none.
-func (s *Store) activePage(ctx context.Context, sh *shard, after string, limit int) (page []string, last string, err error) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), listScript, []any{sh.stateKey(2)}, after, limit)
+func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
+	reply, _, err := s.transition(ctx, sh, s.millis(), listScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
 		return nil, "", err
 	}
 	for _, raw := range reply {
-		id, _ := raw.(string)
-		page = append(page, id)
+		name, _ := raw.(string)
+		page = append(page, sessionID(name))
 	}
-	return page, page[len(page)-1], nil
+	return page, core.KeyOfSession(page[len(page)-1]), nil
 }
 
 // statefulPage looks at the next sessions with state and returns those whose
 // state was set later than since. It is not one step: whose state is set
 // meanwhile may be there or not.
-func (s *Store) statefulPage(ctx context.Context, sh *shard, after string, since time.Time) (page []string, last string, err error) {
+func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {
-		from = "(" + after
+		from = "(" + string(after)
 	}
 	reply, err := s.do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
 	found, _ := reply.([]any)
@@ -286,9 +339,15 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after string, since
 		return nil, "", errReply
 	}
 	for i, raw := range found {
-		last, _ = raw.(string)
-		if at, ok := scoreMillis(changed[i]); ok && at > since.UnixMilli() {
-			page = append(page, last)
+		key, _ := raw.(string)
+		last = core.SessionKey(key)
+		set, _ := changed[i].(string)
+		set, id, written := strings.Cut(set, "\x00")
+		if at, ok := scoreMillis(set); ok && at > since.UnixMilli() {
+			if !written {
+				id = key
+			}
+			page = append(page, id)
 		}
 	}
 	return page, last, nil

@@ -35,7 +35,7 @@ func sendIn(tb testing.TB, s core.Store, p core.Partition, session string, bodie
 
 func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.SessionLock {
 	tb.Helper()
-	l, err := s.AcceptSession(tb.Context(), p, session)
+	l, err := s.AcceptSession(tb.Context(), p, session, core.Exclusive)
 	if err != nil {
 		tb.Fatalf("accept session: %v", err)
 	}
@@ -61,7 +61,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 		sendIn(t, s, p, id, id)
 	}
 	var listed []string
-	for after := ""; ; {
+	for after := core.SessionKey(""); ; {
 		page, err := s.ListSessions(t.Context(), p, time.Time{}, after, 4)
 		if err != nil {
 			t.Fatal(err)
@@ -69,13 +69,13 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		listed, after = append(listed, page...), page[len(page)-1]
+		listed, after = append(listed, page...), core.KeyOfSession(page[len(page)-1])
 	}
 	if !slices.Equal(listed, ids) {
 		t.Errorf("listed %q, want %q", listed, ids)
 	}
 	for _, id := range ids {
-		l, ok, _, err := s.AcceptNextSession(t.Context(), p)
+		l, ok, _, err := s.AcceptNextSession(t.Context(), p, core.Exclusive)
 		if err != nil || !ok || l.ID != id {
 			t.Fatalf("accept next: got %q, %v, %v, want %q", l.ID, ok, err, id)
 		}
@@ -95,7 +95,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 // befallSessions does one thing of many in a session.
 func befallSessions(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition) {
 	t.Helper()
-	l, ok, _, err := s.AcceptNextSession(t.Context(), p)
+	l, ok, _, err := s.AcceptNextSession(t.Context(), p, core.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestTheHolderOfASessionIsRungByName(t *testing.T) {
 	deployments(t, func(t *testing.T, url string) {
 		a, b := gateways(t, url)
 		p := sessions(t, a)
-		rung := make(chan string, 1000)
-		defer b.Watch(p.Ref, func(session string) { rung <- session })()
+		rung := make(chan core.SessionKey, 1000)
+		defer b.Watch(p.Ref, func(session core.SessionKey) { rung <- session })()
 		const id = "mine\x00\x01"
 		l := accept(t, b, p, id)
 		lockIn(t, b, p, l, 1) // finds nothing: its holder waits
@@ -218,7 +218,7 @@ func TestTheHolderOfASessionIsRungByName(t *testing.T) {
 		sendIn(t, a, p, id, "x")
 		select {
 		case got := <-rung:
-			if got != id {
+			if got != core.KeyOfSession(id) {
 				t.Errorf("rung for %q, want %q", got, id)
 			}
 		case <-time.After(patience):
@@ -278,7 +278,7 @@ func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
 	l := accept(t, s, p, "x")
 	lockIn(t, s, p, l, 9) // comes back short
 	var rings atomic.Int64
-	defer s.Watch(p.Ref, func(string) { rings.Add(1) })()
+	defer s.Watch(p.Ref, func(core.SessionKey) { rings.Add(1) })()
 	time.Sleep(2500 * time.Millisecond) // two looks around, by the wall clock
 	if n := rings.Load(); n > 1 {       // once when it has begun to listen
 		t.Errorf("rung %d times", n)

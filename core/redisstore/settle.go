@@ -50,86 +50,135 @@ func repeat(errs []error, err error, n int) []error {
 func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
-	var args []any
-	var all []*error
+	var all []settlingItem
 	for _, t := range tickets {
 		t.work.errs = make([]error, len(t.work.settlements))
 		for i := range t.work.settlements {
 			st := &t.work.settlements[i]
-			if st.Token.Partition() != sh.Index {
-				t.work.errs[i] = sh.lost()
+			if sh.within(st) == nil && st.Token.Partition() != sh.Index {
+				t.work.errs[i] = sh.lost(st)
 				continue
 			}
-			n := st.Token.Number()
-			args = append(args, sh.outcomeWord(st), entryID(n), member(n, secret(st.Token.Nonce())), overrideFor(st))
-			all = append(all, &t.work.errs[i])
+			all = append(all, settlingItem{st, &t.work.errs[i]})
 		}
 	}
 	for len(all) > 0 {
-		args, all = s.settleSome(ctx, sh, args, all)
+		all = s.settleSome(ctx, sh, all)
 	}
+}
+
+// settlingItem is a settlement and its answer.
+type settlingItem struct {
+	*core.Settlement
+	err *error
+}
+
+// within is the session under whose lock a settlement is, nil if none is said.
+func (sh *shard) within(st *core.Settlement) *core.SessionLock {
+	if !sh.Sessions {
+		return nil
+	}
+	return st.Session
 }
 
 // settleItem is how many arguments settle.lua takes for each lock.
 const settleItem = 4
 
+// settleArgs are the arguments of settle.lua; at says which settlement each item
+// is of, -1 for one that names a session.
+func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args []any, at []int) {
+	args, at = make([]any, 0, settleItem*n), make([]int, 0, n)
+	var under *core.SessionLock
+	for i := range n {
+		st := settlement(i)
+		m := elsewhere
+		l := sh.within(st)
+		if st.Token.Partition() == sh.Index && (l == nil || l.Nonce == st.Token.Nonce()) {
+			m = member(st.Token.Number(), secret(st.Token.Nonce()))
+		}
+		switch {
+		case l != nil && (under == nil || *l != *under):
+			args, at = append(args, "within", string(l.Key()), sh.proofHere(l), ""), append(at, -1)
+		case l == nil && under != nil:
+			args, at = append(args, "without", "", "", ""), append(at, -1)
+		}
+		under = l
+		args, at = append(args, sh.outcomeWord(st), entryID(st.Token.Number()), m, overrideFor(st)), append(at, i)
+	}
+	return args, at
+}
+
+// proofHere is the proof of a lock if it is one of this partition's.
+func (sh *shard) proofHere(l *core.SessionLock) string {
+	if l.Index != sh.Index {
+		return ""
+	}
+	return proofOf(l)
+}
+
 // settleSome ends locks, as many as one call of the script has time for, and
 // returns the others.
-func (s *Store) settleSome(ctx context.Context, sh *shard, args []any, all []*error) (restArgs []any, rest []*error) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
+	settle := func() (reply []any, at []int, err error) {
+		args, at := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+		return reply, at, err
+	}
+	reply, at, err := settle()
 	if err != nil && lostTouch(err) {
 		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
-		args, all = sh.repeatable(args, all, explain("settle in "+sh.keys.prefix, err))
-		if len(all) == 0 {
-			return nil, nil
+		if all = sh.repeatable(all, explain("settle in "+sh.keys.prefix, err)); len(all) == 0 {
+			return nil
 		}
-		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+		reply, at, err = settle()
 	}
 	if err != nil {
 		err = explain("settle in "+sh.keys.prefix, err)
-		for _, e := range all {
-			*e = err
+		for _, x := range all {
+			*x.err = err
 		}
-		return nil, nil
+		return nil
 	}
 	for i := 0; i+1 < len(reply); i += 2 {
-		at, _ := reply[i].(int64)
+		item, _ := reply[i].(int64)
 		word, _ := reply[i+1].(string)
-		switch {
-		case at < 1 || at > int64(len(all)):
-		case word == "again":
-			rest = append(rest, all[at-1])
-			restArgs = append(restArgs, args[settleItem*(at-1):settleItem*at]...)
-		case word == string(core.LockLost):
-			*all[at-1] = sh.lost()
+		if item < 1 || item > int64(len(at)) || at[item-1] < 0 {
+			continue
+		}
+		x := all[at[item-1]]
+		switch word {
+		case "again":
+			rest = append(rest, x)
+		case string(core.LockLost):
+			*x.err = sh.lost(x.Settlement)
 		default:
-			*all[at-1] = core.Code(word)
+			*x.err = core.Code(word)
 		}
 	}
-	return restArgs, rest
+	return rest
 }
 
 // repeatable leaves those of the locks whose settlement may be asked for again,
 // and answers the others err. In a session a message that came back is locked
 // under the same token by its next delivery, which the repetition would end.
-func (sh *shard) repeatable(args []any, all []*error, err error) (keptArgs []any, kept []*error) {
+func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem) {
 	if !sh.Sessions {
-		return args, all
+		return all
 	}
-	for i, e := range all {
-		item := args[settleItem*i : settleItem*(i+1)]
-		if word := item[0]; word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
-			keptArgs, kept = append(keptArgs, item...), append(kept, e)
+	for _, x := range all {
+		if word := sh.outcomeWord(x.Settlement); word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
+			kept = append(kept, x)
 		} else {
-			*e = err
+			*x.err = err
 		}
 	}
-	return keptArgs, kept
+	return kept
 }
 
-// lost is the refusal that stands for a lost lock.
-func (sh *shard) lost() error {
-	if sh.Sessions {
+// lost is the refusal that stands for a lost lock. st is the settlement that
+// found it lost, if it is one.
+func (sh *shard) lost(st *core.Settlement) error {
+	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
 	}
 	return core.LockLost

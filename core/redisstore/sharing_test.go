@@ -58,7 +58,7 @@ func TestADoorbellIsHeardByTheOtherGateway(t *testing.T) {
 		a, b := gateways(t, url)
 		p := queue(t, a)
 		rung := make(chan struct{}, 1000)
-		stop := b.Watch(p.Ref, func(string) {
+		stop := b.Watch(p.Ref, func(core.SessionKey) {
 			select {
 			case rung <- struct{}{}:
 			default:
@@ -175,7 +175,7 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 	a, b := gateways(t, server.URL())
 	p := queue(t, a)
 	rung := make(chan struct{}, 1000)
-	defer b.Watch(p.Ref, func(string) { rung <- struct{}{} })()
+	defer b.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
 	lock(t, b, p, 1)
 	server.Restart(t)
 	deadline := time.After(patience)
@@ -201,7 +201,7 @@ func TestMessagesBehindAnArmedDoorbellAreFound(t *testing.T) {
 	s := open(t, server(t).URL(), redisstore.Options{Prefix: "armed:"})
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func(string) { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
 	lock(t, s, p, 1)
 	send(t, s, p, "x")
 	key := "armed:{" + p.Entity + ":0}h"
@@ -354,7 +354,7 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	}
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func(string) { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
 	send(t, s, p, "before")
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)

@@ -105,6 +105,11 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.readClock(bounded); err != nil {
 		return err
 	}
+	if err := s.upgrade(ctx); err != nil {
+		return err
+	}
+	bounded, cancel = s.bounded(ctx)
+	defer cancel()
 	if err := s.changes.open(bounded, s); err != nil {
 		return err
 	}

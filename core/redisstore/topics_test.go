@@ -442,9 +442,9 @@ func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...co
 // useSession does one thing of many in a session of an entity that may be gone.
 func useSession(t *testing.T, s core.Store, p core.Partition) {
 	ctx := t.Context()
-	l, ok, _, err := s.AcceptNextSession(ctx, p)
+	l, ok, _, err := s.AcceptNextSession(ctx, p, core.Exclusive)
 	if err != nil || !ok {
-		if l, err = s.AcceptSession(ctx, p, fmt.Sprint(rand.IntN(3))); err != nil {
+		if l, err = s.AcceptSession(ctx, p, fmt.Sprint(rand.IntN(3)), core.Exclusive); err != nil {
 			return
 		}
 	}
@@ -525,7 +525,7 @@ func TestNumbersOfTopicsAndSessionsBeyondWhatLuaPrints(t *testing.T) {
 		if err := s.ReleaseSession(t.Context(), orders, l); err != nil {
 			t.Fatal(err)
 		}
-		l, ok, _, err := s.AcceptNextSession(t.Context(), orders)
+		l, ok, _, err := s.AcceptNextSession(t.Context(), orders, core.Exclusive)
 		if err != nil || !ok {
 			t.Fatalf("accept next: %v, %v", ok, err)
 		}

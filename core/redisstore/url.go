@@ -168,11 +168,16 @@ func (t *target) asCluster() {
 func (t *target) connect() (redis.UniversalClient, *redis.ClusterClient) {
 	switch {
 	case t.single != nil:
-		return redis.NewClient(t.single), nil
+		c := redis.NewClient(t.single)
+		c.AddHook(truthful{})
+		return c, nil
 	case t.sentinel != nil:
-		return redis.NewFailoverClient(t.sentinel), nil
+		c := redis.NewFailoverClient(t.sentinel)
+		c.AddHook(truthful{})
+		return c, nil
 	default:
 		c := redis.NewClusterClient(t.cluster)
+		c.AddHook(truthful{})
 		c.AddHook(reroute{c})
 		return c, c
 	}

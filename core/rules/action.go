@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -91,6 +92,9 @@ func (p *parser) target() (target, error) {
 	if !ok {
 		return target{}, faultAt(t.at, "fields of the body are read-only")
 	}
+	if _, known := systems[strings.ToLower(sys.name)]; !known {
+		return target{}, faultAt(t.at, "there is no system property 'sys.%.80s'", sys.name)
+	}
 	if sys.set == nil {
 		return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", sys.name)
 	}
@@ -154,7 +158,7 @@ func runAction(name string, action []statement, m *core.Message, f Facts) (*core
 		}
 	}
 	copied.Properties = s.draft.properties()
-	if copied.SessionID != "" && copied.PartitionKey != "" && copied.SessionID != copied.PartitionKey {
+	if copied.HasSession() && copied.PartitionKey != "" && copied.SessionKey() != core.KeyOfSession(copied.PartitionKey) {
 		return nil, fmt.Errorf("the session id '%.130s' and the partition key '%.130s' differ", copied.SessionID, copied.PartitionKey)
 	}
 	if size := copied.HeaderSize(); size > core.MaxHeaderBytes && size > m.HeaderSize() {

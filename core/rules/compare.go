@@ -102,6 +102,8 @@ func compareNumbers(r relation, a, b datum) Truth {
 			return truthOf(r == unequal)
 		}
 		return truthOf(r.holds(compareWithReal(a, b.real())))
+	case a.kind == b.kind: // both huge
+		return truthOf(r.holds(order(a.num, b.num)))
 	default: // one integer, one huge
 		return truthOf(r.holds(order(uint64(a.kind), uint64(b.kind))))
 	}
@@ -134,13 +136,15 @@ func compareWithReal(n datum, f float64) int {
 }
 
 // same is the equality of correlation filters: a value, even null, of the same
-// family with the same value. Integers and doubles are two families.
+// family with the same value. All numbers are one family.
 func same(a, b datum) bool {
 	switch {
+	case a.kind == integer && b.kind == integer:
+		return a.num == b.num
+	case a.isNumber() && b.isNumber():
+		return compareNumbers(equal, a, b) == True
 	case a.kind != b.kind || a.kind == absent:
 		return false
-	case a.kind == real:
-		return a.real() == b.real()
 	default:
 		return a.num == b.num && a.text == b.text
 	}

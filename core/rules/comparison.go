@@ -47,8 +47,12 @@ func (p *parser) relation(left operand, r relation) (operand, error) {
 	return decided(left.at, &comparison{r, a, b}, a, b), nil
 }
 
-// decided makes an operand of a condition, which is settled now if its values are constants.
+// decided makes an operand of a condition, which is settled now if its values are constants
+// and it cannot go wrong.
 func decided(at int, c predicate, values ...expression) operand {
+	if c.fallible() {
+		return operand{at: at, condition: c}
+	}
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
 			return operand{at: at, condition: c}
@@ -156,10 +160,7 @@ func (p *parser) likeness(at int, of expression) (operand, error) {
 			return operand{}, err
 		}
 	}
-	c, err := newLikeness(of, pat, escape, patternAt, escapeAt)
-	if err != nil {
-		return operand{}, err
-	}
+	c := newLikeness(of, pat, escape, patternAt, escapeAt)
 	if escape == nil {
 		return decided(at, c, of, pat), nil
 	}
@@ -167,34 +168,34 @@ func (p *parser) likeness(at int, of expression) (operand, error) {
 }
 
 // newLikeness compiles the pattern now if pattern and escape are constants.
-func newLikeness(of, pat, escape expression, patternAt, escapeAt int) (predicate, error) {
+func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {
 	char := rune(-1)
 	switch e := escape.(type) {
 	case nil:
 	case constant:
 		if e.isUnknown() {
-			return settled(Unknown), nil
+			return settled(Unknown)
 		}
 		var err error
 		if char, err = escapeOf(e.datum); err != nil {
-			return nil, &fault{escapeAt, err.Error()}
+			return impossible{escapeAt, err}
 		}
 	default:
-		return &computedLikeness{of, pat, escape, patternAt}, nil
+		return &computedLikeness{of, pat, escape, patternAt}
 	}
 	c, ok := pat.(constant)
 	if !ok {
-		return &computedLikeness{of, pat, escape, patternAt}, nil
+		return &computedLikeness{of, pat, escape, patternAt}
 	}
 	if c.isUnknown() {
-		return settled(Unknown), nil
+		return settled(Unknown)
 	}
 	if c.kind != text {
-		return nil, faultAt(patternAt, "expected a text as the pattern of LIKE")
+		return impossible{patternAt, errPattern}
 	}
 	compiled, err := compilePattern(c.text, char)
 	if err != nil {
-		return nil, &fault{patternAt, err.Error()}
+		return impossible{patternAt, err}
 	}
-	return &likeness{of, compiled}, nil
+	return &likeness{of, compiled}
 }

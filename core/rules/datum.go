@@ -50,6 +50,7 @@ const (
 	descriptorTimeSpan       = "com.microsoft:timespan"
 	descriptorURI            = "com.microsoft:uri"
 	descriptorDateTimeOffset = "com.microsoft:datetime-offset"
+	descriptorDateTime       = string(value.DescriptorDateTime)
 )
 
 func booleanOf(b bool) datum {
@@ -74,15 +75,6 @@ func unsignedOf(n uint64) datum {
 		return datum{kind: huge, num: n}
 	}
 	return datum{kind: integer, num: n}
-}
-
-// setTextOf is the text, null if it is empty: the fields of a message that
-// were not set are empty.
-func setTextOf(s string) datum {
-	if s == "" {
-		return datum{kind: null}
-	}
-	return textOf(s)
 }
 
 // setInstantOf is the instant, null if it is zero.
@@ -194,11 +186,11 @@ func decodeRare(raw []byte) datum {
 	case value.Char:
 		return textOf(string(rune(v)))
 	case value.Decimal32:
-		return decimal32(v)
+		return realOf(v.Float64())
 	case value.Decimal64:
-		return decimal64(v)
+		return realOf(v.Float64())
 	case value.Decimal128:
-		return decimal128(v)
+		return realOf(v.Float64())
 	}
 	return datum{kind: opaque, text: alias(raw)}
 }
@@ -221,6 +213,10 @@ func decodeDescribed(raw []byte) datum {
 		return instantOf(d.int() - unixEpochTicks)
 	case string(symbol) == descriptorURI && d.kind == text:
 		return d
+	case string(symbol) == descriptorDateTime && d.kind == text:
+		if t, _, err := value.ParseDateTime(d.text); err == nil {
+			return setInstantOf(t)
+		}
 	}
 	return unknown
 }

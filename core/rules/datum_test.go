@@ -63,16 +63,16 @@ func TestDecimalsAreReadAsDoubles(t *testing.T) {
 		}
 	}
 	d64 := value.Decimal64(decimalOf(8, 10, 398, 0, "9999999999999999"))
-	if got := decimal64(d64).real(); got != 9999999999999999 {
+	if got := d64.Float64(); got != 9999999999999999 {
 		t.Errorf("the largest coefficient: got %v", got)
 	}
-	if got := decimal128(value.Decimal128(decimalOf(16, 14, 6176, 6000, "1"))).real(); !math.IsInf(got, 1) {
+	if got := value.Decimal128(decimalOf(16, 14, 6176, 6000, "1")).Float64(); !math.IsInf(got, 1) {
 		t.Errorf("beyond a double: got %v", got)
 	}
-	if got := decimal32(value.Decimal32{0xf8}).real(); !math.IsInf(got, -1) {
+	if got := (value.Decimal32{0xf8}).Float64(); !math.IsInf(got, -1) {
 		t.Errorf("-infinity: got %v", got)
 	}
-	if got := decimal128(value.Decimal128{0x7c}).real(); !math.IsNaN(got) {
+	if got := (value.Decimal128{0x7c}).Float64(); !math.IsNaN(got) {
 		t.Errorf("NaN: got %v", got)
 	}
 }

@@ -65,17 +65,19 @@
 //
 // Integer division cuts off the fraction. A division by zero, of whatever type,
 // and an integer result beyond 64 bits are errors. An unsigned integer beyond
-// 63 bits is computed with as a double. + joins texts, and a text with what can
+// 63 bits is computed with as a double, and so are decimals, and literals beyond 64
+// bits. + joins texts, and a text with what can
 // be written as text: numbers, booleans (True, False), UUIDs, instants (ISO
 // 8601) and TimeSpans (d.hh:mm:ss); a longer text than a message may carry is an
 // error.
 //
 // # Errors
 //
-// Compile refuses what it does not understand, unknown system properties,
-// parameters without a value, and constants that cannot be right, such as 1/0.
-// While a message is evaluated only arithmetic, property(…) with a computed name,
-// plugin(…) and LIKE with a computed pattern can go wrong. AND and OR are evaluated from
+// Compile refuses what it does not understand, parameters without a value, and
+// constants that a system property cannot be set to. A system property that there is
+// not has no value. While a message is evaluated only arithmetic, of constants too,
+// plugin(…), and LIKE with a computed pattern or with a constant that is none, can go
+// wrong. AND and OR are evaluated from
 // the left, and stop where the answer is certain; what comes after cannot go
 // wrong any more.
 //
@@ -83,9 +85,8 @@
 //
 // Fields compare as text: a message id that is a number or UUID by how it is
 // written. An empty text asks for a field that is empty or not set. User
-// properties are equal if they are of the same family (integers of all widths;
-// float, double and decimals; texts; and so on) and have the same value: 1 is
-// neither 1.0 nor '1'.
+// properties are equal if they are of the same family (numbers of all types; texts;
+// and so on) and have the same value: 1 is 1.0, and is not '1'.
 //
 // # Actions
 //

@@ -95,12 +95,12 @@ func TestExplanationsOfOtherFilters(t *testing.T) {
 		{core.Filter{Kind: core.FalseFilter}, []string{"the filter matches no message"}},
 		{
 			core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
-				Label: &label, To: &to, ContentType: &empty, ReplyTo: &to, Properties: properties(t, "QUANTITY", int64(5), "half", int64(2), "colour", "blue", "weight", 1.5, "nothing", nil),
+				Label: &label, To: &to, ContentType: &empty, ReplyTo: &to, Properties: properties(t, "QUANTITY", int64(5), "half", int64(3), "colour", "blue", "weight", 1.5, "nothing", nil),
 			}},
 			[]string{
 				"ReplyTo = 'somewhere' is false: ReplyTo is not set", "Label = 'urgent' is false: Label is 'order'",
 				"ContentType = '' is false: ContentType is 'text/plain'",
-				"half = 2 (long) is false: half is 2 (double)", "colour = 'blue' (string) is false: colour is 'red' (string)",
+				"half = 3 (long) is false: half is 2 (double)", "colour = 'blue' (string) is false: colour is 'red' (string)",
 				"weight = 1.5 (double) is false: weight is not set",
 			},
 		},

@@ -43,7 +43,6 @@ func (systemProperty) fallible() bool        { return false }
 // namedProperty is property(expression): the name is computed.
 type namedProperty struct {
 	name expression
-	at   int
 }
 
 func (p *namedProperty) eval(s *scope) datum {
@@ -55,14 +54,9 @@ func (p *namedProperty) eval(s *scope) datum {
 	if !isSystem {
 		return s.user(fold(bare))
 	}
-	sys, err := systemNamed(bare)
-	if err != nil {
-		s.fail(p.at, err)
-		return datum{}
-	}
-	return sys.value(s.message, &s.facts)
+	return systemNamed(bare).value(s.message, &s.facts)
 }
-func (*namedProperty) fallible() bool { return true }
+func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
 // cutScope splits the scope from a computed name. Names with other dots in
 // them are user properties.

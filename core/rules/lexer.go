@@ -176,21 +176,15 @@ func (l *lexer) numeral() (token, error) {
 	t := l.cut(kind, n)
 	var err error
 	if kind == tokenInteger {
-		t.number, err = strconv.ParseUint(t.text, 10, 64)
-	} else {
-		t.float, err = strconv.ParseFloat(t.text, 64)
+		if t.number, err = strconv.ParseUint(t.text, 10, 64); err == nil {
+			return t, nil
+		}
+		t.kind = tokenReal // beyond 64 bits
 	}
-	if err != nil {
-		return token{}, beyondRange(t)
+	if t.float, err = strconv.ParseFloat(t.text, 64); err != nil {
+		return token{}, faultAt(t.at, "the number %.40s is beyond the range of doubles", t.text)
 	}
 	return t, nil
-}
-
-func beyondRange(t token) error {
-	if t.kind == tokenReal {
-		return faultAt(t.at, "the number %.40s is beyond the range of doubles", t.text)
-	}
-	return faultAt(t.at, "the number %.40s is beyond the range of 64-bit integers", t.text)
 }
 
 // digits is the number of digits at the start of s.

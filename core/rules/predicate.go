@@ -16,6 +16,18 @@ type settled Truth
 func (t settled) truth(*scope) Truth { return Truth(t) }
 func (settled) fallible() bool       { return false }
 
+// impossible is a condition that no message can be asked.
+type impossible struct {
+	at  int
+	err error
+}
+
+func (f impossible) truth(s *scope) Truth {
+	s.fail(f.at, f.err)
+	return Unknown
+}
+func (impossible) fallible() bool { return true }
+
 // conjunction is a AND b AND c; the first that is false ends the evaluation.
 type conjunction []predicate
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -126,6 +127,15 @@ func TestCorrelationFilters(t *testing.T) {
 	t.Parallel()
 	m := testMessage(t)
 	m.ReplyTo = ""
+	dateTime := func(s string) value.Described { return value.Described{Descriptor: value.DescriptorDateTime, Value: s} }
+	decimal := func(s string) value.Decimal128 {
+		d, ok := value.ParseDecimal128(s)
+		if !ok {
+			t.Fatal(s)
+		}
+		return d
+	}
+	m.Properties = m.Properties.Merge(properties(t, "exact", decimal("12.5"), "net", value.Decimal128{0x0c, 0x3e, 15: 125}, "odd", int64(1<<53+1)))
 	for _, c := range []struct {
 		name   string
 		filter core.Correlation
@@ -144,9 +154,19 @@ func TestCorrelationFilters(t *testing.T) {
 		{"value in another case", core.Correlation{Properties: properties(t, "colour", "Red")}, false},
 		{"symbol as string", core.Correlation{Properties: properties(t, "sym", "symbol")}, true},
 		{"integers of all widths", core.Correlation{Properties: properties(t, "quantity", int64(5), "u8", int32(200), "big", uint64(1)<<62)}, true},
-		{"integer as double", core.Correlation{Properties: properties(t, "quantity", 5.0)}, false},
+		{"integer as double", core.Correlation{Properties: properties(t, "quantity", 5.0)}, true},
+		{"integer as float", core.Correlation{Properties: properties(t, "quantity", float32(5))}, true},
+		{"integer as decimal", core.Correlation{Properties: properties(t, "quantity", decimal("5.00"))}, true},
+		{"double as decimal", core.Correlation{Properties: properties(t, "half", decimal("2"))}, true},
+		{"decimal as double", core.Correlation{Properties: properties(t, "exact", 12.5)}, true},
+		{"decimal as .NET writes it", core.Correlation{Properties: properties(t, "net", decimal("12.50"), "exact", decimal("12.5"))}, true},
+		{"large integer as the nearest double", core.Correlation{Properties: properties(t, "odd", float64(1<<53))}, false},
+		{"large integer", core.Correlation{Properties: properties(t, "odd", uint64(1<<53+1))}, true},
+		{"instant without a zone", core.Correlation{Properties: properties(t, "at", dateTime(testTime.UTC().Format("2006-01-02T15:04:05.999")))}, true},
+		{"instant of another zone", core.Correlation{Properties: properties(t, "at", dateTime(testTime.In(time.FixedZone("", 3600)).Format(time.RFC3339Nano)))}, true},
+		{"instant to less than a millisecond", core.Correlation{Properties: properties(t, "at", dateTime(testTime.Add(100*time.Nanosecond).Format(time.RFC3339Nano)))}, false},
 		{"integer as text", core.Correlation{Properties: properties(t, "quantity", "5")}, false},
-		{"double as integer", core.Correlation{Properties: properties(t, "half", int32(2))}, false},
+		{"double as another integer", core.Correlation{Properties: properties(t, "half", int32(3))}, false},
 		{"float as double", core.Correlation{Properties: properties(t, "f32", 0.5)}, true},
 		{"boolean", core.Correlation{Properties: properties(t, "yes", true, "no", false)}, true},
 		{"uuid", core.Correlation{Properties: properties(t, "guid", testUUID)}, true},

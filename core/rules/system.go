@@ -30,6 +30,8 @@ type system struct {
 	get func(*core.Message, *Facts) datum
 	// text is its value if it is a text of the message, "" if it is not set.
 	text func(*core.Message) string
+	// field is its bit among the texts that a producer may set to the empty string; 0 if it has none.
+	field core.TextFields
 	// set changes it; nil if an action may not.
 	set func(*core.Message, datum) error
 }
@@ -37,45 +39,24 @@ type system struct {
 // value returns the property of a message.
 func (p *system) value(m *core.Message, f *Facts) datum {
 	if p.text != nil {
-		return setTextOf(p.text(m))
+		if s := p.text(m); m.Has(p.field, s) {
+			return textOf(s)
+		}
+		return datum{kind: null}
 	}
 	return p.get(m, f)
 }
 
 // The system properties that correlation filters test.
 var (
-	sysContentType = &system{
-		name: "ContentType", set: setText(func(m *core.Message) *string { return &m.ContentType }, 0),
-		text: func(m *core.Message) string { return m.ContentType },
-	}
-	sysCorrelationID = &system{
-		name: "CorrelationId", set: setID(func(m *core.Message) *core.ID { return &m.CorrelationID }, 0),
-		text: func(m *core.Message) string { return m.CorrelationID.String() },
-	}
-	sysLabel = &system{
-		name: "Label", set: setText(func(m *core.Message) *string { return &m.Subject }, 0),
-		text: func(m *core.Message) string { return m.Subject },
-	}
-	sysMessageID = &system{
-		name: "MessageId", set: setID(func(m *core.Message) *core.ID { return &m.MessageID }, core.MaxKeyLength),
-		text: func(m *core.Message) string { return m.MessageID.String() },
-	}
-	sysReplyTo = &system{
-		name: "ReplyTo", set: setText(func(m *core.Message) *string { return &m.ReplyTo }, 0),
-		text: func(m *core.Message) string { return m.ReplyTo },
-	}
-	sysReplyToSessionID = &system{
-		name: "ReplyToSessionId", set: setText(func(m *core.Message) *string { return &m.ReplyToSessionID }, core.MaxKeyLength),
-		text: func(m *core.Message) string { return m.ReplyToSessionID },
-	}
-	sysSessionID = &system{
-		name: "SessionId", set: setText(func(m *core.Message) *string { return &m.SessionID }, core.MaxKeyLength),
-		text: func(m *core.Message) string { return m.SessionID },
-	}
-	sysTo = &system{
-		name: "To", set: setText(func(m *core.Message) *string { return &m.To }, 0),
-		text: func(m *core.Message) string { return m.To },
-	}
+	sysContentType      = textProperty("ContentType", func(m *core.Message) *string { return &m.ContentType }, core.FieldContentType, 0)
+	sysCorrelationID    = idProperty("CorrelationId", func(m *core.Message) *core.ID { return &m.CorrelationID }, core.FieldCorrelationID, 0)
+	sysLabel            = textProperty("Label", func(m *core.Message) *string { return &m.Subject }, core.FieldSubject, 0)
+	sysMessageID        = idProperty("MessageId", func(m *core.Message) *core.ID { return &m.MessageID }, 0, core.MaxKeyLength)
+	sysReplyTo          = textProperty("ReplyTo", func(m *core.Message) *string { return &m.ReplyTo }, core.FieldReplyTo, 0)
+	sysReplyToSessionID = textProperty("ReplyToSessionId", func(m *core.Message) *string { return &m.ReplyToSessionID }, core.FieldReplyToSessionID, core.MaxKeyLength)
+	sysSessionID        = textProperty("SessionId", func(m *core.Message) *string { return &m.SessionID }, core.FieldSessionID, core.MaxKeyLength)
+	sysTo               = textProperty("To", func(m *core.Message) *string { return &m.To }, core.FieldTo, 0)
 )
 
 // unset is the value of what a message does not have while it is published.
@@ -89,14 +70,8 @@ var systems = func() map[string]*system {
 	list := []*system{
 		sysContentType, sysCorrelationID, sysLabel, sysMessageID,
 		sysReplyTo, sysReplyToSessionID, sysSessionID, sysTo,
-		{
-			name: "PartitionKey", set: setText(func(m *core.Message) *string { return &m.PartitionKey }, core.MaxKeyLength),
-			text: func(m *core.Message) string { return m.PartitionKey },
-		},
-		{
-			name: "ViaPartitionKey", set: setText(func(m *core.Message) *string { return &m.ViaPartitionKey }, core.MaxKeyLength),
-			text: func(m *core.Message) string { return m.ViaPartitionKey },
-		},
+		textProperty("PartitionKey", func(m *core.Message) *string { return &m.PartitionKey }, 0, core.MaxKeyLength),
+		textProperty("ViaPartitionKey", func(m *core.Message) *string { return &m.ViaPartitionKey }, 0, core.MaxKeyLength),
 		{name: "DeliveryCount", get: func(_ *core.Message, f *Facts) datum { return integerOf(int64(f.DeliveryCount)) }},
 		{name: "EnqueuedSequenceNumber", get: func(_ *core.Message, f *Facts) datum { return number(f.EnqueuedSequenceNumber) }},
 		{name: "EnqueuedTimeUtc", get: func(_ *core.Message, f *Facts) datum { return setInstantOf(f.EnqueuedTime) }},
@@ -124,12 +99,13 @@ var systems = func() map[string]*system {
 	return byName
 }()
 
-// systemNamed finds a system property by its name in any case.
-func systemNamed(name string) (*system, error) {
+// systemNamed finds a system property by its name in any case. One that there is not
+// has no value.
+func systemNamed(name string) *system {
 	if p, ok := systems[strings.ToLower(name)]; ok {
-		return p, nil
+		return p
 	}
-	return nil, fmt.Errorf("there is no system property 'sys.%.80s'", name)
+	return &system{name: name, get: unset}
 }
 
 func number(n int64) datum {
@@ -146,26 +122,32 @@ func expiresAt(m *core.Message, f *Facts) datum {
 	return setInstantOf(f.EnqueuedTime.Add(m.TimeToLive))
 }
 
-// setText sets a text field of at most limit characters; 0 means no limit. An
-// unknown value unsets it.
-func setText(field func(*core.Message) *string, limit int) func(*core.Message, datum) error {
-	return func(m *core.Message, d datum) error {
-		s, err := fieldText(d, limit)
-		if err == nil {
-			*field(m) = s
-		}
-		return err
-	}
+// textProperty is the property in a text field of a message, of at most limit
+// characters; 0 means no limit.
+func textProperty(name string, at func(*core.Message) *string, field core.TextFields, limit int) *system {
+	set := func(m *core.Message, s string) { *at(m) = s }
+	return &system{name: name, text: func(m *core.Message) string { return *at(m) }, field: field, set: setText(set, field, limit)}
 }
 
-// setID is setText for an id.
-func setID(field func(*core.Message) *core.ID, limit int) func(*core.Message, datum) error {
+// idProperty is textProperty for an id.
+func idProperty(name string, at func(*core.Message) *core.ID, field core.TextFields, limit int) *system {
+	set := func(m *core.Message, s string) { *at(m) = core.StringID(s) }
+	return &system{name: name, text: func(m *core.Message) string { return at(m).String() }, field: field, set: setText(set, field, limit)}
+}
+
+// setText makes an action set a text field. An unknown value unsets it.
+func setText(set func(*core.Message, string), field core.TextFields, limit int) func(*core.Message, datum) error {
 	return func(m *core.Message, d datum) error {
 		s, err := fieldText(d, limit)
-		if err == nil {
-			*field(m) = core.StringID(s)
+		if err != nil {
+			return err
 		}
-		return err
+		set(m, s)
+		m.EmptyText &^= field
+		if s == "" && !d.isUnknown() {
+			m.EmptyText |= field
+		}
+		return nil
 	}
 }
 

@@ -51,8 +51,8 @@ func computed(at int, c *calculation, values ...expression) (operand, error) {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil {
-		return operand{}, &fault{c.at, err.Error()}
+	if err != nil { // it goes wrong with each message
+		return operand{at: at, value: c}, nil
 	}
 	return operand{at: at, value: constant{d}}, nil
 }
@@ -95,10 +95,8 @@ func (p *parser) primary() (operand, error) {
 	switch {
 	case t.kind == tokenString:
 		return constantOf(textOf(t.text))
-	case t.kind == tokenInteger && t.number >= 1<<63:
-		return operand{}, beyondRange(t)
 	case t.kind == tokenInteger:
-		return constantOf(integerOf(int64(t.number)))
+		return constantOf(unsignedOf(t.number))
 	case t.kind == tokenReal:
 		return constantOf(realOf(t.float))
 	case t.is("TRUE"), t.is("FALSE"):
@@ -189,11 +187,11 @@ func (p *parser) property(first token) (operand, error) {
 	if !p.token.is(".") {
 		return operand{at: first.at, value: p.userProperty(first.text)}, nil
 	}
-	if first.kind == tokenWord && strings.EqualFold(first.text, "body") {
+	if strings.EqualFold(first.text, "body") {
 		return p.bodyField(first.at)
 	}
-	isSystem := first.kind == tokenWord && strings.EqualFold(first.text, "sys")
-	if !isSystem && (first.kind != tokenWord || !strings.EqualFold(first.text, "user")) {
+	isSystem := strings.EqualFold(first.text, "sys")
+	if !isSystem && !strings.EqualFold(first.text, "user") {
 		return operand{}, faultAt(first.at, "expected the scope sys, user or body before '.' but found %s; names with a dot are written in brackets", first)
 	}
 	if err := p.advance(); err != nil {
@@ -203,22 +201,14 @@ func (p *parser) property(first token) (operand, error) {
 	if name.kind != tokenName && (name.kind != tokenWord || name.isKeyword()) {
 		return operand{}, p.expected("the name of a property")
 	}
-	v, err := p.scoped(isSystem, name.text, name.at)
-	if err != nil {
-		return operand{}, err
-	}
-	return operand{at: first.at, value: v}, p.advance()
+	return operand{at: first.at, value: p.scoped(isSystem, name.text)}, p.advance()
 }
 
-func (p *parser) scoped(isSystem bool, name string, at int) (expression, error) {
+func (p *parser) scoped(isSystem bool, name string) expression {
 	if !isSystem {
-		return p.userProperty(name), nil
+		return p.userProperty(name)
 	}
-	sys, err := systemNamed(name)
-	if err != nil {
-		return nil, &fault{at, err.Error()}
-	}
-	return systemProperty{sys}, nil
+	return systemProperty{systemNamed(name)}
 }
 
 func (p *parser) userProperty(name string) *userProperty {
@@ -256,11 +246,11 @@ func (p *parser) function(t token) (operand, error) {
 func (p *parser) named(name expression, at int) (expression, error) {
 	c, ok := name.(constant)
 	if !ok {
-		return &namedProperty{name, at}, nil
+		return &namedProperty{name}, nil
 	}
 	if c.kind != text {
 		return nil, faultAt(at, "expected a text as the name of a property")
 	}
 	isSystem, bare := cutScope(c.text)
-	return p.scoped(isSystem, bare, at)
+	return p.scoped(isSystem, bare), nil
 }

@@ -178,7 +178,10 @@ func fullMessages(s *stage) []*core.Message {
 		CreationTime:        at,
 		AbsoluteExpiryTime:  at.Add(time.Hour),
 		TimeToLive:          90 * time.Minute,
-		Durable:             true,
+		WasScheduled:        true,
+		EmptyText:           core.FieldCorrelationID,
+		Durable:             value.Some(true),
+		FirstAcquirer:       value.Some(true),
 		Priority:            value.Some(uint8(7)),
 		Annotations:         everyType(s),
 		Properties:          everyType(s),
@@ -186,7 +189,7 @@ func fullMessages(s *stage) []*core.Message {
 		Footer:              []byte{0xc1, 0x04, 0x02, 0xa3, 0x01, 'f', 0x41},
 	}
 	ids := []core.ID{
-		core.StringID("text"), core.ULongID(1<<63 + 5), core.UUIDID(uuid), core.BinaryID([]byte{0, 0xfe}), {}, core.ULongID(0),
+		core.StringID("text"), core.ULongID(1<<63 + 5), core.UUIDID(uuid), core.BinaryID([]byte{0, 0xfe}), {}, core.ULongID(0), {},
 	}
 	bodies := []core.Body{
 		{Kind: core.BodyData, Bytes: []byte{0, 1, 2, 0xff, '\r', '\n'}},
@@ -195,6 +198,7 @@ func fullMessages(s *stage) []*core.Message {
 		{Kind: core.BodySequence, Bytes: []byte{0x00, 0x53, 0x76, 0x45}},
 		{},
 		{Kind: core.BodyData, Bytes: make([]byte, 100_000)},
+		{Kind: core.BodyNone},
 	}
 	messages := make([]*core.Message, len(ids))
 	for i := range ids {
@@ -203,8 +207,14 @@ func fullMessages(s *stage) []*core.Message {
 		messages[i] = &m
 	}
 	// Fields that are zero but set must not be taken for absent ones.
-	messages[4].GroupSequence, messages[4].Priority, messages[4].Durable = value.Some(uint32(0)), value.Some(uint8(0)), false
+	messages[4].GroupSequence, messages[4].Priority, messages[4].Durable = value.Some(uint32(0)), value.Some(uint8(0)), value.Some(false)
+	messages[4].FirstAcquirer = value.Some(false)
 	messages[5].GroupSequence, messages[5].Priority = value.Opt[uint32]{}, value.Opt[uint8]{}
+	messages[5].Durable, messages[5].FirstAcquirer = value.Opt[bool]{}, value.Opt[bool]{}
+	empty := messages[6]
+	empty.To, empty.Subject, empty.ReplyTo, empty.ContentType, empty.ContentEncoding, empty.ReplyToSessionID = "", "", "", "", "", ""
+	empty.EmptyText = core.FieldTo | core.FieldSubject | core.FieldReplyTo | core.FieldCorrelationID | core.FieldContentType |
+		core.FieldContentEncoding | core.FieldReplyToSessionID
 	messages[5].CreationTime, messages[5].AbsoluteExpiryTime = time.UnixMilli(0).UTC(), time.Time{}
 	return messages
 }

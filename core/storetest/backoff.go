@@ -139,7 +139,7 @@ var backoffStories = []story{
 		s.wantCode("meanwhile", err, core.MessageNotFound)
 		s.clock.Advance(time.Second)
 		s.wantBodies("normal flow", s.lock(9))
-		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 1)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
 	{"dead letters are put off without a count", func(s *stage) {
 		s.main.MaxDeliveryCount = 1

@@ -15,15 +15,35 @@ var browseStories = []story{
 		ds := s.peek(s.main)
 		s.wantBodies("peeked", ds, "deferred", "locked", "again", "fresh", "scheduled")
 		states := []core.State{core.Deferred, core.Active, core.Active, core.Active, core.Scheduled}
-		counts := []uint32{0, 0, 1, 0, 0}
+		counts := []uint32{1, 0, 1, 0, 0}
 		for i, d := range ds {
 			want(s, "number", d.SequenceNumber, number(int64(i+1)))
 			want(s, "state", d.State, states[i])
 			want(s, "delivery count", d.DeliveryCount, counts[i])
 			want(s, "token", d.LockToken, core.LockToken{})
-			want(s, "locked until", d.LockedUntil.IsZero(), true)
+			if i != 1 {
+				s.wantTime("locked until", d.LockedUntil, time.Time{})
+			}
 		}
+		s.wantTime("locked until", ds[1].LockedUntil, s.clock.Now().Add(s.main.LockDuration))
 	}},
+	{"peek shows until when deferred messages and those of sessions are locked", func(s *stage) {
+		n := s.deferOne(text("deferred"))
+		s.lockDeferred(n)
+		end := s.clock.Now().Add(s.main.LockDuration)
+		s.wantTime("deferred, locked until", s.peek(s.main)[0].LockedUntil, end)
+		s.clock.Advance(s.main.LockDuration)
+		s.wantTime("afterwards", s.peek(s.main)[0].LockedUntil, time.Time{})
+	}},
+	{"peek shows the end of the session's lock with its messages", withSessions(func(s *stage) {
+		s.sendIn("x", "a", "b")
+		s.sendIn("y", "c")
+		s.lockIn(s.accept("x"), 1)
+		ds := s.peek(s.main)
+		s.wantTime("under lock", ds[0].LockedUntil, s.clock.Now().Add(s.main.LockDuration))
+		s.wantTime("of a held session", ds[1].LockedUntil, time.Time{})
+		s.wantTime("of another session", ds[2].LockedUntil, time.Time{})
+	})},
 	{"peek begins at a position and stops at a limit", func(s *stage) {
 		s.sendTexts("a", "b", "c", "d")
 		s.settle(s.lock(2)[1], core.Complete)
@@ -129,7 +149,7 @@ const bellTimeout = 10 * time.Second
 // time it was asked to listen.
 func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
-	stop := s.store.Watch(p.Ref, func(string) {
+	stop := s.store.Watch(p.Ref, func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
@@ -186,7 +206,7 @@ var bellStories = []story{
 	}},
 	{"several watchers hear the bell, until they stop", func(s *stage) {
 		first, second := s.bell(s.main), s.bell(s.main)
-		stop := s.store.Watch(s.main.Ref, func(string) { s.Error("a stopped watcher was rung") })
+		stop := s.store.Watch(s.main.Ref, func(core.SessionKey) { s.Error("a stopped watcher was rung") })
 		stop()
 		stop()
 		first("append", func() { second("append", func() { s.sendTexts("a") }) })

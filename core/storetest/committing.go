@@ -23,6 +23,13 @@ var commitStories = []story{
 	{"commit of what is not kept needs no room", commitWithoutRoom},
 	{"commit publishes, and stores what comes of publications", onTopic(commitPublished)},
 	{"commit of effects does nothing when something is refused", commitNoEffect},
+	{"commit sets the state of a session", withSessions(commitState)},
+	{"commit schedules what was reserved", commitReserved},
+	{"commit schedules what was reserved in a topic", onTopic(commitReservedInTopic)},
+	{"commit schedules what was reserved in a session", withSessions(commitReservedInSession)},
+	{"a reservation ends by itself, or is cancelled", commitUnreserved},
+	{"commit drops duplicates among what was reserved", commitReservedTwice},
+	{"commit may only check", commitCheck},
 }
 
 // commit carries out work, which must succeed.
@@ -168,6 +175,129 @@ func commitDeleted(s *stage) {
 	gone := s.main
 	gone.Entity = "nosuchentity"
 	s.refuseCommit(gone, core.Work{Messages: []*core.Message{text("a")}}, core.NotFound)
+}
+
+func commitState(s *stage) {
+	s.sendIn("x", "a")
+	l := s.accept("x")
+	d := s.lockIn(l, 1)[0]
+	state := func() string {
+		got, err := s.store.SessionState(s.Context(), s.main, l)
+		if err != nil {
+			s.Fatal(err)
+		}
+		return string(got)
+	}
+	s.refuseCommit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		States:      []core.SessionState{{Lock: core.SessionLock{ID: "x", Index: l.Index, Nonce: l.Nonce + 1}, State: []byte("no")}},
+	}, core.SessionLockLost)
+	want(s, "state after a refusal", state(), "")
+	s.commit(s.main, core.Work{
+		Settlements: []core.Settlement{settlement(d, core.Complete)},
+		States:      []core.SessionState{{Lock: l, State: []byte("done")}},
+	})
+	want(s, "state", state(), "done")
+	s.commit(s.main, core.Work{States: []core.SessionState{{Lock: l}}})
+	want(s, "state that was taken away", state(), "")
+}
+
+// reserve sets messages aside in the main queue for so long.
+func (s *stage) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
+	s.Helper()
+	var all []core.Reserved
+	for i, n := range s.commit(s.main, core.Work{Messages: ms, Reserve: s.clock.Now().Add(d)}) {
+		all = append(all, core.Reserved{Number: n, Message: ms[i]})
+	}
+	return all
+}
+
+func commitReserved(s *stage) {
+	waiting := s.reserve(time.Minute, text("a", s.after(time.Hour)), text("b", s.after(time.Hour), ttl(time.Second)))
+	s.sendTexts("now")
+	want(s, "first number", waiting[0].Number, number(1))
+	want(s, "second number", waiting[1].Number, number(2))
+	s.wantBodies("peek before the commit", s.peek(s.main), "now")
+	s.wantStats("before the commit", s.main, core.Stats{Ready: 1, Scheduled: 2})
+	s.wantBodies("lock before the commit", s.lock(9), "now")
+	s.commit(s.main, core.Work{Scheduled: waiting})
+	s.refuseCommit(s.main, core.Work{Scheduled: waiting}, core.MessageNotFound)
+	s.clock.Advance(time.Minute)
+	peeked := s.peek(s.main)
+	s.wantBodies("peek after the commit", peeked, "a", "b", "now")
+	want(s, "state", peeked[0].State, core.Scheduled)
+	want(s, "number", peeked[0].SequenceNumber, number(1))
+	if err := s.store.Cancel(s.Context(), s.main, []int64{waiting[1].Number}); err != nil {
+		s.Errorf("cancel by the number that was reserved: %v", err)
+	}
+	s.clock.Advance(time.Hour)
+	ds := s.lock(9)
+	s.wantBodies("lock when due", ds, "now", "a")
+}
+
+func commitReservedInTopic(p *press) {
+	m := text("a", p.after(time.Hour))
+	numbers := p.commit(p.topic, core.Work{
+		Version: p.version, Publications: []core.Publication{{Message: m}}, Reserve: p.clock.Now().Add(time.Minute),
+	})
+	p.commit(p.topic, core.Work{Version: p.version, Publications: []core.Publication{p.to(text("now"), "a")}})
+	p.wantBodies("peek before the commit", p.peek(p.topic))
+	p.commit(p.topic, core.Work{Scheduled: []core.Reserved{{Number: numbers[0], Message: m}}})
+	p.wantBodies("peek after the commit", p.peek(p.topic), "a")
+	p.clock.Advance(time.Hour)
+	p.wantBodies("lock when due", p.lockAt(p.topic, 9), "a")
+}
+
+func commitReservedInSession(s *stage) {
+	waiting := s.reserve(time.Minute, text("a", in("x"), s.after(time.Hour)), text("b", in("x"), s.after(time.Hour)))
+	l := s.accept("x")
+	s.commit(s.main, core.Work{Scheduled: waiting[:1], States: []core.SessionState{{Lock: l, State: []byte("s")}}})
+	s.clock.Advance(time.Hour)
+	s.wantBodies("session", s.lockIn(s.accept("x"), 9), "a")
+}
+
+func commitUnreserved(s *stage) {
+	waiting := s.reserve(time.Minute, text("a", s.after(time.Hour)), text("b", s.after(time.Second)), text("c", s.after(time.Hour)))
+	if err := s.store.Cancel(s.Context(), s.main, []int64{waiting[2].Number}); err != nil {
+		s.Fatalf("cancel a reservation: %v", err)
+	}
+	s.wantStats("after a cancellation", s.main, core.Stats{Scheduled: 2})
+	s.clock.Advance(time.Minute)
+	s.wantStats("after the time of the reservations", s.main, core.Stats{})
+	s.refuseCommit(s.main, core.Work{Scheduled: waiting[:1], Messages: []*core.Message{text("d")}}, core.MessageNotFound)
+	s.sendTexts("e")
+	ds := s.lock(9)
+	s.wantBodies("main", ds, "e")
+	want(s, "number after those that were reserved", ds[0].SequenceNumber, number(4))
+}
+
+func commitReservedTwice(s *stage) {
+	s.main.DuplicateWindow = time.Minute
+	dropped := s.reserve(time.Second, text("a", id("1"), s.after(time.Hour)))
+	s.clock.Advance(time.Second)
+	s.refuseCommit(s.main, core.Work{Scheduled: dropped}, core.MessageNotFound)
+	waiting := s.reserve(time.Second, text("b", id("1"), s.after(time.Hour)), text("c", id("1"), s.after(time.Hour)))
+	s.commit(s.main, core.Work{Scheduled: waiting})
+	s.wantBodies("scheduled", s.peek(s.main), "b")
+	want(s, "number of a repeated", s.send(text("d", id("1")))[0], 0)
+}
+
+func commitCheck(s *stage) {
+	s.sendTexts("a", "b")
+	ds := s.lock(2)
+	later := s.send(text("later", s.after(time.Hour)))
+	w := core.Work{
+		Check: true, Settlements: []core.Settlement{settlement(ds[0], core.Complete)}, Cancels: later,
+		Messages: []*core.Message{text("c")}, Transfers: []*core.Message{text("t", destined("x"))},
+	}
+	if numbers := s.commit(s.main, w); numbers != nil {
+		s.Errorf("numbers: got %v, want none", numbers)
+	}
+	s.wantStats("after a check", s.main, core.Stats{Locked: 2, Scheduled: 1})
+	s.settle(ds[0], core.Complete)
+	s.refuseCommit(s.main, w, core.LockLost)
+	s.refuseCommit(s.main, core.Work{Check: true, Cancels: []int64{number(77)}}, core.MessageNotFound)
+	s.refuseCommit(s.main, core.Work{Check: true, Settlements: []core.Settlement{settlement(ds[1], core.Complete), settlement(ds[1], core.Complete)}}, core.LockLost)
 }
 
 // effects are what comes of the first message of a work.

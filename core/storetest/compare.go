@@ -58,7 +58,10 @@ func diffMessage(d *differences, g, w *core.Message) {
 		{"ViaPartitionKey", g.ViaPartitionKey, w.ViaPartitionKey},
 		{"GroupSequence", g.GroupSequence, w.GroupSequence},
 		{"TimeToLive", g.TimeToLive, w.TimeToLive},
+		{"WasScheduled", g.WasScheduled, w.WasScheduled},
+		{"EmptyText", g.EmptyText, w.EmptyText},
 		{"Durable", g.Durable, w.Durable},
+		{"FirstAcquirer", g.FirstAcquirer, w.FirstAcquirer},
 		{"Priority", g.Priority, w.Priority},
 		{"Body.Kind", g.Body.Kind, w.Body.Kind},
 	} {

@@ -82,7 +82,7 @@ func newCrowd(s *stage, expected int) *crowd {
 		stage: s, expected: expected, completed: make(map[string]int),
 		bell: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	s.Cleanup(s.store.Watch(s.main.Ref, func(string) {
+	s.Cleanup(s.store.Watch(s.main.Ref, func(core.SessionKey) {
 		select {
 		case c.bell <- struct{}{}:
 		default:

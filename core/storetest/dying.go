@@ -120,6 +120,7 @@ var deadLetterStories = []story{
 		ds, err := s.store.LockDeferred(s.Context(), s.dead(), []int64{d.SequenceNumber}, nil)
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", ds, "a")
+		want(s, "delivery count", ds[0].DeliveryCount, 0)
 	}},
 	{"a main token does not settle a dead letter", func(s *stage) {
 		s.sendTexts("a", "b")

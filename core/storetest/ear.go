@@ -12,17 +12,17 @@ import (
 // more to lock. The model's rings while it is called.
 type ear struct {
 	ref    core.Ref
-	waits  map[string]bool // who has armed the bell: the holder of a session, or ""
-	model  map[string]bool // what the model has rung since
-	engine chan string
+	waits  map[core.SessionKey]bool // who has armed the bell: the holder of a session, or none
+	model  map[core.SessionKey]bool // what the model has rung since
+	engine chan core.SessionKey
 	stop   []func()
 }
 
 // listen begins to hear a place's bells.
 func (p *player) listen(pl *place) {
 	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
-		e := &ear{ref: pl.at(q).Ref, waits: make(map[string]bool), model: make(map[string]bool)}
-		e.stop = append(e.stop, p.a.Watch(e.ref, func(session string) { e.model[session] = true }))
+		e := &ear{ref: pl.at(q).Ref, waits: make(map[core.SessionKey]bool), model: make(map[core.SessionKey]bool)}
+		e.stop = append(e.stop, p.a.Watch(e.ref, func(session core.SessionKey) { e.model[session] = true }))
 		p.ears = append(p.ears, e)
 		p.attach(e)
 	}
@@ -30,10 +30,10 @@ func (p *player) listen(pl *place) {
 
 // attach begins to hear the engine's bell, also after a restart.
 func (p *player) attach(e *ear) {
-	engine := make(chan string, 1000)
+	engine := make(chan core.SessionKey, 1000)
 	clear(e.waits)
 	e.engine = engine
-	e.stop = append(e.stop, p.b.Watch(e.ref, func(session string) {
+	e.stop = append(e.stop, p.b.Watch(e.ref, func(session core.SessionKey) {
 		select {
 		case engine <- session:
 		default:
@@ -42,7 +42,7 @@ func (p *player) attach(e *ear) {
 }
 
 // arm notes that somebody has found nothing more to lock.
-func (p *player) arm(r core.Ref, session string) {
+func (p *player) arm(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
 			e.waits[session] = true
@@ -51,7 +51,7 @@ func (p *player) arm(r core.Ref, session string) {
 }
 
 // leave notes that the former holder of a session waits no longer.
-func (p *player) leave(r core.Ref, session string) {
+func (p *player) leave(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
 			delete(e.waits, session)
@@ -64,7 +64,7 @@ func (p *player) leave(r core.Ref, session string) {
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
 		if e.ref == r {
-			maps.DeleteFunc(e.waits, func(session string, _ bool) bool { return e.model[session] })
+			maps.DeleteFunc(e.waits, func(session core.SessionKey, _ bool) bool { return e.model[session] })
 			clear(e.model)
 		}
 	}
@@ -87,7 +87,7 @@ func (p *player) hear() {
 }
 
 // await waits until the engine has woken somebody.
-func (p *player) await(e *ear, session string) {
+func (p *player) await(e *ear, session core.SessionKey) {
 	p.Helper()
 	timeout := time.After(bellTimeout)
 	for e.waits[session] {
@@ -101,7 +101,7 @@ func (p *player) await(e *ear, session string) {
 }
 
 // woken notes whom a ring of the engine has woken: "" wakes all.
-func (e *ear) woken(session string) {
+func (e *ear) woken(session core.SessionKey) {
 	delete(e.waits, session)
 	if session == "" {
 		clear(e.waits)

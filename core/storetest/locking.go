@@ -261,14 +261,38 @@ var deferStories = []story{
 		s.settle(d, core.Complete)
 		s.wantStats("completed", s.main, core.Stats{})
 	}},
-	{"deferring changes user properties and does not count", func(s *stage) {
+	{"deferring changes user properties and counts", func(s *stage) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		s.settle(d, core.Defer, properties(s, "x", "1"))
 		d = s.lockDeferred(d.SequenceNumber)[0]
 		x, _ := d.Properties.Get("x")
 		want(s, "property", x, any("1"))
-		want(s, "delivery count", d.DeliveryCount, 0)
+		want(s, "delivery count", d.DeliveryCount, 1)
+		s.settle(d, core.Defer)
+		want(s, "delivery count when peeked", s.peek(s.main)[0].DeliveryCount, 2)
+		d = s.lockDeferred(d.SequenceNumber)[0]
+		want(s, "delivery count after the second time", d.DeliveryCount, 2)
+		s.settle(d, core.DeadLetterOutcome)
+		want(s, "delivery count of the dead letter", s.lockOneAt(s.dead()).DeliveryCount, 2)
+	}},
+	{"deferring never dead-letters, and the next failure does", func(s *stage) {
+		s.main.MaxDeliveryCount = 2
+		n := s.deferOne(text("a"))
+		s.settle(s.lockDeferred(n)[0], core.Defer)
+		s.settle(s.lockDeferred(n)[0], core.Defer)
+		d := s.lockDeferred(n)[0]
+		want(s, "delivery count", d.DeliveryCount, 3)
+		s.settle(d, core.Release)
+		s.settle(s.lockDeferred(n)[0], core.Abandon)
+		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonMaxDeliveryCount, "Message could not be consumed after 4 delivery attempts.")
+	}},
+	{"deferring in a commit counts", func(s *stage) {
+		s.sendTexts("a")
+		d := s.lockOne()
+		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}}})
+		s.wantCode("commit", err, "")
+		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 1)
 	}},
 	{"deferred messages are delivered in the order asked for", func(s *stage) {
 		a, b, c := s.deferOne(text("a")), s.deferOne(text("b")), s.deferOne(text("c"))
@@ -299,7 +323,7 @@ var deferStories = []story{
 		s.settle(s.lockDeferred(n)[0], core.Abandon, properties(s, "x", "1"))
 		s.wantBodies("normal flow", s.lock(9))
 		d := s.lockDeferred(n)[0]
-		want(s, "delivery count", d.DeliveryCount, 1)
+		want(s, "delivery count", d.DeliveryCount, 2)
 		x, _ := d.Properties.Get("x")
 		want(s, "property", x, any("1"))
 	}},
@@ -307,7 +331,7 @@ var deferStories = []story{
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Release)
 		s.wantBodies("normal flow", s.lock(9))
-		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 0)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 1)
 	}},
 	{"a deferred message whose lock ends stays deferred and counts", func(s *stage) {
 		n := s.deferOne(text("a"))
@@ -315,7 +339,7 @@ var deferStories = []story{
 		s.clock.Advance(lockDuration)
 		s.wantBodies("normal flow", s.lock(9))
 		s.wantCode("settle after the end", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
-		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 1)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
 	{"a deferred message can be deferred again, and renewed", func(s *stage) {
 		n := s.deferOne(text("a"))
@@ -325,24 +349,24 @@ var deferStories = []story{
 		s.wantCode("renew", err, "")
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
 		s.settle(d, core.Defer)
-		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 0)
+		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
 	{"a deferred message that fails too often is dead-lettered", func(s *stage) {
-		s.main.MaxDeliveryCount = 2
+		s.main.MaxDeliveryCount = 3
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Abandon)
 		s.lockDeferred(n)
 		s.clock.Advance(lockDuration)
 		s.wantStats("main", s.main, core.Stats{})
 		d := s.lockOneAt(s.dead())
-		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 2 delivery attempts.")
+		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 3 delivery attempts.")
 		want(s, "state", d.State, core.Active)
 	}},
-	{"an abandoned message keeps its count while deferred", func(s *stage) {
+	{"a message that was abandoned and then deferred has both counted", func(s *stage) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Abandon)
 		d := s.lockOne()
 		s.settle(d, core.Defer)
-		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 1)
+		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 2)
 	}},
 }

@@ -13,6 +13,7 @@ type place struct {
 	entity         core.Entity
 	notes          [core.SubQueues]notes
 	locks          []pair[core.SessionLock] // ever given
+	reserved       []core.Reserved          // ever given
 }
 
 // notes are what the player remembers of a sub-queue.
@@ -49,13 +50,16 @@ func (p *player) newPlace(r core.Ref) *place {
 }
 
 // of returns the notes on a sub-queue.
-func (p *player) of(r core.Ref) *notes {
+func (p *player) of(r core.Ref) *notes { return &p.placeOf(r).notes[r.Sub] }
+
+// placeOf returns the place that a sub-queue is of.
+func (p *player) placeOf(r core.Ref) *place {
 	for _, pl := range p.places {
 		if pl.Entity == r.Entity && pl.Subscription == r.Subscription && pl.Index == r.Index {
-			return &pl.notes[r.Sub]
+			return pl
 		}
 	}
-	return &notes{} // of a subscription that has been replaced
+	return &place{} // of a subscription that has been replaced
 }
 
 // somewhere picks a sub-queue of a place: most often the main queue.

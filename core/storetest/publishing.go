@@ -222,7 +222,7 @@ var publishStories = []story{
 		p.clock.Advance(lockDuration)
 		p.lockAt(at, 9)
 		p.clock.Advance(lockDuration)
-		p.wantBodies("dead letters", p.peek(sub(at, core.DeadLetter)), "2", "3")
+		p.wantBodies("dead letters", p.peek(sub(at, core.DeadLetter)), "2", "1", "3")
 		p.wantStats("the other subscription", p.at("b"), core.Stats{Ready: 1})
 	})},
 	{"partitions of a topic publish apart", onTopic(func(p *press) {
@@ -505,6 +505,27 @@ var duePublishStories = []story{
 		p.deleteEntity("news/subscriptions/c")
 		p.look()
 		p.publish(p.to(big(), "a"))
+	})},
+	{"a topic's size is what it and its subscriptions hold", onTopic(func(p *press) {
+		const kept = 100_000
+		size := func(at core.Partition) int64 {
+			stats, err := p.store.Stats(p.Context(), at)
+			p.wantCode("stats", err, "")
+			return stats.Bytes
+		}
+		want(p.stage, "size of nothing", size(p.topic), 0)
+		p.publish(p.to(text(string(make([]byte, kept))), "a"))
+		if got := size(p.topic); got < kept || got > 2*kept {
+			p.Errorf("size with a message of %d bytes in a subscription: %d", kept, got)
+		}
+		p.publish(p.to(text(string(make([]byte, kept)), p.after(time.Hour))))
+		if got := size(p.topic); got < 2*kept || got > 3*kept {
+			p.Errorf("size with another that is scheduled: %d", got)
+		}
+		p.settleAt(p.at("a"), p.lockOneAt(p.at("a")), core.Complete)
+		if got := size(p.topic); got < kept || got >= 2*kept {
+			p.Errorf("size once the first is settled: %d", got)
+		}
 	})},
 	{"a topic is full by what it has scheduled", onTopic(func(p *press) {
 		p.topic.MaxBytes = 3000

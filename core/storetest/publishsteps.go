@@ -100,14 +100,14 @@ func (p *player) issue() pair[[][]core.Publication] {
 // publication makes a message with copies for some of the subscriptions.
 func (p *player) publication() core.Publication {
 	x := core.Publication{Message: p.message()}
-	x.Message.SessionID = p.session()
+	enter(x.Message, p.session())
 	for _, pl := range p.places[1:] {
 		for i := range oneOf(p, 0, 1, 1, 1, 2) {
 			own := cloneMessage(x.Message)
 			c := core.Copy{To: pl.Partition, Message: own}
 			if i > 0 {
 				own.Properties = properties(p, "copy", fmt.Sprint(i))
-				own.SessionID = p.session()
+				enter(own, p.session())
 			}
 			if p.pick(8) == 0 {
 				c.To = pl.at(core.DeadLetter)

@@ -66,7 +66,7 @@ var historyStories = []story{
 		s.settle(s.lockOne(), core.Release)
 		s.settle(s.lockOne(), core.Defer)
 		s.settle(s.lockDeferred(n)[0], core.Complete)
-		s.wantHistory(s.main, "m", "accepted 2", "abandoned 2 (1)", "released 2", "deferred 2", "completed 2")
+		s.wantHistory(s.main, "m", "accepted 2", "abandoned 2 (1)", "released 2", "deferred 2 (2)", "completed 2")
 		s.wantHistory(s.main, "o", "accepted 1", "completed 1")
 		s.wantHistory(s.main, "nosuch")
 		events := s.recollect(s.main, "m")

@@ -21,7 +21,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		appendStories, roundTripStories, duplicateStories, scheduleStories,
 		lockStories, settleStories, deferStories, deadLetterStories, expiryStories,
 		browseStories, bellStories, catalogueStories, namespaceStories, quotaStories, crowdStories,
-		sessionStories, sessionStateStories, sessionDeferStories, sessionBellStories,
+		sessionStories, sessionIDStories, sessionStateStories, sessionDeferStories, sessionBellStories, takeOverStories,
 		publishStories, fenceStories, duePublishStories, moveStories, transferStories,
 		subscriptionStories, sessionCrowdStories, commitStories, backoffStories, clearStories, historyStories,
 	)

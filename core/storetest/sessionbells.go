@@ -9,15 +9,15 @@ import (
 // sessionBell watches the stage's partition and returns a function that waits for
 // a ring, since it was armed, that wakes those who wait for the session (holder)
 // or for any session ("").
-func (s *stage) sessionBell() (listen func(what, wanted string, arm, act func())) {
-	rung := make(chan string, 1000)
-	s.Cleanup(s.store.Watch(s.main.Ref, func(session string) {
+func (s *stage) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
+	rung := make(chan core.SessionKey, 1000)
+	s.Cleanup(s.store.Watch(s.main.Ref, func(session core.SessionKey) {
 		select {
 		case rung <- session:
 		default:
 		}
 	}))
-	return func(what, wanted string, arm, act func()) {
+	return func(what, wanted core.SessionKey, arm, act func()) {
 		s.Helper()
 		arm()
 		for len(rung) > 0 {

@@ -55,7 +55,7 @@ func (c *sessionCrowd) send(sender, each int) {
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {
-		l, ok, _, err := c.store.AcceptNextSession(c.Context(), c.main)
+		l, ok, _, err := c.store.AcceptNextSession(c.Context(), c.main, core.Exclusive)
 		switch {
 		case err != nil:
 			c.Errorf("accept: %v", err)

@@ -10,7 +10,12 @@ import (
 
 // in puts the message into a session.
 func in(session string) func(*core.Message) {
-	return func(m *core.Message) { m.SessionID = session }
+	return func(m *core.Message) { enter(m, session) }
+}
+
+// enter is in for a message that there is.
+func enter(m *core.Message, session string) {
+	m.SessionID, m.EmptyText = session, m.EmptyText|core.FieldSessionID // says nothing of an id that is not empty
 }
 
 // withSessions makes the story one of an entity with sessions.
@@ -32,7 +37,7 @@ func (s *stage) sendIn(session string, bodies ...string) {
 // accept locks a session by name, which must succeed.
 func (s *stage) accept(session string) core.SessionLock {
 	s.Helper()
-	l, err := s.store.AcceptSession(s.Context(), s.main, session)
+	l, err := s.store.AcceptSession(s.Context(), s.main, session, core.Exclusive)
 	if err != nil {
 		s.Fatalf("accept session %q: %v", session, err)
 	}
@@ -42,7 +47,7 @@ func (s *stage) accept(session string) core.SessionLock {
 // acceptNext locks the next session, which must be the one wanted; "" wants none.
 func (s *stage) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
-	l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main)
+	l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
 	if err != nil || ok != (wanted != "") || l.ID != wanted {
 		s.Fatalf("accept the next session: got %q, %t, %v, want %q", l.ID, ok, err, wanted)
 	}
@@ -85,7 +90,7 @@ func (s *stage) release(l core.SessionLock) {
 // deferIn sends a message to a session and defers it.
 func (s *stage) deferIn(l core.SessionLock, m *core.Message) int64 {
 	s.Helper()
-	m.SessionID = l.ID
+	enter(m, l.ID)
 	s.send(m)
 	d := s.lockOneIn(l)
 	s.settle(d, core.Defer)
@@ -118,7 +123,7 @@ func (s *stage) wantState(what string, l core.SessionLock, wanted []byte) {
 }
 
 // wantSessions compares what is listed.
-func (s *stage) wantSessions(what string, since time.Time, after string, top int, wanted ...string) {
+func (s *stage) wantSessions(what string, since time.Time, after core.SessionKey, top int, wanted ...string) {
 	s.Helper()
 	got, err := s.store.ListSessions(s.Context(), s.main, since, after, top)
 	if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", wanted) {
@@ -163,16 +168,16 @@ var sessionStories = []story{
 	{"a session has one holder at a time", withSessions(func(s *stage) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
-		_, err := s.store.AcceptSession(s.Context(), s.main, "x")
+		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 		s.wantCode("accept what is held", err, core.SessionLocked)
 		s.acceptNext("")
 		s.accept("y")
 		s.release(l)
 		l = s.acceptNext("x")
-		_, err = s.store.AcceptSession(s.Context(), s.main, "x")
+		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 		s.wantCode("accept what is held again", err, core.SessionLocked)
 		s.clock.Advance(lockDuration - time.Millisecond)
-		_, err = s.store.AcceptSession(s.Context(), s.main, "x")
+		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 		s.wantCode("accept one millisecond early", err, core.SessionLocked)
 		s.clock.Advance(time.Millisecond)
 		if again := s.accept("x"); again.Nonce == l.Nonce {
@@ -265,7 +270,7 @@ var sessionStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main)
+			_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
 			s.wantCode("accept the next session", err, "")
 			want(s, "found", ok, false)
 			s.wantTime("next of sweep and accept", s.sweep(s.main), next)
@@ -561,9 +566,9 @@ var sessionStories = []story{
 // exist answer.
 func (s *stage) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
-	_, err := s.store.AcceptSession(s.Context(), s.main, "x")
+	_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 	s.wantCode("accept session", err, core.NotFound)
-	_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main)
+	_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
 	s.wantCode("accept the next session", err, "")
 	want(s, "accepted", ok, false)
 	s.wantTime("next", next, time.Time{})
@@ -625,14 +630,14 @@ var sessionStateStories = []story{
 		got[1] = '!'
 		s.wantState("state", l, []byte("state"))
 	})},
-	{"sessions are listed by id, in pages", withSessions(func(s *stage) {
+	{"sessions are listed by key, in pages", withSessions(func(s *stage) {
 		for _, session := range []string{"b", "a", "C", "é", "a", "ab"} {
 			s.sendIn(session, "x")
 		}
-		s.wantSessions("all", time.Time{}, "", 9, "C", "a", "ab", "b", "é")
-		s.wantSessions("first page", time.Time{}, "", 2, "C", "a")
-		s.wantSessions("second page", time.Time{}, "a", 2, "ab", "b")
-		s.wantSessions("after one that is not there", time.Time{}, "aa", 1, "ab")
+		s.wantSessions("all", time.Time{}, "", 9, "a", "ab", "b", "C", "é")
+		s.wantSessions("first page", time.Time{}, "", 2, "a", "ab")
+		s.wantSessions("second page", time.Time{}, "ab", 2, "b", "C")
+		s.wantSessions("after one that is not there", time.Time{}, "bb", 1, "C")
 		s.wantSessions("after the last", time.Time{}, "é", 9)
 		s.wantSessions("no room", time.Time{}, "", 0)
 	})},
@@ -693,7 +698,7 @@ var sessionDeferStories = []story{
 		}
 		s.settle(ds[0], core.Complete)
 		s.settle(ds[1], core.Abandon)
-		want(s, "delivery count", s.lockDeferredIn(l, a)[0].DeliveryCount, 1)
+		want(s, "delivery count", s.lockDeferredIn(l, a)[0].DeliveryCount, 2)
 		s.wantBodies("nothing", s.lockDeferredIn(l))
 	})},
 	{"a deferred message of another session is not found", withSessions(func(s *stage) {
@@ -729,12 +734,12 @@ var sessionDeferStories = []story{
 		l = s.accept("x")
 		s.wantBodies("normal flow", s.lockIn(l, 9))
 		d := s.lockDeferredIn(l, n)[0]
-		want(s, "count after release", d.DeliveryCount, 0)
+		want(s, "count after release", d.DeliveryCount, 1)
 		s.clock.Advance(lockDuration)
 		s.wantLost("expired", l, d.LockToken, n)
 		l = s.accept("x")
 		s.wantBodies("normal flow", s.lockIn(l, 9))
-		want(s, "count after expiry", s.lockDeferredIn(l, n)[0].DeliveryCount, 1)
+		want(s, "count after expiry", s.lockDeferredIn(l, n)[0].DeliveryCount, 2)
 	})},
 	{"a deferred message that a session's end fails too often is dead-lettered", withSessions(func(s *stage) {
 		s.main.MaxDeliveryCount = 1

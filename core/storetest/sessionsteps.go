@@ -11,11 +11,13 @@ import (
 // sessionStep takes a step at a place with sessions.
 func (p *player) sessionStep(pl *place) {
 	p.Helper()
-	switch n := p.pick(16); {
+	switch n := p.pick(18); {
 	case n < 2:
 		p.accept(pl, p.session())
 	case n < 5:
 		p.acceptNext(pl)
+	case n >= 16:
+		p.takeOver(pl, p.sessionLock(pl))
 	case n < 10:
 		p.lockIn(pl, p.sessionLock(pl), 1+p.pick(4))
 	case n < 11:
@@ -31,11 +33,13 @@ func (p *player) sessionStep(pl *place) {
 		if p.pick(2) == 0 {
 			since = p.clock.Now().Add(-oneOf(p, 0, time.Millisecond, time.Second, 10*time.Second))
 		}
-		p.listSessions(pl, since, oneOf(p, "", "", "x", "xx", "z"), oneOf(p, 100, 100, 1, 2, 0))
+		p.listSessions(pl, since, oneOf[core.SessionKey](p, "", "", core.KeyOfSession(""), "x", "xx", "z"), oneOf(p, 100, 100, 1, 2, 0))
 	}
 }
 
-func (p *player) session() string { return oneOf(p, "x", "y", "z") }
+func (p *player) session() string { return oneOf(p, "x", "y", "z", "X", "Y", "") }
+
+func (p *player) sessionMode() core.SessionMode { return oneOf(p, core.Exclusive, core.NonExclusive) }
 
 // sessionLock picks a lock given earlier, or forges one.
 func (p *player) sessionLock(pl *place) pair[core.SessionLock] {
@@ -56,18 +60,19 @@ func (p *player) lost(pl *place, l pair[core.SessionLock], err error) {
 // accepted compares session locks and remembers them.
 func (p *player) accepted(pl *place, a, b core.SessionLock) {
 	p.Helper()
-	if a.ID != b.ID || a.Index != b.Index || !a.Until.Equal(b.Until) {
+	if a.ID != b.ID || a.Index != b.Index || a.Mode != b.Mode || a.TakeOvers != b.TakeOvers || !a.Until.Equal(b.Until) {
 		p.fail("model accepts %+v, engine %+v", a, b)
 	}
 	pl.locks = append(pl.locks, pair[core.SessionLock]{a, b})
-	p.leave(pl.Ref, a.ID)
+	p.leave(pl.Ref, a.Key())
 }
 
 func (p *player) accept(pl *place, session string) {
 	p.Helper()
-	a, errA := p.a.AcceptSession(p.Context(), pl.Partition, session)
-	b, errB := p.b.AcceptSession(p.Context(), pl.Partition, session)
-	p.tell("%saccept %s: %v", pl.Subscription, session, errA)
+	m := p.sessionMode()
+	a, errA := p.a.AcceptSession(p.Context(), pl.Partition, session, m)
+	b, errB := p.b.AcceptSession(p.Context(), pl.Partition, session, m)
+	p.tell("%saccept %s, mode %d: %v", pl.Subscription, session, m, errA)
 	p.sameCode("accept session", errA, errB)
 	p.excuse(pl.Ref)
 	if errA == nil {
@@ -77,9 +82,10 @@ func (p *player) accept(pl *place, session string) {
 
 func (p *player) acceptNext(pl *place) bool {
 	p.Helper()
-	a, okA, nextA, errA := p.a.AcceptNextSession(p.Context(), pl.Partition)
-	b, okB, nextB, errB := p.b.AcceptNextSession(p.Context(), pl.Partition)
-	p.tell("%saccept next: %s %v", pl.Subscription, a.ID, errA)
+	m := p.sessionMode()
+	a, okA, nextA, errA := p.a.AcceptNextSession(p.Context(), pl.Partition, m)
+	b, okB, nextB, errB := p.b.AcceptNextSession(p.Context(), pl.Partition, m)
+	p.tell("%saccept next, mode %d: %s %v", pl.Subscription, m, a.ID, errA)
 	p.sameCode("accept the next session", errA, errB)
 	p.excuse(pl.Ref)
 	switch {
@@ -126,7 +132,7 @@ func (p *player) lockIn(pl *place, l pair[core.SessionLock], limit int) {
 	p.carry(l, a, b)
 	if errA == nil && len(a) < limit {
 		p.sameNext(nextA, nextB)
-		p.arm(pl.Ref, l.a.ID)
+		p.arm(pl.Ref, l.a.Key())
 	}
 }
 
@@ -160,7 +166,7 @@ func (p *player) setState(pl *place, l pair[core.SessionLock], state []byte) {
 	p.lost(pl, l, a)
 }
 
-func (p *player) listSessions(pl *place, since time.Time, after string, top int) {
+func (p *player) listSessions(pl *place, since time.Time, after core.SessionKey, top int) {
 	p.Helper()
 	a, errA := p.a.ListSessions(p.Context(), pl.Partition, since, after, top)
 	b, errB := p.b.ListSessions(p.Context(), pl.Partition, since, after, top)

@@ -97,7 +97,7 @@ func (p *player) groups(pl *place) [][]*core.Message {
 		for j := range groups[i] {
 			groups[i][j] = p.message()
 			if pl.Sessions || p.pick(4) == 0 {
-				groups[i][j].SessionID = p.session()
+				enter(groups[i][j], p.session())
 			}
 		}
 	}
@@ -136,8 +136,14 @@ func (p *player) message() *core.Message {
 // settlements end locks given earlier, most of them still held.
 func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
+	var under *pair[core.SessionLock]
+	if at.Sessions && p.pick(2) == 0 {
+		l := p.sessionLock(p.placeOf(at.Ref))
+		under = &l
+	}
 	for i := range pairs {
 		pairs[i] = settlementPair{
+			under: under,
 			token: p.tokenAt(at, i),
 			outcome: oneOf(p, core.Complete, core.Complete, core.Abandon, core.Abandon, core.Abandon, core.Defer, core.Defer,
 				core.Release, core.DeadLetterOutcome),
@@ -155,6 +161,7 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 
 // settlementPair is the same settlement as each store is told it.
 type settlementPair struct {
+	under   *pair[core.SessionLock] // nil: none is said
 	token   pair[core.LockToken]
 	outcome core.Outcome
 	over    core.Properties
@@ -166,6 +173,9 @@ func (s *settlementPair) told() (a, b core.Settlement) {
 	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
 	b = a
 	b.Token = s.token.b
+	if s.under != nil {
+		a.Session, b.Session = &s.under.a, &s.under.b
+	}
 	return a, b
 }
 
@@ -276,8 +286,8 @@ func describe(group []*core.Message, now time.Time) []string {
 		if m.PartitionKey != "" {
 			lines[i] += " key=" + m.PartitionKey
 		}
-		if m.SessionID != "" {
-			lines[i] += " in=" + m.SessionID
+		if m.HasSession() {
+			lines[i] += fmt.Sprintf(" in=%q", m.SessionID)
 		}
 		if m.Transit != nil {
 			lines[i] += fmt.Sprintf(" transit=%+v", *m.Transit)
@@ -439,7 +449,14 @@ func (p *player) stats(at core.Partition) {
 	}
 	const all = 100_000
 	ds, err := p.a.Peek(p.Context(), at, 0, all)
-	if total := a.Ready + a.Locked + a.Deferred + a.Scheduled; err != nil || total != int64(len(ds)) {
+	scheduled := int64(0)
+	for _, d := range ds {
+		if d.State == core.Scheduled {
+			scheduled++
+		}
+	}
+	hidden := max(0, a.Scheduled-scheduled) // for transactions
+	if total := a.Ready + a.Locked + a.Deferred + a.Scheduled - hidden; err != nil || total != int64(len(ds)) {
 		p.fail("stats: the model counts %d messages, and shows %d, %v", total, len(ds), err)
 	}
 }

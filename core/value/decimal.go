@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -14,45 +15,112 @@ type decimalForm struct {
 	precision    int // digits
 }
 
-// String writes the decimal with all its digits: 12.50, -3, 1E+40.
-func (d Decimal32) String() string { return formatDecimal(d[:], decimalForm{8, 101, 7}) }
+var (
+	form32  = decimalForm{8, 101, 7}
+	form64  = decimalForm{10, 398, 16}
+	form128 = decimalForm{14, 6176, 34}
+)
 
 // String writes the decimal with all its digits: 12.50, -3, 1E+40.
-func (d Decimal64) String() string { return formatDecimal(d[:], decimalForm{10, 398, 16}) }
+func (d Decimal32) String() string { return form32.read(d[:]).String() }
 
 // String writes the decimal with all its digits: 12.50, -3, 1E+40.
-func (d Decimal128) String() string { return formatDecimal(d[:], form128) }
+func (d Decimal64) String() string { return form64.read(d[:]).String() }
 
-var form128 = decimalForm{14, 6176, 34}
+// String writes the decimal with all its digits: 12.50, -3, 1E+40.
+func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
-// formatDecimal reads the binary integer encoding, which AMQP 1.0 §1.6.13–15 asks for.
-func formatDecimal(b []byte, form decimalForm) string {
+// Float64 is the double nearest to the decimal.
+func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
+
+// Float64 is the double nearest to the decimal.
+func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
+
+// Float64 is the double nearest to the decimal, infinite beyond the range of doubles.
+func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
+
+// decimal is ± coefficient × 10^exponent.
+type decimal struct {
+	negative    bool
+	special     string   // "NaN" or "Infinity": then the rest is nothing
+	coefficient *big.Int // not negative
+	exponent    int
+	precision   int // digits of the format
+}
+
+// read reads the binary integer encoding, which AMQP 1.0 §1.6.13–15 asks for.
+func (form decimalForm) read(b []byte) decimal {
 	bits := new(big.Int).SetBytes(b)
 	field := func(low, width uint) *big.Int {
 		mask := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), width), big.NewInt(1))
 		return mask.And(mask, new(big.Int).Rsh(bits, low))
 	}
 	total := uint(len(b)) * 8
-	sign := ""
-	if bits.Bit(int(total-1)) == 1 {
-		sign = "-"
-	}
+	d := decimal{negative: bits.Bit(int(total-1)) == 1, precision: form.precision}
 	coefficientBits := total - 1 - form.exponentBits
-	exponent, coefficient := field(coefficientBits, form.exponentBits), field(0, coefficientBits)
+	exponent := field(coefficientBits, form.exponentBits)
+	d.coefficient = field(0, coefficientBits)
 	if field(total-3, 2).Int64() == 3 { // the two bits behind the sign: a large coefficient, or no number
 		if field(total-5, 4).Int64() == 15 {
+			d.special = "Infinity"
 			if bits.Bit(int(total-6)) == 1 {
-				return "NaN"
+				d.special = "NaN"
 			}
-			return sign + "Infinity"
+			return d
 		}
-		exponent, coefficient = field(coefficientBits-2, form.exponentBits), field(0, coefficientBits-2)
-		coefficient.SetBit(coefficient, int(coefficientBits), 1)
+		exponent, d.coefficient = field(coefficientBits-2, form.exponentBits), field(0, coefficientBits-2)
+		d.coefficient.SetBit(d.coefficient, int(coefficientBits), 1)
 	}
-	if coefficient.Cmp(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(form.precision)), nil)) >= 0 {
-		coefficient.SetInt64(0) // not canonical: IEEE 754-2008 §3.5.2 reads it as zero
+	if d.coefficient.Cmp(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(form.precision)), nil)) >= 0 {
+		d.coefficient.SetInt64(0) // not canonical: IEEE 754-2008 §3.5.2 reads it as zero
 	}
-	return sign + placePoint(coefficient.String(), int(exponent.Int64())-form.bias, form.precision)
+	biased := int(exponent.Int64())
+	if form == form128 {
+		biased = mendExponent(biased)
+	}
+	d.exponent = biased - form.bias
+	return d
+}
+
+// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library puts
+// bits 9 to 13 of the exponent where bits 7 to 13 belong, and leaves out bits 7 and 8,
+// which are zero in all that its decimals can have. Read by the standard these are
+// numbers of about 10^-4600, which nothing else writes.
+func mendExponent(biased int) int {
+	const written, meant, low = 12 << 7, 12 << 9, 1<<7 - 1
+	if biased&^low != written {
+		return biased
+	}
+	return meant | biased&low
+}
+
+func (d decimal) String() string {
+	sign := ""
+	if d.negative && d.special != "NaN" {
+		sign = "-"
+	}
+	if d.special != "" {
+		return sign + d.special
+	}
+	return sign + placePoint(d.coefficient.String(), d.exponent, d.precision)
+}
+
+func (d decimal) float64() float64 {
+	switch d.special {
+	case "NaN":
+		return math.NaN()
+	case "Infinity":
+		return math.Copysign(math.Inf(1), d.sign())
+	}
+	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // the error says what the infinity says
+	return math.Copysign(f, d.sign())
+}
+
+func (d decimal) sign() float64 {
+	if d.negative {
+		return -1
+	}
+	return 1
 }
 
 // placePoint writes digits × 10^e.

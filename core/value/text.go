@@ -17,6 +17,20 @@ const (
 	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
 )
 
+// DescriptorDateTime is that of an instant which a timestamp cannot tell as it was given:
+// without a zone, which is UTC then, or to less than a millisecond. It is a string as
+// ParseDateTime reads it. Only rules have such values.
+const DescriptorDateTime = Symbol("com.crosstown:date-time")
+
+// ParseDateTime reads a dateTime of XML Schema (§3.2.7). zoned: it names its zone.
+func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
+	if t, err = time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, true, nil
+	}
+	t, err = time.Parse("2006-01-02T15:04:05.999999999", s)
+	return t, false, err
+}
+
 // Text is the text form of a value: of a string itself, of a compound its JSON.
 func Text(v any) string {
 	switch v := v.(type) {
@@ -55,7 +69,7 @@ func describedText(d Described) (string, bool) {
 	}
 	switch v := d.Value.(type) {
 	case string:
-		return v, descriptor == DescriptorURI
+		return v, descriptor == DescriptorURI || descriptor == DescriptorDateTime
 	case int64:
 		switch descriptor {
 		case DescriptorTimeSpan:

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,7 +37,7 @@ func TestAQueueKeepsItsSettings(t *testing.T) {
 			RequiresSession: new(false), DefaultMessageTimeToLive: new("P14D"), DeadLetteringOnMessageExpiration: new(true),
 			DuplicateDetectionHistoryTimeWindow: new("PT5M"), MaxDeliveryCount: new(int32(7)), EnableBatchedOperations: new(false),
 			Status: &status, AutoDeleteOnIdle: new("P1D"), EnablePartitioning: new(false), UserMetadata: new("who <asks> & why"),
-			AuthorizationRules: []admin.AuthorizationRule{rule}, MaxMessageSizeInKilobytes: new(int64(512)),
+			AuthorizationRules: []admin.AuthorizationRule{rule}, MaxMessageSizeInKilobytes: new(int64(2048)),
 		}
 		e.create(name, &want)
 		check := func(got admin.QueueProperties) {
@@ -57,7 +59,7 @@ func TestAQueueKeepsItsSettings(t *testing.T) {
 				{"AutoDeleteOnIdle", *got.AutoDeleteOnIdle, "P1D"},
 				{"EnablePartitioning", *got.EnablePartitioning, false},
 				{"UserMetadata", *got.UserMetadata, *want.UserMetadata},
-				{"MaxMessageSizeInKilobytes", *got.MaxMessageSizeInKilobytes, int64(512)},
+				{"MaxMessageSizeInKilobytes", *got.MaxMessageSizeInKilobytes, int64(2048)},
 			} {
 				if p.got != p.want {
 					e.Errorf("%s: got %v, want %v", p.name, p.got, p.want)
@@ -279,6 +281,53 @@ func TestSettingsOutOfRangeAreRefusedByName(t *testing.T) {
 			if got, err := a.GetQueue(e.ctx(), name, nil); err != nil || got != nil {
 				e.Errorf("%s: the queue exists all the same", tt.setting)
 			}
+		}
+	})
+}
+
+func TestTheLargestMaxDeliveryCountIsKept(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		const most = math.MaxInt32 // what NServiceBus gives each of its queues
+		queue := e.queue(&admin.QueueProperties{MaxDeliveryCount: new(int32(most))})
+		got, err := e.admin().GetQueue(e.ctx(), queue, nil)
+		if err != nil || got == nil || *got.MaxDeliveryCount != most {
+			e.Fatalf("got %+v, error %v", got, err)
+		}
+		e.send(queue, "again and again")
+		r := e.receiver(queue)
+		for range 3 {
+			if err := r.AbandonMessage(e.ctx(), e.one(r), nil); err != nil {
+				e.Fatal(err)
+			}
+		}
+	})
+}
+
+// MassTransit names the topic of a generic message type so, Wolverine's conventions a queue,
+// Terraform's provider a subscription in its acceptance tests.
+func TestNamesEndWithAnyOfTheirCharacters(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		a := e.admin()
+		queue, topic, own := e.name()+"/_batcheditem__", e.name()+"--Fault--Order--", "_somename_"
+		e.create(queue, nil)
+		e.send(queue, "by queue")
+		r := e.receiver(queue)
+		e.complete(r, e.one(r))
+		if _, err := a.CreateTopic(e.ctx(), topic, nil); err != nil {
+			e.Fatal(err)
+		}
+		e.Cleanup(func() { _, _ = a.DeleteTopic(context.WithoutCancel(e.Context()), topic, nil) })
+		if _, err := a.CreateSubscription(e.ctx(), topic, own, nil); err != nil {
+			e.Fatal(err)
+		}
+		e.send(topic, "by topic")
+		r = e.subscriber(topic, own)
+		e.complete(r, e.one(r))
+		for _, name := range []string{"$a", "a/$b", "a$"} {
+			_, err := a.CreateQueue(e.ctx(), name, nil)
+			e.wantStatus(err, http.StatusBadRequest)
+			_, err = a.CreateTopic(e.ctx(), name, nil)
+			e.wantStatus(err, http.StatusBadRequest)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -49,6 +50,28 @@ func TestTheCommandLineHasAQuickLook(t *testing.T) {
 		e.crosstown("queue", "delete", queue)
 		if got, err := e.admin().GetQueue(e.ctx(), queue, nil); err != nil || got != nil {
 			e.Errorf("after queue delete: got %v, error %v", got, err)
+		}
+	})
+}
+
+// A batch has at most 1 MB, a single message as much as the entity allows.
+func TestTheCommandLineSendsALargeFileAsOneMessage(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: new(int64(20 << 10))})
+		file := filepath.Join(e.TempDir(), "large")
+		body := bytes.Repeat([]byte("large file "), 1<<18) // 2.9 MB
+		if err := os.WriteFile(file, body, 0o600); err != nil {
+			e.Fatal(err)
+		}
+		out := e.crosstown("send", queue, "--file", file)
+		out += e.crosstown("send", queue, "--file", file, "--schedule", "1ms")
+		if strings.Count(out, "sent 1 message to") != 2 {
+			e.Errorf("send: got %s", out)
+		}
+		for _, m := range e.take(e.receiver(queue), 2) {
+			if !bytes.Equal(m.Body, body) {
+				e.Errorf("received a body of %d bytes, want the file's %d", len(m.Body), len(body))
+			}
 		}
 	})
 }

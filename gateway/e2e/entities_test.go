@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +204,22 @@ func TestATopicKeepsItsSettings(t *testing.T) {
 		}
 		if sub, err := a.GetSubscription(e.ctx(), topic, "sub", nil); err != nil || sub != nil {
 			e.Errorf("after its topic was deleted: got %+v %v", sub, err)
+		}
+	})
+}
+
+// The service addresses entities by their paths alone: clients tell by the description
+// what they got. The .NET SDK makes MessagingEntityNotFound of it.
+func TestATopicAskedForAsAQueueIsATopic(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		topic, queue := e.topic(nil), e.queue(nil)
+		for name, want := range map[string]string{topic: "<TopicDescription ", queue: "<QueueDescription "} {
+			if got := e.wantHTTP(e.http(http.MethodGet, name+"?api-version=2021-05", "", nil), http.StatusOK); !strings.Contains(got.body, want) {
+				e.Errorf("%s: got %s, want a %s", name, got.body, want)
+			}
+		}
+		if got, err := e.admin().GetTopic(e.ctx(), topic, nil); err != nil || got == nil || got.TopicName != topic {
+			e.Errorf("the topic: got %+v, %v", got, err)
 		}
 	})
 }

@@ -322,7 +322,7 @@ func TestAGatewayExplainsTransactions(t *testing.T) {
 		work, out := e.queue(nil), e.queue(nil)
 		ctx, cancel := context.WithTimeout(e.Context(), patience)
 		defer cancel()
-		c := exec.CommandContext(ctx, python, filepath.Join("testdata", "proton", "transactions.py"), "amqp://"+e.gw.host, devPolicy, devKey, work, out)
+		c := exec.CommandContext(ctx, systemPython, filepath.Join("testdata", "proton", "transactions.py"), "amqp://"+e.gw.host, devPolicy, devKey, work, out)
 		if said, err := c.CombinedOutput(); err != nil {
 			e.Fatalf("%v, said:\n%s", err, said)
 		}

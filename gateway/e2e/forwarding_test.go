@@ -103,27 +103,56 @@ func TestAMessageIsForwardedFourTimes(t *testing.T) {
 	})
 }
 
-func TestForwardingWaitsForItsDestination(t *testing.T) {
+func TestWhatADestinationDoesNotTakeIsATransferDeadLetter(t *testing.T) {
 	everywhere(t, func(e *env) {
-		dest := e.queue(nil)
+		dest := e.queue(&admin.QueueProperties{MaxSizeInMegabytes: new(int32(1))})
 		queue := e.queue(forwarding(dest))
+		lost := e.receiverWith(queue, &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueTransfer})
 		e.setStatus(dest, admin.EntityStatusSendDisabled)
-		e.send(queue, "1", "2", "3")
-		r := e.receiver(dest)
-		e.nothing(r)
-		if got := e.runtime(queue); got.TotalMessageCount != 3 {
-			e.Errorf("they wait: got %+v, want 3 messages", got)
+		e.send(queue, "disabled")
+		m := e.one(lost)
+		if string(m.Body) != "disabled" || *m.DeadLetterReason != "MessagingEntityDisabled" || !strings.Contains(*m.DeadLetterErrorDescription, dest) {
+			e.Errorf("got %.20q because of %v: %v", m.Body, *m.DeadLetterReason, *m.DeadLetterErrorDescription)
 		}
+		e.complete(lost, m)
 		e.setStatus(dest, admin.EntityStatusActive)
-		ms := e.take(r, 3)
-		got := bodies(ms)
-		slices.Sort(got)
-		if !slices.Equal(got, []string{"1", "2", "3"}) {
-			e.Errorf("got %v", got)
+		// Engines differ in what a message takes: send until the queue is full.
+		var full error
+		for s := e.sender(dest); full == nil; {
+			full = s.SendMessage(e.ctx(), &azservicebus.Message{Body: make([]byte, 200<<10)}, nil)
 		}
-		e.complete(r, ms...)
-		e.nothing(r)
+		e.wantCondition(full, "amqp:resource-limit-exceeded")
+		e.send(queue, "full")
+		m = e.one(lost)
+		if string(m.Body) != "full" || *m.DeadLetterReason != "QuotaExceeded" {
+			e.Errorf("got %.20q because of %v: %v", m.Body, *m.DeadLetterReason, *m.DeadLetterErrorDescription)
+		}
+		if got := e.runtime(queue); got.TotalMessageCount != 1 || got.TransferDeadLetterMessageCount != 1 {
+			e.Errorf("the source: got %+v, want one transfer dead letter", got)
+		}
 	})
+}
+
+func TestForwardingWaitsForItsDestinationWhereItIsTold(t *testing.T) {
+	t.Parallel()
+	e := &env{T: t, gw: own(t, "memory", "--forward-wait"), plain: true}
+	dest := e.queue(nil)
+	queue := e.queue(forwarding(dest))
+	e.setStatus(dest, admin.EntityStatusSendDisabled)
+	e.send(queue, "1", "2", "3")
+	r := e.receiver(dest)
+	e.nothing(r)
+	if got := e.runtime(queue); got.ActiveMessageCount != 3 {
+		e.Errorf("they wait: got %+v, want 3 messages", got)
+	}
+	e.setStatus(dest, admin.EntityStatusActive)
+	ms := e.take(r, 3)
+	got := bodies(ms)
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"1", "2", "3"}) {
+		e.Errorf("got %v", got)
+	}
+	e.complete(r, ms...)
 }
 
 // setStatus changes a queue's status.
@@ -146,8 +175,8 @@ func TestWhatCannotForwardIsRefused(t *testing.T) {
 		own := e.name()
 		for name, p := range map[string]*admin.QueueProperties{
 			"nowhere":      forwarding("nowhere-at-all"),
-			"itself":       forwarding(own),
-			"with session": {ForwardTo: &dest, RequiresSession: new(true)},
+			"itself":       forwarding(own), // which does not exist yet
+			"another host": forwarding("sb://other.example/" + dest),
 		} {
 			if _, err := a.CreateQueue(e.ctx(), own, &admin.CreateQueueOptions{Properties: p}); err == nil {
 				e.Errorf("%s: was created", name)
@@ -156,7 +185,8 @@ func TestWhatCannotForwardIsRefused(t *testing.T) {
 			}
 		}
 		// To the Go SDK the destination is what was given: an absolute address.
-		queue := e.queue(forwarding("sb://" + e.gw.host + "/" + dest))
+		// Scheme and host come back in lower case.
+		queue := e.queue(forwarding("SB://" + strings.ToUpper(e.gw.host) + "/" + dest))
 		if got, err := a.GetQueue(e.ctx(), queue, nil); err != nil || *got.ForwardTo != "sb://"+e.gw.host+"/"+dest {
 			e.Errorf("got %v %v", got.ForwardTo, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
@@ -288,5 +289,44 @@ func TestTheDeadLetterQueueOverHTTPS(t *testing.T) {
 			e.Errorf("got %q, reason %s", a.body, a.header.Get("DeadLetterReason"))
 		}
 		e.wantHTTP(e.http(http.MethodDelete, a.settleAt(e), "", nil), http.StatusOK)
+	})
+}
+
+// The last segment that makes a route ends the name.
+func TestNamesWithASegmentMessages(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		a, first := e.admin(), e.queue(nil)
+		second, third := first+"/messages", first+"/Messages/head/x"
+		e.create(second, &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{{
+			KeyName: new("own"), PrimaryKey: new("own-key"), SecondaryKey: new("other"), AccessRights: []admin.AccessRight{admin.AccessRightSend},
+		}}})
+		e.create(third, nil)
+		for _, queue := range []string{first, second, third} {
+			if got, err := a.GetQueue(e.ctx(), queue, nil); err != nil || got == nil || got.QueueName != queue {
+				e.Errorf("get %s: %+v, %v", queue, got, err)
+			}
+			e.wantHTTP(e.http(http.MethodPost, queue+"/messages", "to "+queue, nil), http.StatusCreated)
+		}
+		for _, queue := range []string{first, second, third} {
+			got := e.wantHTTP(e.http(http.MethodPost, queue+"/messages/head?timeout=5", "", nil), http.StatusCreated)
+			if got.body != "to "+queue {
+				e.Errorf("%s: got %q", queue, got.body)
+			}
+			_, path, _ := strings.Cut(got.header.Get("Location"), e.gw.host+"/")
+			e.wantHTTP(e.http(http.MethodPut, path, "", nil), http.StatusOK)
+			r := e.receiver(queue)
+			e.complete(r, e.one(r))
+		}
+		// A token for the second queue has the address of a request to the first.
+		token := auth.SignSAS("http://"+e.gw.host+"/"+second, "own", "own-key", time.Now().Add(time.Hour))
+		e.wantHTTP(e.httpAs(token, http.MethodPost, first+"/messages", "x", nil), http.StatusUnauthorized)
+		e.wantHTTP(e.httpAs(token, http.MethodPost, second+"/messages", "x", nil), http.StatusCreated)
+		token = auth.SignSAS("http://"+e.gw.host+"/"+second, devPolicy, devKey, time.Now().Add(time.Hour))
+		e.wantHTTP(e.httpAs(token, http.MethodPost, first+"/messages", "x", nil), http.StatusUnauthorized)
+		if _, err := a.DeleteQueue(e.ctx(), second, nil); err != nil {
+			e.Error(err)
+		}
+		e.wantHTTP(e.httpAs(token, http.MethodPost, first+"/messages", "x", nil), http.StatusCreated) // now it is that address only
+		e.wantHTTP(e.http(http.MethodGet, second, "", nil), http.StatusMethodNotAllowed)
 	})
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -45,7 +46,12 @@ func (e *env) wantLockLost(entity string, m *azservicebus.ReceivedMessage) {
 // ask sends a request to an entity's $management node and returns the answer.
 func (e *env) ask(entity, operation string, body map[string]any) *amqp.Message {
 	e.Helper()
-	session := e.amqp()
+	return e.askOn(e.amqp(), entity, operation, body)
+}
+
+// askOn is ask on a connection that holds what the request is about.
+func (e *env) askOn(session *amqp.Session, entity, operation string, body map[string]any) *amqp.Message {
+	e.Helper()
 	node := entity + "/$management"
 	replies, err := session.NewReceiver(e.ctx(), node, &amqp.ReceiverOptions{TargetAddress: "replies"})
 	if err != nil {
@@ -69,6 +75,9 @@ func (e *env) ask(entity, operation string, body map[string]any) *amqp.Message {
 	}
 	if reply.Properties == nil || reply.Properties.CorrelationID != uint64(7) {
 		e.Fatalf("%s: the answer's correlation id is %#v", operation, reply.Properties)
+	}
+	if err := cmp.Or(replies.Close(e.ctx()), requests.Close(e.ctx())); err != nil {
+		e.Fatal(err)
 	}
 	return reply
 }

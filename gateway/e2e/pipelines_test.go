@@ -135,7 +135,7 @@ pipelines:
   - entity: lenient
     ingress: [{plugin: courier, unavailable: pass}]
   - entity: letters
-    follow-to: true
+    follow-to: [as*]
 `)
 			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config), plain: true}
 			for _, name := range []string{"in", "strict", "lenient", "letters", "out", "aside"} {
@@ -148,10 +148,12 @@ pipelines:
 			}
 			e.post(e.sender("forwarding"), subjected("6", "to out"))
 			e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("7"), To: new("aside")})
+			e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("8"), To: new("out")}) // which is not allowed
 			e.holds("in", nil, "0 4 5")
 			e.holds("in", ofDeadLetters, "3")
 			e.holds("out", nil, "1 4 6")
 			e.holds("aside", nil, "4 7")
+			e.holds("letters", nil, "8")
 			if dead := e.one(e.deadLetters("in")); *dead.DeadLetterReason != "end" || *dead.DeadLetterErrorDescription != "as asked" {
 				t.Errorf("dead because of %q, %q", *dead.DeadLetterReason, *dead.DeadLetterErrorDescription)
 			}
@@ -164,7 +166,7 @@ pipelines:
 			counts := e.wantHTTP(e.http("GET", "$crosstown/pipelines", "", nil), 200).body
 			for _, want := range []string{
 				`{"entity":"in","stage":"ingress","plugin":"courier","judged":7,"dropped":1,"deadLettered":1,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
-				`{"entity":"letters","stage":"to","plugin":"to","judged":1,`,
+				`{"entity":"letters","stage":"to","plugin":"to","judged":2,`,
 			} {
 				if !strings.Contains(counts, want) {
 					t.Errorf("counts: got %s, want %s", counts, want)
@@ -266,6 +268,11 @@ pipelines:
 	}
 	stop := make(chan struct{})
 	var senders sync.WaitGroup
+	halt := sync.OnceFunc(func() {
+		close(stop)
+		senders.Wait()
+	})
+	defer halt()
 	refused, slowest := 0, time.Duration(0)
 	for who, queue := range []string{"strict", "strict", "patient", "patient", "forwarding", "plain"} {
 		s := e.sender(queue)
@@ -303,8 +310,7 @@ pipelines:
 		time.Sleep(time.Duration(100+random.IntN(900)) * time.Millisecond)
 		c.kill()
 	}
-	close(stop)
-	senders.Wait()
+	halt()
 	e.eventually("all that was parked or forwarded has arrived", func() bool {
 		for _, name := range []string{"strict", "patient", "forwarding"} {
 			if r := e.runtime(name); r.TransferMessageCount > 0 || name == "forwarding" && r.TotalMessageCount > 0 {
@@ -359,6 +365,11 @@ func TestRoutedMessagesAreThereOnceWhenGatewaysDie(t *testing.T) {
 	e.create("forwarding", &admin.QueueProperties{RequiresDuplicateDetection: new(true), DuplicateDetectionHistoryTimeWindow: new("PT1H"), ForwardTo: new("in")})
 	stop := make(chan struct{})
 	var senders sync.WaitGroup
+	halt := sync.OnceFunc(func() {
+		close(stop)
+		senders.Wait()
+	})
+	defer halt()
 	counts := make([]int, 4)
 	for who := range counts {
 		var ways []*azservicebus.Sender
@@ -397,8 +408,7 @@ func TestRoutedMessagesAreThereOnceWhenGatewaysDie(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(stop)
-	senders.Wait()
+	halt()
 	e.afterDeath("all has arrived", func() bool {
 		return e.runtime("in").TransferMessageCount == 0 && e.runtime("forwarding").TotalMessageCount == 0
 	})

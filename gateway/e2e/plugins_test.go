@@ -22,7 +22,7 @@ plugins:
   - {name: gone, path: /no/such/program}
 pipelines:
   - {entity: orders, ingress: [{plugin: geo}]}
-  - {entity: letters, follow-to: true}
+  - {entity: letters, follow-to: ["*"]}
 `, program)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

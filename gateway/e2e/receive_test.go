@@ -125,6 +125,9 @@ func TestDeferredMessagesComeByNumberOnly(t *testing.T) {
 			return ms[0]
 		}
 		d := receive()
+		if d.DeliveryCount != 2 {
+			e.Errorf("deferring did not count: delivery %d, want 2", d.DeliveryCount)
+		}
 		if string(d.Body) != "a" || d.ApplicationProperties["why"] != "later" || d.State != azservicebus.MessageStateDeferred || *d.SequenceNumber != *m.SequenceNumber {
 			e.Errorf("got %q in state %d with %v", d.Body, d.State, d.ApplicationProperties)
 		}
@@ -133,8 +136,8 @@ func TestDeferredMessagesComeByNumberOnly(t *testing.T) {
 		}
 		e.nothing(r) // abandoned, it stays deferred
 		d = receive()
-		if d.DeliveryCount < 2 {
-			e.Errorf("abandoning a deferred message did not count: delivery %d", d.DeliveryCount)
+		if d.DeliveryCount != 3 {
+			e.Errorf("abandoning a deferred message did not count: delivery %d, want 3", d.DeliveryCount)
 		}
 		e.complete(r, d)
 		if c := e.runtime(queue); c.TotalMessageCount != 0 {
@@ -287,7 +290,8 @@ func TestPeekBrowsesEverythingWithoutLocking(t *testing.T) {
 		var states []azservicebus.MessageState
 		for _, m := range got {
 			states = append(states, m.State)
-			if m.LockedUntil != nil {
+			// A message under lock says until when, one that is deferred when it was enqueued.
+			if locked := string(m.Body) == "locked" || string(m.Body) == "deferred"; (m.LockedUntil != nil) != locked {
 				e.Errorf("peeked %q is locked until %v", m.Body, m.LockedUntil)
 			}
 		}
@@ -305,6 +309,36 @@ func TestPeekBrowsesEverythingWithoutLocking(t *testing.T) {
 		}
 		if none := e.peek(r, *got[3].SequenceNumber+1, 10); len(none) != 0 {
 			e.Errorf("peek past the end: got %q", bodies(none))
+		}
+	})
+}
+
+func TestOnePeekReturnsAtMost250Messages(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		for _, session := range []bool{false, true} {
+			queue := e.queue(&admin.QueueProperties{RequiresSession: &session})
+			s := e.sender(queue)
+			batch, err := s.NewMessageBatch(e.ctx(), nil)
+			for i := 0; i < 260 && err == nil; i++ {
+				err = batch.AddMessage(&azservicebus.Message{Body: []byte{byte(i)}, SessionID: new("s")}, nil)
+			}
+			if err == nil {
+				err = s.SendMessageBatch(e.ctx(), batch, nil)
+			}
+			if err != nil {
+				e.Fatal(err)
+			}
+			peek := e.receiver(queue).PeekMessages
+			if session {
+				r, err := e.client().AcceptSessionForQueue(e.ctx(), queue, "s", nil)
+				if err != nil {
+					e.Fatal(err)
+				}
+				peek = r.PeekMessages
+			}
+			if ms, err := peek(e.ctx(), 1000, nil); err != nil || len(ms) != 250 {
+				e.Errorf("peek of 1,000 with sessions %t: got %d messages, error %v; want 250", session, len(ms), err)
+			}
 		}
 	})
 }

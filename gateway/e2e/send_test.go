@@ -250,21 +250,21 @@ func TestDuplicatesAreDropped(t *testing.T) {
 
 func TestAMessageTooLargeIsRefused(t *testing.T) {
 	everywhere(t, func(e *env) {
-		queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: new(int64(64))})
+		queue := e.queue(nil)
 		s := e.sender(queue)
-		err := s.SendMessage(e.ctx(), &azservicebus.Message{Body: make([]byte, 65<<10)}, nil)
+		err := s.SendMessage(e.ctx(), &azservicebus.Message{Body: make([]byte, 257<<10)}, nil)
 		if !errors.Is(err, azservicebus.ErrMessageTooLarge) {
 			e.Errorf("the SDK: got %v, want %v", err, azservicebus.ErrMessageTooLarge)
 		}
-		e.post(s, &azservicebus.Message{Body: make([]byte, 63<<10)})
+		e.post(s, &azservicebus.Message{Body: make([]byte, 255<<10)})
 
 		// A client that does not look at the limit: a batch whose inner message is too large.
 		raw, err := e.amqp().NewSender(e.ctx(), queue, nil)
 		if err != nil {
 			e.Fatal(err)
 		}
-		if got := raw.MaxMessageSize(); got != 64<<10 {
-			e.Errorf("the attach says max-message-size %d, want %d", got, 64<<10)
+		if got := raw.MaxMessageSize(); got != 256<<10 {
+			e.Errorf("the attach says max-message-size %d, want %d", got, 256<<10)
 		}
 		if c := e.runtime(queue); c.ActiveMessageCount != 1 {
 			e.Errorf("%d messages are stored, want 1", c.ActiveMessageCount)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -218,6 +219,115 @@ func TestSessionsAreListed(t *testing.T) {
 		slices.Sort(ids)
 		if !slices.Equal(ids, []string{"a", "b", "c", "state-only"}) {
 			e.Errorf("got %v", ids)
+		}
+	})
+}
+
+// Ids are compared without regard to case; each message keeps its own, and the receiver the one that it asked for.
+func TestSessionIDsDifferInMoreThanCase(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(withSessions())
+		e.sendTo(queue, "Order-Ä", "1")
+		e.sendTo(queue, "order-ä", "2")
+		s := e.accept(queue, "ORDER-ä")
+		if got := s.SessionID(); got != "ORDER-ä" {
+			e.Errorf("accepted session %q, want it as it was asked for", got)
+		}
+		ms := s.take(2)
+		if got := bodies(ms); !slices.Equal(got, []string{"1", "2"}) || *ms[0].SessionID != "Order-Ä" || *ms[1].SessionID != "order-ä" {
+			e.Errorf("got %v of sessions %q and %q", got, *ms[0].SessionID, *ms[1].SessionID)
+		}
+		_, err := e.client().AcceptSessionForQueue(e.ctx(), queue, "Order-Ä", nil)
+		e.wantCondition(err, "com.microsoft:session-cannot-be-locked")
+		if err := s.SetSessionState(e.ctx(), []byte("state"), nil); err != nil {
+			e.Fatal(err)
+		}
+		if err := s.DeferMessage(e.ctx(), ms[0], nil); err != nil {
+			e.Fatal(err)
+		}
+		again, err := s.ReceiveDeferredMessages(e.ctx(), []int64{*ms[0].SequenceNumber}, nil)
+		if err != nil || len(again) != 1 {
+			e.Fatalf("the deferred message: got %v %v", again, err)
+		}
+		s.complete(again[0])
+		if err := s.Close(e.ctx()); err != nil {
+			e.Fatal(err)
+		}
+		next := e.next(queue)
+		if got := next.SessionID(); got != "order-ä" {
+			e.Errorf("the next session is %q, want it as its oldest message has it", got)
+		}
+		if state, err := next.GetSessionState(e.ctx(), nil); err != nil || string(state) != "state" {
+			e.Errorf("state: got %q, %v", state, err)
+		}
+		next.complete(next.take(1)...)
+	})
+}
+
+// The empty id is that of a session like others.
+func TestTheSessionOfTheEmptyID(t *testing.T) {
+	everywhere(t, func(e *env) {
+		queue := e.queue(withSessions())
+		e.sendTo(queue, "", "1", "2")
+		e.sendTo(queue, "other", "3")
+		s := e.next(queue)
+		if got := s.SessionID(); got != "" {
+			e.Fatalf("the next session is %q, want the empty one", got)
+		}
+		ms := s.take(2)
+		if got := bodies(ms); !slices.Equal(got, []string{"1", "2"}) || ms[0].SessionID == nil || *ms[0].SessionID != "" {
+			e.Errorf("got %v of session %v", got, ms[0].SessionID)
+		}
+		if _, err := s.PeekMessages(e.ctx(), 9, nil); err != nil {
+			e.Errorf("peek: %v", err)
+		}
+		_, err := e.client().AcceptSessionForQueue(e.ctx(), queue, "", nil)
+		e.wantCondition(err, "com.microsoft:session-cannot-be-locked")
+		if err := s.SetSessionState(e.ctx(), []byte("state"), nil); err != nil {
+			e.Fatal(err)
+		}
+		if err := s.RenewSessionLock(e.ctx(), nil); err != nil {
+			e.Errorf("renew: %v", err)
+		}
+		s.complete(ms[0])
+		if err := s.Close(e.ctx()); err != nil {
+			e.Fatal(err)
+		}
+		s = e.accept(queue, "")
+		if state, err := s.GetSessionState(e.ctx(), nil); err != nil || string(state) != "state" {
+			e.Errorf("state: got %q, %v", state, err)
+		}
+		if ms = s.take(1); bodies(ms)[0] != "2" {
+			e.Errorf("got %v, want 2", bodies(ms))
+		}
+		if err := s.DeadLetterMessage(e.ctx(), ms[0], nil); err != nil {
+			e.Fatal(err)
+		}
+		if dead := e.one(e.deadLetters(queue)); dead.SessionID == nil || *dead.SessionID != "" {
+			e.Errorf("the dead letter has session %v, want the empty one", dead.SessionID)
+		}
+		page, err := e.client().NewListSessionsForQueuePager(queue, nil).NextPage(e.ctx())
+		if err != nil || !slices.Equal(page.Sessions, []string{"", "other"}) {
+			e.Errorf("sessions: got %q, %v", page.Sessions, err)
+		}
+	})
+}
+
+// The id that a BrokerProperties header has belongs to the same sessions.
+func TestPostedToSessionsOfAnyID(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(withSessions())
+		for i, id := range []string{"", "Id", "iD"} {
+			e.wantHTTP(e.http(http.MethodPost, queue+"/messages", fmt.Sprint(i), http.Header{"BrokerProperties": {fmt.Sprintf(`{"SessionId":%q}`, id)}}), http.StatusCreated)
+		}
+		if a := e.http(http.MethodPost, queue+"/messages", "no session", nil); a.status == http.StatusCreated {
+			e.Error("a message without a session was taken")
+		}
+		for id, want := range map[string][]string{"": {"0"}, "ID": {"1", "2"}} {
+			s := e.accept(queue, id)
+			if got := bodies(s.take(len(want))); !slices.Equal(got, want) {
+				e.Errorf("session %q: got %v, want %v", id, got, want)
+			}
 		}
 	})
 }

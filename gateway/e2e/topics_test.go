@@ -33,6 +33,8 @@ func TestEveryKindOfFilterDecides(t *testing.T) {
 			{"in", &admin.SQLFilter{Expression: "colour IN ('blue', 'green') AND EXISTS(size) AND express IS NULL"}, "small"},
 			{"label", &admin.CorrelationFilter{Subject: new("parcel")}, "parcel"},
 			{"properties", &admin.CorrelationFilter{ApplicationProperties: map[string]any{"colour": "red", "size": 500}}, "large"},
+			{"number", &admin.CorrelationFilter{ApplicationProperties: map[string]any{"size": 500.0}}, "large"}, // as JavaScript writes 500
+			{"unheard-of", &admin.SQLFilter{Expression: "sys.Nothing = 1 OR [user].[size] < 18446744073709551616 AND size = 5"}, "small"},
 		} {
 			if s.filter == nil {
 				e.subscribe(topic, s.name, nil)
@@ -109,6 +111,7 @@ func TestAFilterThatCannotBeEvaluatedDeadLetters(t *testing.T) {
 		topic := e.topic(nil)
 		e.subscribe(topic, "kept", nil, matching("r", "10 / n > 1"))
 		e.subscribe(topic, "dropped", &admin.SubscriptionProperties{EnableDeadLetteringOnFilterEvaluationExceptions: new(false)}, matching("r", "10 / n > 1"))
+		e.subscribe(topic, "never", nil, matching("r", "n LIKE 5 OR 1/0 = 1"))
 		s := e.sender(topic)
 		for n := range 3 {
 			e.post(s, &azservicebus.Message{Body: fmt.Append(nil, n), ApplicationProperties: map[string]any{"n": int64(n)}})
@@ -121,6 +124,9 @@ func TestAFilterThatCannotBeEvaluatedDeadLetters(t *testing.T) {
 		m := e.one(e.subscriberWith(topic, "kept", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}))
 		if string(m.Body) != "0" || m.DeadLetterReason == nil || *m.DeadLetterReason != "FilterException" || !strings.Contains(*m.DeadLetterErrorDescription, "zero") {
 			e.Errorf("dead letter: got %q, %v %v", m.Body, m.DeadLetterReason, m.DeadLetterErrorDescription)
+		}
+		if n := e.subscriptionRuntime(topic, "never"); n.ActiveMessageCount != 0 || n.DeadLetterMessageCount != 3 {
+			e.Errorf("a filter that can never be evaluated: got %+v, want 3 dead letters", n)
 		}
 		if n := e.subscriptionRuntime(topic, "dropped").DeadLetterMessageCount; n != 0 {
 			e.Errorf("%d messages were dead-lettered where they should be dropped", n)

@@ -53,7 +53,7 @@ func TestTransactionsAreAllOrNothingInChaos(t *testing.T) {
 	var movers sync.WaitGroup
 	for range 3 {
 		movers.Go(func() {
-			_ = exec.CommandContext(moving, python, filepath.Join("testdata", "proton", "mover.py"),
+			_ = exec.CommandContext(moving, systemPython, filepath.Join("testdata", "proton", "mover.py"),
 				devPolicy, devKey, from, to, "amqp://"+gateways[0].host, "amqp://"+gateways[1].host).Run() // it is killed
 		})
 	}

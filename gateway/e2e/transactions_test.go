@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// python is Debian's: its packages bring Qpid Proton.
-const python = "/usr/bin/python3"
+// systemPython is Debian's: its packages bring Qpid Proton.
+const systemPython = "/usr/bin/python3"
 
 // protonVariable, when set, makes it a failure that Qpid Proton is missing;
 // else its story is skipped then.
@@ -27,14 +27,14 @@ func TestTransactionsOfQpidProton(t *testing.T) {
 		work, out := e.queue(nil), e.queue(nil)
 		ctx, cancel := context.WithTimeout(e.Context(), patience)
 		defer cancel()
-		c := exec.CommandContext(ctx, python, filepath.Join("testdata", "proton", "transactions.py"),
+		c := exec.CommandContext(ctx, systemPython, filepath.Join("testdata", "proton", "transactions.py"),
 			"amqp://"+e.gw.host, devPolicy, devKey, work, out)
 		said, err := c.CombinedOutput()
-		const want = "committed\naborted\nreceived one\ncommitted\nreceived two\naborted\ntold\n"
+		const want = "committed\naborted\nreceived one\ncommitted\nreceived two\naborted\nreceived two\ncommitted\ntold\n"
 		if err != nil || string(said) != want {
 			e.Fatalf("%v, said:\n%s\nwant:\n%s", err, said, want)
 		}
-		e.wantPeeked(work, "two three")
+		e.wantPeeked(work, "three")
 		e.wantPeeked(out, "answer") // a moment after the commit
 	}, "memory/tcp", "redis/tcp", "cluster/tcp")
 }
@@ -42,7 +42,7 @@ func TestTransactionsOfQpidProton(t *testing.T) {
 // needProton skips the test, or fails it, where Qpid Proton is missing.
 func needProton(t *testing.T) {
 	t.Helper()
-	err := exec.CommandContext(t.Context(), python, "-c", "import proton").Run()
+	err := exec.CommandContext(t.Context(), systemPython, "-c", "import proton").Run()
 	switch {
 	case err == nil:
 	case os.Getenv(protonVariable) == "":

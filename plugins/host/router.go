@@ -99,7 +99,7 @@ func messageFor(m *core.Message, body bool) (*pb.Message, error) {
 		ContentType: typed.Text(m.ContentType), ContentEncoding: typed.Text(m.ContentEncoding),
 		SessionId: typed.Text(m.SessionID), ReplyToSessionId: typed.Text(m.ReplyToSessionID), PartitionKey: typed.Text(m.PartitionKey),
 		CreationTime: millis(m.CreationTime), AbsoluteExpiryTime: millis(m.AbsoluteExpiryTime), ScheduledEnqueueTime: millis(m.ScheduledEnqueueTime),
-		Durable: m.Durable, Properties: properties, Annotations: annotations,
+		Durable: m.Durable.V, Properties: properties, Annotations: annotations,
 		BodyKind: pb.Message_BodyKind(m.Body.Kind), BodySize: uint64(len(m.Body.Bytes)),
 	}
 	if m.GroupSequence.Set {

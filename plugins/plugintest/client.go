@@ -180,7 +180,7 @@ func messageOf(t testing.TB, m *sdk.Message) *core.Message {
 		To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding,
 		SessionID: m.SessionID, ReplyToSessionID: m.ReplyToSessionID, PartitionKey: m.PartitionKey,
 		CreationTime: m.CreationTime, AbsoluteExpiryTime: m.AbsoluteExpiryTime, ScheduledEnqueueTime: m.ScheduledEnqueueTime,
-		TimeToLive: m.TimeToLive, Durable: m.Durable,
+		TimeToLive: m.TimeToLive, Durable: value.Opt[bool]{V: m.Durable, Set: m.Durable},
 		Properties: propertiesOf(t, m.Properties), Annotations: propertiesOf(t, m.Annotations),
 		Body: core.Body{Bytes: m.Body},
 	}

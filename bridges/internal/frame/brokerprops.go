@@ -12,17 +12,17 @@ import (
 // brokerProperties are the members of broker that a sender may set, by their
 // Service Bus names.
 var brokerProperties = map[string]func(m *core.Message, r Reader) error{
-	"MessageId":               id(func(m *core.Message) *core.ID { return &m.MessageID }),
-	"CorrelationId":           id(func(m *core.Message) *core.ID { return &m.CorrelationID }),
-	"SessionId":               text(func(m *core.Message) *string { return &m.SessionID }),
-	"ReplyToSessionId":        text(func(m *core.Message) *string { return &m.ReplyToSessionID }),
-	"Label":                   text(func(m *core.Message) *string { return &m.Subject }),
-	"Subject":                 text(func(m *core.Message) *string { return &m.Subject }),
-	"To":                      text(func(m *core.Message) *string { return &m.To }),
-	"ReplyTo":                 text(func(m *core.Message) *string { return &m.ReplyTo }),
-	"ContentType":             text(func(m *core.Message) *string { return &m.ContentType }),
-	"PartitionKey":            text(func(m *core.Message) *string { return &m.PartitionKey }),
-	"ViaPartitionKey":         text(func(m *core.Message) *string { return &m.ViaPartitionKey }),
+	"MessageId":               id(func(m *core.Message) *core.ID { return &m.MessageID }, 0),
+	"CorrelationId":           id(func(m *core.Message) *core.ID { return &m.CorrelationID }, core.FieldCorrelationID),
+	"SessionId":               text(func(m *core.Message) *string { return &m.SessionID }, core.FieldSessionID),
+	"ReplyToSessionId":        text(func(m *core.Message) *string { return &m.ReplyToSessionID }, core.FieldReplyToSessionID),
+	"Label":                   text(func(m *core.Message) *string { return &m.Subject }, core.FieldSubject),
+	"Subject":                 text(func(m *core.Message) *string { return &m.Subject }, core.FieldSubject),
+	"To":                      text(func(m *core.Message) *string { return &m.To }, core.FieldTo),
+	"ReplyTo":                 text(func(m *core.Message) *string { return &m.ReplyTo }, core.FieldReplyTo),
+	"ContentType":             text(func(m *core.Message) *string { return &m.ContentType }, core.FieldContentType),
+	"PartitionKey":            text(func(m *core.Message) *string { return &m.PartitionKey }, 0),
+	"ViaPartitionKey":         text(func(m *core.Message) *string { return &m.ViaPartitionKey }, 0),
 	"TimeToLive":              readTimeToLive,
 	"ScheduledEnqueueTimeUtc": readScheduled,
 }
@@ -34,15 +34,18 @@ var givenByBroker = map[string]bool{
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
 }
 
-func text(field func(*core.Message) *string) func(*core.Message, Reader) error {
+// text reads a text; bit is set if it is the empty one.
+func text(field func(*core.Message) *string, bit core.TextFields) func(*core.Message, Reader) error {
 	return func(m *core.Message, r Reader) (err error) {
-		*field(m), err = ReadText(r)
+		if *field(m), err = ReadText(r); *field(m) == "" {
+			m.EmptyText |= bit
+		}
 		return err
 	}
 }
 
 // id reads an id: a text, or a value of the other types that AMQP 1.0 §3.2.11–14 has for it.
-func id(field func(*core.Message) *core.ID) func(*core.Message, Reader) error {
+func id(field func(*core.Message) *core.ID, bit core.TextFields) func(*core.Message, Reader) error {
 	return func(m *core.Message, r Reader) error {
 		v, err := Read(r)
 		if err != nil {
@@ -51,6 +54,9 @@ func id(field func(*core.Message) *core.ID) func(*core.Message, Reader) error {
 		switch v := v.(type) {
 		case string:
 			*field(m) = core.StringID(v)
+			if v == "" {
+				m.EmptyText |= bit
+			}
 		case uint64:
 			*field(m) = core.ULongID(v)
 		case value.UUID:

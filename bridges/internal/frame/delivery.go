@@ -53,14 +53,14 @@ func WriteProperties(w Writer, p core.Properties) {
 func writeBroker(w Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
-	id := func(name string, id core.ID) {
-		if !id.IsZero() {
+	id := func(name string, id core.ID, bit core.TextFields) {
+		if !id.IsZero() || m.EmptyText&bit != 0 {
 			w.Key(name)
 			Write(w, idValue(id))
 		}
 	}
-	text := func(name, s string) {
-		if s != "" {
+	text := func(name, s string, bit core.TextFields) {
+		if m.Has(bit, s) {
 			w.Key(name)
 			w.Text(s)
 		}
@@ -75,16 +75,16 @@ func writeBroker(w Writer, m *core.Message, p *core.BrokerProperties, deliveries
 		w.Key(name)
 		w.Int(n)
 	}
-	id("MessageId", m.MessageID)
-	id("CorrelationId", m.CorrelationID)
-	text("SessionId", m.SessionID)
-	text("ReplyToSessionId", m.ReplyToSessionID)
-	text("Label", m.Subject)
-	text("To", m.To)
-	text("ReplyTo", m.ReplyTo)
-	text("ContentType", m.ContentType)
-	text("PartitionKey", m.PartitionKey)
-	text("ViaPartitionKey", m.ViaPartitionKey)
+	id("MessageId", m.MessageID, 0)
+	id("CorrelationId", m.CorrelationID, core.FieldCorrelationID)
+	text("SessionId", m.SessionID, core.FieldSessionID)
+	text("ReplyToSessionId", m.ReplyToSessionID, core.FieldReplyToSessionID)
+	text("Label", m.Subject, core.FieldSubject)
+	text("To", m.To, core.FieldTo)
+	text("ReplyTo", m.ReplyTo, core.FieldReplyTo)
+	text("ContentType", m.ContentType, core.FieldContentType)
+	text("PartitionKey", m.PartitionKey, 0)
+	text("ViaPartitionKey", m.ViaPartitionKey, 0)
 	if ttl := m.TimeToLive; ttl > 0 && ttl < core.Forever {
 		w.Key("TimeToLive")
 		if ttl%time.Second == 0 {
@@ -103,11 +103,11 @@ func writeBroker(w Writer, m *core.Message, p *core.BrokerProperties, deliveries
 	instant("ExpiresAtUtc", p.ExpiresAt)
 	number("DeliveryCount", min(deliveries, math.MaxUint32))
 	if !p.LockToken.IsZero() {
-		text("LockToken", p.LockToken.String())
+		text("LockToken", p.LockToken.String(), 0)
 		instant("LockedUntilUtc", p.LockedUntil)
 	}
-	text("State", p.State.String())
-	text("DeadLetterSource", p.DeadLetterSource)
+	text("State", p.State.String(), 0)
+	text("DeadLetterSource", p.DeadLetterSource, 0)
 }
 
 // idValue is an id as the value of the type that its sender gave it.
@@ -126,10 +126,12 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes the member that holds the body. A body that is not as its
+// writeBody writes the member that holds the body, if there is a body. One that is not as its
 // kind has it is given as its bytes.
 func writeBody(w Writer, m *core.Message, binary bool) {
 	switch m.Body.Kind {
+	case core.BodyNone:
+		return
 	case core.BodyData:
 		writeData(w, m, m.Body.Bytes, binary)
 		return

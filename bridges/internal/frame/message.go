@@ -27,7 +27,7 @@ func ReadMessage(r Reader) (*core.Message, error) {
 	if k := r.Kind(); k != Map {
 		return nil, Wrong("is %s: it must be a map with a message", k)
 	}
-	m := &core.Message{}
+	m := &core.Message{Body: core.Body{Kind: core.BodyNone}}
 	var broker, properties bool
 	body := ""
 	for r.Open(); r.More(); {
@@ -48,14 +48,14 @@ func ReadMessage(r Reader) (*core.Message, error) {
 		case body != "":
 			err = Wrong("is a second body beside %s", body)
 		default:
-			body = name
+			body, m.Body.Kind = name, core.BodyData
 			err = read(m, r)
 		}
 		if err != nil {
 			return nil, In(name, err)
 		}
 	}
-	if m.ContentType == "" {
+	if !m.Has(core.FieldContentType, m.ContentType) {
 		switch body {
 		case "text":
 			m.ContentType = typeText

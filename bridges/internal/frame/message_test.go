@@ -36,7 +36,14 @@ func TestMessagesAreReadAsTheyWereMeant(t *testing.T) {
 		json string
 		want core.Message
 	}{
-		{`{}`, core.Message{}},
+		{`{}`, core.Message{Body: core.Body{Kind: core.BodyNone}}},
+		{`{"binary": ""}`, core.Message{Body: core.Body{Bytes: []byte{}}}},
+		{
+			`{"broker": {"MessageId": "", "CorrelationId": "", "SessionId": "", "ReplyToSessionId": "", "Subject": "", "To": "", "ReplyTo": "", "ContentType": "",
+			  "PartitionKey": ""}, "text": "t"}`,
+			core.Message{Body: core.Body{Bytes: []byte("t")}, EmptyText: core.FieldCorrelationID | core.FieldSessionID | core.FieldReplyToSessionID |
+				core.FieldSubject | core.FieldTo | core.FieldReplyTo | core.FieldContentType},
+		},
 		{
 			`{"broker": {"MessageId": "m", "CorrelationId": {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}, "SessionId": "s", "ReplyToSessionId": "rs",
 			  "Label": "l", "To": "t", "ReplyTo": "r", "ContentType": "c", "PartitionKey": "s", "ViaPartitionKey": "v", "TimeToLive": 1.5,
@@ -45,10 +52,11 @@ func TestMessagesAreReadAsTheyWereMeant(t *testing.T) {
 				MessageID: core.StringID("m"), CorrelationID: core.UUIDID(someUUID), SessionID: "s", ReplyToSessionID: "rs", Subject: "l", To: "t",
 				ReplyTo: "r", ContentType: "c", PartitionKey: "s", ViaPartitionKey: "v", TimeToLive: 1500 * time.Millisecond, ScheduledEnqueueTime: noon,
 				Properties: mustProperties(t, core.Property{Key: "b", Value: int64(1)}, core.Property{Key: "a", Value: int32(2)}),
+				Body:       core.Body{Kind: core.BodyNone},
 			},
 		},
 		{`{"broker": {"Subject": "l", "MessageId": {"$ulong": 7}, "CorrelationId": {"$binary": "AP8="}}}`, core.Message{
-			Subject: "l", MessageID: core.ULongID(7), CorrelationID: core.BinaryID([]byte{0, 255}),
+			Subject: "l", MessageID: core.ULongID(7), CorrelationID: core.BinaryID([]byte{0, 255}), Body: core.Body{Kind: core.BodyNone},
 		}},
 		{`{"text": "ü"}`, core.Message{ContentType: typeText, Body: core.Body{Bytes: []byte("ü")}}},
 		{`{"text": "", "broker": {"ContentType": "text/html"}}`, core.Message{ContentType: "text/html", Body: core.Body{Bytes: []byte{}}}},
@@ -134,6 +142,11 @@ func TestDeliveriesShowWhatTheyAre(t *testing.T) {
 			`"DeliveryCount":3,"LockToken":"` + token.String() + `","LockedUntilUtc":"2026-01-31T12:01:00.000Z","State":"Deferred","DeadLetterSource":"q"},` +
 			`"properties":{"k\"":{"$int":1}},"binary":""}`},
 		{"peeked", shown(core.Message{TimeToLive: 1500 * time.Millisecond}), WritePeeked, brokerOf(`"TimeToLive":1.5,`, 0) + `"binary":""}`},
+		{"no body", shown(core.Message{Body: core.Body{Kind: core.BodyNone}}), WriteDelivery, strings.TrimSuffix(brokerOf(``, 1), ",") + `}`},
+		{
+			"empty texts", shown(core.Message{EmptyText: core.FieldTo | core.FieldCorrelationID | core.FieldSessionID | core.FieldContentEncoding}), WriteDelivery,
+			brokerOf(`"CorrelationId":"","SessionId":"","To":"",`, 1) + `"binary":""}`,
+		},
 		{"JSON", shown(core.Message{ContentType: "Application/JSON; charset=utf-8", Body: core.Body{Bytes: []byte("{ \"a\":1.10 }\n")}}), WriteDelivery, brokerOf(`"ContentType":"Application/JSON; charset=utf-8",`, 1) + `"json":{ "a":1.10 }` + "\n}"},
 		{"JSON in sections", shown(core.Message{ContentType: "a/b+json", Body: core.Body{Kind: core.BodyDataSections, Bytes: dataSections}}), WriteDelivery, brokerOf(`"ContentType":"a/b+json",`, 1) + `"json":{"a":1}}`},
 		{"JSON that is none", shown(core.Message{ContentType: "application/json", Body: core.Body{Bytes: []byte("{")}}), WriteDelivery, brokerOf(`"ContentType":"application/json",`, 1) + `"binary":"ew=="}`},

@@ -169,9 +169,11 @@ export class Delivery extends Message {
  * @property {"peekLock" | "receiveAndDelete"} [mode] peekLock by default
  * @property {number} [prefetch] how many messages may wait here; 10 by default, 0 when they are deleted as they are
  *   received: each is asked for when somebody waits for it, so that none is lost in a page that goes away
- * @property {string} [session] a session's id
+ * @property {string} [session] a session's id, which may be empty; case does not count
  * @property {boolean} [nextSession] the next session that nobody else has
  * @property {number} [wait] for a next session, 60 by default
+ * @property {boolean} [exclusive] false: another receiver can take the session over, with the feed's sessionLockToken
+ * @property {string} [sessionLockToken] the token of the session's lock: takes the session over from the feed that has it
  * @property {boolean} [reaccept] whether a session that was lost, with the connection or otherwise, is accepted again;
  *   by default the feed ends with session_lock_lost then
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
@@ -196,6 +198,11 @@ export class Feed<M extends Message = Delivery> {
     get session(): string | undefined;
     /** When the session's lock ends, by the gateway's clock; renewals move it. */
     get lockedUntil(): Date | undefined;
+    /**
+     * Where the session can be taken over, what another feed shows for that; only
+     * who may have the session should know it. Undefined elsewhere.
+     */
+    get sessionLockToken(): string | undefined;
     /** The next message, as soon as there is one. @returns {Promise<IteratorResult<M, undefined>>} */
     next(): Promise<IteratorResult<M, undefined>>;
     /** What `break` in a loop does: closes. @returns {Promise<IteratorResult<M, undefined>>} */
@@ -220,6 +227,17 @@ export class Feed<M extends Message = Delivery> {
     state(): Promise<Uint8Array | null>;
     /** Sets the session's state; null clears it. @param {Uint8Array | string | null} state */
     setState(state: Uint8Array | string | null): Promise<void>;
+    /**
+     * Settles by lock token, in this session, what the feed that it was taken over from had received.
+     * @param {Settlement[]} settlements
+     * @returns {Promise<(null | CrosstownError)[]>} in step
+     */
+    settle(settlements: Settlement[]): Promise<(null | CrosstownError)[]>;
+    /** As Crosstown.purge, in this session alone. @param {{before?: Date | string, max?: number}} [which] @returns {Promise<number>} how many */
+    purge({ before, max }?: {
+        before?: Date | string;
+        max?: number;
+    }): Promise<number>;
     /** As Crosstown.peek, in this session alone. @param {PeekOptions} [options] @returns {Promise<Message[]>} */
     peek(options?: PeekOptions): Promise<Message[]>;
     /** As Crosstown.receiveDeferred, from this session. @param {number[]} sequenceNumbers @param {DeferredOptions} [options] @returns {Promise<M[]>} */
@@ -589,11 +607,12 @@ export type Settlement = {
     description?: string | undefined;
 };
 /**
- * Where a delivery came from: an entity and, while it is there, its feed.
+ * only: in the feed or nowhere
  */
 export type Origin = {
     entity: string;
     feed?: () => number | undefined;
+    only?: () => boolean;
 };
 /**
  * What is told of the connection.
@@ -734,7 +753,7 @@ export type FeedOptions = {
      */
     prefetch?: number | undefined;
     /**
-     * a session's id
+     * a session's id, which may be empty; case does not count
      */
     session?: string | undefined;
     /**
@@ -745,6 +764,14 @@ export type FeedOptions = {
      * for a next session, 60 by default
      */
     wait?: number | undefined;
+    /**
+     * false: another receiver can take the session over, with the feed's sessionLockToken
+     */
+    exclusive?: boolean | undefined;
+    /**
+     * the token of the session's lock: takes the session over from the feed that has it
+     */
+    sessionLockToken?: string | undefined;
     /**
      * whether a session that was lost, with the connection or otherwise, is accepted again;
      * by default the feed ends with session_lock_lost then

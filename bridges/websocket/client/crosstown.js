@@ -455,11 +455,14 @@ export class Delivery extends Message {
 /**
  * Where a delivery came from: an entity and, while it is there, its feed.
  *
- * @typedef {{entity: string, feed?: () => number | undefined}} Origin
+ * @typedef {{entity: string, feed?: () => number | undefined, only?: () => boolean}} Origin only: in the feed or nowhere
  */
 
 /** The largest number of items in one request. */
 const maxItems = 4500;
+
+/** The greatest instant. */
+const endOfTime = "9999-12-31T23:59:59.999Z";
 
 /** What is held under lock: settled in batches, renewed in time. */
 class Locks {
@@ -516,7 +519,11 @@ class Locks {
     try {
       const { results } = await (feed === undefined ? ask({ entity })
         // The gateway may just have ended the feed: the locks outlive it.
-        : ask({ feed }).catch((e) => (e.code === "not_found" ? ask({ entity }) : Promise.reject(e))));
+        : ask({ feed }).catch((e) => {
+          if (e.code !== "not_found") throw e;
+          if (origin.only?.()) throw new CrosstownError("session_lock_lost", `The session of the feed on ${entity} is not held any more.`);
+          return ask({ entity });
+        }));
       batch.forEach((b, i) => (results[i] ? b.reject(asError(results[i])) : b.resolve()));
     } catch (e) {
       batch.forEach((b) => b.reject(e));
@@ -1027,9 +1034,11 @@ const rightsOf = ({ namespace, operator, policy, scope, rights, expires }) => ({
  * @property {"peekLock" | "receiveAndDelete"} [mode] peekLock by default
  * @property {number} [prefetch] how many messages may wait here; 10 by default, 0 when they are deleted as they are
  *   received: each is asked for when somebody waits for it, so that none is lost in a page that goes away
- * @property {string} [session] a session's id
+ * @property {string} [session] a session's id, which may be empty; case does not count
  * @property {boolean} [nextSession] the next session that nobody else has
  * @property {number} [wait] for a next session, 60 by default
+ * @property {boolean} [exclusive] false: another receiver can take the session over, with the feed's sessionLockToken
+ * @property {string} [sessionLockToken] the token of the session's lock: takes the session over from the feed that has it
  * @property {boolean} [reaccept] whether a session that was lost, with the connection or otherwise, is accepted again;
  *   by default the feed ends with session_lock_lost then
  * @property {number | false} [autoRenew] for how long messages that are not settled have their locks renewed, 300 by
@@ -1078,6 +1087,8 @@ export class Feed {
   #session;
   /** @type {Date | undefined} */
   #lockedUntil;
+  /** @type {string | undefined} */
+  #sessionLockToken;
   /** @type {() => void} */
   #becomeReady = () => {};
   /** @type {(e: any) => void} */
@@ -1090,7 +1101,8 @@ export class Feed {
     const mode = options.mode ?? "peekLock";
     this.#options = { mode, prefetch: mode === "peekLock" ? 10 : 0, autoRenew: 300, ...options };
     this.#session = options.session;
-    this.#origin = { entity, feed: () => (this.#live ? this.#feed : undefined) };
+    // Of a session that was taken over nothing is settled here any more.
+    this.#origin = { entity, feed: () => (this.#live || this.#sessionLockToken ? this.#feed : undefined), only: () => this.#sessionLockToken !== undefined };
     /** Resolves when the gateway has opened the feed, rejects if it has refused. @type {Promise<void>} */
     this.ready = new Promise((resolve, reject) => {
       this.#becomeReady = resolve;
@@ -1113,6 +1125,12 @@ export class Feed {
 
   /** When the session's lock ends, by the gateway's clock; renewals move it. */
   get lockedUntil() { return this.#lockedUntil; }
+
+  /**
+   * Where the session can be taken over, what another feed shows for that; only
+   * who may have the session should know it. Undefined elsewhere.
+   */
+  get sessionLockToken() { return this.#sessionLockToken; }
 
   get #ofSession() { return this.#options.session !== undefined || this.#options.nextSession === true; }
 
@@ -1232,6 +1250,21 @@ export class Feed {
     await this.#bound("setState", { state: encodeValue(state) }, "safe");
   }
 
+  /**
+   * Settles by lock token, in this session, what the feed that it was taken over from had received.
+   * @param {Settlement[]} settlements
+   * @returns {Promise<(null | CrosstownError)[]>} in step
+   */
+  async settle(settlements) {
+    await this.ready;
+    return Promise.all(settlements.map((s) => this.#locks.settle(undefined, this.#origin, s).then(() => null, asError)));
+  }
+
+  /** As Crosstown.purge, in this session alone. @param {{before?: Date | string, max?: number}} [which] @returns {Promise<number>} how many */
+  async purge({ before = endOfTime, max } = {}) {
+    return (await this.#bound("purge", { before: instant(before), max }, "safe")).count;
+  }
+
   /** As Crosstown.peek, in this session alone. @param {PeekOptions} [options] @returns {Promise<Message[]>} */
   async peek(options = {}) {
     return (await this.#bound("peek", options, "safe")).messages.map((/** @type {any} */ m) => new Message(m));
@@ -1258,9 +1291,9 @@ export class Feed {
 
   async #open() {
     if (this.#closing) return;
-    const { mode, bodies, accept, nextSession, wait, autoRenew } = this.#options;
+    const { mode, bodies, accept, nextSession, wait, autoRenew, exclusive, sessionLockToken } = this.#options;
     const next = nextSession && !this.#accepted; // else the one that it had
-    const which = next ? { nextSession, wait } : { session: this.#session };
+    const which = next ? { nextSession, wait, exclusive } : { session: this.#session, exclusive: sessionLockToken ? false : exclusive, sessionLockToken: this.#accepted ? undefined : sessionLockToken };
     const credit = Math.max(this.#target - this.#buffer.length, 0);
     this.#credit = credit;
     this.#opening = true;
@@ -1273,6 +1306,7 @@ export class Feed {
       this.#attempts = 0;
       if (this.#ofSession) {
         this.#session = answer.session;
+        this.#sessionLockToken = answer.sessionLockToken;
         this.#hold(answer.lockedUntil, autoRenew);
       }
       this.#becomeReady();
@@ -1309,8 +1343,19 @@ export class Feed {
 
   /** What the session held is not here any more. @param {CrosstownError} error */
   #sessionLost(error) {
-    if (this.#options.mode === "peekLock") this.#buffer = [];
+    if (this.#options.mode === "peekLock") {
+      const unread = this.#buffer;
+      this.#buffer = [];
+      if (this.#sessionLockToken) this.#handBack(unread);
+    }
     if (!this.#options.reaccept) this.#finish(error);
+  }
+
+  /** Releases what the next holder of the session should get. @param {M[]} unread */
+  #handBack(unread) {
+    for (const d of unread) {
+      if (d instanceof Delivery) this.#locks.settle(undefined, { entity: this.entity }, { lockToken: d.lockToken, outcome: "release" }).catch(() => {});
+    }
   }
 
   /** @param {CrosstownError} error */
@@ -1672,7 +1717,7 @@ export class Crosstown {
    * @param {{before?: Date | string, max?: number}} [which] before: those that came earlier, else all
    * @returns {Promise<number>} how many
    */
-  async purge(entity, { before = "9999-12-31T23:59:59.999Z", max } = {}) {
+  async purge(entity, { before = endOfTime, max } = {}) {
     return (await this.#wire.request("purge", { entity, before: instant(before), max }, { again: "safe" })).count;
   }
 

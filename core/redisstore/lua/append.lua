@@ -8,8 +8,9 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are known, ms
--- ARGV[7..]  for each message: id '' or the key of duplicate detection; key '' or that of its move; due ms or '';
---            ttl ms or ''; session or ''; record or '' for one that is noted, not stored
+-- ARGV[7..]  for each message: id '' or the key of duplicate detection; key '' or that of its move; due ms or '', with an r
+--            behind it for one that is reserved until then; ttl ms or ''; name of the session or ''; record or '' for one
+--            that is noted, not stored
 -- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for one that was noted | {'not_found'} | {'more'}: call again
 local seen, moved = KEYS[taken + 1], KEYS[taken + 2]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
@@ -64,10 +65,11 @@ for i = 7, #ARGV, 6 do
     end
     last = sub(entry, 3)
     reply[#reply + 1] = tonumber(last)
-    if history then history.add(at == '' and 'a' or 's', last, {['until'] = at ~= '' and at or 0, record = record}) end
+    local reserved = sub(at, -1) == 'r'
+    if history and not reserved then history.add(at == '' and 'a' or 's', last, {['until'] = at ~= '' and at or 0, record = record}) end
     if at ~= '' then
-      due[#due + 1] = at
-      due[#due + 1] = pad(last)
+      due[#due + 1] = reserved and sub(at, 1, -2) or at
+      due[#due + 1] = pad(last) .. (reserved and 'r' or '')
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
       ready = true -- will be: who waits must learn when to ask again

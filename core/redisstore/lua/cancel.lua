@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- cancel.lua: remove scheduled messages, all or none.
+-- cancel.lua: remove scheduled and reserved messages, all or none.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  numbers, each once
@@ -13,13 +13,20 @@ for i = 5, #ARGV do
   members[#members + 1] = pad(ARGV[i])
   ids[#ids + 1] = '0-' .. ARGV[i]
 end
-for _, due in ipairs(ask('ZMSCORE', scheduled, members)) do
-  if not due then return {'message_not_found'} end
+local reserved = {}
+for i, due in ipairs(ask('ZMSCORE', scheduled, members)) do
+  if not due then
+    members[i] = members[i] .. 'r'
+    if not call('ZSCORE', scheduled, members[i]) then return {'message_not_found'} end
+    reserved[i] = true
+  end
 end
 many('ZREM', scheduled, members)
 many('XDEL', stream, ids) -- the numbers stay holes until the cursor passes them
 if history then
-  for i = 5, #ARGV do history.add('k', ARGV[i]) end
+  for i = 5, #ARGV do
+    if not reserved[i - 4] then history.add('k', ARGV[i]) end
+  end
 end
 if session then
   for i = 5, #ARGV do session.forget(ARGV[i]) end

@@ -6,18 +6,24 @@
 -- KEYS[17] moved   zset  as in append.lua
 -- KEYS[18] bodies  hash  as in publish.lua
 -- KEYS[19] refs    hash  as in publish.lua
--- KEYS[20..] of each target as in publish.lua; then stream, head and bell of the transfer queue
+-- KEYS[20..] of each target as in publish.lua; then stream, head and bell of the transfer queue, and states, changed and
+--            stateful as in remember.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    full       1: the partition has no room for messages
 -- ARGV[6]    void       1: some number to cancel cannot be found whatever is here
--- ARGV[7]    settles    how many arguments of settle.lua follow, without those of state.lua
--- ARGV[8]    cancels    likewise of cancel.lua
--- ARGV[9]    appends    likewise of append.lua
--- ARGV[10]   publishes  likewise of publish.lua
--- ARGV[11..] all of these in that order, and then for each transfer or dead letter 0 or the place of the message that it
+-- ARGV[7]    check      1: say only whether it would be refused
+-- ARGV[8]    settles    how many arguments of settle.lua follow, without those of state.lua
+-- ARGV[9]    cancels    likewise of cancel.lua
+-- ARGV[10]   appends    likewise of append.lua
+-- ARGV[11]   publishes  likewise of publish.lua
+-- ARGV[12]   states     likewise of states to keep: each proof, name, given and state as in remember.lua
+-- ARGV[13]   reserved   likewise of messages that were reserved: the length of the duplicate window (ms, 0: none), and
+--                       each number, due (ms) and id '' or the key of duplicate detection
+-- ARGV[14..] all of these in that order, and then for each transfer or dead letter 0 or the place of the message that it
 --            comes of among those of append.lua or publish.lua, t or d, record
--- Returns {'ok', n...} as append.lua or publish.lua | {'not_found'} | {'lock_lost'} | {'not_allowed'} |
---         {'invalid_argument'} | {'message_not_found'} | {'conflict'} | {'quota_exceeded'} | {'more'}: call again
+-- Returns {'ok', n...} as append.lua or publish.lua | {'not_found'} | {'lock_lost'} | {'session_lock_lost'} |
+--         {'not_allowed'} | {'invalid_argument'} | {'message_not_found'} | {'conflict'} | {'quota_exceeded'} |
+--         {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
   ring()
@@ -25,37 +31,49 @@ if not sweep() then
 end
 budget = math.huge -- what follows is one step
 
-local at = 11
+local at = 14
 local function section(length)
   local args = {ARGV[1], ARGV[2], ARGV[3], ARGV[4]}
   for i = at, at + length - 1 do args[#args + 1] = ARGV[i] end
   at = at + length
   return args
 end
-local settles, cancels = section(tonumber(ARGV[7])), section(tonumber(ARGV[8]))
-local appends, publishes = section(tonumber(ARGV[9])), section(tonumber(ARGV[10]))
+local settles, cancels = section(tonumber(ARGV[8])), section(tonumber(ARGV[9]))
+local appends, publishes = section(tonumber(ARGV[10])), section(tonumber(ARGV[11]))
+local states, reserved = section(tonumber(ARGV[12])), section(tonumber(ARGV[13]))
 
 -- refuse says why nothing may be done; publish does that for itself, before it does anything.
 local function refuse()
   local given = {}
   for i = 5, #settles, 4 do
     local outcome, member = settles[i], settles[i + 2]
-    if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
-    if outcome == 'dead-letter' and not counting then return 'not_allowed' end
-    if outcome == 'unknown' then return 'invalid_argument' end
-    given[member] = true
+    if outcome == 'within' then
+      if not holds(settles[i + 1], member) then return 'session_lock_lost' end
+    elseif outcome ~= 'without' then
+      if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
+      if outcome == 'dead-letter' and not counting then return 'not_allowed' end
+      if outcome == 'unknown' then return 'invalid_argument' end
+      given[member] = true
+    end
+  end
+  for i = 5, #states, 4 do
+    if not session or not holds(keyOf(states[i + 1]), states[i]) then return 'session_lock_lost' end
   end
   if ARGV[6] == '1' then return 'message_not_found' end
   for i = 5, #cancels do
-    if not call('ZSCORE', scheduled, pad(cancels[i])) then return 'message_not_found' end
+    local member = pad(cancels[i])
+    if not call('ZSCORE', scheduled, member) and not call('ZSCORE', scheduled, member .. 'r') then return 'message_not_found' end
+  end
+  for i = 6, #reserved, 3 do
+    if not call('ZSCORE', scheduled, pad(reserved[i]) .. 'r') then return 'message_not_found' end
   end
   if ARGV[5] == '1' then return 'quota_exceeded' end
 end
 
 local refusal = refuse()
-if refusal then
+if refusal or ARGV[7] == '1' then
   ring()
-  return {refusal}
+  return {refusal or 'ok'}
 end
 local reply = {'ok'}
 if #publishes > 4 then
@@ -65,8 +83,31 @@ if #publishes > 4 then
 elseif #appends > 4 then
   reply = append(appends)
 end
+
+-- schedule has a reserved message wait until it is due, unless duplicate detection knows it.
+local function schedule(n, due, id, window)
+  call('ZREM', scheduled, pad(n) .. 'r')
+  local seen, record = KEYS[taken + 1], history and (call('XRANGE', stream, '0-' .. n, '0-' .. n)[1] or {'', {'', ''}})[2][2]
+  local since = id ~= '' and call('ZSCORE', seen, id)
+  if since and tonumber(since) + window > now then
+    if history then history.add('d', 0, {record = record}) end
+    act('erase', n)
+    return
+  end
+  if id ~= '' then call('ZADD', seen, ARGV[1], id) end
+  call('ZADD', scheduled, due, pad(n))
+  if history then history.add('s', n, {['until'] = due, record = record}) end
+  local sid = session and call('HGET', of, n)
+  if sid then session.note(n, sid) end
+  ready = true -- who waits must learn when to ask again
+end
+for i = 6, #reserved, 3 do schedule(reserved[i], reserved[i + 1], reserved[i + 2], tonumber(reserved[5])) end
 if #settles > 4 then settle(settles) end
 if #cancels > 4 then cancel(cancels) end
+local first = #KEYS - 2 -- of the keys of states
+for i = 5, #states, 4 do
+  keep(KEYS[first], KEYS[first + 1], KEYS[first + 2], states[i + 1], states[i + 2], states[i + 3])
+end
 local last
 for i = at, #ARGV, 3 do
   local of = 1 + tonumber(ARGV[i])
@@ -79,7 +120,7 @@ for i = at, #ARGV, 3 do
       buried = true
     end
   else
-    local entry = call('XADD', KEYS[#KEYS - 2], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
+    local entry = call('XADD', KEYS[first - 3], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
     last = entry and sub(entry, 3)
     if entry and history then history.add('a', last, {sub = 2, record = ARGV[i + 2]}) end
   end
@@ -88,8 +129,8 @@ for i = 2, #reply do
   if reply[i] < 0 then reply[i] = 0 end
 end
 if last then
-  call('HSET', KEYS[#KEYS - 1], 's', last)
-  if call('HDEL', KEYS[#KEYS - 1], 'w') == 1 then call('SPUBLISH', KEYS[#KEYS], '') end
+  call('HSET', KEYS[first - 2], 's', last)
+  if call('HDEL', KEYS[first - 2], 'w') == 1 then call('SPUBLISH', KEYS[first - 1], '') end
 end
 ring()
 return reply

@@ -3,10 +3,10 @@
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms
--- ARGV[6]    nonce   8 bytes, the secret half of the tokens
+-- ARGV[6]    nonce   8 bytes, the secret half of the tokens; in a session the proof of its lock
 -- ARGV[7]    inline  return the entries too if there are no more than so many
 -- ARGV[8]    void    1: some number cannot be found whatever is here; those that expired still end
--- ARGV[9]    session '' or, with sessions.lua in front, that of all the messages; nonce and until are its lock's then
+-- ARGV[9]    session '' or, with sessions.lua in front, that of all the messages; until says nothing then
 -- ARGV[10..] numbers, each once
 -- Returns {'ok', until, counts, overrides, entries} in the order asked | {'message_not_found'} | {'session_lock_lost'} |
 --         {'more'}: call again
@@ -14,7 +14,7 @@ if not sweep() then
   ring()
   return {'more'}
 end
-local sid, deadline = ARGV[9], ARGV[5]
+local sid, deadline, nonce = ARGV[9], ARGV[5], sub(ARGV[6], 1, 8)
 if session then
   if not holds(sid, ARGV[6]) then
     ring()
@@ -24,9 +24,9 @@ if session then
 end
 local numbers, found = {}, ARGV[8] == '0'
 for i = 10, #ARGV do numbers[#numbers + 1] = ARGV[i] end
-local sids = session and ask('HMGET', of, numbers) or {}
+local names = session and ask('HMGET', of, numbers) or {}
 for i, standing in ipairs(ask('ZMSCORE', deferred, numbers)) do
-  if standing ~= '0' or session and sids[i] ~= sid then
+  if standing ~= '0' or session and (not names[i] or keyOf(names[i]) ~= sid) then
     found = false
   elseif act('isLate', numbers[i]) then
     act('expire', numbers[i])
@@ -43,7 +43,7 @@ if not found or call('EXISTS', stream) == 0 then return {'message_not_found'} en
 local members, stamps = {}, {}
 for _, n in ipairs(numbers) do
   members[#members + 1] = deadline
-  members[#members + 1] = pad(n) .. ARGV[6]
+  members[#members + 1] = pad(n) .. nonce
   stamps[#stamps + 1] = deadline
   stamps[#stamps + 1] = n
   if session then session.hold(n, sid) end

@@ -3,7 +3,7 @@
 -- KEYS[1..15] as in state.lua, then those of shared.lua, where they are in front, and of sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] until    the new deadline, ms
--- ARGV[6] nonce    the lock's
+-- ARGV[6] proof    the lock's
 -- ARGV[7] session  the locked
 -- Returns {'ok'} | {'session_lock_lost'} | {'more'}: call again
 local done = sweep()

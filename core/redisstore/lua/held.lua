@@ -9,7 +9,7 @@ ring()
 if not done then return {'more'} end
 local reply = {'ok'}
 for i = 5, #ARGV, 2 do
-  local sid = call('ZSCORE', locks, ARGV[i]) and call('HGET', of, ARGV[i + 1])
+  local sid = call('ZSCORE', locks, ARGV[i]) and sessionOf(ARGV[i + 1])
   reply[#reply + 1] = sid and call('ZSCORE', slocks, sid) or ''
 end
 return reply

@@ -14,10 +14,10 @@
 --                    d (dead letters)
 -- ARGV[8]    records  how many; they follow the kinds
 -- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each of these: id '' or the key
---            of duplicate detection, key '' or that of its move, due ms or '', ttl ms or '', source '' or member of
+--            of duplicate detection, key '' or that of its move, due ms or '' (with an r behind it as in append.lua), ttl ms or '', source '' or member of
 --            locks, body '' or what the copies share, record of what is scheduled, or 0, or -1 for one that
 --            is noted, not published (one with the message's id stands for 0 where there is a history), number of copies, and for
---            each of these: target, record, ttl ms or '', session or ''
+--            each of these: target, record, ttl ms or '', name of the session or ''
 -- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for one that was noted, or its refusal:
 --         conflict | lock_lost} | {'not_found'} | {'more'}: call again
 local seen, moved, bodies, refs = KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], KEYS[taken + 4]
@@ -98,7 +98,9 @@ local function publish(p)
     if ARGV[p + 6] == '-1' then return -1 end
     last, given = last + 1, true
     n = format('%d', last)
-    if history then history.add(due == '' and 'a' or 's', n, {['until'] = due ~= '' and due or 0, record = record}) end
+    if history and sub(due, -1) ~= 'r' then
+      history.add(due == '' and 'a' or 's', n, {['until'] = due ~= '' and due or 0, record = record})
+    end
   end
   if due ~= '' then
     local record = ARGV[firstRecord + ARGV[p + 6]]
@@ -107,7 +109,11 @@ local function publish(p)
     else
       call('XADD', stream, '0-' .. n, 'd', record, 't', ttl)
     end
-    call('ZADD', scheduled, due, pad(n))
+    if sub(due, -1) == 'r' then
+      call('ZADD', scheduled, sub(due, 1, -2), pad(n) .. 'r')
+    else
+      call('ZADD', scheduled, due, pad(n))
+    end
     ready = true -- will be: who waits must learn when to ask again
     return tonumber(n)
   end

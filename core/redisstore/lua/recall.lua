@@ -3,7 +3,7 @@
 -- KEYS[1..15] as in state.lua, then those of shared.lua, where they are in front, and of sessions.lua
 -- KEYS[16] states  hash  session -> state
 -- ARGV[1..4] as in state.lua
--- ARGV[5] nonce    of the session's lock
+-- ARGV[5] proof    of the session's lock
 -- ARGV[6] session  the locked
 -- Returns {'ok', state, nil if there is none} | {'session_lock_lost'} | {'more'}: call again
 local done = sweep()

@@ -2,7 +2,7 @@
 -- release.lua: end the lock of a session, and those of its messages without a failed delivery.
 -- KEYS[1..15] as in state.lua, then those of shared.lua, where they are in front, and of sessions.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] nonce    the lock's
+-- ARGV[5] proof    the lock's
 -- ARGV[6] session  the locked
 -- Returns {'ok'} | {'session_lock_lost'} | {'more'}: call again
 if not sweep() then

@@ -2,19 +2,25 @@
 -- state.lua and arrivals.lua for queues with sessions, and where those may have
 -- them whose dead letters are asked for. A message is under lock if it is in
 -- locks, there without a deadline and with the nonce of its session's lock.
--- Session ids hold no zero byte: sessions.go sees to that.
+-- Sessions are known by their keys; arrivals.lua says what their names are.
 -- The next KEYS:
---   of       hash  n -> session, for all messages that belong to one
+--   of       hash  n -> name of the session, for all messages that belong to one
 --   waits    zset  <session>\0<n, 15 digits> of available messages, all with score 0
 --   open     zset  sessions that nobody holds by the number of their first available message
 --   slocks   zset  sessions that somebody holds by deadline (ms)
---   holders  hash  session -> 8-byte nonce of its lock
+--   holders  hash  session -> proof of its lock: the 8-byte nonce, and of a non-exclusive one how often it was taken over
 --   held     zset  like waits, of messages under lock
 --   aside    zset  like waits, of deferred messages that are not locked
 --   waiting  set   sessions whose holder waits for messages
 local of, waits, open, slocks, holders, held, aside, waiting = unpack(KEYS, taken + 1, taken + 8)
 taken = taken + 8
 local arrivals = {waits = waits, open = open, holders = holders, waiting = waiting, bell = bell}
+
+-- sessionOf returns the session of message n, false if it has none.
+local function sessionOf(n)
+  local name = call('HGET', of, n)
+  return name and keyOf(name)
+end
 
 local function place(sid, n) return sid .. '\0' .. pad(n) end
 
@@ -51,8 +57,8 @@ local function unlock(members, what)
   for _, member in ipairs(members) do
     if budget <= 0 then return false end
     budget = budget - 1
-    local n, nonce = position(member), call('HGET', holders, sub(member, 1, -17))
-    call('ZREM', locks, pad(n) .. nonce)
+    local n, proof = position(member), call('HGET', holders, sub(member, 1, -17))
+    call('ZREM', locks, pad(n) .. sub(proof, 1, 8))
     call('ZREM', held, member)
     if history and what == 'free' then history.add('u', n) end
     act(what, n, member)
@@ -68,14 +74,14 @@ session = {
 
   -- waits says whether message n is available, nil if it is in no session.
   waits = function(n)
-    local sid = call('HGET', of, n)
+    local sid = sessionOf(n)
     if not sid then return nil end
     return call('ZSCORE', waits, place(sid, n)) and 'yes' or 'no'
   end,
 
   -- forget removes message n from its session.
   forget = function(n)
-    local sid = call('HGET', of, n)
+    local sid = sessionOf(n)
     if not sid then return end
     local member = place(sid, n)
     call('HDEL', of, n)
@@ -87,8 +93,8 @@ session = {
   -- complete is forget for many under lock.
   complete = function(numbers)
     local members = {}
-    for i, sid in ipairs(ask('HMGET', of, numbers)) do
-      if sid then members[#members + 1] = place(sid, numbers[i]) end
+    for i, name in ipairs(ask('HMGET', of, numbers)) do
+      if name then members[#members + 1] = place(keyOf(name), numbers[i]) end
     end
     many('HDEL', of, numbers)
     many('ZREM', held, members)
@@ -96,7 +102,7 @@ session = {
 
   -- defer sets message n aside.
   defer = function(n)
-    local sid = call('HGET', of, n)
+    local sid = sessionOf(n)
     if not sid then return end
     call('ZREM', held, place(sid, n))
     call('ZADD', aside, 0, place(sid, n))
@@ -110,7 +116,7 @@ session = {
 
   -- free makes message n available again in its session; false if it has none.
   free = function(n)
-    local sid = call('HGET', of, n)
+    local sid = sessionOf(n)
     if not sid then return false end
     call('ZREM', held, place(sid, n))
     if arrive(arrivals, {n}, {sid}) then ready = true end
@@ -118,30 +124,31 @@ session = {
   end,
 
   -- join brings new messages into their sessions.
-  join = function(numbers, sids)
+  join = function(numbers, names)
     local sessions = {}
     for i, n in ipairs(numbers) do
       sessions[#sessions + 1] = n
-      sessions[#sessions + 1] = sids[i]
+      sessions[#sessions + 1] = names[i]
     end
     many('HSET', of, sessions)
-    if arrive(arrivals, numbers, sids) then ready = true end
+    if arrive(arrivals, numbers, names) then ready = true end
   end,
 
   -- note keeps the session of a scheduled message; who waits there must learn when to ask again.
-  note = function(n, sid)
-    call('HSET', of, n, sid)
+  note = function(n, name)
+    local sid = keyOf(name)
+    call('HSET', of, n, name)
     if call('SREM', waiting, sid) == 1 then call('SPUBLISH', bell, sid) end
   end,
 
   -- rename makes scheduled message n available under a new number; false if it has no session.
   rename = function(n, fresh)
-    local sid = call('HGET', of, n)
-    if not sid then return false end
+    local name = call('HGET', of, n)
+    if not name then return false end
     call('HDEL', of, n)
-    call('HSET', of, fresh, sid)
+    call('HSET', of, fresh, name)
     call('HSET', head, 'c', fresh)
-    if arrive(arrivals, {fresh}, {sid}) then ready = true end
+    if arrive(arrivals, {fresh}, {name}) then ready = true end
     return true
   end,
 
@@ -165,5 +172,19 @@ session = {
   end,
 }
 
--- holds reports whether the nonce proves the lock of a session.
-local function holds(sid, nonce) return call('HGET', holders, sid) == nonce end
+-- holds reports whether the proof is that of the last holder of a session.
+local function holds(sid, proof) return call('HGET', holders, sid) == proof end
+
+-- keep sets the state of the session of a name, given 0: that it has none. The keys are those of remember.lua.
+local function keep(states, changed, stateful, name, given, state)
+  local sid = keyOf(name)
+  if given == '1' then
+    call('HSET', states, sid, state)
+    call('HSET', changed, sid, ARGV[1] .. sub(name, #sid + 1))
+    call('ZADD', stateful, 0, sid)
+  else
+    call('HDEL', states, sid)
+    call('HDEL', changed, sid)
+    call('ZREM', stateful, sid)
+  end
+end

@@ -4,9 +4,10 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown, or wait <ms> <factor> <ms>
 --            (abandon, with the first wait and the longest one); entry id 0-<n>; member of locks; overrides '' or a
---            length-prefixed map of properties
--- Returns {'ok', then index and code of each that was refused: lock_lost | not_allowed | invalid_argument, or for which
---         this call had no time left: again} | {'more'}: call again
+--            length-prefixed map of properties. Items of another kind are within (session, proof of its lock, ''): the locks
+--            that follow must be under it, and without ('', '', ''): they need not
+-- Returns {'ok', then index and code of each that was refused: lock_lost | session_lock_lost, if that of within is |
+--         not_allowed | invalid_argument, or for which this call had no time left: again} | {'more'}: call again
 if not sweep() then
   ring()
   return {'more'}
@@ -16,10 +17,17 @@ local members = {}
 for i = 7, #ARGV, 4 do members[#members + 1] = ARGV[i] end
 local deadlines = ask('ZMSCORE', locks, members)
 
-local reply, taken, ended, ids = {'ok'}, {}, {}, {}
+local reply, taken, ended, ids, adrift = {'ok'}, {}, {}, {}, false
 for i, member in ipairs(members) do
   local outcome, id, text = ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 4]
-  if not deadlines[i] or taken[member] then
+  if outcome == 'within' then
+    adrift = not holds(id, member)
+  elseif outcome == 'without' then
+    adrift = false
+  elseif adrift then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = 'session_lock_lost'
+  elseif not deadlines[i] or taken[member] then
     reply[#reply + 1] = i
     reply[#reply + 1] = 'lock_lost'
   elseif outcome == 'dead-letter' and not counting then
@@ -48,7 +56,8 @@ for i, member in ipairs(members) do
       if history then history.add('u', n) end
       act('free', n)
     elseif outcome == 'defer' then
-      if history then history.add('f', n) end
+      local failures = counting and call('HINCRBY', counts, n, 1)
+      if history then history.add('f', n, {failures = failures}) end
       call('ZADD', deferred, 0, n)
       if session then session.defer(n) end
     elseif outcome == 'dead-letter' then

@@ -14,10 +14,11 @@
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce where nobody holds the lock:
 --                             the message waits after a failed delivery
 -- KEYS[4]  again      zset    numbers to deliver once more, by number
--- KEYS[5]  counts     hash    n -> failed deliveries, where there were any
+-- KEYS[5]  counts     hash    n -> failed deliveries and deferrals, where there were any
 -- KEYS[6]  overrides  hash    n -> properties that settlements set: length-prefixed maps, oldest first
 -- KEYS[7]  deferred   zset    numbers of deferred messages by lock deadline, 0 while not locked
--- KEYS[8]  scheduled  zset    <n, 15 digits> by due time (ms)
+-- KEYS[8]  scheduled  zset    <n, 15 digits> by due time (ms); with an r behind them, one that is reserved for a transaction by
+--                             the end of that
 -- KEYS[9]  holes      zset    numbers behind the cursor that are not to be delivered, by number
 -- KEYS[10] expiry     zset    <n, 15 digits> by expiry (ms)
 -- KEYS[11] late       set     numbers of messages that expired while locked or deferred
@@ -166,8 +167,9 @@ local function makeActs()
     ready = true
   end
 
-  -- activate appends a scheduled message anew, under a new number.
-  local function activate(n)
+  -- activate appends a scheduled message anew, under a new number. One whose reservation ends is dropped.
+  local function activate(n, member)
+    if #member > 15 then return erase(n) end
     local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
     if not entry then return end
     local fields, ttl = entry[2], nil

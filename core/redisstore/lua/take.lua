@@ -2,19 +2,19 @@
 -- take.lua: claim available messages of a session, by number.
 -- KEYS[1..15] as in state.lua, then those of shared.lua, where they are in front, and of sessions.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] nonce    of the session's lock
+-- ARGV[5] proof    of the session's lock
 -- ARGV[6] session  the locked
 -- ARGV[7] max      how many at most, up to 1000
 -- ARGV[8] inline   return the entries too if there are no more than so many
 -- Returns {'ok', until, then as lock.lua without runs} | {'session_lock_lost'} | {'more'}: call again
 --   until  ms when the session's lock ends
 --   If fewer than max were found the session's holder is rung when there are more.
-local nonce, sid, max = ARGV[5], ARGV[6], tonumber(ARGV[7])
+local nonce, sid, max = sub(ARGV[5], 1, 8), ARGV[6], tonumber(ARGV[7])
 if not sweep() then
   ring()
   return {'more'}
 end
-if not holds(sid, nonce) then
+if not holds(sid, ARGV[5]) then
   ring()
   return {'session_lock_lost'}
 end

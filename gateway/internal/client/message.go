@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -63,9 +64,9 @@ func show(m *azservicebus.ReceivedMessage) shown {
 	if m.SequenceNumber != nil {
 		s.SequenceNumber = *m.SequenceNumber
 	}
-	// The SDK's own ExpiresAt is the enqueued time where a message does not expire.
-	if p := m.RawAMQPMessage.Properties; p != nil {
-		s.ExpiresAt = p.AbsoluteExpiryTime
+	// The SDK's own ExpiresAt is the enqueued time where a message does not expire, and ends at 49.7 days.
+	if p := m.RawAMQPMessage.Properties; p != nil && m.TimeToLive != nil && *m.TimeToLive > 0 && p.AbsoluteExpiryTime != nil && p.CreationTime != nil && m.EnqueuedTime != nil {
+		s.ExpiresAt = new(m.EnqueuedTime.Add(p.AbsoluteExpiryTime.Sub(*p.CreationTime)))
 	}
 	if !utf8.Valid(m.Body) {
 		s.Body, s.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
@@ -116,8 +117,8 @@ func (s *shown) text() string {
 		{"dead-letter description", s.DeadLetterText},
 		{"dead-letter source", s.DeadLetterSource},
 	} {
-		if f.v != nil && *f.v != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", f.name, *f.v)
+		if f.v != nil {
+			fmt.Fprintf(&b, "  %s: %s\n", f.name, cmp.Or(*f.v, `""`))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Properties)) {

@@ -75,6 +75,9 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if c.Flags().Changed("session") { // its id may be empty
+		template.SessionID = &o.session
+	}
 	t, err := o.target()
 	if err != nil {
 		return err
@@ -105,7 +108,7 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 	var errs []error
 	m := &azservicebus.Message{
 		ContentType: optional(o.contentType), MessageID: optional(o.messageID), CorrelationID: optional(o.correlationID),
-		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey), SessionID: optional(o.session),
+		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey),
 		To: optional(o.to), ReplyTo: optional(o.replyTo), ReplyToSessionID: optional(o.replySession),
 	}
 	if len(o.properties) > 0 {
@@ -241,7 +244,7 @@ func (s *sending) add(m *azservicebus.Message) error {
 		switch {
 		case full:
 		case errors.Is(err, azservicebus.ErrMessageTooLarge):
-			return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sent+1, err, len(m.Body))
+			return s.alone(m)
 		default:
 			return fmt.Errorf("message %d: %w", s.sent+1, err)
 		}
@@ -249,6 +252,20 @@ func (s *sending) add(m *azservicebus.Message) error {
 			return flushErr
 		}
 	}
+}
+
+// alone sends a message that no batch holds: an entity may take messages that
+// are larger than a batch may be.
+func (s *sending) alone(m *azservicebus.Message) error {
+	err := s.sender.SendMessage(s.ctx, m, nil)
+	if errors.Is(err, azservicebus.ErrMessageTooLarge) {
+		return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sent+1, err, len(m.Body))
+	}
+	if err == nil {
+		s.sent++
+		s.progress.at(s.sent)
+	}
+	return err
 }
 
 // flush sends what was gathered.

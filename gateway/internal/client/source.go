@@ -23,20 +23,25 @@ type source interface {
 
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
-	id   string
-	next bool
+	id    string // "" where it is not named, and that of a session too
+	next  bool
+	flags *pflag.FlagSet
 }
 
+// named reports whether the session is named.
+func (s *sessionChoice) named() bool { return s.flags != nil && s.flags.Changed("session") }
+
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
+	s.flags = f
 	f.StringVar(&s.id, "session", "", "receive from the session with this `id`")
 	f.BoolVar(&s.next, "next-session", false, "receive from the next session that has messages and that nobody holds")
 }
 
 func (s *sessionChoice) validate(dlq bool) error {
 	switch {
-	case s.id != "" && s.next:
+	case s.named() && s.next:
 		return errors.New("--session and --next-session exclude each other")
-	case dlq && (s.id != "" || s.next):
+	case dlq && (s.named() || s.next):
 		return errors.New("--dlq: a dead-letter queue has no sessions: drop --session and --next-session")
 	}
 	return nil
@@ -62,9 +67,9 @@ func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.Re
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	switch {
-	case session.id != "" && isSubscription:
+	case session.named() && isSubscription:
 		r, err = orNil(client.AcceptSessionForSubscription(ctx, topic, subscription, session.id, so))
-	case session.id != "":
+	case session.named():
 		r, err = orNil(client.AcceptSessionForQueue(ctx, entity, session.id, so))
 	case session.next && isSubscription:
 		r, err = orNil(client.AcceptNextSessionForSubscription(waiting, topic, subscription, so))

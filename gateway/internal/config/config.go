@@ -28,6 +28,7 @@ type Config struct {
 	Traces         Traces        `koanf:"traces"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
+	ForwardWait    bool          `koanf:"forward-wait" usage:"leave messages at their source while the entity that they are forwarded to is disabled or full, instead of dead-lettering them there as Service Bus does"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
 	Emulator       bool          `koanf:"emulator" usage:"stand in for the official emulator's container: its file at its place, its ports on every interface, its public key, its line once ready"`

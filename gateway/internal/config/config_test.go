@@ -176,7 +176,7 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`c.yaml:20: policies[2].key: policy "" has no key`,
 		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment.`,
 		`c.yaml:24: queues[1].lock-duration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`,
-		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2000.`,
+		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2147483647.`,
 		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
 		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
 		`c.yaml:28: queues[2].name: "ORDERS" is there twice (queues and topics share their names`,
@@ -613,7 +613,6 @@ topics:
 		t.Fatal("loaded")
 	}
 	want := []string{
-		`c.yaml:3: queues[0].forward-to: an entity with sessions cannot forward its messages: drop forward-to or requires-session`,
 		`c.yaml:3: queues[0].forward-to: "A" is the entity itself: name another queue or topic`,
 		`c.yaml:6: topics[0].name: "A" is there twice (queues and topics share their names`,
 		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,

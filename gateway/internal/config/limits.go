@@ -38,6 +38,9 @@ func (c *Config) validateLimits(r *report) {
 	if n := len(c.AllPolicies()); n > limits.MaxPolicies {
 		r.add("policies", "there are %d, %s among them: with --strict there may be %d", n, DevPolicy, limits.MaxPolicies)
 	}
+	if c.ForwardWait {
+		r.add("forward-wait", "with --strict what cannot be forwarded becomes a transfer dead letter: leave it out")
+	}
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)
 	}
@@ -64,7 +67,7 @@ func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report)
 func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Settings) }, limits *core.Limits) {
 	s := core.DefaultSettings(k)
 	given.Apply(&s)
-	if s.EnablePartitioning {
+	if s.EnablePartitioning && !limits.IsUnpartitioned {
 		return // its size may be the sum: the broker tells
 	}
 	if err := limits.Check(&s); err != nil {

@@ -63,8 +63,8 @@ func TestTheTiersLimitsAreThoseOfTheConfiguration(t *testing.T) {
 		{name: "too many connections", file: "amqp: {max-connections: 5001}", problems: "5001 is out of range: with --strict use 1 to 5000"},
 		{name: "sizes", file: "queues: [{name: q, max-size-in-megabytes: 5120, max-message-size-in-kilobytes: 256}]"},
 		{name: "odd size", file: "topics: [{name: t, max-size-in-megabytes: 5119}]", problems: "MaxSizeInMegabytes is 5119: in the Standard tier it must be one of [1024 2048 3072 4096 5120]."},
-		{name: "large messages", file: "queues: [{name: q, max-message-size-in-kilobytes: 257}]", problems: "MaxMessageSizeInKilobytes is 257: in the Standard tier it must be between 1 and 256."},
-		{name: "large messages, not strict", file: "queues: [{name: q, max-message-size-in-kilobytes: 257}]", loose: true},
+		{name: "large messages", file: "queues: [{name: q, max-message-size-in-kilobytes: 2048}]", problems: "MaxMessageSizeInKilobytes is 2048: in the Standard tier it may be at most 256."},
+		{name: "large messages, not strict", file: "queues: [{name: q, max-message-size-in-kilobytes: 2048}]", loose: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,10 +10,10 @@ import (
 // Pipeline is what messages pass on their way into the queues and topics that
 // it is for. Of several that are for one entity the first counts.
 type Pipeline struct {
-	Entity   string  `koanf:"entity"` // a name; * in it is any text
-	Ingress  []Stage `koanf:"ingress"`
-	To       *Stage  `koanf:"to"`        // the plugin that interprets To
-	FollowTo bool    `koanf:"follow-to"` // To is the name of a queue or topic
+	Entity   string   `koanf:"entity"` // a name; * in it is any text
+	Ingress  []Stage  `koanf:"ingress"`
+	To       *Stage   `koanf:"to"`        // the plugin that interprets To
+	FollowTo []string `koanf:"follow-to"` // the queues and topics that a To may name; * is any text
 }
 
 // Stage is where a plugin is asked.
@@ -37,11 +37,12 @@ func (s *Stage) Parameters() (core.Properties, error) { return properties("param
 func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	for i := range h.Pipelines {
 		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
-		if err := core.ValidateName(strings.ReplaceAll(p.Entity, "*", "x")); err != nil {
-			r.add(path+".entity", "%q is neither a queue's or topic's name nor one with * for any text: %v", p.Entity, err)
-		}
+		validatePattern(path+".entity", p.Entity, r)
 		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
 			r.add(path+".entity", "%q is there twice, and only the first counts: put the stages together", p.Entity)
+		}
+		for n, to := range p.FollowTo {
+			validatePattern(elementPath(path+".follow-to", n), to, r)
 		}
 		for n := range p.Ingress {
 			c.validateStage(elementPath(path+".ingress", n), &p.Ingress[n], r)
@@ -50,11 +51,18 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 			c.validateStage(path+".to", p.To, r)
 		}
 		switch {
-		case p.To != nil && p.FollowTo:
+		case p.To != nil && len(p.FollowTo) > 0:
 			r.add(path+".follow-to", "to names a plugin that interprets To already: keep one of the two")
-		case len(p.Ingress) == 0 && p.To == nil && !p.FollowTo:
+		case len(p.Ingress) == 0 && p.To == nil && len(p.FollowTo) == 0:
 			r.add(path, "it does nothing: give it ingress, to or follow-to")
 		}
+	}
+}
+
+// validatePattern reports what is no name of a queue or topic, where * is any text.
+func validatePattern(path, pattern string, r *report) {
+	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
+		r.add(path, "%q is neither a queue's or topic's name nor one with * for any text: %v", pattern, err)
 	}
 }
 

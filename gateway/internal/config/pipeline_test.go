@@ -22,9 +22,9 @@ pipelines:
       - {plugin: to, unavailable: pass}
     to: {plugin: to}
   - entity: inbox
-    follow-to: true
+    follow-to: [letters-*, other]
 `}, nil, "--config=$DIR/c.yaml")
-	if len(c.Pipelines) != 2 || c.Pipelines[0].Entity != "orders/*" || len(c.Pipelines[0].Ingress) != 2 || c.Pipelines[0].To.Plugin != "to" || !c.Pipelines[1].FollowTo {
+	if len(c.Pipelines) != 2 || c.Pipelines[0].Entity != "orders/*" || len(c.Pipelines[0].Ingress) != 2 || c.Pipelines[0].To.Plugin != "to" || len(c.Pipelines[1].FollowTo) != 2 {
 		t.Fatalf("got %+v", c.Pipelines)
 	}
 	stages := c.Pipelines[0].Ingress
@@ -52,7 +52,7 @@ pipelines:
   - entity: orders
     ingress: [{plugin: geo, unavailable: drop, parameters: {list: [1]}}]
     to: {plugin: geo}
-    follow-to: true
+    follow-to: ["a b"]
   - entity: Orders
   - entity: x
     ingress: [{plugin: geo, colour: red}]
@@ -67,6 +67,7 @@ pipelines:
 		`pipelines[1].ingress[0].unavailable: "drop" is not known`,
 		"pipelines[1].ingress[0]: parameters.list is [1]",
 		"pipelines[1].follow-to: to names a plugin",
+		`pipelines[1].follow-to[0]: "a b" is neither`,
 		`pipelines[2].entity: "Orders" is there twice`,
 		"pipelines[2]: it does nothing",
 		"pipelines[3].ingress[0].colour",

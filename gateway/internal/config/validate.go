@@ -204,7 +204,7 @@ func (h *Contents) validateEntities(prefix string, r *report) {
 		q, path := &h.Queues[i], elementPath(prefix+"queues", i)
 		named(path, q.Name)
 		validateSettings(path, &q.QueueSettings, r)
-		validateForwarding(path, q.Name, q.ForwardTo, q.ForwardDeadLetteredMessagesTo, q.RequiresSession, r)
+		validateForwarding(path, q.Name, q.ForwardTo, q.ForwardDeadLetteredMessagesTo, r)
 		validateEntityPolicies(path, q.Policies, r)
 	}
 	for i := range h.Topics {
@@ -226,7 +226,7 @@ func (t *Topic) validateSubscriptions(path string, r *report) {
 			r.add(path+".name", "subscription %q is there twice (upper and lower case are the same): remove one", s.Name)
 		}
 		validateSettings(path, &s.SubscriptionSettings, r)
-		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, s.RequiresSession, r)
+		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, r)
 		s.validateRules(path, r)
 	}
 }
@@ -263,10 +263,7 @@ func validateSettings[T EntitySettings](path string, given *T, r *report) {
 	})
 }
 
-func validateForwarding(path, name string, to, deadTo *string, sessions *bool, r *report) {
-	if to != nil && *to != "" && sessions != nil && *sessions {
-		r.add(path+".forward-to", "an entity with sessions cannot forward its messages: drop forward-to or requires-session")
-	}
+func validateForwarding(path, name string, to, deadTo *string, r *report) {
 	for _, f := range [...]struct {
 		setting string
 		to      *string

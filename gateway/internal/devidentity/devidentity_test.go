@@ -121,6 +121,25 @@ func TestTheRestIsRefused(t *testing.T) {
 	}
 }
 
+func TestPagesOfOtherSitesGetNoToken(t *testing.T) {
+	t.Parallel()
+	i := open(t, t.TempDir())
+	const target = "/metadata/identity/oauth2/token?resource=r"
+	for header, want := range map[string]int{
+		"Sec-Fetch-Site: cross-site":    http.StatusForbidden,
+		"Sec-Fetch-Site: same-site":     http.StatusForbidden, // another port of this machine
+		"Origin: https://evil.example":  http.StatusForbidden,
+		"Origin: null":                  http.StatusForbidden,
+		"Sec-Fetch-Site: none":          http.StatusOK, // typed into the address bar
+		"Sec-Fetch-Site: same-origin":   http.StatusOK,
+		"Origin: http://localhost:8421": http.StatusOK,
+	} {
+		if status, fields := ask(t, i, "GET", target, "", "Metadata: true", header); status != want {
+			t.Errorf("%s: got %d %v, want %d", header, status, fields, want)
+		}
+	}
+}
+
 func TestDiscoveryLeadsBackHere(t *testing.T) {
 	t.Parallel()
 	i := open(t, t.TempDir())

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 // AppServicePath is what IDENTITY_ENDPOINT ends in.
@@ -35,14 +37,14 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", i.clientSecret)
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page whose name resolves to this machine has its own name in Host.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint by localhost or an IP address, not through a proxy.")
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}))
 }
 
 func isLocal(host string) bool {

@@ -148,7 +148,11 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	case err != nil:
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token's claims are not acceptable: it was issued at %s, in the future.", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
 	}
-	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: t.rights(all), Expires: expires}, nil
+	rights := t.rights(all)
+	if rights == 0 {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: None of the token's claims gives a right here. Ask the operator of the gateway which claims do.")
+	}
+	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }
 
 // rights are those of every rule that fits.

@@ -95,7 +95,7 @@ func (c *clients) take() {
 					continue
 				}
 				u.receives++
-				if l.Session != "" {
+				if l.Holds {
 					u.sessions++
 				}
 			}

@@ -217,6 +217,11 @@ func (s *session) Peek(ctx context.Context, from int64, most int) ([]core.Delive
 	return ds, s.b.count(opPeek, err)
 }
 
+func (s *session) Purge(ctx context.Context, before time.Time, most int) (int, error) {
+	n, err := s.Session.Purge(ctx, before, most)
+	return n, s.b.count(opPurge, err)
+}
+
 // transaction counts the end of a core.Transaction, and what is refused before.
 type transaction struct {
 	core.Transaction
@@ -240,6 +245,15 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 
 func (t *transaction) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	return t.refused(opCancel, t.Transaction.Cancel(ctx, id, address, numbers))
+}
+
+func (t *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) ([]int64, error) {
+	numbers, err := t.Transaction.Schedule(ctx, id, address, group)
+	return numbers, t.refused(opSend, err)
+}
+
+func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
+	return t.refused(opSessionState, t.Transaction.SetSessionState(ctx, id, address, lock, state))
 }
 
 func (t *transaction) Commit(ctx context.Context) error {

@@ -311,7 +311,7 @@ type census struct{}
 func (census) Connections(context.Context) []bridges.Connection {
 	return []bridges.Connection{
 		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q"}, {Entity: "q", Receives: true}}},
-		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Receives: true, Session: "a"}}},
+		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Receives: true, Holds: true, Session: "a"}}},
 	}
 }
 
@@ -407,8 +407,17 @@ func TestRefusalsAreCountedByCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.front.Settle(ctx, root, "q", []core.Settlement{{Token: core.NewLockToken(0, 1, 1)}, {Token: core.NewLockToken(0, 2, 1)}})
+	sender, err := r.OpenSender(ctx, root, "q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := &core.Message{ScheduledEnqueueTime: time.Now().Add(time.Hour)}
+	scheduled := sender.Send(ctx, [][]*core.Message{{later}})[0].Numbers
 	tx := r.front.Begin()
-	if err := tx.Cancel(ctx, root, "q", []int64{7}); err != nil {
+	if err := tx.Cancel(ctx, root, "q", scheduled); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Cancel(ctx, root, "q", scheduled); err != nil { // before the transaction does
 		t.Fatal(err)
 	}
 	if err := tx.Commit(ctx); core.CodeOf(err) != core.MessageNotFound {

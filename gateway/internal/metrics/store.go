@@ -201,18 +201,25 @@ func (s *store) Stats(ctx context.Context, p core.Partition) (core.Stats, error)
 	return stats, err
 }
 
-func (s *store) AcceptSession(ctx context.Context, p core.Partition, session string) (core.SessionLock, error) {
+func (s *store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
 	began := time.Now()
-	l, err := s.Store.AcceptSession(ctx, p, session)
+	l, err := s.Store.AcceptSession(ctx, p, session, m)
 	s.done(callAcceptSession, began, err)
 	return l, err
 }
 
-func (s *store) AcceptNextSession(ctx context.Context, p core.Partition) (core.SessionLock, bool, time.Time, error) {
+func (s *store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	began := time.Now()
-	l, ok, next, err := s.Store.AcceptNextSession(ctx, p)
+	l, ok, next, err := s.Store.AcceptNextSession(ctx, p, m)
 	s.done(callAcceptSession, began, err)
 	return l, ok, next, err
+}
+
+func (s *store) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (core.SessionLock, error) {
+	began := time.Now()
+	l, err := s.Store.TakeOverSession(ctx, p, session, token)
+	s.done(callAcceptSession, began, err)
+	return l, err
 }
 
 func (s *store) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (time.Time, error) {

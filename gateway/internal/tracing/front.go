@@ -212,10 +212,23 @@ type transaction struct {
 var inTransaction = attribute.Bool(keyTransaction, true)
 
 func (x *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
+	return x.depart(ctx, id, address, group, func() error { return x.Transaction.Send(ctx, id, address, via, group) })
+}
+
+func (x *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) (numbers []int64, err error) {
+	err = x.depart(ctx, id, address, group, func() error {
+		numbers, err = x.Transaction.Schedule(ctx, id, address, group)
+		return err
+	})
+	return numbers, err
+}
+
+// depart traces messages that the client sends or schedules.
+func (x *transaction) depart(ctx context.Context, id core.Identity, address string, group []*core.Message, send func() error) error {
 	p := placeOf(id.Namespace(), address)
 	p.attrs = append(p.attrs, inTransaction)
 	span := x.b.t.depart(ctx, &p, x.b.protocol, group)
-	err := x.Transaction.Send(ctx, id, address, via, group)
+	err := send()
 	switch {
 	case span == nil:
 	case err != nil:

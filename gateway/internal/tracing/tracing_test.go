@@ -162,7 +162,7 @@ func TestMessageAtALimitIsNotNoted(t *testing.T) {
 	r := newRig(t, 1, nil)
 	r.queue("orders")
 	m := message(t)
-	m.Body.Bytes = make([]byte, core.DefaultSettings(core.Queue).MaxMessageSizeInKilobytes<<10-int64(m.Size())+int64(len(m.Body.Bytes)))
+	m.Body.Bytes = make([]byte, core.DefaultMessageSizeKB<<10-int64(m.Size())+int64(len(m.Body.Bytes)))
 	if a := r.send("orders", []*core.Message{m}); a[0].Err != nil {
 		t.Fatal(a[0].Err)
 	}

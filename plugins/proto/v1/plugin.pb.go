@@ -194,6 +194,7 @@ const (
 	Message_DATA_SECTIONS Message_BodyKind = 1 // several AMQP 1.0 data sections, encoded
 	Message_VALUE         Message_BodyKind = 2 // an AMQP 1.0 value section, encoded
 	Message_SEQUENCE      Message_BodyKind = 3 // AMQP 1.0 sequence sections, encoded
+	Message_NONE          Message_BodyKind = 4 // the message has no body
 )
 
 // Enum value maps for Message_BodyKind.
@@ -203,12 +204,14 @@ var (
 		1: "DATA_SECTIONS",
 		2: "VALUE",
 		3: "SEQUENCE",
+		4: "NONE",
 	}
 	Message_BodyKind_value = map[string]int32{
 		"DATA":          0,
 		"DATA_SECTIONS": 1,
 		"VALUE":         2,
 		"SEQUENCE":      3,
+		"NONE":          4,
 	}
 )
 
@@ -2361,7 +2364,7 @@ const file_plugin_proto_rawDesc = "" +
 	"\x06schema\x18\x03 \x01(\tR\x06schema\"F\n" +
 	"\aEncoded\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x90\t\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x9a\t\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12%\n" +
@@ -2392,12 +2395,13 @@ const file_plugin_proto_rawDesc = "" +
 	"\tbody_kind\x18\x16 \x01(\x0e2%.crosstown.plugin.v1.Message.BodyKindR\bbodyKind\x12\x1b\n" +
 	"\tbody_size\x18\x17 \x01(\x04R\bbodySize\x12\x12\n" +
 	"\x04hops\x18\x18 \x01(\rR\x04hops\x12,\n" +
-	"\x12dead_letter_source\x18\x19 \x01(\tR\x10deadLetterSource\"@\n" +
+	"\x12dead_letter_source\x18\x19 \x01(\tR\x10deadLetterSource\"J\n" +
 	"\bBodyKind\x12\b\n" +
 	"\x04DATA\x10\x00\x12\x11\n" +
 	"\rDATA_SECTIONS\x10\x01\x12\t\n" +
 	"\x05VALUE\x10\x02\x12\f\n" +
-	"\bSEQUENCE\x10\x03B\x11\n" +
+	"\bSEQUENCE\x10\x03\x12\b\n" +
+	"\x04NONE\x10\x04B\x11\n" +
 	"\x0f_group_sequenceB\x10\n" +
 	"\x0e_creation_timeB\x17\n" +
 	"\x15_absolute_expiry_timeB\x19\n" +

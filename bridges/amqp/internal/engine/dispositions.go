@@ -10,6 +10,7 @@ import (
 // run is a range of deliveries with one outcome, not said yet.
 type run struct {
 	active      bool
+	settled     bool
 	role        wire.Role
 	first, last uint32
 	state       wire.DeliveryState
@@ -24,21 +25,33 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	}
 	delete(s.unsettled, id)
 	d.link.forget()
-	s.say(wire.RoleSender, id, state)
+	s.say(wire.RoleSender, id, true, state)
+}
+
+// Acknowledge answers a Disposed: it tells the peer a state of the delivery without settling it. The peer may give the
+// delivery another outcome afterwards. Nothing is said if the peer has settled or detached since.
+func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
+	d, ok := s.unsettled[id]
+	if !ok {
+		return
+	}
+	d.disposed = false
+	s.unsettled[id] = d
+	s.say(wire.RoleSender, id, false, state)
 }
 
 // say adds to the run, or says it and begins another.
-func (s *Session) say(role wire.Role, id uint32, state wire.DeliveryState) {
+func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
 	if s.ended || s.conn.stage != stageOpened {
 		return
 	}
 	r := &s.run
-	if r.active && r.role == role && r.last+1 == id && alike(r.state, state) {
+	if r.active && r.role == role && r.settled == settled && r.last+1 == id && alike(r.state, state) {
 		r.last = id
 		return
 	}
 	s.sayDispositions()
-	*r = run{active: true, role: role, first: id, last: id, state: state}
+	*r = run{active: true, settled: settled, role: role, first: id, last: id, state: state}
 	s.touch()
 }
 
@@ -67,7 +80,7 @@ func (s *Session) sayDispositions() {
 		return
 	}
 	d := &s.conn.dispose
-	*d = wire.Disposition{Role: s.run.role, First: s.run.first, Settled: true, State: s.run.state}
+	*d = wire.Disposition{Role: s.run.role, First: s.run.first, Settled: s.run.settled, State: s.run.state}
 	if s.run.last != s.run.first {
 		d.Last = value.Some(s.run.last)
 	}

@@ -21,7 +21,7 @@ type Handler interface {
 	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
 	TooLarge(l *Link, size int64) *wire.Error
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
-	// Session.Settle.
+	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
 	Disposed(l *Link, d Disposal)
 	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
 	Lapsed(l *Link) *wire.Error

@@ -141,7 +141,7 @@ func (l *Link) dropPartial() {
 // Settle tells the peer the outcome of message id, and settles it.
 func (l *Link) Settle(id uint32, state wire.DeliveryState) {
 	if l.state == linkOpen {
-		l.session.say(wire.RoleReceiver, id, state)
+		l.session.say(wire.RoleReceiver, id, true, state)
 	}
 }
 

@@ -27,6 +27,7 @@ type Link struct {
 	attach  *wire.Attach // the peer's
 	handle  uint32
 	state   linkState
+	refused bool // by Refuse
 	dirty   bool // in session.dirtyLinks
 
 	deliveryCount uint32
@@ -48,6 +49,9 @@ func (l *Link) Attach() *wire.Attach { return l.attach }
 
 // Session returns the link's session.
 func (l *Link) Session() *Session { return l.session }
+
+// Refused reports whether the attach was answered with Refuse.
+func (l *Link) Refused() bool { return l.refused }
 
 // Credit returns how many deliveries may be sent on the link.
 func (l *Link) Credit() uint32 { return l.credit }
@@ -145,7 +149,7 @@ func (l *Link) Refuse(err *wire.Error) {
 		return
 	}
 	l.sayRefused()
-	l.state = linkDetached
+	l.state, l.refused = linkDetached, true
 	// The peer may leave it at that: keep little.
 	l.attach = &wire.Attach{Name: strings.Clone(l.attach.Name[:min(len(l.attach.Name), keptName)]), Role: l.attach.Role}
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})

@@ -19,8 +19,9 @@ func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. The link must be Ready.
-func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) {
+// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. It returns the
+// delivery-id. The link must be Ready.
+func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
 	id := s.nextDelivery
@@ -44,6 +45,7 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) {
 	if left := s.sayTransfer(t, payload); len(left) > 0 {
 		s.rest = rest{link: l, payload: slices.Clone(left)}
 	}
+	return id
 }
 
 // sayRest goes on with a delivery that was cut off.

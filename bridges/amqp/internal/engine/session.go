@@ -12,6 +12,8 @@ const outgoingWindow = 1<<31 - 1
 
 // Session is one session. Numbers of transfers and deliveries are serial numbers that wrap around (AMQP 1.0 §2.8.10).
 type Session struct {
+	Data any // the handler's
+
 	conn    *Conn
 	channel uint16
 	ended   bool // our end is sent; only the peer's end counts

@@ -57,7 +57,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 
 // typicalMessage has what most messages have.
 func typicalMessage() []byte {
-	b := AppendHeader(nil, &Header{Durable: true, TTL: value.Some[uint32](60000)})
+	b := AppendHeader(nil, &Header{Durable: value.Some(true), TTL: value.Some[uint32](60000)})
 	b = AppendProperties(b, &MessageProperties{
 		MessageID: ID{value.KindString, "0f8fad5b-d9cb-469f-a165-70867728950e"}, Subject: "order", ContentType: "application/json",
 		CorrelationID: ID{value.KindString, "request-17"}, GroupID: "customer-9",

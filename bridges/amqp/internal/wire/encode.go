@@ -107,15 +107,15 @@ func appendAttach(dst []byte, p *Attach) ([]byte, error) {
 	if p.Source == nil {
 		l.null()
 	} else {
-		l.begin()
+		l.n++
 		l.take(appendSource(l.dst, p.Source))
 	}
 	switch {
 	case p.Coordinator != nil:
-		l.begin()
+		l.n++
 		l.take(appendCoordinator(l.dst, p.Coordinator))
 	case p.Target != nil:
-		l.begin()
+		l.n++
 		l.take(appendTarget(l.dst, p.Target))
 	default:
 		l.null()

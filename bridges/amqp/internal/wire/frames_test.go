@@ -60,8 +60,8 @@ func TestFramesFollowEachOther(t *testing.T) {
 	if b, err = AppendFrame(b, 9, &SASLOutcome{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := unhex("00000017 02000007 00 5314 c0 03 01 5201 7061796c6f6164 00000008 02000000 0000000f"); !bytes.HasPrefix(b, want[:31]) {
-		t.Errorf("got %x, want it to start with %x", b, want[:31])
+	if want := unhex("00000021 02000007 00 5314 c0 0d 0b 5201 40404040404040404040 7061796c6f6164 00000008 02000000"); !bytes.HasPrefix(b, want) {
+		t.Errorf("got %x, want it to start with %x", b, want)
 	}
 	var got []Frame
 	for len(b) > 0 {
@@ -72,9 +72,9 @@ func TestFramesFollowEachOther(t *testing.T) {
 		got, b = append(got, f), b[n:]
 	}
 	want := []Frame{
-		{FrameAMQP, 7, append(unhex("00 5314 c0 03 01 5201"), "payload"...)},
+		{FrameAMQP, 7, append(unhex("00 5314 c0 0d 0b 5201 40404040404040404040"), "payload"...)},
 		{FrameAMQP, 0, []byte{}},
-		{FrameSASL, 0, unhex("00 5344 c0 03 01 5000")},
+		{FrameSASL, 0, unhex("00 5344 c0 04 02 5000 40")},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)

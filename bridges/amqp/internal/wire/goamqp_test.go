@@ -135,7 +135,7 @@ func TestPropertiesOfTheClientLibraryAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Header{true, value.Some[uint8](7), value.Some[uint32](90000), true, 3}); h != want {
+	if want := (Header{value.Some(true), value.Some[uint8](7), value.Some[uint32](90000), value.Some(true), 3}); h != want {
 		t.Errorf("got %+v, want %+v", h, want)
 	}
 	v, _, err := value.Decode(s.ApplicationProperties, value.Limits{})

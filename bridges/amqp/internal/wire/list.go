@@ -2,13 +2,13 @@ package wire
 
 import "github.com/crosstown-mq/crosstown/core/value"
 
-// list appends a described list field by field and leaves out the nulls at its end. The first error sticks.
+// list appends a described list field by field. The nulls at its end, which AMQP 1.0 §1.4 lets a sender leave out, are
+// written: the Python SDK finds fields by their place without looking how many there are. The first error sticks.
 type list struct {
-	dst   []byte
-	mark  int
-	n     int // fields appended
-	nulls int // null fields not appended yet
-	err   error
+	dst  []byte
+	mark int
+	n    int // fields appended
+	err  error
 }
 
 func openList(dst []byte, d Descriptor) list {
@@ -19,19 +19,13 @@ func openList(dst []byte, d Descriptor) list {
 
 func (l *list) close() []byte { return value.CloseList(l.dst, l.mark, l.n) }
 
-func (l *list) null() { l.nulls++ }
-
-// begin makes ready for a field that is not null.
-func (l *list) begin() {
-	for ; l.nulls > 0; l.nulls-- {
-		l.dst = value.AppendNull(l.dst)
-		l.n++
-	}
+func (l *list) null() {
 	l.n++
+	l.dst = value.AppendNull(l.dst)
 }
 
 func put[T any](l *list, v T, appendTo func([]byte, T) []byte) {
-	l.begin()
+	l.n++
 	l.dst = appendTo(l.dst, v)
 }
 
@@ -62,6 +56,24 @@ func (l *list) text(s string) {
 	}
 }
 
+// optText appends a string that is there, also when it is empty, if set says so.
+func (l *list) optText(s string, set bool) {
+	if set {
+		put(l, s, value.AppendString)
+	} else {
+		l.text(s)
+	}
+}
+
+// optSymbol is optText for a symbol.
+func (l *list) optSymbol(s string, set bool) {
+	if set {
+		put(l, value.Symbol(s), value.AppendSymbol)
+	} else {
+		l.symbol(value.Symbol(s))
+	}
+}
+
 func (l *list) symbol(s value.Symbol) {
 	if s == "" {
 		l.null()
@@ -84,13 +96,13 @@ func (l *list) raw(b []byte) {
 		l.null()
 		return
 	}
-	l.begin()
+	l.n++
 	l.dst = append(l.dst, b...)
 }
 
 // any appends a field of any type.
 func (l *list) any(v any) {
-	l.begin()
+	l.n++
 	var err error
 	if l.dst, err = value.Append(l.dst, v); err != nil && l.err == nil {
 		l.err = err
@@ -119,7 +131,7 @@ func (l *list) state(s DeliveryState) {
 		l.null()
 		return
 	}
-	l.begin()
+	l.n++
 	l.take(appendState(l.dst, s))
 }
 
@@ -128,7 +140,7 @@ func (l *list) error(e *Error) {
 		l.null()
 		return
 	}
-	l.begin()
+	l.n++
 	l.take(appendError(l.dst, e))
 }
 

@@ -38,15 +38,18 @@ const DefaultPriority = 4
 
 // Header is the transport header of a message, §3.2.1.
 type Header struct {
-	Durable       bool
+	Durable       value.Opt[bool]   // absent is false
 	Priority      value.Opt[uint8]  // absent is DefaultPriority
 	TTL           value.Opt[uint32] // ms
-	FirstAcquirer bool
+	FirstAcquirer value.Opt[bool]   // absent is false
 	DeliveryCount uint32
 }
 
-// MessageProperties are the immutable properties of a message, §3.2.4. An empty string or ID is absent.
+// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is absent unless Empty says
+// otherwise, as is an ID without a kind.
 type MessageProperties struct {
+	// Empty has bit n set if field n of the list, counted from 0, is there and is the empty string.
+	Empty              uint16
 	MessageID          ID
 	UserID             []byte // nil is absent
 	To                 string

@@ -13,10 +13,10 @@ func DecodeHeader(raw []byte) (Header, error) {
 	}
 	f, _ := readFields(raw, DescHeader, value.Limits{})
 	h := Header{
-		Durable:       field(&f, "durable", value.ReadBool).V,
+		Durable:       field(&f, "durable", value.ReadBool),
 		Priority:      field(&f, "priority", value.ReadUint8),
 		TTL:           field(&f, "ttl", value.ReadUint32),
-		FirstAcquirer: field(&f, "first-acquirer", value.ReadBool).V,
+		FirstAcquirer: field(&f, "first-acquirer", value.ReadBool),
 		DeliveryCount: field(&f, "delivery-count", value.ReadUint32).V,
 	}
 	if err := f.done(); err != nil {
@@ -25,14 +25,14 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header section.
+// AppendHeader appends a header section. A count is there also when it is 0: rhea reads an absent one as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
-	l.flag(h.Durable)
+	putOpt(&l, h.Durable, value.AppendBool)
 	putOpt(&l, h.Priority, value.AppendUint8)
 	l.uint32(h.TTL)
-	l.flag(h.FirstAcquirer)
-	put(&l, h.DeliveryCount, value.AppendUint32) // also when 0: rhea reads an absent count as undefined
+	putOpt(&l, h.FirstAcquirer, value.AppendBool)
+	put(&l, h.DeliveryCount, value.AppendUint32)
 	return l.close()
 }
 
@@ -43,7 +43,7 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 		return MessageProperties{}, nil
 	}
 	f, rest := readFields(raw, DescProperties, value.Limits{})
-	t := texts{fields: f, end: len(raw) - len(rest)}
+	t := texts{fields: f, end: len(raw) - len(rest), all: f.n}
 	if t.err == nil {
 		t.copy = string(raw[:t.end])
 	}
@@ -62,6 +62,7 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 		GroupSequence:      field(&t.fields, "group-sequence", value.ReadUint32),
 		ReplyToGroupID:     t.text("reply-to-group-id"),
 	}
+	p.Empty = t.empty
 	if err := t.done(); err != nil {
 		return MessageProperties{}, err
 	}
@@ -71,8 +72,10 @@ func DecodeProperties(raw []byte) (MessageProperties, error) {
 // texts reads fields into substrings of one copy of the list they are in.
 type texts struct {
 	fields
-	copy string
-	end  int // of the fields in copy
+	copy  string
+	end   int    // of the fields in copy
+	all   int    // how many fields there are
+	empty uint16 // bit n: field n is the empty string
 }
 
 // last returns the copy of the data of the field just read, which are n bytes.
@@ -84,6 +87,9 @@ func (t *texts) last(n int) string {
 func (t *texts) text(name string) string {
 	v := field(&t.fields, name, value.ReadText)
 	if len(v.V) == 0 {
+		if v.Set {
+			t.empty |= 1 << (t.all - t.n - 1)
+		}
 		return ""
 	}
 	return t.last(len(v.V))
@@ -137,17 +143,17 @@ func AppendProperties(dst []byte, p *MessageProperties) []byte {
 	l := openList(dst, DescProperties)
 	l.id(p.MessageID)
 	l.binary(p.UserID)
-	l.text(p.To)
-	l.text(p.Subject)
-	l.text(p.ReplyTo)
+	l.optText(p.To, p.Empty&(1<<2) != 0)
+	l.optText(p.Subject, p.Empty&(1<<3) != 0)
+	l.optText(p.ReplyTo, p.Empty&(1<<4) != 0)
 	l.id(p.CorrelationID)
-	l.symbol(value.Symbol(p.ContentType))
-	l.symbol(value.Symbol(p.ContentEncoding))
+	l.optSymbol(p.ContentType, p.Empty&(1<<6) != 0)
+	l.optSymbol(p.ContentEncoding, p.Empty&(1<<7) != 0)
 	putOpt(&l, p.AbsoluteExpiryTime, value.AppendTimestamp)
 	putOpt(&l, p.CreationTime, value.AppendTimestamp)
-	l.text(p.GroupID)
+	l.optText(p.GroupID, p.Empty&(1<<10) != 0)
 	l.uint32(p.GroupSequence)
-	l.text(p.ReplyToGroupID)
+	l.optText(p.ReplyToGroupID, p.Empty&(1<<12) != 0)
 	return l.close()
 }
 
@@ -157,7 +163,7 @@ func (l *list) id(id ID) {
 	case id.Kind == value.KindString:
 		put(l, id.Raw, value.AppendString)
 	case id.Kind == value.KindBinary:
-		l.begin()
+		l.n++
 		l.dst = value.AppendBinary(l.dst, []byte(id.Raw))
 	case id.Kind == value.KindUUID && len(id.Raw) == 16:
 		put(l, value.UUID([]byte(id.Raw)), value.AppendUUID)

@@ -23,21 +23,10 @@ func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) 
 	return section{desc: desc, raw: b[:n:n], enc: enc[:m:m]}, rest, nil
 }
 
-// rank is the place of a section in a message, §3.2, and 0 for what is no section. All body sections have the same.
-func (s section) rank() int {
-	switch {
-	case s.desc < DescHeader || s.desc > DescFooter:
-		return 0
-	case s.desc <= DescApplicationProperties:
-		return int(s.desc-DescHeader) + 1
-	case s.desc == DescFooter:
-		return bodyRank + 1
-	default:
-		return bodyRank
-	}
+// is reports whether s is a section of a message, §3.2, and whether of its body.
+func (s section) is() (known, body bool) {
+	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
-
-const bodyRank = 6
 
 // kind is the type that the value of the section must have, KindInvalid if it may be any.
 func (s section) kind() value.Kind {
@@ -53,60 +42,61 @@ func (s section) kind() value.Kind {
 	}
 }
 
-// SplitMessage finds and validates the sections of an encoded message. They alias payload. Nothing is allocated for
-// their elements, so unless lim says otherwise a section may have as many as payload has bytes. The error is an *Error
-// with amqp:decode-error.
+// SplitMessage finds and validates the sections of an encoded message. They alias payload. They may come in any order,
+// though §3.2 has one: the Python SDK writes delivery annotations last, rhea the footer before the body. Nothing is
+// allocated for their elements, so unless lim says otherwise a section may have as many as payload has bytes. The error
+// is an *Error with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	if lim.Elements <= 0 {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
 	}
 	var out Sections
 	var body section // the first one
-	last := 0
+	var seen uint16  // bit n: the section with the nth descriptor
+	end := 0         // of the body
 	for b := payload; len(b) > 0; {
 		s, rest, err := cutSection(b, lim)
 		if err != nil {
 			return Sections{}, err
 		}
-		rank := s.rank()
-		if err := s.check(rank, last, body); err != nil {
+		known, ofBody := s.is()
+		if !known {
+			return Sections{}, refuse(CondDecodeError, "%s is not a message section", s.desc)
+		}
+		if err := s.checkKind(ofBody); err != nil {
 			return Sections{}, err
 		}
-		last = rank
-		if rank != bodyRank {
+		bit := uint16(1) << (s.desc - DescHeader)
+		from, to := len(payload)-len(b), len(payload)-len(rest)
+		switch {
+		case !ofBody && seen&bit != 0:
+			return Sections{}, refuse(CondDecodeError, "%s is there twice", s.desc)
+		case !ofBody:
 			out.set(s)
-		} else if out.BodyKind == BodyNone {
-			body = s
+		case out.BodyKind == BodyNone:
+			body, end = s, to
 			out.setBody(s)
-		} else {
+		case s.desc == DescValue || s.desc != body.desc || from != end:
+			return Sections{}, refuse(CondDecodeError, "%s does not belong to the body that began with %s", s.desc, body.desc)
+		default:
 			if out.BodyKind == BodyData {
 				out.BodyKind = BodyDataSections
 			}
 			// The run goes from the start of the first section to the end of this one.
-			from, to := len(payload)-len(b)-len(body.raw), len(payload)-len(rest)
-			body.raw = payload[from:to:to]
+			start := from - len(body.raw)
+			body.raw, end = payload[start:to:to], to
 			out.Body = body.raw
 		}
+		seen |= bit
 		b = rest
 	}
 	return out, nil
 }
 
-// check tells whether s may follow a section of rank last, in a message whose body starts with body.
-func (s section) check(rank, last int, body section) error {
-	switch {
-	case rank == 0:
-		return refuse(CondDecodeError, "%s is not a message section", s.desc)
-	case rank < last:
-		return refuse(CondDecodeError, "%s comes too late in the message", s.desc)
-	case rank == last && (rank != bodyRank || s.desc == DescValue || s.desc != body.desc):
-		return refuse(CondDecodeError, "%s follows a section that excludes it", s.desc)
-	}
+// checkKind tells whether the value of s is of the type that it must have.
+func (s section) checkKind(ofBody bool) error {
 	want, got := s.kind(), value.KindOf(s.enc)
-	if want == value.KindInvalid || got == want {
-		return nil
-	}
-	if got == value.KindNull && rank != bodyRank {
+	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
 		return nil
 	}
 	return refuse(CondDecodeError, "%s is a %s, not a %s", s.desc, got, want)

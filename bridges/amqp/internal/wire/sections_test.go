@@ -55,6 +55,24 @@ func TestSplitMessage(t *testing.T) {
 		{"wide descriptor", "00 80 0000000000000075 a00161", Sections{BodyKind: BodyData, Body: []byte("a")}},
 		{"symbolic descriptor", "00 a310 616d71703a646174613a62696e617279 a00161", Sections{BodyKind: BodyData, Body: []byte("a")}},
 		{"null sections", "005370 40 005372 40 005375 a00161", Sections{BodyKind: BodyData, Body: []byte("a")}},
+		{
+			"delivery annotations last, as pyamqp has them", "005370 45 005372 c10100 005373 45 005375 a00161 005371 c10100",
+			Sections{
+				Header: unhex("45"), MessageAnnotations: unhex("c10100"), Properties: unhex("45"), BodyKind: BodyData, Body: []byte("a"),
+				DeliveryAnnotations: unhex("c10100"),
+			},
+		},
+		{
+			"footer before the body, as rhea has it", "005378 c10100 005375 a00161 005375 a00162",
+			Sections{Footer: unhex("c10100"), BodyKind: BodyDataSections, Body: unhex("005375 a00161 005375 a00162")},
+		},
+		{
+			"all but in order", "005377 40 005374 c10100 005373 45 005372 c10100 005371 c10100 005370 45",
+			Sections{
+				Header: unhex("45"), DeliveryAnnotations: unhex("c10100"), MessageAnnotations: unhex("c10100"), Properties: unhex("45"),
+				ApplicationProperties: unhex("c10100"), BodyKind: BodyValue, Body: unhex("005377 40"),
+			},
+		},
 		{"footer alone", "005378 c10100", Sections{Footer: unhex("c10100")}},
 	} {
 		got, err := SplitMessage(unhex(c.hex), value.Limits{})
@@ -78,14 +96,14 @@ var brokenMessages = []struct{ name, hex, want string }{
 	{"properties are a map", "005373 c10100", "is a map, not a list"},
 	{"annotations are a list", "005372 45", "is a list, not a map"},
 	{"sequence is a map", "005376 c10100", "is a map, not a list"},
-	{"header after properties", "005373 45 005370 45", "comes too late"},
-	{"properties after data", "005375 a000 005373 45", "comes too late"},
-	{"data after footer", "005378 c10100 005375 a000", "comes too late"},
-	{"two headers", "005370 45 005370 45", "excludes it"},
-	{"two footers", "005378 c10100 005378 c10100", "excludes it"},
-	{"two values", "005377 40 005377 40", "excludes it"},
-	{"data and value", "005375 a000 005377 40", "excludes it"},
-	{"data and sequence", "005375 a000 005376 45", "excludes it"},
+	{"data apart from data", "005375 a000 005373 45 005375 a000", "amqp:data:binary does not belong to the body"},
+	{"two headers", "005370 45 005370 45", "there twice"},
+	{"two headers, one null", "005370 45 005373 45 005370 40", "there twice"},
+	{"two footers", "005378 c10100 005378 c10100", "there twice"},
+	{"two values", "005377 40 005377 40", "does not belong"},
+	{"data and value", "005375 a000 005377 40", "does not belong"},
+	{"value and data", "005377 40 005375 a000", "does not belong"},
+	{"data and sequence", "005375 a000 005376 45", "does not belong"},
 	{"application properties with a key twice", "005374 c1 09 04 a10161 40 a10161 40", "same key twice"},
 	{"application properties with a bad string", "005374 c1 07 02 a10161 a101ff", "UTF-8"},
 	{"annotations count beyond the bytes", "005372 d1 00000005 000000ff 40", "255 elements in 1 bytes"},
@@ -173,13 +191,13 @@ func TestSplitBatch(t *testing.T) {
 func TestSectionsAreAppendedAsSplit(t *testing.T) {
 	t.Parallel()
 	annotations := encoded(value.Map{{Key: value.Symbol("x-opt-sequence-number"), Value: int64(1)}})
-	b := AppendHeader(nil, &Header{Durable: true})
+	b := AppendHeader(nil, &Header{Durable: value.Some(true)})
 	b = AppendSection(b, DescMessageAnnotations, annotations)
 	b = AppendProperties(b, &MessageProperties{To: "t"})
 	b = AppendDataSection(b, []byte("body"))
 	got, err := SplitMessage(b, value.Limits{})
 	want := Sections{
-		Header: unhex("c0 06 05 41 40 40 40 43"), MessageAnnotations: annotations, Properties: unhex("c0 06 03 40 40 a10174"),
+		Header: unhex("c0 06 05 41 40 40 40 43"), MessageAnnotations: annotations, Properties: unhex("c0 10 0d 40 40 a10174 40404040404040404040"),
 		BodyKind: BodyData, Body: []byte("body"),
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -194,9 +212,10 @@ func TestHeader(t *testing.T) {
 		hex string
 	}{
 		{Header{}, "c0 06 05 40 40 40 40 43"},
-		{Header{Durable: true}, "c0 06 05 41 40 40 40 43"},
+		{Header{Durable: value.Some(true)}, "c0 06 05 41 40 40 40 43"},
+		{Header{Durable: value.Some(false), FirstAcquirer: value.Some(false)}, "c0 06 05 42 40 40 42 43"},
 		{
-			Header{Durable: true, Priority: value.Some[uint8](4), TTL: value.Some[uint32](1000), FirstAcquirer: true, DeliveryCount: 2},
+			Header{Durable: value.Some(true), Priority: value.Some[uint8](4), TTL: value.Some[uint32](1000), FirstAcquirer: value.Some(true), DeliveryCount: 2},
 			"c0 0c 05 41 5004 70000003e8 41 5202",
 		},
 		{Header{DeliveryCount: 300}, "c0 0a 05 40 40 40 40 700000012c"},
@@ -238,6 +257,7 @@ func TestPropertiesSurviveARoundTrip(t *testing.T) {
 		{MessageID: ID{value.KindUint64, "\xff\x00\x00\x00\x00\x00\x00\x07"}},
 		{MessageID: ID{value.KindBinary, "\x00\xff"}, CorrelationID: ID{value.KindBinary, ""}, UserID: []byte{}},
 		{MessageID: ID{value.KindString, ""}, ReplyToGroupID: "last"},
+		{Empty: 1<<2 | 1<<3 | 1<<4 | 1<<6 | 1<<7 | 1<<10 | 1<<12, CorrelationID: ID{value.KindString, ""}},
 	} {
 		s, err := SplitMessage(AppendProperties(nil, &p), value.Limits{})
 		if err != nil {
@@ -291,7 +311,7 @@ func TestPropertiesInOtherForms(t *testing.T) {
 func TestAnIDOfTheWrongLengthIsLeftOut(t *testing.T) {
 	t.Parallel()
 	got := AppendProperties(nil, &MessageProperties{MessageID: ID{value.KindUUID, "short"}, CorrelationID: ID{value.KindUint64, "short"}})
-	if want := unhex("005373 45"); !bytes.Equal(got, want) {
+	if want := unhex("005373 c0 0e 0d 40404040404040404040404040"); !bytes.Equal(got, want) {
 		t.Fatalf("got %x, want %x", got, want)
 	}
 }

@@ -282,6 +282,33 @@ test("a session is lost with its connection, and the feed says so", async (t) =>
   assert.ok(again.quiet);
 });
 
+test("a session is handed over, and its former feed settles nothing any more", async (t) => {
+  const { gateway, bus, peer, feed, request, deliver } = await open(t, { session: "s", exclusive: false }, { session: "s", lockedUntil: soon(60), sessionLockToken: "t" });
+  assert.deepEqual([request.session, request.exclusive, request.sessionLockToken, feed.sessionLockToken], ["s", false, undefined, "t"]);
+  deliver(message("1", { LockToken: "k1" }), message("2", { LockToken: "k2" }));
+  const { value: first } = await feed.next();
+  const next = bus.receive("a", { session: "s", sessionLockToken: "t" });
+  const taking = await peer.answer("feed", { session: "s", lockedUntil: soon(60), sessionLockToken: "t" });
+  assert.deepEqual([taking.session, taking.exclusive, taking.sessionLockToken], ["s", false, "t"]);
+  peer.send({ op: "ended", feed: 1, code: "session_lock_lost", text: "gone", retriable: false });
+  const back = await peer.answer("settle", { results: [null] }); // what nobody has read is the next one's
+  assert.deepEqual([back.entity, back.feed, back.settlements], ["a", undefined, [{ lockToken: "k2", outcome: "release" }]]);
+  await refusal(feed.next(), "session_lock_lost");
+  const failed = refusal(first.complete(), "session_lock_lost");
+  const former = await peer.expect("settle");
+  assert.equal(former.feed, 1);
+  peer.error(former, "not_found");
+  await failed;
+  const settled = next.settle([{ lockToken: "k1", outcome: "complete" }]);
+  const later = await peer.answer("settle", { results: [null] });
+  assert.deepEqual([later.feed, later.settlements], [2, [{ lockToken: "k1", outcome: "complete" }]]);
+  assert.deepEqual(await settled, [null]);
+  const purged = next.purge({ max: 3 });
+  const purge = await peer.answer("purge", { count: 2 });
+  assert.deepEqual([purge.feed, purge.max, await purged], [2, 3, 2]);
+  void gateway;
+});
+
 test("a session is accepted again if that is wanted, when the gateway has it free", async (t) => {
   const { gateway, peer, feed, deliver } = await open(t, { nextSession: true, wait: 5, reaccept: true }, { session: "s", lockedUntil: soon(60) });
   deliver(message("1"));

@@ -18,11 +18,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "told not to start")
 		os.Exit(1)
 	}
-	if err := os.WriteFile(os.Args[1], []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+	if err := tell(os.Args[1], strconv.Itoa(os.Getpid())); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	sdk.Serve(sdk.Plugin{Name: "courier", Deterministic: true, OnSend: obey})
+}
+
+// tell writes a file in one step: a reader finds all of the text, or what was
+// there before.
+func tell(path, text string) error {
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 func obey(_ context.Context, m *sdk.Message) (sdk.Verdict, error) {

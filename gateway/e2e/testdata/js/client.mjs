@@ -140,7 +140,41 @@ await (await next(session)).complete();
 await session.setState(null);
 assert.ok(await session.renew() > new Date());
 await session.close();
+await bus.send(sessions, [{ text: "1", broker: { SessionId: "S" } }, { text: "2", broker: { SessionId: "" } }, { text: "3", broker: { SessionId: "s" } }]);
+assert.deepEqual(await bus.sessions(sessions), ["", "S"]); // sorted by id in lower case, spelled as the first message has it
+for (const [id, wanted] of [["", [["2", ""]]], ["s", [["1", "S"], ["3", "s"]]]]) {
+  const feed = bus.receive(sessions, { session: id });
+  await feed.ready;
+  assert.equal(feed.session, id);
+  await refused(bus.receive(sessions, { session: id.toUpperCase() }).ready, "session_locked");
+  for (const [text, SessionId] of wanted) {
+    const m = await next(feed);
+    assert.deepEqual([m.text, m.broker.SessionId], [text, SessionId]);
+    await m.complete();
+  }
+  await feed.close();
+}
 await refused(bus.receive(sessions, { nextSession: true, wait: 0.1 }).next(), "timeout");
+
+// One feed hands its session over to another.
+await bus.send(sessions, ["x", "y", "z"].map((text) => ({ text, broker: { SessionId: "s" } })));
+const former = bus.receive(sessions, { session: "s", exclusive: false, prefetch: 0 });
+const handed = await next(former);
+assert.equal(handed.text, "x");
+const holder = bus.receive(sessions, { session: "s", sessionLockToken: former.sessionLockToken });
+await holder.ready;
+assert.equal(holder.sessionLockToken, former.sessionLockToken);
+await refused(former.next(), "session_lock_lost");
+await refused(handed.complete(), "session_lock_lost");
+assert.deepEqual(await holder.settle([{ lockToken: handed.lockToken, outcome: "complete" }]), [null]);
+const rest = [await next(holder), await next(holder)];
+assert.deepEqual(rest.map((m) => m.text), ["y", "z"]);
+for (const m of rest) await m.complete();
+await bus.send(sessions, { text: "w", broker: { SessionId: "s" } });
+assert.equal((await next(holder)).text, "w");
+assert.equal(await holder.purge(), 0); // what is locked stays
+await holder.close();
+assert.equal(await bus.receive(sessions, { session: "s", prefetch: 0 }).purge(), 1);
 await bus.send(topic, [{ text: "in", properties: { region: "eu" } }, { text: "out", properties: { region: "us" } }]);
 const [matched, ...none] = await bus.take(eu, 5, { wait: 10 });
 assert.deepEqual([matched.text, matched.properties.amount, none.length], ["in", 5, 0]);

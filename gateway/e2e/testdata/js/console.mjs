@@ -290,9 +290,18 @@ await browse(async (page, context) => {
   await dialog.getByLabel("Content").fill("checking out");
   await dialog.getByRole("button", { name: "Set state" }).click();
   await dialog.getByText("12 bytes.").waitFor();
+  await dialog.getByText("Hand the session over").click();
+  assert.match(await dialog.locator("details p.mono").textContent(), /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   await accessible("a session");
   await press("Escape");
   await dialog.waitFor({ state: "detached" });
+  const holder = await bus.acceptSession(carts, "ada"); // which nobody can take over
+  await button("Open").click();
+  await dialog.getByLabel("Token of the session's lock").fill("00112233-4455-6677-8899-aabbccddeeff");
+  await accessible("taking a session over");
+  await dialog.getByRole("button", { name: "Take over" }).click();
+  await page.getByText("That is not the token of the session's lock.").first().waitFor();
+  await holder.close();
   await link(/^Messages/).click();
   await button("Receive").click();
   await dialog.getByLabel("Session").fill("ada");
@@ -300,6 +309,13 @@ await browse(async (page, context) => {
   await page.getByText("session ada").waitFor();
   await button("Complete").click();
   await said("Message 1 is completed.");
+  await bus.createSender(carts).sendMessages({ body: "no pears", sessionId: "" });
+  await button("Receive").click();
+  await dialog.getByLabel("The one whose id is empty").check();
+  await dialog.getByRole("button", { name: "Receive", exact: true }).click();
+  await page.getByText("session with the empty id").waitFor();
+  await button("Complete").click();
+  await said("Message 2 is completed.");
 
   // Settings change, and rates and charts follow what happens.
   await open(orders, "settings");

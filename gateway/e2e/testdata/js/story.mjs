@@ -85,8 +85,17 @@ await receiver.completeMessage(m);
 
 m = await one(receiver);
 await receiver.deferMessage(m);
-const [deferred] = await receiver.receiveDeferredMessages(m.sequenceNumber);
+// What the SDK's own deferredMessage tests say: each deferral and each abandon counts.
+const number = m.sequenceNumber;
+let [deferred] = await receiver.receiveDeferredMessages(number);
 assert.equal(deferred.body, "deferred");
+assert.equal(deferred.deliveryCount, 1);
+await receiver.deferMessage(deferred);
+[deferred] = await receiver.receiveDeferredMessages(number);
+assert.equal(deferred.deliveryCount, 2);
+await receiver.abandonMessage(deferred);
+[deferred] = await receiver.receiveDeferredMessages(number);
+assert.equal(deferred.deliveryCount, 3);
 await receiver.completeMessage(deferred);
 
 m = await one(receiver);
@@ -147,6 +156,7 @@ await session.deferMessage(await one(session));
 const [put] = await session.peekMessages(1);
 assert.equal(put.state, "deferred");
 const [back] = await session.receiveDeferredMessages(put.sequenceNumber);
+assert.equal(back.deliveryCount, 1);
 await session.completeMessage(back);
 await session.close();
 const impatient = new ServiceBusClient(connection, { webSocketOptions, retryOptions: { maxRetries: 0, timeoutInMs: 1000 } });

@@ -3,8 +3,9 @@
 Usage: transactions.py URL USER KEY WORK OUT
 
 Sends three messages to WORK in a transaction that commits, and two in one that aborts. Then it receives two of the
-three: the first is accepted in a transaction that also sends to OUT and commits, the second in one that aborts. Prints
-what happened, a line each.
+three: the first is accepted in a transaction that also sends to OUT and commits, the second in one that aborts.
+Proton releases what it had accepted there, so the second comes again, before the third, and is accepted in a transaction
+that commits. Prints what happened, a line each.
 """
 
 import sys
@@ -18,7 +19,7 @@ class Story(MessagingHandler, TransactionHandler):
     def __init__(self, url, user, key, work, out):
         super().__init__(prefetch=0, auto_accept=False)
         self.url, self.user, self.key, self.work, self.out = url, user, key, work, out
-        self.chapters = [self.send_three, self.send_two, self.receive_first, self.receive_second]
+        self.chapters = [self.send_three, self.send_two, self.receive_first, self.receive_second, self.receive_again]
 
     def on_start(self, event):
         self.container = event.container
@@ -61,7 +62,7 @@ class Story(MessagingHandler, TransactionHandler):
     def receive_first(self):
         self.from_work.flow(1)
 
-    receive_second = receive_first
+    receive_second = receive_again = receive_first
 
     def on_message(self, event):
         print("received", event.message.body, flush=True)
@@ -69,8 +70,10 @@ class Story(MessagingHandler, TransactionHandler):
         if event.message.body == "one":
             self.transaction.send(self.to_out, Message(id="answer", body="answer to one"))
             self.transaction.commit()
-        else:
+        elif self.chapters:
             self.transaction.abort()
+        else:
+            self.transaction.commit()
 
     def on_transaction_committed(self, event):
         print("committed", flush=True)

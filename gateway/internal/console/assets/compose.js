@@ -1,5 +1,5 @@
 // Writing messages: new ones, copies, and those for the filter tester.
-import { html, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
+import { html, Check, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
 import { bus, changed } from "./session.js";
 import { localTime } from "./format.js";
 import { base64, fromBase64, toText, toValue, typeOf, types } from "./values.js";
@@ -8,7 +8,7 @@ import { utf8 } from "./body.js";
 const texts = ["MessageId", "Label", "CorrelationId", "SessionId", "To", "ReplyTo", "ReplyToSessionId", "PartitionKey"];
 
 /** What a form starts with. */
-export const blank = () => ({ kind: "JSON", body: "", ContentType: "", TimeToLive: "", ScheduledEnqueueTimeUtc: "", properties: [], ...Object.fromEntries(texts.map((name) => [name, ""])) });
+export const blank = () => ({ kind: "JSON", body: "", ContentType: "", emptySession: false, TimeToLive: "", ScheduledEnqueueTimeUtc: "", properties: [], ...Object.fromEntries(texts.map((name) => [name, ""])) });
 
 /** What the gateway adds to a dead letter, and a new life does not need. */
 const ofDeadLetters = new Set(["DeadLetterReason", "DeadLetterErrorDescription"]);
@@ -18,6 +18,7 @@ export function draftOf(message) {
   const form = blank(), bytes = message.binary ?? new Uint8Array(), text = utf8(bytes);
   for (const name of texts) form[name] = message.broker[name] === undefined ? "" : toText(message.broker[name]);
   form.ContentType = message.broker.ContentType ?? "";
+  form.emptySession = message.broker.SessionId === "";
   form.TimeToLive = message.broker.TimeToLive === undefined ? "" : String(message.broker.TimeToLive);
   form.properties = Object.entries(message.properties).filter(([name]) => !ofDeadLetters.has(name)).map(([name, v]) => ({ name, type: typeOf(v), text: toText(v) }));
   if (message.value !== undefined || message.sequence !== undefined) return { ...form, kind: "As it was", original: message };
@@ -35,6 +36,7 @@ export function copyOf({ broker, properties, binary, value, sequence }) {
 export function messageOf(form) {
   const broker = {};
   for (const name of [...texts, "ContentType"]) if (form[name] !== "") broker[name] = form[name];
+  if (form.SessionId === "" && form.emptySession) broker.SessionId = "";
   if (form.TimeToLive !== "") broker.TimeToLive = Number(form.TimeToLive);
   if (form.ScheduledEnqueueTimeUtc !== "") broker.ScheduledEnqueueTimeUtc = new Date(form.ScheduledEnqueueTimeUtc);
   const properties = {};
@@ -81,11 +83,11 @@ export function Fields({ form, set, short }) {
     <${Properties} list=${form.properties} set=${put("properties")} />
     ${short && html`<div class="fields">${input("Label")}${input("MessageId")}${input("CorrelationId")}${input("To")}</div>`}
     ${short && html`<details><summary>Body</summary><div class="form">${body}</div></details>`}
-    <details open=${!short && texts.some((n) => form[n] !== "")}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
+    <details open=${!short && (form.emptySession || texts.some((n) => form[n] !== ""))}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
       <div class="fields">${texts.filter((n) => !short || !["Label", "MessageId", "CorrelationId", "To"].includes(n)).map((n) => input(n))}
         ${!short && html`${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
         <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date())} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
-      </div></details>`;
+      </div>${form.SessionId === "" && html`<${Check} label="SessionId is empty, not missing" value=${form.emptySession} set=${put("emptySession")} />`}</details>`;
 }
 
 /** User properties with their types. */

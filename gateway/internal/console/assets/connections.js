@@ -28,7 +28,7 @@ export function Connections() {
           ${mayRun() && html`<td>${c.namespace || "–"}</td>`}<td>${c.protocol}${c.id === session.value.connection && html` <span class="badge accent">this page</span>`}</td>
           <td class="mono">${c.peer}</td><td><div class="clip" title=${c.product}>${c.product || "–"}</div></td><td>${c.policies.join(", ") || "–"}</td><td>${time(c.since)}</td>
           <td class="links">${c.links.length === 0 ? html`<span class="muted">none</span>` : c.links.map((l) => html`<div><span class="badge">${l.direction}</span> <${Name} of=${c} entity=${l.entity} />
-            ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session}</small>`}</div>`)}</td></tr>`)}
+            ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session || "with the empty id"}</small>`}</div>`)}</td></tr>`)}
         </tbody></table></div>`}
     </section></div>`;
 }

@@ -36,7 +36,7 @@ export function Held({ entity }) {
         <tbody>${mine.map((h) => { const d = h.delivery; return html`<tr key=${d.lockToken} class=${d === chosen ? "chosen" : ""}>
           <td class="tight"><button class="button link" aria-expanded=${d === chosen} aria-label=${`Received message ${d.sequenceNumber}`} onClick=${() => choose(d === chosen ? undefined : d)}>${d.sequenceNumber}</button></td>
           <td><div class="clip">${d.broker.MessageId === undefined ? "–" : toText(d.broker.MessageId)}</div></td>
-          <td class="tight">${until(h.feed?.lockedUntil ?? d.lockedUntil) || "ended"}${h.feed && html` <small>session ${h.feed.session}</small>`}</td>
+          <td class="tight">${until(h.feed?.lockedUntil ?? d.lockedUntil) || "ended"}${h.feed && html` <small>session ${h.feed.session || "with the empty id"}</small>`}</td>
           <td><${Outcomes} of=${h} /></td></tr>`; })}</tbody></table></div>
     </section>
     ${current && html`<${Detail} message=${current.delivery} entity=${entity} close=${() => choose()}><${Outcomes} of=${current} /><//>`}
@@ -95,11 +95,11 @@ export function receive(entity, sessions) {
 
 function Receiving({ entity, sessions, close }) {
   const [count, setCount] = useState("1"), [removing, setRemoving] = useState(false);
-  const [session, setSession] = useState(""), [numbers, setNumbers] = useState("");
+  const [session, setSession] = useState(""), [empty, setEmpty] = useState(false), [numbers, setNumbers] = useState("");
   const [found, setFound] = useState();
   const submit = async () => {
-    const which = session ? { session } : sessions ? { nextSession: true, wait: 3 } : {};
-    const ofSession = Boolean(session || sessions);
+    const which = session || (empty && sessions) ? { session } : sessions ? { nextSession: true, wait: 3 } : {};
+    const ofSession = Object.keys(which).length > 0;
     const feed = bus().receive(entity, { mode: removing ? "receiveAndDelete" : "peekLock", prefetch: 0, bodies: "binary", ...which });
     let messages = [];
     try {
@@ -124,6 +124,7 @@ function Receiving({ entity, sessions, close }) {
     <${Form} action=${removing ? "Receive and delete" : "Receive"} danger=${removing} submit=${submit} cancel=${() => close()}>
       <${Input} label="How many" type="number" min="1" max="100" required value=${count} set=${setCount} autofocus />
       ${sessions !== false && html`<${Input} label="Session" value=${session} set=${setSession} placeholder=${sessions ? "the next one that is free" : "none"} hint="This page holds the session until its last message is settled." />`}
+      ${sessions && !session && html`<${Check} label="The one whose id is empty" value=${empty} set=${setEmpty} />`}
       <${Check} label="Delete while receiving" value=${removing} set=${setRemoving} hint="Otherwise they stay locked for you, for up to five minutes, until you settle them. Receiving counts a delivery." />
     <//>
     ${!sessions && html`<details><summary>Deferred messages, by number</summary>

@@ -1,5 +1,5 @@
 // Sessions: who there are, their state and their messages.
-import { html, Action, confirm, Empty, Field, Form, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
+import { html, Action, confirm, Empty, Field, Form, Input, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
 import { bus, changed, changes } from "./session.js";
 import { base64, fromBase64 } from "./values.js";
 import { utf8, Body } from "./body.js";
@@ -24,20 +24,33 @@ export function Sessions({ entity }) {
   </section>`;
 }
 
-/** Takes a session's lock and shows it; closing the dialog gives it back. */
-async function look(entity, id) {
-  const feed = bus().receive(entity, { session: id, prefetch: 0, bodies: "binary" });
+const named = (id) => (id ? `Session ${id}` : "The session with the empty id");
+
+/** Takes a session's lock, or takes it over, and shows it; closing the dialog gives it back. */
+async function look(entity, id, sessionLockToken) {
+  const feed = bus().receive(entity, { session: id, prefetch: 0, bodies: "binary", exclusive: false, sessionLockToken });
   try {
     await feed.ready;
   } catch (e) {
-    throw e.code === "session_locked" ? new Error(`Somebody else holds session ${id}. Its state can be seen when they give it back.`) : e;
+    if (e.code !== "session_locked") throw e;
+    if (sessionLockToken) throw new Error("That is not the token of the session's lock.");
+    const token = await open(named(id), (close) => html`<${TakeOver} close=${close} />`);
+    return token ? look(entity, id, token) : undefined;
   }
   try {
-    await open(`Session ${id}`, () => html`<${Session} feed=${feed} />`, true);
+    await open(named(id), () => html`<${Session} feed=${feed} />`, true);
   } finally {
     await feed.close();
     changed();
   }
+}
+
+function TakeOver({ close }) {
+  const [token, setToken] = useState("");
+  return html`<${Form} action="Take over" submit=${async () => close(token.trim())} cancel=${() => close()}>
+    <p class="muted">Another receiver holds this session. It can be seen when that gives it back, or when this page takes it over: then it is lost to the other receiver, and what that has locked stays locked.</p>
+    <${Input} label="Token of the session's lock" value=${token} set=${setToken} required autofocus hint="Receivers of non-exclusive sessions have one." />
+  <//>`;
 }
 
 function Session({ feed }) {
@@ -50,6 +63,7 @@ function Session({ feed }) {
   }, []);
   return html`<div class="form">
     <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews it, and gives it back when this is closed.</p>
+    <details><summary>Hand the session over</summary><p class="muted">A receiver that shows this token takes the session over, with its state, its locks and its order. Give it only to one that may have the session.</p><p class="mono wrap">${feed.sessionLockToken}</p></details>
     <fieldset><legend>State</legend>${state.error ? textOf(state.error) : state.loading ? html`<${Loading} />` : html`<${State} key=${state.value} feed=${feed} bytes=${state.value} again=${state.again} />`}</fieldset>
     <fieldset><legend>Messages</legend>${messages.error ? textOf(messages.error) : messages.loading ? html`<${Loading} />`
       : messages.value.length === 0 ? html`<p class="muted">It has none.</p>`

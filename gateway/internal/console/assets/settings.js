@@ -15,7 +15,7 @@ const statuses = ["Active", "Disabled", "SendDisabled", "ReceiveDisabled"];
 const table = [
   { name: "Status", label: "Status", type: statuses, kinds: all },
   { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "5 s to 5 min" },
-  { name: "MaxDeliveryCount", label: "Deliveries before dead-lettering", type: "number", kinds: stored, hint: "1 to 2,000" },
+  { name: "MaxDeliveryCount", label: "Deliveries before dead-lettering", type: "number", kinds: stored, hint: "1 to 2,147,483,647" },
   { name: "DefaultMessageTimeToLive", label: "Time to live of messages", type: "duration", kinds: all, hint: "or forever" },
   { name: "DeadLetteringOnMessageExpiration", label: "Dead-letter what expires", type: "boolean", kinds: stored },
   { name: "DeadLetteringOnFilterEvaluationExceptions", label: "Dead-letter what a rule fails on", type: "boolean", kinds: ["subscription"] },
@@ -26,7 +26,7 @@ const table = [
   { name: "ForwardTo", label: "Forward messages to", type: "text", kinds: stored, hint: "a queue or topic" },
   { name: "ForwardDeadLetteredMessagesTo", label: "Forward dead letters to", type: "text", kinds: stored },
   { name: "MaxSizeInMegabytes", label: "Largest size, in MB", type: "number", kinds: roots },
-  { name: "MaxMessageSizeInKilobytes", label: "Largest message, in KB", type: "number", kinds: roots },
+  { name: "MaxMessageSizeInKilobytes", label: "Largest message, in KB", type: "number", kinds: roots, hint: "256, or 1,024 to 102,400" },
   { name: "AutoDeleteOnIdle", label: "Delete after idling for", type: "duration", kinds: all, hint: "at least 5 min, or forever" },
   { name: "UserMetadata", label: "Notes", type: "text", kinds: all, hint: "up to 1,024 characters" },
 ];

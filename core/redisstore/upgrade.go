@@ -1,0 +1,275 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// format is how this version keeps sessions; the registry says what a store has.
+// In format 1, of which no store says so, their keys are their ids as they were
+// written, escaped. In format 2 they are core.SessionKeys.
+const format = 2
+
+// maxMisplaced is how many sessions a refusal to upgrade names.
+const maxMisplaced = 5
+
+// upgrade brings a store that an earlier version wrote into this version's
+// format. Whatever is done twice, after a crash or by two gateways at a time,
+// changes nothing more.
+func (s *Store) upgrade(ctx context.Context) error {
+	key := s.names.registry().format
+	given, err := s.rdb.Get(ctx, key).Int()
+	switch {
+	case err != nil && !isNil(err):
+		return fmt.Errorf("read the store's format: %w", err)
+	case given > format:
+		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, format)
+	case given == format:
+		return nil
+	}
+	// The end of a lock, on the way, sweeps: what becomes due then is seen the next time.
+	for n := 1; n > 0; {
+		if n, err = (&upgrading{Store: s}).run(ctx); err != nil {
+			return fmt.Errorf("upgrade what an earlier version wrote: %w", err)
+		}
+	}
+	return s.rdb.Set(ctx, key, format, 0).Err()
+}
+
+// upgrading is an upgrade under way.
+type upgrading struct {
+	*Store
+	sessions  []renamed
+	misplaced []string // sessions, that lie in another partition than their keys say
+}
+
+// renamed is a session that gets another name.
+type renamed struct {
+	sh      *shard
+	from    string // its key in format 1
+	name    string
+	numbers []any  // of its messages
+	nonce   string // of its lock; "" if nobody holds it
+}
+
+// run gives sessions their names, and returns how many there were to be given. It
+// looks everywhere before it changes anything.
+func (u *upgrading) run(ctx context.Context) (int, error) {
+	catalogues, err := u.catalogues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, key := range catalogues {
+		entities, err := u.entities(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		for i := range entities {
+			if err := u.look(ctx, &entities[i], entities); err != nil {
+				return 0, fmt.Errorf("%s: %w", &entities[i], err)
+			}
+		}
+	}
+	if n := len(u.misplaced); n > 0 {
+		return 0, fmt.Errorf("session ids are compared without regard to case now, so the partitions of some sessions change, and these %d still hold something: %s. With the earlier version receive their messages and clear their states, or delete these entities; then start this version again",
+			n, strings.Join(u.misplaced[:min(n, maxMisplaced)], ", "))
+	}
+	for i := range u.sessions {
+		if err := u.rekey(ctx, &u.sessions[i]); err != nil {
+			return 0, err
+		}
+	}
+	if n := len(u.sessions); n > 0 {
+		u.log.Info("sessions of an earlier version have new keys: do not start that version with this store again", "sessions", n)
+	}
+	return len(u.sessions), nil
+}
+
+// globs are the characters that mean something in a pattern of SCAN.
+var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
+
+// catalogues finds the keys of all namespaces' entities.
+func (u *upgrading) catalogues(ctx context.Context) (keys []string, err error) {
+	pattern := globs.Replace(string(u.names)) + "{ct:*}e"
+	var mu sync.Mutex
+	err = u.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		const page = 10_000
+		found := node.Scan(ctx, 0, pattern, page).Iterator()
+		for found.Next(ctx) {
+			mu.Lock()
+			keys = append(keys, found.Val())
+			mu.Unlock()
+		}
+		return found.Err()
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys), err
+}
+
+// entities are those of a catalogue.
+func (u *upgrading) entities(ctx context.Context, key string) ([]core.Entity, error) {
+	values, err := u.rdb.HVals(ctx, key).Result()
+	if err != nil {
+		return nil, err
+	}
+	entities := make([]core.Entity, len(values))
+	for i, value := range values {
+		if entities[i], err = parseCatalogue(value, nil); err != nil {
+			return nil, err
+		}
+	}
+	return entities, nil
+}
+
+// look finds what of an entity is to be changed. Others are those of its namespace.
+func (u *upgrading) look(ctx context.Context, e *core.Entity, others []core.Entity) error {
+	fills := func(o core.Entity) bool { return o.Settings.RequiresSession && topicOf(&o) == core.FoldName(e.Name) }
+	for i := range e.Partitions {
+		p := e.Partition(uint16(i), core.Main)
+		p.MaxDeliveryCount = 0 // for the sweep that comes with the end of a lock: the next failure counts them again
+		sh := u.newShard(p, e.Settings.RequiresSession)
+		switch {
+		case e.Settings.RequiresSession:
+			if err := u.lookAt(ctx, e, sh); err != nil {
+				return err
+			}
+		case e.Kind == core.Topic && e.Partitions > 1 && slices.ContainsFunc(others, fills):
+			if err := u.lookAhead(ctx, e, sh); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookAt finds the sessions of a partition that get another name.
+func (u *upgrading) lookAt(ctx context.Context, e *core.Entity, sh *shard) error {
+	sessions := map[string]*renamed{}
+	session := func(from string) *renamed {
+		r := sessions[from]
+		if r == nil {
+			r = &renamed{sh: sh, from: from, name: sessionName(formerID(from))}
+			sessions[from] = r
+		}
+		return r
+	}
+	prefix := sh.keys.prefix
+	err := u.pairs(ctx, prefix+ofLetter, func(n, from string) {
+		if !strings.Contains(from, "\x00") && sessionName(formerID(from)) != from {
+			r := session(from)
+			r.numbers = append(r.numbers, n)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = u.pairs(ctx, sh.stateKey(1), func(from, set string) {
+		if !strings.Contains(set, "\x00") && sessionName(formerID(from)) != from {
+			session(from)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = u.pairs(ctx, prefix+holdersLetter, func(from, nonce string) {
+		if core.KeyOfSession(formerID(from)) != core.SessionKey(from) {
+			session(from).nonce = nonce
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for from, r := range sessions {
+		u.place(e, sh, formerID(from))
+		u.sessions = append(u.sessions, *r)
+	}
+	return nil
+}
+
+// place notes the session if it lies in a partition where nobody would look.
+func (u *upgrading) place(e *core.Entity, sh *shard, id string) {
+	if core.PartitionOf(string(core.KeyOfSession(id)), e.Partitions) != sh.Index {
+		u.misplaced = append(u.misplaced, fmt.Sprintf("%q of %s", id, e))
+	}
+}
+
+// lookAhead finds messages that wait in a topic, and would go to sessions of its
+// subscriptions in a partition where nobody would look.
+func (u *upgrading) lookAhead(ctx context.Context, e *core.Entity, sh *shard) error {
+	const page = 100
+	for from := "-"; ; {
+		entries, err := u.rdb.XRangeN(ctx, sh.keys.stream, from, "+", page).Result()
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, entry := range entries {
+			record, _ := entry.Values["d"].(string)
+			m, _, _, err := decodeRecord(record)
+			if err != nil {
+				return err
+			}
+			if m.HasSession() {
+				u.place(e, sh, m.SessionID)
+			}
+			from = "(" + entry.ID
+		}
+	}
+}
+
+// pairs goes through a hash.
+func (u *upgrading) pairs(ctx context.Context, key string, each func(field, value string)) error {
+	const page = 1000
+	pairs := u.rdb.HScan(ctx, key, 0, "", page).Iterator()
+	for pairs.Next(ctx) {
+		field := pairs.Val()
+		if !pairs.Next(ctx) {
+			break
+		}
+		each(field, pairs.Val())
+	}
+	return pairs.Err()
+}
+
+// formerEscapes are how format 1 wrote zero bytes, which a key must not hold.
+var formerEscapes = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")
+
+// formerID is the id of a key in format 1. That of a key in format 2 has the same key.
+func formerID(key string) string {
+	if key == string(core.KeyOfSession("")) {
+		return ""
+	}
+	return formerEscapes.Replace(key)
+}
+
+// rekey gives a session its name. If another of the same name is held as well,
+// this one's lock ends: its holder has gone with the earlier version.
+func (u *upgrading) rekey(ctx context.Context, r *renamed) error {
+	key, _, _ := strings.Cut(r.name, "\x00")
+	keys := []any{r.sh.stateKey(0), r.sh.stateKey(1), r.sh.stateKey(2)}
+	held, err := u.rdb.HExists(ctx, r.sh.keys.prefix+holdersLetter, key).Result()
+	if err != nil {
+		return err
+	}
+	if held && r.nonce != "" {
+		if _, _, err := u.transition(ctx, r.sh, u.millis(), releaseScript, nil, r.nonce, r.from); err != nil {
+			return err
+		}
+	}
+	const page = 1000
+	for rest := r.numbers; ; {
+		n := min(len(rest), page)
+		if _, _, err := u.transition(ctx, r.sh, u.millis(), rekeyScript, keys, append([]any{r.from, r.name}, rest[:n]...)...); err != nil {
+			return err
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// reloads are how a running gateway is asked to take up its configuration anew.
+type reloads struct {
+	asked <-chan os.Signal
+	read  func() (*config.Config, error) // what the configuration says now
+	level *slog.LevelVar                 // of the log
+}
+
+// reloader takes up changes of the configuration: the log's level, policies,
+// hosts and quotas of namespaces, retries, the certificate, and entities that
+// do not exist yet. It takes up all of a configuration, or nothing that is wrong.
+type reloader struct {
+	reloads
+	began       *config.Config // what the gateway was started with
+	certificate *certificate
+	directory   *namespaces.Directory
+	tenants     *tenants
+	log         *slog.Logger
+}
+
+func (r *reloader) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.asked:
+			if err := r.reload(ctx); err != nil {
+				r.log.Error("reload: the old settings stay in force", "err", err)
+			}
+		}
+	}
+}
+
+func (r *reloader) reload(ctx context.Context) error {
+	c, err := r.read()
+	if err != nil {
+		return err
+	}
+	if c.HasDevKey() && !r.began.HasDevKey() {
+		return errors.New("policies: the public development key would come into force, which needs a restart: give the policy " + config.DevPolicy + " a key of your own")
+	}
+	var pair *tls.Certificate
+	if c.TLS.Cert != "" && r.began.TLS.Cert != "" {
+		if pair, err = loadPair(c); err != nil {
+			return err
+		}
+	}
+	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // validated
+	if pair != nil {
+		r.certificate.own.Store(pair)
+	}
+	all := append([]core.Namespace{c.Own()}, c.Others()...)
+	r.directory.Configure(all)
+	for i := range all {
+		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name))
+	}
+	for _, line := range c.Skipped {
+		r.log.Warn(line)
+	}
+	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
+		r.log.Warn("reload: these settings have changed and are taken up at the next start", "settings", strings.Join(waiting, ", "))
+	}
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, certificate, new entities")
+	return nil
+}
+
+// takeUp takes up what a namespace is configured to have.
+func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents) {
+	t := r.tenants.of(name)
+	if t == nil {
+		return // it is new: that needs a restart
+	}
+	t.broker.SetRetries(retries(contents.Retries))
+	if err := declare(ctx, t.broker, contents, r.log); err != nil {
+		r.log.Error("reload: some configured entities were not created", "namespace", name, "err", err)
+	}
+}
+
+// loadPair reads the configured certificate.
+func loadPair(c *config.Config) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil {
+		return nil, fmt.Errorf("TLS certificate %s with key %s: %w: both must be PEM files and belong together", c.TLS.Cert, c.TLS.Key, err)
+	}
+	return &pair, nil
+}
