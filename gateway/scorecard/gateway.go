@@ -26,36 +26,48 @@ var otherPolicies = map[string]string{"NoManage": "Send,Listen", "SendOnly": "Se
 // gateway is a running gateway.
 type gateway struct {
 	about   string // its store
+	version string
 	host    string // localhost:port, for everything
 	ca      string
 	managed []string // environment of a managed identity
-	command *exec.Cmd
+	network *network
+	process *exec.Cmd
 	done    chan error
 }
 
-// startGateway runs a gateway on ports of its own and makes the queues that the
+// startGateway runs a gateway in a network and makes the queues that the Go
 // SDK's deployment script makes.
-func startGateway(ctx context.Context, binary, store, dir string) (*gateway, error) {
+func startGateway(ctx context.Context, n *network, binary, store, dir string, v variant) (*gateway, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	args := []string{"--listen", "127.0.0.1:0", "--store", store, "--data", dir, "--dev-identity", "--dev-identity-listen", "127.0.0.1:0", "--log-level", "error"}
+	listen := []string{"127.0.0.1:0"}
+	if v.ports {
+		listen = []string{"127.0.0.1:5671", "127.0.0.1:5672", "127.0.0.1:443", "127.0.0.1:80"}
+	}
+	args := []string{"--tls-hosts", namespaceHost, "--store", store, "--data", dir, "--dev-identity", "--dev-identity-listen", "127.0.0.1:0", "--log-level", "error"}
+	for _, address := range listen {
+		args = append(args, "--listen", address)
+	}
 	for name, rights := range otherPolicies {
 		args = append(args, "--policy", name+"="+otherKey+":"+rights)
 	}
-	g := &gateway{command: exec.Command(binary, args...), done: make(chan error, 1)}
-	g.command.Stderr = os.Stderr
-	out, err := g.command.StdoutPipe()
+	// It is stopped by a signal, not by the end of ctx.
+	g := &gateway{network: n, process: n.command(context.WithoutCancel(ctx), binary, append(args, v.flags...)...), done: make(chan error, 1)}
+	g.process.Stderr = os.Stderr
+	out, err := g.process.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := g.command.Start(); err != nil {
+	if err := g.process.Start(); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
 	for g.host == "" && lines.Scan() {
 		label, text, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		switch text = strings.TrimSpace(text); label {
+		case "Crosstown":
+			g.version, _, _ = strings.Cut(text, ",")
 		case "store":
 			g.about, _, _ = strings.Cut(text, " at ")
 			g.about, _, _ = strings.Cut(g.about, ":")
@@ -68,12 +80,15 @@ func startGateway(ctx context.Context, binary, store, dir string) (*gateway, err
 			g.host = strings.TrimSuffix(strings.TrimPrefix(text, "http://"), "/health")
 		}
 	}
-	go func() { g.done <- g.command.Wait() }()
+	if v.ports && g.host != "" {
+		g.host = namespaceHost
+	}
+	go func() { g.done <- g.process.Wait() }()
 	if g.host == "" {
 		return nil, errors.Join(fmt.Errorf("the gateway with store %s did not start", store), g.stop())
 	}
 	for _, queue := range [][]string{{"testQueue"}, {"testQueueWithSessions", "--requires-session"}} {
-		create := exec.CommandContext(ctx, binary, append([]string{"queue", "create", "--lock-duration", "5m", "--connection-string", g.plain()}, queue...)...)
+		create := n.command(ctx, binary, append([]string{"queue", "create", "--lock-duration", "5m", "--connection-string", g.plain()}, queue...)...)
 		if out, err := create.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "scorecard: queue %s: %s", queue[0], out) // the tests that need it will fail
 		}
@@ -81,23 +96,33 @@ func startGateway(ctx context.Context, binary, store, dir string) (*gateway, err
 	return g, nil
 }
 
+// command is exec.CommandContext where the gateway can be reached.
+func (g *gateway) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return g.network.command(ctx, name, args...)
+}
+
 // stop ends the gateway, and fails if it did not end well.
 func (g *gateway) stop() error {
-	_ = g.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = g.process.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case err := <-g.done:
 		return err
 	case <-time.After(time.Minute):
-		return errors.Join(errors.New("the gateway did not stop"), g.command.Process.Kill())
+		return errors.Join(errors.New("the gateway did not stop"), g.process.Process.Kill())
 	}
 }
 
 func (g *gateway) connection(policy, key string) string {
-	return "Endpoint=sb://" + g.host + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key
+	return "Endpoint=sb://" + g.host + "/;SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key
 }
 
 func (g *gateway) plain() string {
 	return g.connection(rootPolicy, rootKey) + ";UseDevelopmentEmulator=true"
+}
+
+// token is a signature with all rights.
+func (g *gateway) token() string {
+	return auth.SignSAS("sb://"+g.host+"/", rootPolicy, rootKey, time.Now().Add(24*time.Hour))
 }
 
 // environment is what the suites read, on top of what they need of ours. One
@@ -116,7 +141,7 @@ func (g *gateway) environment() []string {
 		"SERVICEBUS_CONNECTION_STRING_LISTEN_ONLY="+g.connection("ListenOnly", otherKey),
 		"AMQP_BROKER_ADDR=amqp://"+rootPolicy+":"+rootKey+"@"+g.host,
 		manageVariable+"=http://"+g.host+"/",
-		tokenVariable+"="+auth.SignSAS("sb://"+g.host+"/", rootPolicy, rootKey, time.Now().Add(24*time.Hour)),
+		tokenVariable+"="+g.token(),
 	)
 	return append(env, g.managed...)
 }

@@ -1,50 +1,75 @@
-// Scorecard runs other people's live tests against a gateway and writes down how
-// many pass: those of the Go SDK for Azure Service Bus, data and management, and
-// the integration tests of the AMQP library below it. Their code is copied out
-// of the module cache while it runs and is no part of this repository.
+// Scorecard runs the live tests of the SDKs for Azure Service Bus against a
+// gateway and writes down how many pass. The tests are taken from the module
+// cache, or from a checkout that the caller names, and are no part of this
+// repository.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
 type options struct {
-	stores, only         string
-	timeout              time.Duration
-	crosstown, out, logs string
-	dir                  string // "" makes one
+	suites, stores, only                  string
+	sdks                                  map[string]*string // folders, by kind
+	timeout                               time.Duration
+	jobs                                  int
+	crosstown, results, out, logs, readme string
+	dir                                   string // where everything is made; "" makes one
+}
+
+// kinds are all kinds of suites, in the order of the report.
+var kinds = []struct {
+	name     string
+	sdk      string // what the folder must be that the caller names
+	optional bool   // it may name none
+	make     func(folder string, o *options) kind
+}{
+	{"go", "a checkout of azure-sdk-for-go (sdk/messaging), for its stress programs", true, func(folder string, o *options) kind { return &goSuites{o.timeout, folder} }},
+	{"js", "a checkout of azure-sdk-for-js (sdk/servicebus/service-bus and sdk/test-utils)", false, func(folder string, _ *options) kind { return &vitest{folder} }},
+	{"python", "an unpacked source distribution of azure-servicebus, or its folder in a checkout of azure-sdk-for-python", false, func(folder string, _ *options) kind { return &pytest{folder} }},
+	{"java", "a checkout of azure-sdk-for-java (sdk/servicebus/azure-messaging-servicebus)", false, func(folder string, _ *options) kind { return &junit{folder} }},
+	{"dotnet", "scenarios with the .NET SDK: a program and its source", false, func(folder string, _ *options) kind { return &dotnet{folder} }},
 }
 
 func main() {
-	var o options
+	o := options{sdks: map[string]*string{}}
+	flag.StringVar(&o.suites, "suites", "go", "the SDKs whose suites run, separated by commas; none only writes the report anew")
 	flag.StringVar(&o.stores, "stores", "memory,spawn", "the gateway's stores to run on, separated by commas")
 	flag.StringVar(&o.only, "run", "", "run only the tests whose suite/name match this regular `expression`, and print what came out instead of writing it")
+	for _, k := range kinds {
+		o.sdks[k.name] = flag.String(k.name, "", "`folder` of "+k.sdk)
+	}
 	flag.DurationVar(&o.timeout, "timeout", 4*time.Minute, "how long one test may take")
+	flag.IntVar(&o.jobs, "jobs", 1, "how many gateways share the tests of a suite, where its tests allow that")
 	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
+	flag.StringVar(&o.results, "results", "gateway/scorecard/results.json", "the `file` that keeps results")
 	flag.StringVar(&o.out, "out", "SCORECARD.md", "the `file` to write")
-	flag.StringVar(&o.dir, dirFlag, "", "`directory` to work in; default a temporary one")
+	flag.StringVar(&o.readme, "readme", "README.md", "the `file` whose table is written between its markers")
+	flag.StringVar(&o.dir, "dir", "", "`directory` to work in, which stays; default a temporary one")
 	flag.StringVar(&o.logs, "logs", "", "`directory` for what tests print that do not pass; default none")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := score(ctx, o); err != nil {
+	if err := scoreAll(ctx, o); err != nil {
 		fmt.Fprintf(os.Stderr, "scorecard: %v\n", err)
 		cancel()
 		os.Exit(1)
 	}
 }
 
-// score runs every suite on every store and writes the report.
-func score(ctx context.Context, o options) error {
+// scoreAll runs every suite on every store and writes the report.
+func scoreAll(ctx context.Context, o options) error {
 	only, err := regexp.Compile(o.only)
 	if err != nil {
 		return err
@@ -58,41 +83,87 @@ func score(ctx context.Context, o options) error {
 		}
 		defer func() { _ = os.RemoveAll(o.dir) }()
 	}
-	suites, err := build(ctx, o.dir)
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return err
+	}
+	suites, err := prepare(ctx, &o)
 	if err != nil {
 		return err
 	}
-	if busy(ctx) {
-		return alone(ctx, o.dir)
+	all := &record{}
+	if o.only == "" {
+		if all, err = readRecord(o.results); err != nil {
+			return err
+		}
 	}
-	var report report
+	r := runner{only: only, options: o}
 	for _, s := range suites {
-		if err := s.classify(ctx, o.timeout); err != nil {
-			return err
-		}
-		report.suites = append(report.suites, s)
-	}
-	for store := range strings.SplitSeq(o.stores, ",") {
-		g, err := startGateway(ctx, o.crosstown, store, filepath.Join(o.dir, "gateway-"+store))
-		if err != nil {
-			return err
-		}
-		r := runner{gateway: g, only: only, options: o}
-		results := map[string]result{}
-		for _, s := range suites {
-			r.run(ctx, s, results)
-		}
-		report.columns = append(report.columns, column{g.about, results})
-		if err := g.stop(); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		for store := range strings.SplitSeq(o.stores, ",") {
+			sum, err := r.score(ctx, s, store)
+			if err != nil {
+				return err
+			}
+			if sum == nil {
+				continue
+			}
+			engine, _, _ := strings.Cut(sum.Store, ",")
+			all.put(s, engine, sum)
+			if o.only == "" { // a later suite may fail
+				if err := all.write(o.results); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if o.only != "" {
-		_, err = os.Stdout.Write(report.markdown(reasons))
+		_, err = os.Stdout.Write(all.markdown(reasons))
 		return err
 	}
-	return os.WriteFile(o.out, report.markdown(reasons), 0o644)
+	return errors.Join(os.WriteFile(o.out, all.markdown(reasons), 0o644), all.writeTable(o.readme))
+}
+
+// prepare prepares and lists all suites that are asked for.
+func prepare(ctx context.Context, o *options) ([]*suite, error) {
+	var suites []*suite
+	asked := strings.FieldsFunc(o.suites, func(c rune) bool { return c == ',' })
+	for _, k := range kinds {
+		i := slices.Index(asked, k.name)
+		if i < 0 {
+			continue
+		}
+		asked = slices.Delete(asked, i, i+1)
+		folder := *o.sdks[k.name]
+		if folder == "" && !k.optional {
+			return nil, fmt.Errorf("the suites of %s need -%s, the folder of %s", k.name, k.name, k.sdk)
+		}
+		if folder != "" {
+			var err error
+			if folder, err = filepath.Abs(folder); err != nil {
+				return nil, err
+			}
+		}
+		dir := filepath.Join(o.dir, k.name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		kind := k.make(folder, o)
+		made, err := kind.prepare(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range made {
+			s.sdk = k.name
+			if s.kind == nil {
+				s.kind = kind
+			}
+			if err := s.kind.list(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		suites = append(suites, made...)
+	}
+	if len(asked) > 0 && asked[0] != "none" {
+		return nil, fmt.Errorf("there are no suites of %s", strings.Join(asked, ", "))
+	}
+	return suites, nil
 }

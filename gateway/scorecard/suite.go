@@ -3,128 +3,80 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"strings"
-	"time"
 )
 
-// suite is a package of tests, compiled.
-type suite struct {
-	name    string // as in the report
-	version string // of the module
-	dir     string // of the package, where its tests want to run
-	binary  string
-	tests   []string        // those that need a server, in the order of the source
-	offline map[string]bool // those that need none, and whether they pass
+// A kind runs the suites of one SDK with the tool that its authors run them with.
+type kind interface {
+	// prepare gets the SDK's suites ready in dir, a directory of its own, and
+	// installs what they import. It alone uses the machine's network.
+	prepare(ctx context.Context, dir string) ([]*suite, error)
+	// list finds out which tests a suite has: it fills in tests and offline.
+	list(ctx context.Context, s *suite) error
+	// run runs some of a suite's tests against a gateway, by commands of
+	// g.command, and tells ended how each of them came out. One of which it tells
+	// nothing has failed.
+	run(ctx context.Context, s *suite, g *gateway, tests []string, ended func(test string, got result))
 }
+
+// suite is a set of tests that one gateway can serve, a row of the scorecard.
+type suite struct {
+	kind    kind     // nil is the one that prepared it
+	sdk     string   // its kind's name
+	name    string   // as in the report
+	version string   // of the SDK
+	about   string   // how it is run, a sentence or more for the report; may be ""
+	dir     string   // where its tests want to run
+	gateway variant  // what gateway it wants
+	tests   []string // those that need a server, in their order
+	// groups splits tests into those that must run one after the other against one
+	// gateway; nil if all of them must.
+	groups func(tests []string) [][]string
+	// offline has the tests that need no server, and whether they pass.
+	offline map[string]bool
+}
+
+// variant is a way to start a gateway.
+type variant struct {
+	// ports makes the gateway listen on the ports of Service Bus, 5671, 5672, 443
+	// and 80, of namespaceHost. It needs a network of its own.
+	ports bool
+	flags []string // such as --strict
+}
+
+// outcome is how a test ended.
+type outcome string
 
 const (
-	azservicebus = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	goAMQP       = "github.com/Azure/go-amqp"
+	passed  outcome = "pass"
+	failed  outcome = "fail"
+	skipped outcome = "skip"
 )
 
-// sources are the packages that have live tests.
-var sources = []struct {
-	name, module, pkg string
-	prepare           func(dir string) error // may be nil
-}{
-	{"azservicebus", azservicebus, ".", nil},
-	{"azservicebus/admin", azservicebus, "./admin", nil},
-	{"azservicebus/internal", azservicebus, "./internal", nil},
-	{"go-amqp", goAMQP, ".", makeNodes},
+// result is what is known of a test.
+type result struct {
+	outcome outcome
+	parts   []string // its subtests with the outcome, unless it passed, without its own name
+	why     string   // what it said when it skipped itself
+	printed string
+	again   bool // it did not pass at first
 }
 
-// build copies the modules, in the versions that this one requires, to dir and
-// compiles their tests.
-func build(ctx context.Context, dir string) ([]*suite, error) {
-	var suites []*suite
-	copied := map[string]string{} // module → its version
-	for i, source := range sources {
-		root := filepath.Join(dir, filepath.Base(source.module))
-		if copied[source.module] == "" {
-			cached, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", source.module)
-			if err != nil {
-				return nil, err
-			}
-			version, from, ok := strings.Cut(strings.TrimSpace(cached), " ")
-			if !ok || from == "" {
-				return nil, fmt.Errorf("%s is not in the module cache: run go mod download", source.module)
-			}
-			if err := copyTree(root, from); err != nil {
-				return nil, err
-			}
-			copied[source.module] = version
-		}
-		if source.prepare != nil {
-			if err := source.prepare(root); err != nil {
-				return nil, err
-			}
-		}
-		s := &suite{
-			name:    source.name,
-			version: copied[source.module],
-			dir:     filepath.Join(root, source.pkg),
-			binary:  filepath.Join(dir, fmt.Sprintf("suite%d.test", i)),
-		}
-		if _, err := output(ctx, root, "go", "test", "-c", "-o", s.binary, source.pkg); err != nil {
-			return nil, err
-		}
-		suites = append(suites, s)
-	}
-	return suites, nil
-}
-
-// copyTree copies a tree of the module cache, all of it made writable.
-func copyTree(to, from string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, strings.TrimPrefix(path, from))
-		if d.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, 0o644)
-	})
-}
-
-// classify finds out which tests need a server, by running all without: those
-// skip themselves.
-func (s *suite) classify(ctx context.Context, timeout time.Duration) error {
-	list, err := output(ctx, s.dir, s.binary, "-test.list", "^Test")
+// versionIn returns what a file says of a version, the first group of a pattern.
+func versionIn(path, pattern string) (string, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	run := exec.CommandContext(ctx, "go", "tool", "test2json", s.binary, "-test.v=test2json", "-test.timeout", timeout.String())
-	run.Dir, run.Env = s.dir, inherited()
-	var printed bytes.Buffer
-	run.Stdout = &printed
-	if err := run.Run(); err != nil {
-		if _, exited := errors.AsType[*exec.ExitError](err); !exited {
-			return err
-		}
+	found := regexp.MustCompile(pattern).FindSubmatch(text)
+	if found == nil {
+		return "", fmt.Errorf("%s names no version", path)
 	}
-	results := parse(&printed)
-	s.offline = map[string]bool{}
-	for name := range strings.FieldsSeq(list) {
-		switch r := results[name]; {
-		case !strings.HasPrefix(name, "Test"): // what the test's main printed
-		case r.outcome == skipped:
-			s.tests = append(s.tests, name)
-		default:
-			s.offline[name] = r.outcome == passed
-		}
-	}
-	return nil
+	return string(found[1]), nil
 }
 
 // output runs a command and returns what it prints; its errors hold all it said.
@@ -137,4 +89,23 @@ func output(ctx context.Context, dir string, name string, args ...string) (strin
 		return "", fmt.Errorf("%s: %w\n%s%s", cmd, err, &problems, &out)
 	}
 	return out.String(), nil
+}
+
+// byFile splits tests by what comes before a separator, and further into chunks
+// of at most so many.
+func byFile(separator string, most int) func([]string) [][]string {
+	return func(tests []string) [][]string {
+		var groups [][]string
+		last := ""
+		for _, test := range tests {
+			file, _, _ := strings.Cut(test, separator)
+			if i := len(groups) - 1; i >= 0 && file == last && len(groups[i]) < most {
+				groups[i] = append(groups[i], test)
+				continue
+			}
+			groups = append(groups, []string{test})
+			last = file
+		}
+		return groups
+	}
 }

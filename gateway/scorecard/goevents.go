@@ -7,24 +7,6 @@ import (
 	"strings"
 )
 
-// outcome is how a test ended.
-type outcome string
-
-const (
-	passed  outcome = "pass"
-	failed  outcome = "fail"
-	skipped outcome = "skip"
-)
-
-// result is what is known of a top-level test.
-type result struct {
-	outcome outcome
-	parts   []string // its subtests with the outcome, unless it passed, without its own name
-	why     string   // what it said when it skipped itself
-	printed string
-	again   bool // it did not pass at first
-}
-
 // parse reads what test2json prints. A test that began and never ended, in a
 // panic or by a time-out, has failed. One of which a part was skipped, and none
 // failed, counts as skipped.

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// record is what came out of suites in this run and in earlier ones. It is kept
+// in results.json, from which the scorecard and the README's table are written.
+type record struct {
+	Suites []*entry `json:"suites"`
+}
+
+// entry is a suite's row.
+type entry struct {
+	SDK     string            `json:"sdk"`
+	Name    string            `json:"name"`
+	Version string            `json:"version"`
+	About   string            `json:"about,omitempty"`
+	Offline tally             `json:"offline"`
+	Scores  map[string]*score `json:"scores"` // by engine: memory, redis
+}
+
+// score is what came out on one engine.
+type score struct {
+	Store    string           `json:"store"`    // the engine, with its version
+	Gateway  string           `json:"gateway"`  // its version
+	Tests    int              `json:"tests"`    // that need a server
+	Failed   map[string]told  `json:"failed"`   // by test
+	Skipped  map[string]told  `json:"skipped"`  // by test
+	Again    []string         `json:"again"`    // tests that passed at the second attempt only
+	Features map[string]tally `json:"features"` // by feature of the README's table
+}
+
+// tally counts tests.
+type tally struct {
+	Passed int `json:"passed"`
+	Of     int `json:"of"`
+}
+
+// told is what is kept of a test that did not pass.
+type told struct {
+	Parts []string `json:"parts,omitempty"`
+	Why   string   `json:"why,omitempty"`
+}
+
+func (s *score) passed() int { return s.Tests - len(s.Failed) - len(s.Skipped) }
+
+// newScore sums results up.
+func newScore(s *suite, g *gateway, tests []string, results map[string]result) *score {
+	sum := &score{Store: g.about, Gateway: g.version, Tests: len(tests), Failed: map[string]told{}, Skipped: map[string]told{}, Features: map[string]tally{}}
+	for _, test := range tests {
+		got := results[test]
+		switch got.outcome {
+		case passed:
+			if got.again {
+				sum.Again = append(sum.Again, test)
+			}
+		case skipped:
+			sum.Skipped[test] = told{got.parts, got.why}
+		default:
+			sum.Failed[test] = told{Parts: got.parts}
+		}
+		for _, feature := range featuresOf(s.sdk, s.name+"/"+test) {
+			count := sum.Features[feature]
+			count.Of++
+			if got.outcome == passed {
+				count.Passed++
+			}
+			sum.Features[feature] = count
+		}
+	}
+	return sum
+}
+
+// readRecord reads what earlier runs left; there may be none.
+func readRecord(path string) (*record, error) {
+	var r record
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &r, json.Unmarshal(data, &r)
+}
+
+func (r *record) write(path string) error {
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// put replaces what was known of a suite on an engine. Scores of another version
+// of the suite go.
+func (r *record) put(s *suite, engine string, sum *score) {
+	row := &entry{SDK: s.sdk, Name: s.name, Scores: map[string]*score{}}
+	i := slices.IndexFunc(r.Suites, func(e *entry) bool { return e.SDK == s.sdk && e.Name == s.name })
+	switch {
+	case i < 0:
+		r.Suites = append(r.Suites, row)
+	case r.Suites[i].Version != s.version:
+		r.Suites[i] = row
+	default:
+		row = r.Suites[i]
+	}
+	row.Version, row.About, row.Offline = s.version, s.about, tally{}
+	for _, ok := range s.offline {
+		row.Offline.Of++
+		if ok {
+			row.Offline.Passed++
+		}
+	}
+	row.Scores[engine] = sum
+	slices.SortStableFunc(r.Suites, func(a, b *entry) int {
+		return strings.Compare(place(a.SDK)+a.Name, place(b.SDK)+b.Name)
+	})
+}

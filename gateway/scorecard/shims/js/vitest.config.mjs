@@ -1,0 +1,26 @@
+// What the package's own configuration and the one it shares with others say,
+// with the tools of their repository that are not published replaced.
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    alias: {
+      "@azure-tools/test-credential": here("credential.mjs"),
+      "@azure-tools/test-recorder": here("recorder.mjs"),
+      "@azure-tools/test-utils-vitest": here("test-utils-vitest/src/index.ts"),
+    },
+  },
+  test: {
+    setupFiles: [here("setup.mjs")],
+    testTimeout: 600_000,
+    hookTimeout: 60_000,
+    fileParallelism: false,
+    include: ["test/**/*.spec.ts"],
+    exclude: ["test/**/browser/*.spec.ts", "test/internal/connectionManagement.spec.ts"],
+    fakeTimers: { toFake: ["setTimeout", "clearTimeout", "setImmediate", "clearImmediate", "setInterval", "clearInterval", "Date"] },
+    watch: false,
+  },
+});
