@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // patience bounds what a test waits for; nothing takes nearly as long.
@@ -142,14 +144,12 @@ func (g *gateway) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a port on which no server listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = ln.Close() }()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	return port
+	return strconv.Itoa(port)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // screenshotsVariable names a directory that the console's pictures are written to.
@@ -72,7 +74,7 @@ func TestTheConsoleManagesNamespaces(t *testing.T) {
 // starts and ends.
 func TestTheConsoleTellsOfRemotes(t *testing.T) {
 	t.Parallel()
-	port, err := freePort()
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}

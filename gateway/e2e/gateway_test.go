@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // The development policy, and those that every gateway of these tests knows
@@ -64,39 +64,9 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// ports hands out ports that no other test of this process gets.
-var ports struct {
-	sync.Mutex
-	given map[int]bool
-}
-
-// freePort returns a loopback port that nobody listens on.
-func freePort() (int, error) {
-	ports.Lock()
-	defer ports.Unlock()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-		if !ports.given[port] {
-			if ports.given == nil {
-				ports.given = map[int]bool{}
-			}
-			ports.given[port] = true
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("no free port found")
-}
-
 // newGateway prepares a gateway on a free port with the given store.
 func newGateway(dir, store string, args ...string) (*gateway, error) {
-	port, err := freePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
@@ -298,6 +268,9 @@ func own(t *testing.T, store string, args ...string) *gateway {
 		g.kill()
 		if err := g.sane(); err != nil {
 			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the gateway's log:\n%s", g.log.String())
 		}
 	})
 	if err := g.start(); err != nil {

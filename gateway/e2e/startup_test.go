@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // fails runs the gateway, which must end by itself with an error, and returns
@@ -37,7 +38,7 @@ func TestStartUpFailsWithTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
-	free, err := freePort()
+	free, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // balancer passes connections on to backends in turn, past those that do not
@@ -94,7 +95,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	var gateways []*gateway
 	var monitored []string
 	for range 2 {
-		port, err := freePort()
+		port, err := freeport.Take()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // masters is how many a Cluster has, and slots how many there are to share.
@@ -104,60 +105,27 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 	return c.replicate(ctx)
 }
 
-// attempts is how often a node tries for free ports.
-const attempts = 10
-
 // startNode runs a server on a free port of loopback.
 func startNode(ctx context.Context, binary, dir string, args ...string) (*node, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	var err error
-	for range attempts {
-		var port int
-		if port, err = freePort(); err != nil {
-			return nil, err
-		}
-		n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-		n.client = server.Client("tcp", n.addr)
-		all := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)
-		n.process, err = server.Start(binary, dir, all...)
-		if err != nil {
-			return nil, err
-		}
-		if err = n.process.WaitReady(ctx, n.client); err == nil {
-			return n, nil
-		}
-		n.stop() // somebody else may have taken the port meanwhile
+	port, err := freeport.Take()
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
-}
-
-// freePort finds a port that is free together with the one 10000 above, which
-// a cluster's bus takes.
-func freePort() (int, error) {
-	for range attempts {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-		if port > 55000 {
-			port -= 20000
-		}
-		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000)))
-		if err != nil {
-			continue
-		}
-		if err := bus.Close(); err != nil {
-			return 0, err
-		}
-		return port, nil
+	n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	n.client = server.Client("tcp", n.addr)
+	all := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)
+	n.process, err = server.Start(binary, dir, all...)
+	if err != nil {
+		return nil, err
 	}
-	return 0, fmt.Errorf("no pair of free ports found in %d attempts", attempts)
+	if err := n.process.WaitReady(ctx, n.client); err != nil {
+		n.stop()
+		return nil, err
+	}
+	return n, nil
 }
 
 // waitFormed returns when the node sees the whole cluster.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // masterName is what the sentinel calls its master.
@@ -62,7 +63,7 @@ func (s *Sentinel) form(ctx context.Context, binary string) error {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
-	free, err := freePort()
+	free, err := freeport.Take()
 	if err != nil {
 		return err
 	}
