@@ -11,33 +11,50 @@ func TestTheClockIsTheServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 		var c clock
-		c.last.Store(&reading{server: server, local: time.Now()})
+		c.last.Store(&reading{time.Now(), server, server.Add(2 * time.Millisecond)})
 		time.Sleep(time.Minute)
-		if got, want := c.now(), server.Add(time.Minute); !got.Equal(want) {
+		if got, want := c.now(), server.Add(time.Minute-time.Minute/drift); !got.Equal(want) {
 			t.Errorf("a minute later: got %v, want %v", got, want)
 		}
-		if got, want := c.skew(), server.Sub(time.Now().Add(-time.Minute)); got != want {
+		if got, want := c.skew(), server.Add(time.Millisecond).Sub(time.Now().Add(-time.Minute)); got != want {
 			t.Errorf("skew: got %v, want %v", got, want)
 		}
 	})
 }
 
-func TestASlowAnswerIsWorthLessThanAFreshReading(t *testing.T) {
+func TestAReadingKeepsWhatAnEarlierOneKnowsBetter(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			age, took time.Duration
-			want      bool
-		}{
-			{10 * time.Second, time.Millisecond, true},
-			{10 * time.Second, time.Second, false},
-			{5 * time.Minute, time.Second, true},
-		} {
-			r := &reading{local: time.Now()}
-			time.Sleep(c.age)
-			if got := r.yieldsTo(c.took); got != c.want {
-				t.Errorf("a reading of %v and an answer that took %v: got %v, want %v", c.age, c.took, got, c.want)
-			}
+	local := time.Now()
+	server := local.Add(time.Hour)
+	read := func(after time.Duration, earliest, latest time.Duration) *reading {
+		return &reading{local.Add(after), server.Add(earliest), server.Add(latest)}
+	}
+	const aged = 20 * time.Second / drift // by which a reading is less exact after 20 s
+	for name, c := range map[string]struct{ before, next, want *reading }{
+		"the first": {nil, read(0, 0, time.Second), read(0, 0, time.Second)},
+		"less exact": {
+			read(0, 0, time.Millisecond), read(20*time.Second, 19*time.Second, 21*time.Second),
+			read(20*time.Second, 20*time.Second-aged, 20*time.Second+time.Millisecond+aged),
+		},
+		"more exact": {
+			read(0, 0, time.Second), read(20*time.Second, 20500*time.Millisecond, 20501*time.Millisecond),
+			read(20*time.Second, 20500*time.Millisecond, 20501*time.Millisecond),
+		},
+		"each knows one bound better": {
+			read(0, 0, 100*time.Millisecond), read(20*time.Second, 20050*time.Millisecond, 20150*time.Millisecond),
+			read(20*time.Second, 20050*time.Millisecond, 20100*time.Millisecond+aged),
+		},
+		"the server's clock was set back": {
+			read(0, 0, time.Millisecond), read(20*time.Second, 10*time.Second, 11*time.Second),
+			read(20*time.Second, 10*time.Second, 11*time.Second),
+		},
+		"the server's clock was set forward": {
+			read(0, 0, time.Millisecond), read(20*time.Second, time.Minute, 2*time.Minute),
+			read(20*time.Second, time.Minute, 2*time.Minute),
+		},
+	} {
+		if got := c.next.narrowed(c.before); got != *c.want {
+			t.Errorf("%s: got %v, want %v", name, got, *c.want)
 		}
-	})
+	}
 }

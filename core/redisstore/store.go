@@ -102,8 +102,10 @@ func (s *Store) begin(ctx context.Context) error {
 		s.target.asCluster()
 		s.rdb, s.cluster = s.target.connect()
 	}
-	if err := s.readClock(bounded); err != nil {
-		return err
+	for range firstReadings {
+		if err := s.readClock(bounded); err != nil {
+			return err
+		}
 	}
 	if err := s.upgrade(ctx); err != nil {
 		return err
