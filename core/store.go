@@ -186,6 +186,10 @@ type Partitions interface {
 	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
 	// Stats sweeps and counts.
 	Stats(ctx context.Context, p Partition) (Stats, error)
+	// StatsOf is Stats of many partitions, with one answer for each. It takes few
+	// exchanges with the engine, however many partitions there are, and those that
+	// do not answer leave the answers of the others as they are.
+	StatsOf(ctx context.Context, ps []Partition) []Counted
 	// Clear removes all messages of a queue or topic, whatever their state, with
 	// those of its sub-queues, and of a topic those of its subscriptions; with them
 	// go locks, sessions with their state, schedules, the ids that duplicate
@@ -383,6 +387,12 @@ type Stats struct {
 
 	SessionsHeld    int64 // sessions that a receiver has locked
 	SessionsWaiting int64 // sessions with available messages that nobody has locked
+}
+
+// Counted is what StatsOf answers for one partition.
+type Counted struct {
+	Stats Stats
+	Err   error
 }
 
 // Add sums counts over partitions.

@@ -34,7 +34,7 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
-	return reported(b.noticed(ent)), b.runtime(ctx, &ent), nil
+	return reported(b.noticed(ent)), b.runtimes(ctx, ent)[0], nil
 }
 
 // stored reads the entity of a path past the cache.
@@ -70,8 +70,7 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 	if err != nil {
 		return nil, nil, b.refusal(err, &core.Entity{})
 	}
-	runtimes := make([]core.Runtime, len(page))
-	inParallel(len(page), func(i int) { runtimes[i] = b.runtime(ctx, &page[i]) })
+	runtimes := b.runtimes(ctx, page...)
 	for i := range page {
 		page[i] = reported(b.noticed(page[i]))
 	}

@@ -375,6 +375,16 @@ func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error
 	return f.Store.Stats(ctx, p)
 }
 
+func (f *faulty) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	counted := f.Store.StatsOf(ctx, ps)
+	for i := range ps {
+		if err := f.failure(ps[i]); err != nil {
+			counted[i] = core.Counted{Err: err}
+		}
+	}
+	return counted
+}
+
 func (f *faulty) lockCalls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

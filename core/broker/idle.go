@@ -61,8 +61,8 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
 		return false
 	}
-	stats, err := b.count(ctx, &ent)
-	if err != nil || stats[core.Main].Scheduled > 0 || stats[core.Transfer].Ready+stats[core.Transfer].Locked > 0 {
+	t := b.count(ctx, ent)[0]
+	if t.err != nil || t.sums[core.Main].Scheduled > 0 || t.sums[core.Transfer].Ready+t.sums[core.Transfer].Locked > 0 {
 		return false
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// parallel is how many partitions are asked at a time for counts.
+// parallel is how many questions to the store or to plugins are under way at a time.
 const parallel = 16
 
 // inParallel calls f for 0..n-1, a bounded number at a time, and waits.
@@ -33,50 +33,77 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// count sums the entity's counts by sub-queue, over the partitions that answer;
-// err joins what the others said.
-func (b *Broker) count(ctx context.Context, e *core.Entity) (sums [core.SubQueues]core.Stats, err error) {
-	v, subs := b.newView(*e), counted(e.Kind)
-	type answer struct {
-		stats core.Stats
-		err   error
-	}
-	answers := make([]answer, len(subs)*e.Partitions)
-	inParallel(len(answers), func(i int) {
-		a := &answers[i]
-		a.stats, a.err = b.store.Stats(ctx, v.partitions[subs[i%len(subs)]][i/len(subs)])
-	})
-	for i, a := range answers {
-		if a.err != nil {
-			err = errors.Join(err, a.err)
-			continue
-		}
-		sums[subs[i%len(subs)]].Add(a.stats)
-	}
-	return sums, err
+// tally is what is counted of an entity: sums by sub-queue over the partitions
+// that answer; err joins what the others said.
+type tally struct {
+	sums [core.SubQueues]core.Stats
+	err  error
 }
 
-// runtime is what administration shows of an entity's counts.
-func (b *Broker) runtime(ctx context.Context, e *core.Entity) core.Runtime {
-	sums, err := b.count(ctx, e)
-	held := func(sub core.SubQueue) int64 { return sums[sub].Ready + sums[sub].Locked + sums[sub].Deferred }
+// count counts entities, all with one call to the store.
+func (b *Broker) count(ctx context.Context, es ...core.Entity) []tally {
+	type place struct {
+		entity int
+		sub    core.SubQueue
+	}
+	var places []place
+	var ps []core.Partition
+	for i := range es {
+		for _, sub := range counted(es[i].Kind) {
+			for index := range es[i].Partitions {
+				places = append(places, place{i, sub})
+				ps = append(ps, b.partition(&es[i], uint16(index), sub))
+			}
+		}
+	}
+	tallies := make([]tally, len(es))
+	for i, c := range b.store.StatsOf(ctx, ps) {
+		t := &tallies[places[i].entity]
+		if c.Err != nil {
+			t.err = errors.Join(t.err, c.Err)
+			continue
+		}
+		t.sums[places[i].sub].Add(c.Stats)
+	}
+	return tallies
+}
+
+// runtimes are what administration shows of entities' counts.
+func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
+	shown := make([]core.Runtime, len(es))
+	tallies := b.count(ctx, es...)
+	var topics []int
+	for i := range es {
+		shown[i] = tallies[i].runtime()
+		if es[i].Kind == core.Topic && tallies[i].err == nil {
+			topics = append(topics, i)
+		}
+	}
+	inParallel(len(topics), func(i int) {
+		at := topics[i]
+		tallies[at].err = b.countRules(ctx, &es[at], &shown[at])
+	})
+	for i := range es {
+		if err := tallies[i].err; err != nil && core.CodeOf(err) != core.NotFound {
+			shown[i].Availability = "Limited"
+		}
+	}
+	return shown
+}
+
+func (t *tally) runtime() core.Runtime {
+	held := func(sub core.SubQueue) int64 { return t.sums[sub].Ready + t.sums[sub].Locked + t.sums[sub].Deferred }
 	r := core.Runtime{
 		Active:             held(core.Main),
-		Scheduled:          sums[core.Main].Scheduled,
+		Scheduled:          t.sums[core.Main].Scheduled,
 		DeadLetter:         held(core.DeadLetter),
 		Transfer:           held(core.Transfer),
 		TransferDeadLetter: held(core.TransferDeadLetter),
-		Enqueued:           sums[core.Main].Enqueued,
+		Enqueued:           t.sums[core.Main].Enqueued,
 		Availability:       "Available",
 	}
-	for _, s := range sums {
+	for _, s := range t.sums {
 		r.Bytes += s.Bytes
-	}
-	if e.Kind == core.Topic && err == nil {
-		err = b.countRules(ctx, e, &r)
-	}
-	if err != nil && core.CodeOf(err) != core.NotFound {
-		r.Availability = "Limited"
 	}
 	return r
 }
@@ -103,7 +130,7 @@ func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Run
 
 // healthy refuses when a partition of the entity does not answer.
 func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
-	_, err := b.count(ctx, e)
+	err := b.count(ctx, *e)[0].err
 	if err == nil || core.CodeOf(err) == core.NotFound {
 		return nil
 	}

@@ -108,3 +108,12 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 		SessionsWaiting: int64(len(q.waiting.items)),
 	}, nil
 }
+
+// StatsOf is Stats of many partitions.
+func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	counted := make([]core.Counted, len(ps))
+	for i := range ps {
+		counted[i].Stats, counted[i].Err = s.Stats(ctx, ps[i])
+	}
+	return counted
+}

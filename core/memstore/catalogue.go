@@ -1,10 +1,8 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,15 +30,46 @@ func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.
 // space is what a namespace holds.
 type space struct {
 	entities  map[string]core.Entity // by folded name
-	tops      int                    // queues and topics
-	megabytes int64                  // how large they are together
+	queues    sortedNames
+	topics    sortedNames
+	megabytes int64 // how large queues and topics are together
 }
 
-// count adds e to the counts, or with -1 takes it out.
-func (x *space) count(e *core.Entity, by int) {
-	if e.Kind != core.Subscription {
-		x.tops += by
-		x.megabytes += int64(by) * e.Megabytes()
+// tops is how many queues and topics there are.
+func (x *space) tops() int { return len(x.queues) + len(x.topics) }
+
+// sortedNames are folded names in order, so that a page of a list costs no more
+// than what is on it.
+type sortedNames []string
+
+func (n *sortedNames) add(name string) {
+	if at, known := slices.BinarySearch(*n, name); !known {
+		*n = slices.Insert(*n, at, name)
+	}
+}
+
+func (n *sortedNames) remove(name string) {
+	if at, known := slices.BinarySearch(*n, name); known {
+		*n = slices.Delete(*n, at, at+1)
+	}
+}
+
+// page skips skip names and returns at most top.
+func (n sortedNames) page(skip, top int) []string {
+	n = n[min(max(skip, 0), len(n)):]
+	return n[:min(max(top, 0), len(n))]
+}
+
+// names are those of the entities of e's kind; nil for subscriptions, whose
+// topics have them.
+func (x *space) names(k core.Kind) *sortedNames {
+	switch k {
+	case core.Queue:
+		return &x.queues
+	case core.Topic:
+		return &x.topics
+	default:
+		return nil
 	}
 }
 
@@ -68,19 +97,28 @@ func (c *catalogue) put(key entityKey, e core.Entity) {
 		x = &space{entities: make(map[string]core.Entity)}
 		c.spaces[key.namespace] = x
 	}
-	if old, ok := x.entities[key.folded]; ok {
-		x.count(&old, -1)
-	}
+	old, known := x.entities[key.folded]
 	x.entities[key.folded] = e
-	x.count(&e, 1)
+	names := x.names(e.Kind)
+	switch {
+	case names == nil:
+	case known:
+		x.megabytes += e.Megabytes() - old.Megabytes()
+	default:
+		names.add(key.folded)
+		x.megabytes += e.Megabytes()
+	}
 }
 
 // drop forgets the entity of a key. c.mu is held.
 func (c *catalogue) drop(key entityKey) {
 	x := c.space(key.namespace)
 	if e, ok := x.entities[key.folded]; ok {
-		x.count(&e, -1)
 		delete(x.entities, key.folded)
+		if names := x.names(e.Kind); names != nil {
+			names.remove(key.folded)
+			x.megabytes -= e.Megabytes()
+		}
 	}
 	if len(x.entities) == 0 {
 		delete(c.spaces, key.namespace)
@@ -121,11 +159,11 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 			return nil, core.NotFound
 		}
 		c.put(key, e)
-		t.subscriptions[key] = true
+		t.subscriptions.add(key.folded)
 		c.subscribe(t, &e)
 		return []entityKey{key, t.key}, nil
 	}
-	if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
+	if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
 		return nil, core.QuotaExceeded
 	}
 	if c.partitions == nil {
@@ -139,7 +177,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	}
 	c.partitions[e.ID] = partitions
 	if e.Kind == core.Topic {
-		c.topics[e.ID] = &topic{key: key, subscriptions: make(map[entityKey]bool)}
+		c.topics[e.ID] = &topic{key: key}
 	}
 	return []entityKey{key}, nil
 }
@@ -159,33 +197,20 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var keys []entityKey
-	if l.Kind == core.Subscription {
-		e, _ := c.find(keyOf(namespace, l.Topic))
-		if t := c.topics[e.ID]; t != nil {
-			keys = slices.Collect(maps.Keys(t.subscriptions))
-		}
-	} else {
-		for folded, e := range c.space(namespace).entities {
-			if e.Kind == l.Kind {
-				keys = append(keys, entityKey{namespace, folded})
-			}
-		}
+	var names sortedNames
+	if l.Kind != core.Subscription {
+		names = *c.space(namespace).names(l.Kind)
+	} else if e, ok := c.find(keyOf(namespace, l.Topic)); ok && c.topics[e.ID] != nil {
+		names = c.topics[e.ID].subscriptions
 	}
-	sortKeys(keys)
-	keys = keys[min(max(skip, 0), len(keys)):]
-	return c.list(keys[:min(max(top, 0), len(keys))]), nil
+	return c.list(namespace, names.page(skip, top)), nil
 }
 
-func sortKeys(keys []entityKey) {
-	slices.SortFunc(keys, func(a, b entityKey) int { return cmp.Compare(a.folded, b.folded) })
-}
-
-// list returns the entities of keys. c.mu is held.
-func (c *catalogue) list(keys []entityKey) []core.Entity {
-	entities := make([]core.Entity, len(keys))
-	for i, key := range keys {
-		e, _ := c.find(key)
+// list returns the entities of folded names. c.mu is held.
+func (c *catalogue) list(namespace string, names []string) []core.Entity {
+	entities := make([]core.Entity, len(names))
+	for i, name := range names {
+		e, _ := c.find(entityKey{namespace, name})
 		entities[i] = cloneEntity(e)
 	}
 	return entities
@@ -266,7 +291,7 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 	c.drop(key)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
-		delete(t.subscriptions, key)
+		t.subscriptions.remove(key.folded)
 		c.unsubscribe(t, &e)
 		return []entityKey{key, t.key}
 	}
@@ -276,7 +301,8 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 	delete(c.partitions, e.ID)
 	changed := []entityKey{key}
 	if t := c.topics[e.ID]; t != nil {
-		for subscription := range t.subscriptions {
+		for _, folded := range t.subscriptions {
+			subscription := entityKey{key.namespace, folded}
 			c.drop(subscription)
 			changed = append(changed, subscription)
 		}

@@ -3,8 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -12,7 +10,7 @@ import (
 // topic is what the catalogue knows of a topic besides its description.
 type topic struct {
 	key           entityKey
-	subscriptions map[entityKey]bool
+	subscriptions sortedNames
 	version       int64
 }
 
@@ -25,9 +23,7 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	if t == nil {
 		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)
 	}
-	keys := slices.Collect(maps.Keys(t.subscriptions))
-	sortKeys(keys)
-	return core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(keys), Version: t.version}, nil
+	return core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, t.subscriptions), Version: t.version}, nil
 }
 
 // subscribe has the topic's partitions begin a new version, with the

@@ -154,49 +154,25 @@ func (q *quota) landed(size int) {
 
 // measure is the memory that a queue takes, and with a topic's own that of its
 // subscriptions', without dead letters: what counts against a partition's quota.
-func (s *Store) measure(ctx context.Context, sh *shard) (int64, error) {
+func (s *Store) measure(ctx context.Context, sh *shard) (size int64, err error) {
+	own := sh.Subscription == "" && sh.Sub == core.Main
 	pipe := s.rdb.Pipeline()
-	streams, lengths := []string{sh.keys.stream}, []*redis.IntCmd{pipe.XLen(ctx, sh.keys.stream)}
-	var subscriptions *redis.StringSliceCmd
-	if sh.Subscription == "" && sh.Sub == core.Main {
-		subscriptions = pipe.SMembers(ctx, s.names.subscriptions(sh.Ref))
+	length, usage := pipe.XLen(ctx, sh.keys.stream), pipe.MemoryUsage(ctx, sh.keys.stream)
+	var subscriptions *redis.IntCmd
+	if own {
+		subscriptions = pipe.Exists(ctx, s.names.subscriptions(sh.Ref))
 	}
 	if err := failed(pipe.Exec(ctx)); err != nil {
 		return 0, err
 	}
-	var bodies *redis.StringCmd
-	if subscriptions != nil && len(subscriptions.Val()) > 0 {
-		pipe = s.rdb.Pipeline()
-		for _, id := range subscriptions.Val() {
-			stream := s.names.stream(core.Ref{Entity: sh.Entity, Subscription: id, Index: sh.Index})
-			streams, lengths = append(streams, stream), append(lengths, pipe.XLen(ctx, stream))
-		}
-		bodies = pipe.HGet(ctx, s.names.refs(sh.Ref), "bytes")
-		if err := failed(pipe.Exec(ctx)); err != nil {
-			return 0, err
-		}
+	if length.Val() > 0 { // an empty stream takes memory, too, but what it has held is gone
+		size = usage.Val()
 	}
-	pipe = s.rdb.Pipeline()
-	var sizes []*redis.IntCmd
-	for i, stream := range streams {
-		if lengths[i].Val() > 0 {
-			sizes = append(sizes, pipe.MemoryUsage(ctx, stream))
-		}
+	if own && subscriptions.Val() > 0 {
+		sizes, errs := s.measureSubscriptions(ctx, []core.Ref{sh.Ref})
+		return size + sizes[0], errs[0]
 	}
-	sum := int64(0)
-	if bodies != nil {
-		sum, _ = bodies.Int64() // nil: there are none
-	}
-	if len(sizes) == 0 {
-		return sum, nil
-	}
-	if err := failed(pipe.Exec(ctx)); err != nil {
-		return 0, err
-	}
-	for _, size := range sizes {
-		sum += size.Val() // 0 if it went meanwhile
-	}
-	return sum, nil
+	return size, nil
 }
 
 // number runs a command that answers an integer, 0 for nil.

@@ -82,6 +82,7 @@ var (
 	clearScript     = (&script{name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
 	ringScript      = newScript("ring", 2, 0)
 	raiseScript     = newScript("raise", 2, 1)
+	countsScript    = (&script{name: "counts", keys: 4, moreKeys: true, fixed: 1}).load()
 	deadlinesScript = (&script{name: "deadlines", keys: 3, fixed: 1, repeat: 1}).load()
 	unshareScript   = newScript("unshare", 3, 1)
 	createScript    = newScript("create", 6, 9, "room")

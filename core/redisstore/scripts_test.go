@@ -69,7 +69,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	called := map[string]bool{"state": true, "shared": true, "arrivals": true, "room": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
 		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
-		sweepScript, statsScript, ringScript, createScript, updateScript, deleteScript,
+		sweepScript, statsScript, countsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, takeOverScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		foundScript, amendScript, dissolveScript, claimScript,
 		publishScript, commitScript, annotateScript, raiseScript, unshareScript, rekeyScript, clearScript, touchScript, deadlinesScript, fencedScript, topicScript,

@@ -113,12 +113,35 @@ var browseStories = []story{
 		p.wantEnqueued("copies", p.at("a"), 2)
 		p.wantEnqueued("copies", p.at("b"), 1)
 	})},
+	{"stats of several partitions are those of each", onTopic(func(p *press) {
+		other := p.main
+		other.Entity = p.create(newEntity("others", "q9")).ID
+		gone := p.main
+		gone.Entity = p.create(newEntity("gone", "q8")).ID
+		p.sendTo(gone, text("g"))
+		p.deleteEntity("gone")
+		p.sendTo(other, text("1"), text("2"), text("expires", ttl(time.Minute)), text("later", p.after(time.Hour)))
+		p.settleAt(other, p.lockAt(other, 1)[0], core.DeadLetterOutcome)
+		p.publish(p.to(text("3"), "a", "b"), p.to(text("4"), "a"))
+		p.clock.Advance(time.Minute) // one expires
+		ps := []core.Partition{other, p.at("a"), gone, sub(other, core.DeadLetter), p.topic, p.at("b"), other, sub(p.topic, core.Transfer)}
+		answers := p.store.StatsOf(p.Context(), ps)
+		want(p.stage, "answers", len(answers), len(ps))
+		for i, at := range ps {
+			alone, err := p.store.Stats(p.Context(), at)
+			p.wantCode("stats", err, "")
+			p.wantCode("stats of several", answers[i].Err, "")
+			want(p.stage, "stats of several", answers[i].Stats, alone)
+		}
+		want(p.stage, "ready", answers[0].Stats.Ready, 1)
+		want(p.stage, "dead letters", answers[3].Stats.Ready, 1)
+		want(p.stage, "copies", answers[1].Stats.Ready, 2)
+		want(p.stage, "stats of none", len(p.store.StatsOf(p.Context(), nil)), 0)
+	})},
 	{"bytes grow and shrink with the messages", func(s *stage) {
 		bytes := func() int64 {
 			s.Helper()
-			st, err := s.store.Stats(s.Context(), s.main)
-			s.wantCode("stats", err, "")
-			return st.Bytes
+			return s.stats(s.main).Bytes
 		}
 		s.send(text(string(make([]byte, 50_000))))
 		if got := bytes(); got < 25_000 || got > 200_000 {

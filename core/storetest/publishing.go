@@ -509,9 +509,7 @@ var duePublishStories = []story{
 	{"a topic's size is what it and its subscriptions hold", onTopic(func(p *press) {
 		const kept = 100_000
 		size := func(at core.Partition) int64 {
-			stats, err := p.store.Stats(p.Context(), at)
-			p.wantCode("stats", err, "")
-			return stats.Bytes
+			return p.stats(at).Bytes
 		}
 		want(p.stage, "size of nothing", size(p.topic), 0)
 		p.publish(p.to(text(string(make([]byte, kept))), "a"))

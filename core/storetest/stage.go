@@ -250,31 +250,46 @@ func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
+// stats is what the store counts, which StatsOf must agree with.
+func (s *stage) stats(p core.Partition) core.Stats {
+	s.Helper()
+	others := []core.Partition{p}
+	for q := range core.SubQueues {
+		others = append(others, sub(p, q))
+	}
+	together := s.store.StatsOf(s.Context(), others)
+	got, err := s.store.Stats(s.Context(), p)
+	s.wantCode("stats", err, "")
+	want(s, "answers of StatsOf", len(together), len(others))
+	s.wantCode("stats of several", together[0].Err, "")
+	want(s, "stats of several", together[0].Stats, got)
+	return got
+}
+
 // wantStats compares where messages stand.
 func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
-	got, err := s.store.Stats(s.Context(), p)
+	got := s.stats(p)
 	got.Bytes, got.Enqueued, got.SessionsHeld, got.SessionsWaiting = 0, 0, 0, 0
-	if err != nil || got != want {
-		s.Fatalf("%s: stats: got %+v, %v, want %+v", what, got, err, want)
+	if got != want {
+		s.Fatalf("%s: stats: got %+v, want %+v", what, got, want)
 	}
 }
 
 // wantSessionCounts compares how many sessions are held, and how many wait to be.
 func (s *stage) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
 	s.Helper()
-	got, err := s.store.Stats(s.Context(), p)
-	if err != nil || got.SessionsHeld != held || got.SessionsWaiting != waiting {
-		s.Fatalf("%s: stats: got %d sessions held, %d waiting, %v, want %d and %d", what, got.SessionsHeld, got.SessionsWaiting, err, held, waiting)
+	got := s.stats(p)
+	if got.SessionsHeld != held || got.SessionsWaiting != waiting {
+		s.Fatalf("%s: stats: got %d sessions held, %d waiting, want %d and %d", what, got.SessionsHeld, got.SessionsWaiting, held, waiting)
 	}
 }
 
 // wantEnqueued compares how many messages there have been.
 func (s *stage) wantEnqueued(what string, p core.Partition, want int64) {
 	s.Helper()
-	got, err := s.store.Stats(s.Context(), p)
-	if err != nil || got.Enqueued != want {
-		s.Fatalf("%s: got %d enqueued, %v, want %d", what, got.Enqueued, err, want)
+	if got := s.stats(p); got.Enqueued != want {
+		s.Fatalf("%s: got %d enqueued, want %d", what, got.Enqueued, want)
 	}
 }
 

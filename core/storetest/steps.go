@@ -439,9 +439,12 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 // stats compares the counts with each other, and with what can be peeked.
 func (p *player) stats(at core.Partition) {
 	p.Helper()
+	together := p.b.StatsOf(p.Context(), []core.Partition{at})[0]
 	a, errA := p.a.Stats(p.Context(), at)
 	b, errB := p.b.Stats(p.Context(), at)
-	a.Bytes, b.Bytes = 0, 0
+	if a.Bytes, b.Bytes, together.Stats.Bytes = 0, 0, 0; errB == nil && together.Stats != b {
+		p.fail("stats: alone %+v, among several %+v, %v", b, together.Stats, together.Err)
+	}
 	p.tell("stats%s: %+v %v", name(at), a, errA)
 	p.sameCode("stats", errA, errB)
 	if a != b {

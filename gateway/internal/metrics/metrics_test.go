@@ -62,6 +62,14 @@ func (s *brittle) Stats(ctx context.Context, p core.Partition) (core.Stats, erro
 	return s.Store.Stats(ctx, p)
 }
 
+func (s *brittle) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	counted := make([]core.Counted, len(ps))
+	for i := range ps {
+		counted[i].Stats, counted[i].Err = s.Stats(ctx, ps[i])
+	}
+	return counted
+}
+
 // staged is a broker that seems to have stages.
 type staged struct{ *broker.Broker }
 

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -199,6 +200,17 @@ func (s *store) Stats(ctx context.Context, p core.Partition) (core.Stats, error)
 	stats, err := s.Store.Stats(ctx, p)
 	s.done(callStats, began, err)
 	return stats, err
+}
+
+func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	began := time.Now()
+	counted := s.Store.StatsOf(ctx, ps)
+	var err error
+	for i := range counted {
+		err = cmp.Or(err, counted[i].Err)
+	}
+	s.done(callStats, began, err)
+	return counted
 }
 
 func (s *store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {

@@ -1,0 +1,32 @@
+package broker
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// BenchmarkListPage reads a page of a hundred queues, the last one, with their
+// counts. It measures per page.
+func BenchmarkListPage(b *testing.B) {
+	for _, queues := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("queues=%d", queues), func(b *testing.B) {
+			br := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+			b.Cleanup(br.stop)
+			for i := range queues {
+				if _, err := br.CreateQueue(b.Context(), root, fmt.Sprintf("q%05d", i), core.DefaultSettings(core.Queue)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				es, _, err := br.Entities(b.Context(), root, core.Listing{Kind: core.Queue}, queues-100, 100)
+				if err != nil || len(es) != 100 {
+					b.Fatalf("%d queues, %v", len(es), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// maxPiped is how many commands one pipeline sends.
+	maxPiped = 2000
+	// countLetters are the keys of each queue that lua/counts.lua reads.
+	countLetters = "mhlfq"
+	// queueCountLetters are those that it reads of the queue alone.
+	queueCountLetters = "xtb"
+	// countedAtOnce is how many queues are counted at a time that have to be swept.
+	countedAtOnce = 16
+)
+
+// errDue says that a queue has to be swept before it is counted.
+var errDue = errors.New("something is due")
+
+// countGroup is a queue, and which partitions of a call are it and its sub-queues.
+type countGroup struct {
+	queue         core.Ref
+	at            []int // places in the call
+	subscriptions bool  // it is a topic's, which has some
+	err           error // errDue, or why it could not be counted
+}
+
+// StatsOf counts many partitions: a script for each queue with its sub-queues, all
+// in one pipeline, which the client splits by node. Queues where something is due
+// are swept and counted one by one.
+func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	counted := make([]core.Counted, len(ps))
+	groups := groupByQueue(ps)
+	if err := s.enter(ctx); err != nil {
+		for i := range counted {
+			counted[i].Err = fmt.Errorf("count: %w", err)
+		}
+		return counted
+	}
+	defer s.calls.Done()
+	s.count(ctx, groups, ps, counted)
+	s.countSubscriptions(ctx, groups, ps, counted)
+	slots := make(chan struct{}, countedAtOnce)
+	var wg sync.WaitGroup
+	for _, g := range groups {
+		if !errors.Is(g.err, errDue) {
+			for _, at := range g.at {
+				counted[at].Err = explain("count in "+s.names.prefix(g.queue), g.err)
+			}
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			for _, at := range g.at {
+				counted[at].Stats, counted[at].Err = s.Stats(ctx, ps[at])
+			}
+		})
+	}
+	wg.Wait()
+	return counted
+}
+
+func groupByQueue(ps []core.Partition) (groups []*countGroup) {
+	known := make(map[core.Ref]*countGroup, len(ps))
+	for i := range ps {
+		r := ps[i].Ref
+		r.Sub = core.Main
+		g := known[r]
+		if g == nil {
+			g = &countGroup{queue: r}
+			known[r] = g
+			groups = append(groups, g)
+		}
+		g.at = append(g.at, i)
+	}
+	return groups
+}
+
+// count fills in what lua/counts.lua says.
+func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
+	now := s.millis()
+	keys := make([][]any, len(groups))
+	for i, g := range groups {
+		r := g.queue
+		keys[i] = append(keys[i], s.names.subscriptions(r))
+		keys[i] = append(keys[i], lettered(s.names.prefix(r), queueCountLetters)...)
+		for r.Sub = range core.SubQueues {
+			keys[i] = append(keys[i], lettered(s.names.prefix(r), countLetters)...)
+		}
+	}
+	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(false, keys[i], now) })
+	var unknown []int // to servers that do not know the script
+	for i := range replies {
+		if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	for i, again := range s.piped(ctx, len(unknown), func(i int) []any { return countsScript.command(true, keys[unknown[i]], now) }) {
+		replies[unknown[i]] = again
+	}
+	for i, g := range groups {
+		g.err = g.read(replies[i], ps, counted)
+	}
+}
+
+// read fills in the counts of one queue.
+func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.Counted) error {
+	all, err := reply.Slice()
+	if err != nil {
+		return err
+	}
+	switch word, _ := first(all).(string); {
+	case word == "due":
+		return errDue
+	case word != "ok" || len(all) != 4+6*int(core.SubQueues):
+		return errReply
+	}
+	numbers := make([]int64, len(all))
+	for i := range all[1:] {
+		numbers[1+i], _ = all[1+i].(int64)
+	}
+	g.subscriptions = numbers[1] == 1 && g.queue.Subscription == ""
+	for _, at := range g.at {
+		sub := numbers[4+6*int(ps[at].Sub):]
+		counted[at].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4], Bytes: sub[5]}
+		if ps[at].Sessions && ps[at].Sub == core.Main {
+			counted[at].Stats.SessionsHeld, counted[at].Stats.SessionsWaiting = numbers[2], numbers[3]
+		}
+	}
+	return nil
+}
+
+// countSubscriptions adds the sizes of topics' subscriptions to their own.
+func (s *Store) countSubscriptions(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
+	var topics []*countGroup
+	var refs []core.Ref
+	for _, g := range groups {
+		if g.err == nil && g.subscriptions {
+			topics, refs = append(topics, g), append(refs, g.queue)
+		}
+	}
+	sizes, errs := s.measureSubscriptions(ctx, refs)
+	for i, g := range topics {
+		if g.err = errs[i]; g.err != nil {
+			continue
+		}
+		for _, at := range g.at {
+			if ps[at].Sub == core.Main {
+				counted[at].Stats.Bytes += sizes[i]
+			}
+		}
+	}
+}
+
+// measureSubscriptions is the memory that the subscriptions of partitions of
+// topics take, without dead letters, in three exchanges.
+func (s *Store) measureSubscriptions(ctx context.Context, topics []core.Ref) (sizes []int64, errs []error) {
+	sizes, errs = make([]int64, len(topics)), make([]error, len(topics))
+	type queue struct {
+		topic  int
+		stream string
+	}
+	var queues []queue
+	for i, reply := range s.piped(ctx, len(topics), func(i int) []any { return []any{"SMEMBERS", s.names.subscriptions(topics[i])} }) {
+		ids, err := reply.StringSlice()
+		errs[i] = err
+		for _, id := range ids {
+			queues = append(queues, queue{i, s.names.stream(core.Ref{Entity: topics[i].Entity, Subscription: id, Index: topics[i].Index})})
+		}
+	}
+	note := func(topic int, reply *redis.Cmd) int64 {
+		n, err := reply.Int64()
+		if err != nil && !isNil(err) {
+			errs[topic] = err
+		}
+		return n // 0 for nil
+	}
+	for i, reply := range s.piped(ctx, len(topics), func(i int) []any { return []any{"HGET", s.names.refs(topics[i]), "bytes"} }) {
+		sizes[i] = note(i, reply)
+	}
+	// An empty stream takes memory, too, but what it has held is gone.
+	var filled []queue
+	for i, reply := range s.piped(ctx, len(queues), func(i int) []any { return []any{"XLEN", queues[i].stream} }) {
+		if note(queues[i].topic, reply) > 0 {
+			filled = append(filled, queues[i])
+		}
+	}
+	for i, reply := range s.piped(ctx, len(filled), func(i int) []any { return []any{"MEMORY", "USAGE", filled[i].stream} }) {
+		sizes[filled[i].topic] += note(filled[i].topic, reply)
+	}
+	return sizes, errs
+}
+
+// piped sends commands that only read, a bounded number at a time. Each answer
+// has its own error.
+func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
+	replies := make([]*redis.Cmd, 0, n)
+	for from := 0; from < n; from += maxPiped {
+		pipe := s.rdb.Pipeline()
+		for i := from; i < min(from+maxPiped, n); i++ {
+			replies = append(replies, pipe.Do(ctx, command(i)...))
+		}
+		bounded, cancel := s.bounded(ctx)
+		_, _ = pipe.Exec(bounded) // each command keeps its error
+		cancel()
+	}
+	return replies
+}
