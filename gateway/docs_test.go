@@ -1,0 +1,138 @@
+package main
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocumentsLinkToWhatThereIs follows every relative link of the Markdown
+// files, to a file and to a heading in it.
+func TestDocumentsLinkToWhatThereIs(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"`)
+	for _, page := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(prose(t, page), -1) {
+			target, err := url.Parse(found[1] + found[2])
+			if err != nil || target.Scheme != "" {
+				continue // elsewhere, or no link but code
+			}
+			file := page
+			if target.Path != "" {
+				file = filepath.Join(filepath.Dir(page), filepath.FromSlash(target.Path))
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: link to %s: %v", page, target, err)
+				continue
+			}
+			if target.Fragment != "" && !hasHeading(t, file, target.Fragment) {
+				t.Errorf("%s: link to %s: no such heading", page, target)
+			}
+		}
+	}
+}
+
+// TestConfigurationPageNamesEveryFlag compares docs/configuration.md with the
+// flags of the command line, both ways.
+func TestConfigurationPageNamesEveryFlag(t *testing.T) {
+	t.Parallel()
+	flags := regexp.MustCompile("--[a-z]+(?:-[a-z]+)*")
+	_, help, _ := invoke(t, nil, "serve", "--help")
+	known := map[string]bool{"--help": true} // of every command
+	page := prose(t, "../docs/configuration.md")
+	for line := range strings.Lines(help) {
+		flag, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "-h, ")), " ")
+		if !strings.HasPrefix(flag, "--") {
+			continue
+		}
+		known[flag] = true
+		if flag != "--help" && !strings.Contains(page, "`"+flag+"`") {
+			t.Errorf("docs/configuration.md has no %s", flag)
+		}
+	}
+	for _, flag := range flags.FindAllString(page, -1) {
+		if !known[flag] {
+			t.Errorf("docs/configuration.md has %s, which is no flag", flag)
+		}
+	}
+}
+
+// TestTheIndexListsEveryPage looks in docs/README.md for each page of docs.
+func TestTheIndexListsEveryPage(t *testing.T) {
+	t.Parallel()
+	listed, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(listed) == 0 {
+		t.Fatal(listed, err)
+	}
+	index := prose(t, "../docs/README.md")
+	for _, page := range listed {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(index, "("+name+")") {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
+// TestReadmeIsShort holds the README at 200 lines: what is longer belongs to docs.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines > 200 {
+		t.Errorf("README.md has %d lines, of 200; move some to docs", lines)
+	}
+}
+
+// pages returns the Markdown files of the repository.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "target" || strings.HasPrefix(entry.Name(), ".") && path != ".."):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			found = append(found, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// prose returns a page without its blocks of code.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(string(text), "")
+}
+
+// hasHeading tells whether a page has a heading of an anchor, as forges make
+// anchors of headings.
+func hasHeading(t *testing.T, page, anchor string) bool {
+	t.Helper()
+	dropped := regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	for line := range strings.Lines(prose(t, page)) {
+		heading := strings.TrimLeft(line, "#")
+		if heading == line {
+			continue
+		}
+		heading = dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+		if strings.ReplaceAll(heading, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
