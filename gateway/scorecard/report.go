@@ -12,7 +12,7 @@ const preface = `# Scorecard
 
 Other people's live tests, run against Crosstown by ` + "`make scorecard`" + `, which writes this file: those that the official SDKs for Azure Service Bus run against Azure, and those that the AMQP library go-amqp runs against Microsoft's test broker.
 
-The tests run as they are, against a gateway with a development certificate. What they demand of Azure is fitted around them: credentials, the making of entities, and the tools of the SDKs' own repositories, of which some are not published. The SDKs' identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. A test that fails is run once more, and listed if it passes then. Suites that were not named keep what came out when they last ran, and the column "gateway" says of which version that was.
+The tests run as they are, against a gateway with a development certificate. What they demand of Azure is fitted around them: credentials, the making of entities, and the tools of the SDKs' own repositories, of which some are not published. The SDKs' identity-based clients get their tokens from the gateway's ` + "`--dev-identity`" + ` endpoint. A test that fails is run once more after the others, alone, and listed if it passes then. Suites that were not named keep what came out when they last ran, and the column "gateway" says of which version that was.
 
 Counted are the tests that need a server. A test passes when all of its subtests do; one of which a subtest skips itself is listed as skipped.
 

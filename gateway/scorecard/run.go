@@ -19,7 +19,8 @@ type runner struct {
 }
 
 // score runs a suite on a store. Its groups of tests are shared out among
-// gateways. It returns nil if nothing of the suite is to run, or can.
+// gateways; then what did not pass is run once more, each test alone. It returns
+// nil if nothing of the suite is to run, or can.
 func (r *runner) score(ctx context.Context, s *suite, store string) (*score, error) {
 	var tests []string
 	for _, test := range s.tests {
@@ -34,6 +35,33 @@ func (r *runner) score(ctx context.Context, s *suite, store string) (*score, err
 	if s.groups != nil {
 		groups = s.groups(tests)
 	}
+	results, served, err := r.share(ctx, s, store, "gateway", r.options.jobs, groups)
+	var again [][]string
+	for _, test := range tests {
+		if results[test].outcome == failed {
+			again = append(again, []string{test})
+		}
+	}
+	if err == nil && len(again) > 0 {
+		var second map[string]result
+		second, _, err = r.share(ctx, s, store, "again", 1, again)
+		for test, got := range second {
+			got.again = true
+			results[test] = got
+		}
+	}
+	if errors.Is(err, errNoNetwork) {
+		fmt.Fprintf(os.Stderr, "scorecard: %s does not run: %v\n", s.name, err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newScore(s, served, tests, results), nil
+}
+
+// share shares groups of tests out among gateways.
+func (r *runner) share(ctx context.Context, s *suite, store, dir string, jobs int, groups [][]string) (map[string]result, *gateway, error) {
 	queue := make(chan []string, len(groups))
 	for _, group := range groups {
 		queue <- group
@@ -46,9 +74,9 @@ func (r *runner) score(ctx context.Context, s *suite, store string) (*score, err
 		served  *gateway
 		faults  []error
 	)
-	for i := range min(max(r.options.jobs, 1), len(groups)) {
+	for i := range min(max(jobs, 1), len(groups)) {
 		wait.Go(func() {
-			dir := filepath.Join(r.options.dir, fmt.Sprintf("gateway-%s-%s-%d", strings.ReplaceAll(s.name, "/", "-"), store, i))
+			dir := filepath.Join(r.options.dir, fmt.Sprintf("%s-%s-%s-%d", dir, strings.ReplaceAll(s.name, "/", "-"), store, i))
 			g, err := r.serve(ctx, s, store, dir, queue, func(test string, got result) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -64,21 +92,12 @@ func (r *runner) score(ctx context.Context, s *suite, store string) (*score, err
 	}
 	wait.Wait()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
-	err := errors.Join(faults...)
-	if errors.Is(err, errNoNetwork) {
-		fmt.Fprintf(os.Stderr, "scorecard: %s does not run: %v\n", s.name, err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return newScore(s, served, tests, results), nil
+	return results, served, errors.Join(faults...)
 }
 
-// serve runs groups of tests against a gateway, in a network of its own. What did
-// not pass is tried once more.
+// serve runs groups of tests against a gateway, in a network of its own.
 func (r *runner) serve(ctx context.Context, s *suite, store, dir string, queue <-chan []string, ended func(string, result)) (g *gateway, err error) {
 	n, err := newNetwork(ctx, r.options.dir)
 	if err != nil {
@@ -92,18 +111,10 @@ func (r *runner) serve(ctx context.Context, s *suite, store, dir string, queue <
 		return nil, err
 	}
 	for tests := range queue {
-		var again []string
+		if ctx.Err() != nil {
+			break
+		}
 		for test, got := range r.run(ctx, s, g, tests) {
-			if got.outcome == failed {
-				again = append(again, test)
-			}
-			ended(test, got)
-		}
-		if len(again) == 0 || ctx.Err() != nil {
-			continue
-		}
-		for test, got := range r.run(ctx, s, g, again) {
-			got.again = true
 			ended(test, got)
 		}
 	}

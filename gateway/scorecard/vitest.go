@@ -209,13 +209,14 @@ func (k *vitest) file(start starter, ctx context.Context, s *suite, env []string
 	return results, printed.String(), err
 }
 
-// patternOf matches the names of tests as vitest writes them.
+// patternOf matches the names of tests as vitest writes them: with a space between
+// titles, of which some contain " > " themselves.
 func patternOf(tests []string) string {
 	var names []string
 	for _, test := range tests {
 		_, name, _ := strings.Cut(test, " > ")
 		name = regexp.MustCompile(` \(\d+\)$`).ReplaceAllString(name, "")
-		names = append(names, regexp.QuoteMeta(strings.ReplaceAll(name, " > ", " ")))
+		names = append(names, strings.ReplaceAll(regexp.QuoteMeta(name), " > ", " (?:> )?"))
 	}
 	return "^(" + strings.Join(names, "|") + ")$"
 }
