@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -346,13 +345,8 @@ func (r *receiverLink) pump() (left bool) {
 	return false
 }
 
-// tagOf is the delivery-tag of a delivery: the lock token in the byte order of .NET, or without a lock something unique.
+// tagOf is the delivery-tag of a locked delivery: the lock token in the byte order of .NET.
 func tagOf(d *core.Delivery) engine.Tag {
-	if d.LockToken.IsZero() {
-		var tag engine.Tag
-		binary.BigEndian.PutUint64(tag[8:], uint64(d.SequenceNumber))
-		return tag
-	}
 	return engine.Tag(swapToken(d.LockToken))
 }
 

@@ -3,7 +3,6 @@ package amqp
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -84,7 +83,6 @@ type replyLink struct {
 	target string // the client's address
 	queue  [][]byte
 	queued bool // in conn.waiting
-	sent   uint64
 }
 
 // attachNode accepts a link to or from a node.
@@ -289,10 +287,7 @@ func (r *replyLink) flowed() {
 // pump sends waiting responses and reports whether some are left that only need room.
 func (r *replyLink) pump() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
-		var tag engine.Tag
-		r.sent++
-		binary.BigEndian.PutUint64(tag[8:], r.sent)
-		r.link.Send(tag, true, time.Time{}, r.queue[0])
+		r.link.Send(engine.Tag{}, true, time.Time{}, r.queue[0])
 		r.conn.replies -= len(r.queue[0])
 		r.queue[0] = nil
 		r.queue = r.queue[1:]

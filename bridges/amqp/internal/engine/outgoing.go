@@ -19,8 +19,8 @@ func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. It returns the
-// delivery-id. The link must be Ready.
+// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. The tag of one that is
+// settled already is empty, as with Service Bus. Send returns the delivery-id. The link must be Ready.
 func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
@@ -37,7 +37,9 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) uint
 		MessageFormat: value.Some(wire.FormatMessage),
 		Settled:       value.Some(settled),
 	}
-	if !settled {
+	if settled {
+		t.DeliveryTag = s.conn.tag[:0]
+	} else {
 		s.unsettled[id] = sent{link: l, tag: tag, until: unixMilli(until)}
 		l.pending++
 		s.conn.unsettled++
