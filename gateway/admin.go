@@ -29,7 +29,16 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	if !listen.IsLoopback(c.AdminListen) {
 		log.Warn("other machines may reach the admin listener, which asks nobody for a token", "address", c.AdminListen)
 	}
-	return listeners[0], nil
+	return besideAdmission(log).Guard(listeners[0]), nil
+}
+
+// besideConnections is how many connections a listener beside the gateway's own may have.
+const besideConnections = 64
+
+// besideAdmission is that of a listener beside the gateway's own, so that neither
+// keeps the other's clients out.
+func besideAdmission(log *slog.Logger) *listen.Admission {
+	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
 
 // adminHandler answers at /metrics and below /debug/pprof/, without asking who
@@ -48,7 +57,7 @@ func adminHandler(metrics http.Handler) http.Handler {
 // serveAdmin serves h on ln until ctx ends.
 func serveAdmin(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan struct{})

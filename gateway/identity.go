@@ -47,7 +47,7 @@ func (d *devEndpoint) listeners() []net.Listener {
 
 // serve answers plain and with TLS, which a client secret's credential insists on, until ctx ends.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
-	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Logger: log})
+	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
 	_ = mux.AMQP().Close() // not spoken here
 	tasks := rungroup.New(ctx)
 	tasks.Go("listen", mux.Serve)

@@ -115,11 +115,12 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	behind.Go("namespaces", directory.Run)
 	certificate.issued.serve(directory)
 
-	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Logger: log})
+	admission := listen.NewAdmission(listen.AdmissionOptions{Logger: log})
+	watched.Admission(admission.State)
+	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Admission: admission, Logger: log})
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	defer context.AfterFunc(beside.Context(), front.Stop)()
-	front.Go("listen", mux.Serve)
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
@@ -139,22 +140,22 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	front.Go("https", func(ctx context.Context) error {
-		o := httpsOptions(c, tunnel, native, log)
-		o.Answered = watched.HTTP()
-		if c.HasDevKey() {
-			o.Host = newHostNames(c, certificate, directory, c.Listen...).check
-		}
-		desk := desk{directory: directory, log: log, refusals: refusals.New()}
-		(&namespaceDesk{desk, tenants}).routes(o.Routes)
-		(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
-		(&remoteDesk{desk, tenants}).routes(o.Routes)
-		(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
-		(&narrator{desk}).routes(o.Routes)
-		o.Context = traces.Requests()
-		o.Details = func() map[string]any { return pluginHealth(plugins) }
-		return https.New(plain, directory, directory, o).Serve(ctx, mux.HTTP())
-	})
+	o := httpsOptions(c, tunnel, native, log)
+	o.Answered = watched.HTTP()
+	if c.HasDevKey() {
+		o.Host = newHostNames(c, certificate, directory, c.Listen...).check
+	}
+	desk := desk{directory: directory, log: log, refusals: refusals.New()}
+	(&namespaceDesk{desk, tenants}).routes(o.Routes)
+	(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
+	(&remoteDesk{desk, tenants}).routes(o.Routes)
+	(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
+	(&narrator{desk}).routes(o.Routes)
+	o.Context = traces.Requests()
+	o.Details = func() map[string]any { return pluginHealth(plugins) }
+	web := https.New(plain, directory, directory, o)
+	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, mux.HTTP()) })
+	front.Go("listen", mux.Serve) // last: what it accepts is served at once
 	for _, line := range c.Skipped {
 		log.Warn(line)
 	}

@@ -22,7 +22,7 @@ type Bridge struct {
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	open      atomic.Int64  // connections
+	proven    atomic.Int64  // connections of clients that have proven who they are
 	warned    atomic.Int64  // when last of too many connections, Unix nanoseconds
 	census    chan struct{} // holds an element while there is one
 
@@ -80,15 +80,13 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	defer func() { _ = nc.Close() }()
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
-	if n := b.open.Add(1); n > int64(b.opts.MaxConnections) {
-		b.open.Add(-1)
+	if b.proven.Load() >= int64(b.opts.MaxConnections) {
 		now, last := time.Now().UnixNano(), b.warned.Load()
 		if now-last >= int64(warningPause) && b.warned.CompareAndSwap(last, now) {
 			log.Warn("too many connections: closing further ones", "limit", b.opts.MaxConnections)
 		}
-		return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be", b.opts.MaxConnections)
+		return b.tooMany()
 	}
-	defer b.open.Add(-1)
 	c := newConn(b, nc, id, log)
 	b.enter(c)
 	defer b.leave(c)
@@ -103,4 +101,17 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	err = c.run(ctx)
 	log.Debug("connection closed", "err", err)
 	return err
+}
+
+func (b *Bridge) tooMany() error {
+	return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be.", b.opts.MaxConnections)
+}
+
+// count counts the connection of a client that has proven who it is, unless there are too many.
+func (b *Bridge) count() error {
+	if b.proven.Add(1) > int64(b.opts.MaxConnections) {
+		b.proven.Add(-1)
+		return b.tooMany()
+	}
+	return nil
 }

@@ -124,6 +124,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxPartial:     b.opts.MaxMessageBytes,
 		IdleTimeout:    b.opts.IdleTimeout,
 	}, c, time.Now())
+	c.eng.Bound(strangerBounds())
 	return c
 }
 
@@ -197,7 +198,11 @@ func (c *conn) work() bool {
 
 // input is where to read from, nil when the connection has enough to do.
 func (c *conn) input() <-chan []byte {
-	if c.gone || c.chunk != nil || c.busy > maxBusy || c.buffered > c.bridge.opts.MaxMessageBytes || c.eng.Buffered() > maxBacklog {
+	most := c.bridge.opts.MaxMessageBytes
+	if !c.known.Load() {
+		most = min(most, strangerBytes)
+	}
+	if c.gone || c.chunk != nil || c.busy > maxBusy || c.buffered > most || c.eng.Buffered() > maxBacklog {
 		return nil
 	}
 	return c.reader.chunks

@@ -3,6 +3,8 @@ package amqp
 import (
 	"log/slog"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 )
 
 // Options say what a Bridge offers and tolerates. Zero fields have their defaults.
@@ -12,11 +14,13 @@ type Options struct {
 	// Hostname is the namespace's host in texts, "sb://Hostname/queue"; default: what the client calls us.
 	Hostname string
 
-	MaxFrameSize   uint32 // bytes, both ways; 65536
-	MaxConnections int    // at a time; more are closed at once; 5000
-	MaxSessions    int    // of one connection, at most 65536; 5000
-	MaxHandles     int    // links of one session; 256
-	MaxLinks       int    // of one connection; 5000
+	MaxFrameSize uint32 // bytes, both ways; 65536
+	// MaxConnections is how many clients may be connected that have proven who they are; more are closed at once; 5000.
+	// How many others there may be is up to the listener: see bridges.Prove.
+	MaxConnections int
+	MaxSessions    int // of one connection, at most 65536; 5000
+	MaxHandles     int // links of one session; 256
+	MaxLinks       int // of one connection; 5000
 
 	// SenderCredit is how many messages a client may have under way on one link to send on, sent and not stored yet;
 	// 1000. It bounds the unsettled incoming messages of a link.
@@ -66,6 +70,22 @@ func (o Options) withDefaults() Options {
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o
+}
+
+// The bounds of a connection whose client has not proven who it is: clients begin
+// sessions and attach links while their first token is under way.
+const (
+	strangerSessions = 100
+	strangerLinks    = 100
+	strangerBytes    = 2 * maxTokenSize // of requests that are read and not answered, and of those that are not complete
+)
+
+func strangerBounds() engine.Bounds {
+	return engine.Bounds{Sessions: strangerSessions, Links: strangerLinks, Partial: strangerBytes}
+}
+
+func (b *Bridge) bounds() engine.Bounds {
+	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks, Partial: b.opts.MaxMessageBytes}
 }
 
 // minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).

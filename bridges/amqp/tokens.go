@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -115,13 +116,11 @@ func (c *conn) allow(g core.Grant) error {
 		return err
 	}
 	if c.leave == nil {
-		c.leave, err = c.bridge.authority.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
-		if err != nil {
+		if err := c.enter(id); err != nil {
 			return err
 		}
 	}
 	c.identity = id
-	c.known.Store(true)
 	c.expires = time.Time{}
 	now := time.Now()
 	for _, g := range id {
@@ -129,6 +128,26 @@ func (c *conn) allow(g core.Grant) error {
 			c.expires = g.Expires
 		}
 	}
+	return nil
+}
+
+// enter makes a stranger a client that has proven who it is.
+func (c *conn) enter(id core.Identity) error {
+	if err := c.bridge.count(); err != nil {
+		return err
+	}
+	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+	if err != nil {
+		c.bridge.proven.Add(-1)
+		return err
+	}
+	c.leave = func() {
+		leave()
+		c.bridge.proven.Add(-1)
+	}
+	c.known.Store(true)
+	c.eng.Bound(c.bridge.bounds())
+	bridges.Prove(c.nc)
 	return nil
 }
 

@@ -1,11 +1,13 @@
 package https
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +44,7 @@ func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 		"refused":  "POST /q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n",
 		"accepted": "POST /q/messages HTTP/1.1\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\nContent-Length: 1000\r\n\r\n",
 		"chunked":  "PATCH /q HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"a route":  "POST /$crosstown/reads HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n",
 		"health":   "GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +55,9 @@ func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 				ln.conns <- there
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan error, 1)
-				go func() { done <- newBridge(newFakeBus("q")).Serve(ctx, ln) }()
+				b := newBridge(newFakeBus("q"))
+				b.exact["/$crosstown/reads"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
+				go func() { done <- b.Serve(ctx, ln) }()
 				if _, err := io.WriteString(here, head); err != nil {
 					t.Fatal(err)
 				}
@@ -69,6 +74,48 @@ func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// proof notes that its client has proven who it is.
+type proof struct {
+	net.Conn
+	proven atomic.Bool
+}
+
+func (p *proof) Proven() { p.proven.Store(true) }
+
+// A connection is told of the first request whose token is good, and of nothing else.
+func TestConnectionsHearWhoHasProvenWhoItIs(t *testing.T) {
+	t.Parallel()
+	here, there := net.Pipe()
+	conn := &proof{Conn: there}
+	ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+	ln.conns <- conn
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- newBridge(newFakeBus("q")).Serve(ctx, ln) }()
+	answers := bufio.NewReader(here)
+	for _, c := range []struct {
+		header string
+		want   bool
+	}{{"", false}, {"Authorization: SharedAccessSignature nonsense\r\n", false}, {"Authorization: SharedAccessSignature all\r\n", true}} {
+		if _, err := io.WriteString(here, "POST /q/messages HTTP/1.1\r\nHost: h\r\n"+c.header+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		if got := conn.proven.Load(); got != c.want {
+			t.Errorf("after %q, answered with %s: proven is %v, want %v", c.header, res.Status, got, c.want)
+		}
+	}
+	_ = here.Close()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve: got %v, want nil", err)
 	}
 }
 

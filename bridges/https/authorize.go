@@ -33,6 +33,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 		return nil, err
 	}
 	prove(r)
+	bridges.ProveIn(r.Context())
 	segments, err := splitPath(r.URL)
 	if err != nil {
 		return nil, err

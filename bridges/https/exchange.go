@@ -22,11 +22,31 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 
 // awaitBody gives a request's body, if it has one, bodyTimeout from now to
 // arrive. It holds for bodies that nobody reads, too: net/http reads some of
-// those away before it goes on.
+// those away before it goes on. When the body is there, only the client's going
+// away is watched for, however long the answer takes.
 func awaitBody(w http.ResponseWriter, r *http.Request) {
-	if r.Body != http.NoBody {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	if r.Body == http.NoBody {
+		return
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	if _, ok := r.Body.(*awaitedBody); !ok {
+		r.Body = &awaitedBody{r.Body, control}
+	}
+}
+
+// awaitedBody is a body that has a time to arrive.
+type awaitedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func (b *awaitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		_ = b.control.SetReadDeadline(time.Time{}) // as above
+	}
+	return n, err
 }
 
 // preallocate bounds what is allocated on the word of a Content-Length alone.
@@ -48,9 +68,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		_, err = io.ReadFull(r.Body, body)
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	}
-	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only watch for the client's going away
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge()

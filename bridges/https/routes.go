@@ -24,6 +24,7 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 
 // route sends a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
+	awaitBody(w, r)
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
 			on(w, routeMisdirected)
@@ -41,7 +42,6 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		b.opts.Home.ServeHTTP(w, r)
 		return
 	}
-	awaitBody(w, r)
 	if b.opts.Context != nil {
 		r = r.WithContext(b.opts.Context(r))
 	}

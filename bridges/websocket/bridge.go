@@ -43,9 +43,9 @@ type Bridge struct {
 	gate     *gate
 	refusals *refusals.Log
 
-	mu      sync.Mutex
-	opening int // upgrades under way
-	conns   map[*conn]struct{}
+	mu     sync.Mutex
+	proven int // of conns, those of clients that have signed in
+	conns  map[*conn]struct{}
 }
 
 // New returns a bridge in front of b, with admin for what needs Manage and auth
@@ -81,7 +81,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ws, err := b.upgrader.upgrade(&hijacker{ResponseWriter: w, size: readAhead}, r)
 	if err != nil {
-		b.leave(nil)
+		b.gate.leave()
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
@@ -91,35 +91,50 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := newConn(b, ws, encoding, r)
 	b.mu.Lock()
-	b.opening--
 	b.conns[c] = struct{}{}
 	b.mu.Unlock()
 	go b.serve(c)
 }
 
-// enter counts a connection that wants in, or says why it may not.
+// enter lets a connection in, or says why it may not come in.
 func (b *Bridge) enter() (refusal string) {
 	if !b.gate.enter() {
 		return stoppingText
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.conns)+b.opening >= b.opts.MaxConnections {
+	if b.proven >= b.opts.MaxConnections {
 		b.gate.leave()
-		return fmt.Sprintf("%d connections are open, as many as there may be: see the setting websocket.max-connections.", b.opts.MaxConnections)
+		return b.tooMany()
 	}
-	b.opening++
 	return ""
 }
 
-// leave is the reverse of enter; c is nil if it came to nothing.
+func (b *Bridge) tooMany() string {
+	return fmt.Sprintf("%d connections are open, as many as there may be: see the setting websocket.max-connections.", b.opts.MaxConnections)
+}
+
+// count counts the connection of a client that signs in, unless there are too many.
+func (b *Bridge) count() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.proven >= b.opts.MaxConnections {
+		return core.Refuse(core.QuotaExceeded, "%s", b.tooMany())
+	}
+	b.proven++
+	return nil
+}
+
+func (b *Bridge) uncount() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.proven--
+}
+
+// leave is the reverse of enter.
 func (b *Bridge) leave(c *conn) {
 	b.mu.Lock()
-	if c == nil {
-		b.opening--
-	} else {
-		delete(b.conns, c)
-	}
+	delete(b.conns, c)
 	b.mu.Unlock()
 	b.gate.leave()
 }

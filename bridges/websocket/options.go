@@ -21,7 +21,9 @@ type Options struct {
 	// Censuses tell of the connections of other bridges.
 	Censuses []bridges.Census
 
-	MaxConnections int // at a time; 20000
+	// MaxConnections is how many clients may be connected that have signed in; 20000.
+	// How many others there may be is up to the listener: see bridges.Prove.
+	MaxConnections int
 	MaxFeeds       int // of one connection; 256
 	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
 

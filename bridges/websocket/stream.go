@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/bridges"
 )
 
 // stream is a WebSocket's binary messages as a stream of bytes. Where a message
@@ -53,6 +55,9 @@ func (s *stream) Protocol() string { return "amqp over websocket" }
 
 // Hosts are the names by which the client called us, as bridges.Hosts has them.
 func (s *stream) Hosts() []string { return s.hosts }
+
+// Proven passes on that the client has proven who it is.
+func (s *stream) Proven() { bridges.Prove(s.ws.NetConn()) }
 
 // Read reads what has come, which may be several messages or a part of one. A
 // text message ends the connection: it is no part of a stream of bytes.

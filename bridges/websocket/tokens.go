@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -66,12 +67,29 @@ func (c *conn) allow(g core.Grant) error {
 		return err
 	}
 	if c.leave == nil {
-		c.leave, err = c.bridge.auth.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
-		if err != nil {
+		if err := c.enter(id); err != nil {
 			return err
 		}
 	}
 	c.identity, c.expires = id, now
+	return nil
+}
+
+// enter makes a stranger a client that has signed in.
+func (c *conn) enter(id core.Identity) error {
+	if err := c.bridge.count(); err != nil {
+		return err
+	}
+	leave, err := c.bridge.auth.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+	if err != nil {
+		c.bridge.uncount()
+		return err
+	}
+	c.leave = func() {
+		leave()
+		c.bridge.uncount()
+	}
+	bridges.Prove(c.nc)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -24,7 +25,7 @@ var files embed.FS
 
 type file struct {
 	content     []byte
-	compressed  []byte // with gzip
+	compressed  func() []byte // with gzip, made when it is first asked for
 	contentType string
 	tag         string // of the content, without quotes
 }
@@ -47,11 +48,14 @@ func open(name, contentType string) file {
 	if err != nil {
 		panic(err) // go:embed has it
 	}
-	var compressed bytes.Buffer
-	z := gzip.NewWriter(&compressed)
-	_, _ = z.Write(content) // a Buffer takes everything
-	_ = z.Close()
-	return file{content, compressed.Bytes(), contentType, fmt.Sprintf("%x", sha256.Sum256(content))}
+	compressed := sync.OnceValue(func() []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(content) // a Buffer takes everything
+		_ = z.Close()
+		return b.Bytes()
+	})
+	return file{content, compressed, contentType, fmt.Sprintf("%x", sha256.Sum256(content))}
 }
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +81,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	content, tag := f.content, f.tag
 	if r.Header.Get("Range") == "" && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		content, tag = f.compressed, f.tag+"-gzip"
+		content, tag = f.compressed(), f.tag+"-gzip"
 		set("Content-Encoding", "gzip")
 	}
 	set("ETag", `"`+tag+`"`)

@@ -8,7 +8,21 @@ import (
 // rewound is a connection whose first bytes, already read, are read again.
 type rewound struct {
 	net.Conn
-	head []byte // not yet read again
+	head     []byte // not yet read again
+	admitted *Conn  // the connection, below TLS if there is any
+}
+
+// Proven is that of Conn.
+func (c *rewound) Proven() { c.admitted.Proven() }
+
+// Answered is that of Conn.
+func (c *rewound) Answered() { c.admitted.Answered() }
+
+// Close also gives the place back of a connection in TLS.
+func (c *rewound) Close() error {
+	err := c.Conn.Close() // TLS says goodbye first
+	_ = c.admitted.Close()
+	return err
 }
 
 func (c *rewound) Read(p []byte) (int, error) {
@@ -22,8 +36,10 @@ func (c *rewound) Read(p []byte) (int, error) {
 
 // CloseWrite ends the sending half where the connection can: net/http does so
 // before it drops a peer that is still sending, lest the answer be lost.
-func (c *rewound) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

@@ -2,11 +2,13 @@ package listen_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -165,70 +167,6 @@ func TestTLSWithoutACertificateIsRefused(t *testing.T) {
 	}
 }
 
-func TestSilentPeersMakeRoomForOthers(t *testing.T) {
-	t.Parallel()
-	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{MaxPending: 2})[0]
-	oldest, newer, last := dial(t, addr), dial(t, addr), dial(t, addr)
-	_ = oldest.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := oldest.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Fatalf("the oldest reads: got %v, want EOF", err)
-	}
-	for _, conn := range []net.Conn{newer, last} {
-		if got := echo(t, conn); got != "amqp:AMQP hello\n" {
-			t.Errorf("got %q", got)
-		}
-	}
-}
-
-// TestHandshakesKeepTheirPlaces has a peer that began a handshake, which
-// neither silent nor speaking ones can drive away, and which leaves its place.
-func TestHandshakesKeepTheirPlaces(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		conns := make(chan net.Conn)
-		mux := listen.New([]net.Listener{&queue{conns: conns, closed: make(chan struct{})}}, listen.Options{MaxPending: 1, TLS: &tls.Config{}})
-		done := make(chan error)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- mux.Serve(ctx) }()
-		connect := func() net.Conn {
-			near, far := net.Pipe()
-			conns <- far
-			synctest.Wait()
-			return near
-		}
-		closed := func(conn net.Conn) bool {
-			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-			_, err := conn.Read(make([]byte, 1))
-			return errors.Is(err, io.EOF)
-		}
-		shaking := connect()
-		if _, err := shaking.Write([]byte{0x16, 3, 1}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if !closed(connect()) {
-			t.Error("a further peer found a place")
-		}
-		if closed(shaking) {
-			t.Error("the handshake was broken off")
-		}
-		_ = shaking.Close()
-		synctest.Wait()
-		silent := connect()
-		if closed(silent) {
-			t.Error("the place of who left is not free")
-		}
-		_ = connect()
-		if !closed(silent) {
-			t.Error("who is silent keeps others out")
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Serve: got %v, want nil", err)
-		}
-	})
-}
-
 // queue is a listener of what comes through a channel.
 type queue struct {
 	conns  chan net.Conn
@@ -273,6 +211,39 @@ func TestServeEndsWhileAPeerIsUndecided(t *testing.T) {
 		}
 		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("the peer reads: got %v, want EOF", err)
+		}
+	})
+}
+
+// Nothing accepts AMQP here: the connection does not wait for ever, and the log says so.
+func TestAConnectionThatIsNotTakenOverIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		conns := make(chan net.Conn, 1)
+		conns <- far
+		var log bytes.Buffer
+		admission := listen.NewAdmission(listen.AdmissionOptions{})
+		mux := listen.New([]net.Listener{&queue{conns: conns, closed: make(chan struct{})}}, listen.Options{
+			Admission: admission, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- mux.Serve(ctx) }()
+		began := time.Now()
+		_, _ = io.WriteString(near, "AMQP")
+		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != 10*time.Second {
+			t.Errorf("got %v after %v, want EOF after 10s", err, time.Since(began))
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: got %v, want nil", err)
+		}
+		if s := admission.State(); s.Connections != 0 {
+			t.Errorf("its place is not free: %+v", s)
+		}
+		if !strings.Contains(log.String(), "not taken over in time") {
+			t.Errorf("the log: got %q", log.String())
 		}
 	})
 }

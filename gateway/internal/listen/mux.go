@@ -23,10 +23,8 @@ type Options struct {
 	// Timeout is how long a peer may take to say its first bytes, handshake
 	// included. 10 s by default.
 	Timeout time.Duration
-	// MaxPending is how many connections may be undecided at once. A further
-	// one takes the place of the one that has been silent for longest, or is
-	// closed if all are in a TLS handshake. 1024 by default.
-	MaxPending int
+	// Admission knows the connections; one of its own by default.
+	Admission *Admission
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -38,8 +36,7 @@ type Mux struct {
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	pending   pending
-	crowded   seldom // warns of connections turned away
+	slow      seldom // warns of connections that wait to be served
 }
 
 // New returns a Mux over listeners, which it owns from now on. Nothing is
@@ -48,11 +45,11 @@ func New(listeners []net.Listener, o Options) *Mux {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	if o.MaxPending <= 0 {
-		o.MaxPending = 1024
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Admission == nil {
+		o.Admission = NewAdmission(AdmissionOptions{Logger: o.Logger})
 	}
 	var addr net.Addr = &net.TCPAddr{}
 	if len(listeners) > 0 {
@@ -63,7 +60,6 @@ func New(listeners []net.Listener, o Options) *Mux {
 		listeners: listeners,
 		amqp:      newVirtual(addr),
 		http:      newVirtual(addr),
-		pending:   pending{most: o.MaxPending},
 	}
 }
 
@@ -118,29 +114,16 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 				return nil
 			}
 		}
-		entered, out := m.pending.enter(conn)
-		if entered != nil {
-			deciding.Go(func() {
-				defer m.pending.leave(entered)
-				m.decide(ctx, entered)
-			})
-		} else {
-			out = conn
-		}
-		if out != nil {
-			if m.crowded.now() {
-				m.opts.Logger.Warn("too many connections that do not say what they speak: closing some", "limit", m.opts.MaxPending, "peer", out.RemoteAddr().String())
-			}
-			_ = out.Close()
+		if admitted := m.opts.Admission.Enter(conn); admitted != nil {
+			deciding.Go(func() { m.decide(ctx, admitted) })
 		}
 	}
 }
 
 // decide finds out what a connection speaks and hands it over, or closes it.
-func (m *Mux) decide(ctx context.Context, entered *place) {
-	conn := entered.conn
+func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	target, speaking, err := m.identify(ctx, entered)
+	target, speaking, err := m.identify(ctx, conn)
 	if !stop() || err != nil {
 		if err != nil && ctx.Err() == nil {
 			m.opts.Logger.Debug("connection dropped", "peer", conn.RemoteAddr().String(), "err", err)
@@ -148,11 +131,15 @@ func (m *Mux) decide(ctx context.Context, entered *place) {
 		_ = conn.Close()
 		return
 	}
-	target.hand(ctx, speaking)
+	if !target.hand(ctx, speaking, m.opts.Timeout) {
+		_ = speaking.Close()
+		if ctx.Err() == nil && m.slow.now() {
+			m.opts.Logger.Warn("a connection was not taken over in time: it is closed", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
+		}
+	}
 }
 
-func (m *Mux) identify(ctx context.Context, entered *place) (*virtual, net.Conn, error) {
-	conn := entered.conn
+func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, error) {
 	if err := conn.SetDeadline(time.Now().Add(m.opts.Timeout)); err != nil {
 		return nil, nil, err
 	}
@@ -160,12 +147,9 @@ func (m *Mux) identify(ctx context.Context, entered *place) (*virtual, net.Conn,
 	if err != nil {
 		return nil, nil, err
 	}
-	if !m.pending.spoke(entered) {
-		return nil, nil, net.ErrClosed
-	}
-	var speaking net.Conn = &rewound{Conn: conn, head: head}
+	speaking := net.Conn(&rewound{conn, head, conn})
 	if kind == protocolTLS {
-		if kind, speaking, err = m.secure(ctx, speaking); err != nil {
+		if kind, speaking, err = m.secure(ctx, speaking, conn); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -179,7 +163,7 @@ func (m *Mux) identify(ctx context.Context, entered *place) (*virtual, net.Conn,
 }
 
 // secure ends TLS and sniffs again inside.
-func (m *Mux) secure(ctx context.Context, conn net.Conn) (protocol, net.Conn, error) {
+func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
 		return 0, nil, errors.New("the peer speaks TLS, which is not configured")
 	}
@@ -195,7 +179,7 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn) (protocol, net.Conn, er
 	if kind == protocolTLS {
 		return 0, nil, errors.New("TLS inside TLS")
 	}
-	return kind, &secured{rewound{inner, head}, inner.ConnectionState()}, nil
+	return kind, &secured{rewound{inner, head, admitted}, inner.ConnectionState()}, nil
 }
 
 // explainHandshake tells whoever reads the log what a client that does not

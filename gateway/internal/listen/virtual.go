@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 )
 
 // virtual is a net.Listener of connections accepted elsewhere. Handing over
@@ -19,15 +20,19 @@ func newVirtual(addr net.Addr) *virtual {
 	return &virtual{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// hand passes conn to Accept, or closes it when ctx ends or the listener is closed.
-func (v *virtual) hand(ctx context.Context, conn net.Conn) {
+// hand passes conn to Accept. It reports false if nothing accepts it in time, or
+// before ctx ends or the listener is closed.
+func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
+	late := time.NewTimer(timeout)
+	defer late.Stop()
 	select {
 	case v.conns <- conn:
+		return true
 	case <-v.closed:
-		_ = conn.Close()
+	case <-late.C:
 	case <-ctx.Done():
-		_ = conn.Close()
 	}
+	return false
 }
 
 // Accept returns the next connection, or net.ErrClosed.

@@ -24,6 +24,10 @@ const (
 	stageDone
 )
 
+// maxHandshakeFrame bounds the frames before and with the open in bytes. AMQP 1.0 §2.4.1 has them be 512 at most, to
+// which not every client keeps.
+const maxHandshakeFrame = 8 << 10
+
 // minHeartbeat bounds how often a peer can make us send heartbeats.
 const minHeartbeat = 50 * time.Millisecond
 
@@ -49,6 +53,7 @@ type Conn struct {
 	spoken    time.Time // when bytes were last taken
 
 	sessions map[uint16]*Session
+	bounds   Bounds
 	links    int   // of all sessions, refused ones included until the peer has let go
 	attached int   // links so far
 	partial  int64 // bytes of incomplete deliveries
@@ -62,8 +67,19 @@ func New(o Options, h Handler, now time.Time) *Conn {
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
 		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
 		sessions: make(map[uint16]*Session),
+		bounds:   Bounds{o.MaxSessions, o.MaxLinks, o.MaxPartial},
 	}
 }
+
+// Bounds are how much a connection holds.
+type Bounds struct {
+	Sessions int
+	Links    int
+	Partial  int64 // bytes of all deliveries of which not every frame has arrived
+}
+
+// Bound changes the bounds from now on; at first they are those of the options.
+func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
 // Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used: all
 // whole frames, unless it is waiting for Authenticated.
@@ -88,7 +104,11 @@ func (c *Conn) step(b []byte) int {
 		c.protocol(b)
 		return wire.ProtocolHeaderSize
 	}
-	f, n, err := wire.CutFrame(b, c.opts.MaxFrameSize)
+	limit := c.opts.MaxFrameSize
+	if c.stage < stageOpened {
+		limit = min(limit, maxHandshakeFrame)
+	}
+	f, n, err := wire.CutFrame(b, limit)
 	if err != nil {
 		c.fail(err)
 		return len(b)

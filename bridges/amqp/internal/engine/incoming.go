@@ -92,7 +92,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 		return
 	}
 	if t.More {
-		if c.partial+int64(len(payload)) > c.opts.MaxPartial {
+		if c.partial+int64(len(payload)) > c.bounds.Partial {
 			l.fail(fault(wire.CondResourceLimitExceeded, "Too many large messages at once on this connection."))
 			return
 		}

@@ -78,8 +78,8 @@ func (s *Session) attach(a *wire.Attach) {
 	case a.Handle > s.peerHandleMax:
 		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d is beyond the peer's own maximum", a.Handle)))
 		return
-	case c.links >= 2*c.opts.MaxLinks: // refusals that the peer does not take note of
-		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.opts.MaxLinks)))
+	case c.links >= 2*c.bounds.Links: // refusals that the peer does not take note of
+		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.bounds.Links)))
 		return
 	}
 	namesake := s.named(a.Name, a.Role)
@@ -93,8 +93,8 @@ func (s *Session) attach(a *wire.Attach) {
 	switch {
 	case namesake:
 		l.Refuse(fault(wire.CondIllegalState, "A link of this name is attached to the session already."))
-	case c.links > c.opts.MaxLinks:
-		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, as many as it may have.", c.opts.MaxLinks)))
+	case c.links > c.bounds.Links:
+		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, as many as it may have.", c.bounds.Links)))
 	default:
 		c.handler.Attached(l)
 	}

@@ -52,6 +52,9 @@ func (c *Conn) begin(channel uint16, b *wire.Begin) {
 	case c.sessions[channel] != nil:
 		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("a session has begun on channel %d already", channel)))
 		return
+	case len(c.sessions) >= c.bounds.Sessions:
+		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d sessions, as many as it may have now.", c.bounds.Sessions)))
+		return
 	case b.RemoteChannel.Set:
 		c.fail(fault(wire.CondNotAllowed, "a begin answers one that was never sent"))
 		return

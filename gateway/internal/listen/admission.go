@@ -1,0 +1,311 @@
+package listen
+
+import (
+	"container/list"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// errEvicted is what is read from a connection that made room for another.
+var errEvicted = errors.New("the connection was closed to make room: its client has not proven who it is")
+
+const (
+	// defaultDescriptors is taken for the limit of open files where it is not known.
+	defaultDescriptors = 1024
+	// maxStrangers is the default of AdmissionOptions.Strangers, where descriptors
+	// allow for it.
+	maxStrangers = 1024
+	// strangersBytes bounds what all strangers together have sent and not been
+	// answered. Up to their equal share of it they are left alone.
+	strangersBytes = 16 << 20
+)
+
+// AdmissionOptions bound an Admission. Zero fields have their defaults.
+type AdmissionOptions struct {
+	// Connections is how many connections may be open; as many as the limit of open
+	// files leaves room for, with a reserve for the store and files.
+	Connections int
+	// Strangers is how many of them may be those of strangers; a quarter, at most 1024.
+	Strangers int
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Admission knows which connections are those of strangers: clients that have
+// not proven who they are. Strangers have places of their own. When these are
+// taken, a further stranger has the place of another: the oldest of those from
+// the address that has most of them. A client that has proven who it is never
+// makes room.
+type Admission struct {
+	o      AdmissionOptions
+	share  int64 // bytes that a stranger may have sent whatever the others have
+	seldom seldom
+
+	bytes   atomic.Int64 // sent by strangers, and not answered
+	evicted [reasons]atomic.Uint64
+
+	mu        sync.Mutex
+	open      int
+	strangers int
+	peers     map[netip.Addr]*list.List // of *Conn, strangers, the oldest first
+}
+
+// reason is why a connection was closed by an Admission.
+type reason int
+
+const (
+	crowded reason = iota // there were too many strangers
+	heavy                 // strangers had sent too much
+	full                  // there were too many connections
+	reasons               // how many there are
+)
+
+func (r reason) String() string { return [...]string{"strangers", "bytes", "connections"}[r] }
+
+// NewAdmission returns an Admission without connections.
+func NewAdmission(o AdmissionOptions) *Admission {
+	if o.Connections <= 0 {
+		o.Connections = connectionsFor(descriptors())
+	}
+	if o.Strangers <= 0 {
+		o.Strangers = min(maxStrangers, max(1, o.Connections/4))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), peers: map[netip.Addr]*list.List{}}
+}
+
+// connectionsFor is how many of a process' descriptors connections may have: an
+// eighth is left, within bounds, for listeners, the store, files and plugins.
+func connectionsFor(descriptors int) int {
+	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
+}
+
+// Limits returns how many connections may be open, and how many of them may be
+// those of strangers.
+func (a *Admission) Limits() (connections, strangers int) { return a.o.Connections, a.o.Strangers }
+
+// AdmissionState is what an Admission counts.
+type AdmissionState struct {
+	Connections int               // open, those of strangers included
+	Strangers   int               // of them
+	Closed      map[string]uint64 // to make room, by what there was too much of
+}
+
+// State returns what is counted now.
+func (a *Admission) State() AdmissionState {
+	s := AdmissionState{Closed: map[string]uint64{}}
+	for r := range reasons {
+		s.Closed[r.String()] = a.evicted[r].Load()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.Connections, s.Strangers = a.open, a.strangers
+	return s
+}
+
+// Enter admits a stranger's connection, for which another may have to go. It
+// returns nil, and closes nc, where every connection is that of a client that has
+// proven who it is.
+func (a *Admission) Enter(nc net.Conn) *Conn {
+	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
+	a.mu.Lock()
+	var out *Conn
+	why := crowded
+	if a.strangers >= a.o.Strangers || a.open >= a.o.Connections {
+		if a.strangers < a.o.Strangers {
+			why = full
+		}
+		if out = a.victim(); out != nil {
+			a.forget(out)
+		}
+	}
+	refused := a.open >= a.o.Connections
+	if !refused {
+		a.open++
+		a.strangers++
+		c.counted = true
+		theirs := a.peers[c.peer]
+		if theirs == nil {
+			theirs = list.New()
+			a.peers[c.peer] = theirs
+		}
+		c.place = theirs.PushBack(c)
+	}
+	a.mu.Unlock()
+	switch {
+	case refused:
+		a.tell(full, c)
+		_ = nc.Close()
+		return nil
+	case out != nil:
+		out.evict(why)
+	}
+	return c
+}
+
+// victim is the stranger that goes next: the oldest from the address that has
+// most. nil: there are no strangers. a.mu is held.
+func (a *Admission) victim() *Conn {
+	var most *list.List
+	for _, theirs := range a.peers {
+		if most == nil || theirs.Len() > most.Len() {
+			most = theirs
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return most.Front().Value.(*Conn)
+}
+
+// leave takes c out of the strangers. a.mu is held.
+func (a *Admission) leave(c *Conn) {
+	if c.place == nil {
+		return
+	}
+	theirs := a.peers[c.peer]
+	theirs.Remove(c.place)
+	if theirs.Len() == 0 {
+		delete(a.peers, c.peer)
+	}
+	c.place = nil
+	a.strangers--
+}
+
+// forget does not count c any more. a.mu is held.
+func (a *Admission) forget(c *Conn) {
+	a.leave(c)
+	if c.counted {
+		c.counted = false
+		a.open--
+	}
+}
+
+// tell counts a connection that is closed to make room, and warns now and then.
+func (a *Admission) tell(why reason, c *Conn) {
+	n := a.evicted[why].Add(1)
+	if !a.seldom.now() {
+		return
+	}
+	about := []any{"peer", c.RemoteAddr().String(), "closed", n}
+	switch why {
+	case full:
+		a.o.Logger.Warn("too many connections for the limit of open files: raise it", append(about, "limit", a.o.Connections)...)
+	case heavy:
+		a.o.Logger.Warn("clients that have not proven who they are have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
+	default:
+		a.o.Logger.Warn("too many connections of clients that have not proven who they are: closing the oldest", append(about, "limit", a.o.Strangers)...)
+	}
+}
+
+// Conn is a connection that an Admission knows.
+type Conn struct {
+	net.Conn
+	admission *Admission
+	peer      netip.Addr
+
+	proven atomic.Bool
+	bytes  atomic.Int64 // of Admission.bytes
+
+	place   *list.Element // among the strangers of its address; nil: it is none. admission.mu guards it
+	counted bool          // in admission.open; admission.mu guards it
+}
+
+// Proven says that the client has proven who it is: its connection is left
+// alone from now on.
+func (c *Conn) Proven() {
+	if c.proven.Swap(true) {
+		return
+	}
+	c.Answered()
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	c.admission.leave(c)
+}
+
+// Answered says that nothing is kept of what the client has sent so far.
+func (c *Conn) Answered() {
+	c.admission.bytes.Add(-c.bytes.Swap(0))
+}
+
+// Read counts what a stranger sends.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 || c.proven.Load() {
+		return n, err
+	}
+	mine := c.bytes.Add(int64(n))
+	all := c.admission.bytes.Add(int64(n))
+	switch {
+	case c.proven.Load(): // meanwhile
+		c.Answered()
+	case all > strangersBytes && mine > c.admission.share:
+		c.evict(heavy)
+		return 0, errEvicted
+	}
+	return n, err
+}
+
+// Close closes the connection, and gives its place back.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.proven.Store(true) // nothing is counted any more
+	c.Answered()
+	c.admission.mu.Lock()
+	defer c.admission.mu.Unlock()
+	c.admission.forget(c)
+	return err
+}
+
+// evict closes the connection to make room.
+func (c *Conn) evict(why reason) {
+	c.admission.tell(why, c)
+	_ = c.Close()
+}
+
+// CloseWrite is that of rewound.
+func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// addressOf is where a connection comes from, as far as one network is given to
+// one customer: of IPv6 these are 64 bits. The zero address stands for any that is none.
+func addressOf(nc net.Conn) netip.Addr {
+	at, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	addr := at.AddrPort().Addr().Unmap().WithZone("")
+	if addr.Is6() && !addr.IsLoopback() {
+		if network, err := addr.Prefix(64); err == nil {
+			return network.Addr()
+		}
+	}
+	return addr
+}
+
+// Guard returns ln with its connections admitted. Connect them to nothing that
+// knows who its clients are: they remain strangers.
+func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
+
+// guarded is a listener of admitted connections.
+type guarded struct {
+	net.Listener
+	admission *Admission
+}
+
+func (g guarded) Accept() (net.Conn, error) {
+	for {
+		nc, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := g.admission.Enter(nc); c != nil {
+			return c, nil
+		}
+	}
+}

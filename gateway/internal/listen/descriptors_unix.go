@@ -1,0 +1,17 @@
+//go:build unix
+
+package listen
+
+import (
+	"math"
+	"syscall"
+)
+
+// descriptors is how many files and connections this process may have open.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return defaultDescriptors
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32)) //nolint:unconvert // it is signed on some systems
+}
