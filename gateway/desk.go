@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,6 +28,7 @@ func (d *desk) identity(r *http.Request) (core.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
+	bridges.ProveIn(r.Context())
 	return core.Identity{grant}, nil
 }
 
@@ -64,29 +67,18 @@ func (d *desk) reply(w http.ResponseWriter, r *http.Request, answer any, err err
 // replyWith is reply with another status than 200 where all is well.
 func (d *desk) replyWith(w http.ResponseWriter, r *http.Request, status int, answer any, err error) {
 	if err != nil {
-		tracking, text, code := refusals.NewTracking(), core.TextOf(err), core.CodeOf(err)
+		tracking, code := refusals.NewTracking(), core.CodeOf(err)
+		text := cmp.Or(core.TextOf(err), string(code))
 		told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
 		d.refusals.Write(d.log, told, "peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path))
+		status = statuses[code]
 		switch code {
 		case core.Unauthorized:
-			status = http.StatusUnauthorized
 			w.Header().Set("WWW-Authenticate", "SharedAccessSignature") // RFC 9110 §15.5.2
-		case core.NotFound:
-			status = http.StatusNotFound
 		case core.NotAllowed:
-			status = http.StatusMethodNotAllowed
-		case core.AlreadyExists, core.Conflict:
-			status = http.StatusConflict
-		case core.QuotaExceeded:
-			status = http.StatusForbidden
-		case core.NotImplemented:
-			status = http.StatusNotImplemented
-		case core.InvalidArgument, core.OutOfRange:
-			status = http.StatusBadRequest
-		case core.Busy, core.Timeout:
-			status = http.StatusServiceUnavailable
-		default:
-			status, text = http.StatusInternalServerError, "It could not be done: the gateway's log says why."
+			w.Header().Set("Allow", methodsOf(err)) // RFC 9110 §15.5.6
+		case core.Internal:
+			text = "It could not be done: the gateway's log says why."
 		}
 		answer = map[string]string{"error": text, "tracking": tracking}
 	}
@@ -94,4 +86,47 @@ func (d *desk) replyWith(w http.ResponseWriter, r *http.Request, status int, ans
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(answer) // nobody may be there to read it
+}
+
+// statuses has the HTTP status of every code.
+var statuses = map[core.Code]int{
+	core.Unauthorized:    http.StatusUnauthorized,
+	core.NotFound:        http.StatusNotFound,
+	core.MessageNotFound: http.StatusNotFound,
+	core.LockLost:        http.StatusNotFound,
+	core.NotAllowed:      http.StatusMethodNotAllowed,
+	core.AlreadyExists:   http.StatusConflict,
+	core.Conflict:        http.StatusConflict,
+	core.SessionLocked:   http.StatusConflict,
+	core.SessionLockLost: http.StatusGone,
+	core.EntityDisabled:  http.StatusForbidden,
+	core.QuotaExceeded:   http.StatusForbidden,
+	core.TooLarge:        http.StatusRequestEntityTooLarge,
+	core.InvalidArgument: http.StatusBadRequest,
+	core.OutOfRange:      http.StatusBadRequest,
+	core.NotImplemented:  http.StatusNotImplemented,
+	core.Busy:            http.StatusServiceUnavailable,
+	core.Timeout:         http.StatusServiceUnavailable,
+	core.Internal:        http.StatusInternalServerError,
+}
+
+// methodError refuses a request for its method, with the code NotAllowed.
+type methodError struct {
+	error
+	methods string // that there are, as the header Allow has them; there may be none
+}
+
+func (e *methodError) Unwrap() error { return e.error }
+
+// useMethods refuses a request whose method is none of these.
+func useMethods(methods, format string, args ...any) error {
+	return &methodError{core.Refuse(core.NotAllowed, format, args...), methods}
+}
+
+// methodsOf are the methods that an error names, "" if it names none.
+func methodsOf(err error) string {
+	if e, ok := errors.AsType[*methodError](err); ok {
+		return e.methods
+	}
+	return ""
 }

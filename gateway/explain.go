@@ -27,7 +27,7 @@ func (n *narrator) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, core.Refuse(core.NotAllowed, "What is remembered of a message can be got.")
+		return nil, useMethods(http.MethodGet, "What is remembered of a message can be got.")
 	}
 	subject := core.Subject{MessageID: r.URL.Query().Get("message-id")}
 	if text := r.URL.Query().Get("sequence-number"); text != "" {

@@ -55,11 +55,15 @@ func (d *namespaceDesk) answer(r *http.Request) (status int, answer any, err err
 	case name == "" && r.Method == http.MethodGet:
 		answer, err = d.list(r, id, operator)
 	case name == "":
-		err = core.Refuse(core.NotAllowed, "The namespaces can be got; one of them is made with PUT %s/NAME.", tenancy.Path)
+		err = useMethods(http.MethodGet, "The namespaces can be got; one of them is made with PUT %s/NAME.", tenancy.Path)
 	case !operator && !own:
 		err = core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for what concerns others than '%s'.", id.Namespace())
 	case rest == "":
-		return d.one(r, name, operator)
+		status, answer, err = d.one(r, name, operator)
+		if core.CodeOf(err) == core.NotAllowed && methodsOf(err) == "" { // it is of the configuration
+			err = &methodError{err, http.MethodGet}
+		}
+		return status, answer, err
 	default:
 		answer, err = d.act(r, name, rest)
 	}
@@ -79,13 +83,13 @@ func (d *namespaceDesk) one(r *http.Request, name string, operator bool) (status
 	case r.Method == http.MethodDelete:
 		return http.StatusOK, map[string]string{"deleted": name}, d.directory.Delete(r.Context(), name)
 	}
-	return 0, nil, core.Refuse(core.NotAllowed, "A namespace can be got, made or changed with PUT, and deleted.")
+	return 0, nil, useMethods("GET, PUT, DELETE", "A namespace can be got, made or changed with PUT, and deleted.")
 }
 
 // act does something to a namespace.
 func (d *namespaceDesk) act(r *http.Request, name, what string) (any, error) {
 	if r.Method != http.MethodPost {
-		return nil, core.Refuse(core.NotAllowed, "It is done with POST.")
+		return nil, useMethods(http.MethodPost, "It is done with POST.")
 	}
 	if what == tenancy.Reset {
 		return map[string]string{"reset": name}, d.directory.ResetNamed(r.Context(), name)

@@ -21,6 +21,8 @@ type asks struct {
 	g           *gateway
 	policy, key string
 	host        string // that is called; "": the address
+
+	header http.Header // of the last answer
 }
 
 // do sends a request. A path that begins with /$ is whole, others are below that of
@@ -48,6 +50,7 @@ func (a *asks) do(method, path, body string, header ...string) (int, string) {
 		a.Fatal(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
+	a.header = answer.Header
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		a.Fatal(err)

@@ -50,7 +50,7 @@ func (l *lookout) routes(routes map[string]http.Handler) {
 func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	shown, err := l.visible(r)
 	if err == nil && r.Method != http.MethodGet {
-		err = core.Refuse(core.NotAllowed, "The metrics can be got.")
+		err = useMethods(http.MethodGet, "The metrics can be got.")
 	}
 	if err != nil {
 		l.reply(w, r, nil, err)
@@ -105,7 +105,7 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 		return metrics.Counter{}, err
 	}
 	if r.Method != http.MethodGet {
-		return metrics.Counter{}, core.Refuse(core.NotAllowed, "The counters can be got.")
+		return metrics.Counter{}, useMethods(http.MethodGet, "The counters can be got.")
 	}
 	e, _, err := l.directory.Resolve(r.Context(), id, name)
 	if err != nil {

@@ -80,20 +80,20 @@ func (d *pluginDesk) answer(r *http.Request) (any, error) {
 	case name == "" && r.Method == http.MethodGet:
 		return d.plugins.States(), nil
 	case name == "":
-		return nil, core.Refuse(core.NotAllowed, "The plugins can be got; one of them is reloaded with POST %s/NAME.", pluginsPath)
+		return nil, useMethods(http.MethodGet, "The plugins can be got; one of them is reloaded with POST %s/NAME.", pluginsPath)
 	case r.Method == http.MethodPost:
 		return d.reload(r, name)
 	case r.Method == http.MethodGet:
 		return d.state(name)
 	}
-	return nil, core.Refuse(core.NotAllowed, "A plugin can be got, and reloaded with POST.")
+	return nil, useMethods("GET, POST", "A plugin can be got, and reloaded with POST.")
 }
 
 // pipelines answers GET with what stages have done, to who has Manage on the namespace.
 func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
 	err := d.authorize(r)
 	if err == nil && r.Method != http.MethodGet {
-		err = core.Refuse(core.NotAllowed, "The pipelines can be got.")
+		err = useMethods(http.MethodGet, "The pipelines can be got.")
 	}
 	var counts any
 	if err == nil {

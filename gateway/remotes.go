@@ -213,7 +213,7 @@ func (d *remoteDesk) answer(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, core.Refuse(core.NotAllowed, "The remotes can be got.")
+		return nil, useMethods(http.MethodGet, "The remotes can be got.")
 	}
 	shown := d.tenants.remotes.all
 	if !d.directory.Operator(id, now) {

@@ -36,7 +36,7 @@ remotes: [{name: a, namespace: a}]
 		{"b", "key-of-b", 200, "b/b out>in; b/a"},
 		{"looker", "key-of-the-looker", 401, ""},
 	} {
-		status, text := (&asks{t, g, c.policy, c.key, ""}).do("GET", remotesPath, "")
+		status, text := (&asks{T: t, g: g, policy: c.policy, key: c.key}).do("GET", remotesPath, "")
 		if status != c.status {
 			t.Errorf("%s: got %d %s, want %d", c.policy, status, text, c.status)
 		}
@@ -57,7 +57,7 @@ remotes: [{name: a, namespace: a}]
 			t.Errorf("%s is told %q, want %q", c.policy, told, c.want)
 		}
 	}
-	if status, text := (&asks{t, g, "a", "key-of-a", ""}).do("POST", remotesPath, ""); status != 405 {
+	if status, text := (&asks{T: t, g: g, policy: "a", key: "key-of-a"}).do("POST", remotesPath, ""); status != 405 {
 		t.Errorf("POST: got %d %s, want 405", status, text)
 	}
 }
