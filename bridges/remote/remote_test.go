@@ -2,16 +2,24 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	goamqp "github.com/Azure/go-amqp"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -329,6 +337,35 @@ func TestStateTellsWhatWasDone(t *testing.T) {
 	if !s.Connected || s.Window != DefaultWindow || len(s.Targets) != 1 || s.Targets[0].Sent != 25 || s.Targets[0].UnderWay != 0 || s.Targets[0].RoundTrip <= 0 {
 		t.Errorf("state %+v, want 25 messages sent", s)
 	}
+}
+
+// A remote proves who it is when it connects, so that its connection is kept while
+// it has nothing to send.
+func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+		authority := auth.New(auth.Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}}})
+		bridge := amqp.New(b, b, authority, amqp.Options{DrainGrace: time.Millisecond})
+		var tasks sync.WaitGroup
+		dials := 0
+		r := New(Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
+			near, far := net.Pipe()
+			dials++
+			tasks.Go(func() { _ = bridge.ServeConn(ctx, far) })
+			return near, nil
+		}})
+		tasks.Go(func() { _ = b.Run(ctx) })
+		tasks.Go(func() { _ = r.Run(ctx, Local{}) })
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if state := r.State(); dials != 1 || !state.Connected {
+			t.Errorf("after 10 minutes: connected %d times, now %+v", dials, state)
+		}
+		cancel()
+		tasks.Wait()
+	})
 }
 
 func TestAWrongKeyKeepsTheRemoteAway(t *testing.T) {

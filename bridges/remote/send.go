@@ -52,6 +52,18 @@ func (r *Remote) target(entity string) *target {
 	return t
 }
 
+// sentTo are the entities that messages were sent to.
+func (r *Remote) sentTo() (entities []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for entity := range r.targets {
+		if entity != otherTarget {
+			entities = append(entities, entity)
+		}
+	}
+	return entities
+}
+
 // Send implements core.Remote.
 func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []error {
 	s := sending{r: r, ctx: ctx, entity: entity, t: r.target(entity), answers: make([]error, len(ms))}

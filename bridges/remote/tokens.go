@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,8 +34,30 @@ func (t *tokens) open(ctx context.Context, l *line) (err error) {
 	if t.answers, err = l.session.NewReceiver(ctx, "$cbs", &goamqp.ReceiverOptions{Credit: 10, TargetAddress: "crosstown-cbs"}); err != nil {
 		return err
 	}
-	t.requests, err = l.session.NewSender(ctx, "$cbs", &goamqp.SenderOptions{SourceAddress: "crosstown-cbs"})
-	return err
+	if t.requests, err = l.session.NewSender(ctx, "$cbs", &goamqp.SenderOptions{SourceAddress: "crosstown-cbs"}); err != nil {
+		return err
+	}
+	return t.introduce(ctx, l)
+}
+
+// introduce puts a token before there is a message to send: brokers close
+// connections that have proven nothing for a while. It is for the whole namespace
+// or, where the policy is one of an entity, for what was sent to before.
+func (t *tokens) introduce(ctx context.Context, l *line) error {
+	for _, entity := range append([]string{""}, l.r.sentTo()...) {
+		err := t.prove(ctx, l, entity)
+		if _, refused := errors.AsType[*refusedToken](err); !refused {
+			return err
+		}
+	}
+	return nil // a link will tell
+}
+
+// refusedToken is a remote's answer to a token that it does not accept.
+type refusedToken struct{ status, why any }
+
+func (e *refusedToken) Error() string {
+	return fmt.Sprintf("the remote answers %v %v", e.status, e.why)
 }
 
 // prove puts a token for an entity unless there is one.
@@ -89,7 +112,7 @@ func (t *tokens) put(ctx context.Context, l *line, entity string) error {
 		return nil
 	}
 	why, _ := a.Properties.Get("status-description")
-	return fmt.Errorf("the remote answers %v %v", status, why)
+	return &refusedToken{status, why}
 }
 
 // renewTokens replaces tokens in time, until ctx ends. Where that fails the
