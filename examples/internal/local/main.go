@@ -7,17 +7,21 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 )
 
 // Main is an example's program: it reads the command line, to which -gateway
-// belongs, and has run tell the story until it ends or is interrupted. binary is
-// what Start takes.
+// belongs, and has run tell the story until it ends or is interrupted (SIGINT) or
+// terminated (SIGTERM). Then run's context ends, and the program ends as a success
+// when run has returned. A second signal ends it at once. binary is what Start
+// takes.
 func Main(name string, run func(ctx context.Context, binary string, out io.Writer) error) {
 	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *gateway, os.Stdout); err != nil {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, cancel) // a second signal is not caught
+	err := run(ctx, *gateway, os.Stdout)
+	if ctx.Err() == nil && err != nil {
 		fmt.Fprintln(os.Stderr, name+":", err)
 		os.Exit(1)
 	}
