@@ -38,7 +38,7 @@ func (h *haul) assign(i int, remote, entity string) {
 	}
 	m := h.exported(d)
 	if !m.CountHop() {
-		h.lose(i, core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops))
+		h.lose(i, errTooFar)
 		return
 	}
 	c := h.consignment(r, name, entity)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,27 +16,33 @@ import (
 type filters struct {
 	byName map[string]*Stage
 	// refusals are what a sender is told while a router gives no answer.
-	refusals map[string]error
-	silences map[error]Unavailable // by refusal
-	park     bool                  // some do
+	refusals map[string]*noVerdict
+	park     bool // some do
 }
 
 func newFilters(stages []Stage) *filters {
-	f := &filters{byName: map[string]*Stage{}, refusals: map[string]error{}, silences: map[error]Unavailable{}}
+	f := &filters{byName: map[string]*Stage{}, refusals: map[string]*noVerdict{}}
 	for i := range stages {
 		s := &stages[i]
 		f.byName[s.Name] = s
 		err := core.Refuse(core.Busy, "The plugin '%s', which a rule asks, is not available. Please wait and try again.", s.Name)
-		f.refusals[s.Name], f.silences[err] = err, s.Unavailable
+		f.refusals[s.Name] = &noVerdict{err, s.Unavailable}
 		f.park = f.park || s.Unavailable == Park
 	}
 	return f
 }
 
-// isSilence reports whether an answer is that a router gives none.
-func (f *filters) isSilence(err error) bool {
-	_, is := f.silences[err]
-	return is
+// noVerdict says that a message was not judged, because a router gave no answer.
+type noVerdict struct {
+	error                   // what the sender is told
+	unavailable Unavailable // what is to be done then
+}
+
+func (n *noVerdict) Unwrap() error { return n.error }
+
+func lacksVerdict(err error) bool {
+	_, ok := errors.AsType[*noVerdict](err)
+	return ok
 }
 
 // check refuses a rule that asks a router which is not there.
@@ -147,7 +154,7 @@ func (e *entry) parkUnfiltered(ctx context.Context, v *view, b *batch, answers [
 	var loads []load
 	var places []int
 	for i := range answers {
-		if e.b.filters.isSilence(answers[i].Err) && e.b.filters.silences[answers[i].Err] == Park {
+		if n, ok := errors.AsType[*noVerdict](answers[i].Err); ok && n.unavailable == Park {
 			for j := range b.loads[i] {
 				b.loads[i][j].park()
 			}

@@ -20,8 +20,12 @@ const (
 	reasonUnsuitable    = "ForwardingFailed"
 )
 
-// errNoVerdict stands for the want of a verdict at the destination.
-var errNoVerdict = core.Refuse(core.Busy, "The message has not been judged.")
+var (
+	// errNoVerdict stands for the want of a verdict at the destination.
+	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has not been judged."), Refuse}
+	// errTooFar says that a message has been forwarded too often.
+	errTooFar = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
+)
 
 // haul is a batch of messages on its way from a lane's partition. A crash at any
 // point of it repeats a step: what was stored at the destination is known there
@@ -126,7 +130,7 @@ func (h *haul) sort(ctx context.Context, i int) {
 		hops++
 	}
 	if hops > core.MaxHops {
-		h.lose(i, core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops))
+		h.lose(i, errTooFar)
 		return
 	}
 	dest := h.resolve(ctx, to)
@@ -248,7 +252,7 @@ func (h *haul) deliver(ctx context.Context, pile *heap) {
 		switch {
 		case a.Err == nil:
 			h.settle(at, core.Settlement{}, stored{pile.v.partitions[core.Main][pile.to.partition], pile.groups[i][0].Transit.Key, pile.v.Name})
-		case a.Err == errNoVerdict, pile.to.e.b.filters.isSilence(a.Err):
+		case lacksVerdict(a.Err):
 			h.l.keep(&h.ds[at], pile.to)
 			h.l.until = earlier(h.l.until, time.Now().Add(verdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
@@ -333,7 +337,7 @@ func (h *haul) bury(ctx context.Context) {
 	for n, i := range h.lost {
 		d := &h.ds[i]
 		why := epitaph(d, h.why[n])
-		if h.p.Sub == core.Transfer || h.p.Sub == core.Main && isTooFar(h.why[n]) {
+		if h.p.Sub == core.Transfer || h.p.Sub == core.Main && errors.Is(h.why[n], errTooFar) {
 			h.settle(i, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}, stored{})
 			continue
 		}
@@ -404,15 +408,12 @@ func isHopeless(err error) bool {
 	}
 }
 
-// isTooFar reports whether err is that the message has been forwarded too often.
-func isTooFar(err error) bool { return core.TextOf(err) == core.DescriptionMaxHops }
-
 // epitaph says why a message was not moved, and if it was dead-lettered before,
 // why that was.
 func epitaph(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
 	switch {
-	case isTooFar(err):
+	case errors.Is(err, errTooFar):
 		reason = core.ReasonMaxHops
 	case errors.Is(err, errNoSessionID):
 		reason, text = core.ReasonNoSession, core.DescriptionNoSession

@@ -64,6 +64,9 @@ func (b *Broker) refusal(err error, entity *core.Entity) error {
 }
 
 func (b *Broker) readable(err error, entity *core.Entity) error {
+	if n, ok := errors.AsType[*noVerdict](err); ok {
+		return n
+	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok {
 		return r
 	}
