@@ -148,10 +148,12 @@ public final class Story {
             chapter("processor", plain().setMaxDeliveryCount(3), Story::processor),
             chapter("session processor", withSessions(), Story::sessionProcessor),
             chapter("transactions", withShortLocks(), Story::transactions),
+            chapter("schedules in transactions", plain(), Story::schedulesInTransactions),
             chapter("transactions across", plain(), Story::transactionsAcross),
             chapter("session transactions", withSessions(), Story::sessionTransactions),
             chapter("rules", plain(), Story::rules),
             chapter("management", plain(), Story::management),
+            chapter("use", plain(), Story::use),
             chapter("refusals", plain(), Story::refusals));
         int failed = 0;
         var pool = Executors.newFixedThreadPool(6);
@@ -487,6 +489,31 @@ public final class Story {
         want(List.of(counts.getActiveMessageCount(), counts.getDeadLetterMessageCount()), List.of(0, 1), "counts");
     }
 
+    static void schedulesInTransactions(String queue) {
+        try (var sender = builder().sender().queueName(queue).buildClient(); var receiver = receiver(queue)) {
+            var never = OffsetDateTime.now().plusHours(1);
+            var tx = sender.createTransaction();
+            sender.scheduleMessage(message("rolled back"), never, tx);
+            sender.scheduleMessages(List.of(message("rolled back too")), never, tx);
+            sender.rollbackTransaction(tx);
+            want(receiver.peekMessages(10, 0).stream().count(), 0L, "messages after the rollback");
+            tx = sender.createTransaction();
+            sender.scheduleMessage(message("one"), OffsetDateTime.now().plusSeconds(2), tx);
+            var numbers = new ArrayList<Long>();
+            sender.scheduleMessages(List.of(message("two"), message("three")), never, tx).forEach(numbers::add);
+            want(receiver.peekMessages(10, 0).stream().count(), 0L, "messages before the commit");
+            sender.commitTransaction(tx);
+            var m = one(receiver);
+            want(m.getBody().toString(), "one", "came");
+            receiver.complete(m);
+            var browsed = receiver.peekMessages(10, 0).stream().map(p -> p.getBody() + " " + p.getState() + " " + p.getSequenceNumber()).toList();
+            want(browsed, List.of("two SCHEDULED " + numbers.get(0), "three SCHEDULED " + numbers.get(1)), "browsed");
+            sender.cancelScheduledMessages(numbers);
+            none(receiver);
+        }
+        want(admin.getQueueRuntimeProperties(queue).getTotalMessageCount(), 0L, "messages left");
+    }
+
     static void transactionsAcross(String queue) {
         String out = queue + "-out";
         admin.createQueue(out);
@@ -574,6 +601,9 @@ public final class Story {
         }
         want(admin.getSubscriptionRuntimeProperties(topic, "some").getActiveMessageCount(), 3, "left");
         want(admin.getTopicRuntimeProperties(topic).getSubscriptionCount(), 2, "subscriptions");
+        var made = admin.getSubscriptionRuntimeProperties(topic, "some");
+        want(made.getAccessedAt().isBefore(made.getCreatedAt()), false, "subscription accessed before its creation");
+        want(admin.getTopicRuntimeProperties(topic).getAccessedAt().isBefore(made.getCreatedAt()), false, "topic accessed before its last subscription's creation");
         admin.deleteTopic(topic);
     }
 
@@ -610,6 +640,17 @@ public final class Story {
             throw new AssertionError("deleted twice");
         } catch (ResourceNotFoundException expected) {
         }
+    }
+
+    static void use(String queue) {
+        var made = admin.getQueueRuntimeProperties(queue);
+        want(made.getAccessedAt().getYear(), 1, "year in which a queue was used that was not used yet");
+        try (var sender = builder().sender().queueName(queue).buildClient()) {
+            sender.sendMessage(message("x"));
+        }
+        var used = admin.getQueueRuntimeProperties(queue);
+        want(used.getAccessedAt().isBefore(used.getCreatedAt()), false, "used before its creation");
+        want(used.getCreatedAt(), made.getCreatedAt(), "creation after a use");
     }
 
     static void refusals(String queue) {
