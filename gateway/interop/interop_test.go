@@ -371,11 +371,16 @@ func goModule(t *testing.T, folder string) func(s *story) {
 	dir := installed(t, folder, func(dir string) error { return in(dir, "go", "build", "-o", "story", ".") })
 	return func(s *story) {
 		s.Helper()
-		s.run(dir, nil, filepath.Join(dir, "story"))
+		s.run(dir, []string{"SSL_CERT_FILE=" + s.ca}, filepath.Join(dir, "story"))
 	}
 }
 
 func TestGoCloud(t *testing.T) {
 	interop(t)
 	onEachEngine(t, goModule(t, "gocloud"))
+}
+
+func TestDapr(t *testing.T) {
+	interop(t)
+	onEachEngine(t, goModule(t, "dapr"))
 }

@@ -17,7 +17,9 @@ type Client = ServiceBusClient<BasicRetryPolicy>;
 const WAIT: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(500); // for what must not come
 
-// In a runtime of several threads the story stops at differing calls; the cause is not known.
+// fe2o3-amqp before 0.18.2 notes a delivery as unsettled only after its transfer was
+// written. In a runtime of several threads the gateway's disposition may be read in
+// between and is lost then, and the send never ends.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
     tokio::time::timeout(
