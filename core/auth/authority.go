@@ -230,6 +230,9 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	}
 	host, _, _ = strings.Cut(rest, "?")
 	host, _, _ = strings.Cut(host, "/")
+	if !strings.HasPrefix(host, "[") && strings.ContainsAny(host, "%#@ ") { // an address's zone may have a percent sign
+		return bad("has a host with a character that no host has")
+	}
 	path = core.FoldName(core.ResourcePath("sb://" + rest))
 	if path == "" && host == "" {
 		return bad("names neither a host nor an entity")

@@ -176,6 +176,23 @@ func TestAResourceWithoutAHostOrEntityIsMalformed(t *testing.T) {
 		{"sb://?x", "!"},
 		{"://host", "!"},
 		{"a/b://host", "!"},
+		{"sb://host%2forders", "!"}, // the entity would be lost in the host
+		{"sb://localhost%2Forders/", "!"},
+		{"localhost%2forders", "localhost/orders"},
+		{"sb://host#orders", "!"},
+		{"sb://orders@host", "!"},
+		{"sb://the host/", "!"},
+		{"%2f", "!"},
+		{"%2F%2f", "!"},
+		{"sb%3a%2f%2fhost%2forders", "sb://host/orders"}, // encoded twice, which covers nothing
+		{"sb://[fe80::1%25eth0]:5671/orders", "orders"},
+		{"sb://host/orders/../other", "orders/../other"}, // no entity has such a name
+		{"sb://host/./orders", "./orders"},
+		{"sb://host/ORDERS//", "orders"},
+		{"sb://host/%6frders", "orders"},
+		{"sb://host/orders?x=/other", "orders"},
+		{"sb://host/\u212a", "k"}, // the Kelvin sign, whose lower case is a letter
+		{"sb://host/o\u0301rders", "o\u0301rders"},
 		{"orders", "orders"},
 		{"/orders/", "orders"},
 		{"sb:///orders", "orders"},
