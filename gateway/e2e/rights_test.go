@@ -6,70 +6,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/gateway/internal/rightstest"
 )
 
-// ownPolicy is an entity's policy that may do all.
-func ownPolicy(name, key string) []admin.AuthorizationRule {
-	return []admin.AuthorizationRule{{
-		KeyName: new(name), PrimaryKey: new(key), SecondaryKey: new("other " + key),
-		AccessRights: []admin.AccessRight{admin.AccessRightManage, admin.AccessRightSend, admin.AccessRightListen},
-	}}
-}
-
-// A queue's key is for the queue, not for others whose names begin with its name.
-func TestAQueuesKeyOpensNoNeighbour(t *testing.T) {
-	everywhere(t, func(e *env) {
-		queue := e.queue(&admin.QueueProperties{AuthorizationRules: ownPolicy("app", "key")})
-		below := queue + "/express"
-		e.create(below, nil)
-		e.send(below, "secret")
-		app := e.clientAs("app", "key")
-
-		e.post(e.senderOf(app, queue), &azservicebus.Message{Body: []byte("own")})
-		r, err := app.NewReceiverForQueue(queue, nil)
-		if err != nil {
-			e.Fatal(err)
-		}
-		e.complete(r, e.one(r))
-
-		err = e.senderOf(app, below).SendMessage(e.ctx(), &azservicebus.Message{}, nil)
-		e.wantCode(err, azservicebus.CodeUnauthorizedAccess)
-		if r, err = app.NewReceiverForQueue(below, nil); err != nil {
-			e.Fatal(err)
-		}
-		_, err = r.ReceiveMessages(e.ctx(), 1, nil)
-		e.wantCode(err, azservicebus.CodeUnauthorizedAccess)
-		if _, err = e.adminAs("app", "key").DeleteQueue(e.ctx(), below, nil); err == nil {
-			e.Error("the queue's key deleted another queue")
-		}
-
-		hour := time.Now().Add(time.Hour)
-		for _, resource := range []string{queue, below, below + "/messages", queue + "/$management"} {
-			token := auth.SignSAS("http://"+e.gw.host+"/"+resource, "app", "key", hour)
-			for _, call := range [][2]string{
-				{http.MethodPost, below + "/messages"},
-				{http.MethodDelete, below + "/messages/head?timeout=0"},
-				{http.MethodGet, below + "?api-version=2021-05"},
-				{http.MethodDelete, below + "?api-version=2021-05"},
-			} {
-				if a := e.httpAs(token, call[0], call[1], "", nil); a.status != http.StatusUnauthorized {
-					e.Errorf("a token for %s: %s %s: got %d %s", resource, call[0], call[1], a.status, a.body)
-				}
+// A sample of the combinations that the gateway's own tests try in process.
+func TestAnswersOfAProcessAreThoseOfTheModelOfRights(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"memory", "redis"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			store := engine
+			if engine == "redis" {
+				store = redistest.Start(t, redistest.Options{}).URL()
 			}
-		}
-		token := auth.SignSAS("http://"+e.gw.host+"/"+queue+"/messages/head", "app", "key", hour) // HTTP clients sign what they call
-		if a := e.httpAs(token, http.MethodDelete, queue+"/messages/head?timeout=0", "", nil); a.status != http.StatusNoContent {
-			e.Errorf("the queue's own: got %d %s", a.status, a.body)
-		}
-		r = e.receiver(below)
-		if m := e.one(r); string(m.Body) != "secret" {
-			e.Errorf("got %q", m.Body)
-		}
-	})
+			args, issuer := rightstest.Args(t)
+			g := own(t, store, args...)
+			tried := rightstest.Run(t, rightstest.New(t, g.host, g.log.String(), issuer), 40)
+			if tried < 200 {
+				t.Errorf("only %d combinations were tried", tried)
+			}
+		})
+	}
 }
 
 // A token is for the path that is called, however much of another path is in it.
