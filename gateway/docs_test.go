@@ -76,6 +76,32 @@ func TestTheIndexListsEveryPage(t *testing.T) {
 	}
 }
 
+// TestSecurityPageNamesTestsThatAreThere looks for each test that docs/security.md cites.
+func TestSecurityPageNamesTestsThatAreThere(t *testing.T) {
+	t.Parallel()
+	cited := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(prose(t, "../docs/security.md"), -1)
+	if len(cited) < 20 {
+		t.Errorf("only %d tests are cited", len(cited))
+	}
+	var tests strings.Builder
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cited {
+		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
+			t.Errorf("docs/security.md cites %s, which is no test", name[1])
+		}
+	}
+}
+
 // TestReadmeIsShort holds the README at 200 lines: what is longer belongs to docs.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
