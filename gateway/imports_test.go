@@ -22,6 +22,8 @@ var arrows = []struct {
 }{
 	{"core/value", nil},
 	{"core", []string{"core/value"}},
+	{"internal/freeport", nil},
+	{"core/redisstore/redistest", []string{"internal/freeport", "core/redisstore/internal/...", "github.com/redis/go-redis/v9/..."}},
 	{"core/redisstore/...", []string{"core", "core/value", "core/redisstore/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5"}},
 	{"core/storetest", []string{"core", "core/value"}},
 	{"core/rules", []string{"core", "core/value"}},
