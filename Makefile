@@ -10,6 +10,7 @@ STORES ?= memory,spawn
 SUITES ?= go
 JOBS ?= 1
 RUN ?=
+AMEND ?=
 LOGS ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
 
@@ -38,9 +39,9 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
 	@.ci/bench bin/crosstown
 
-scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp LOGS=dir JOBS=n)
+scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp AMEND=1 LOGS=dir JOBS=n)
 	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \
-		-jobs '$(JOBS)' $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
+		-jobs '$(JOBS)' $(if $(AMEND),-amend) $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
 
 interop: ## Run clients that people use on top, from their published packages (RUN=regexp)
 	INTEROP=1 $(GO) test -count=1 -v -timeout 90m -run '$(RUN)' ./gateway/interop

@@ -24,6 +24,7 @@ type options struct {
 	sdks                                  map[string]*string // folders, by kind
 	timeout                               time.Duration
 	jobs                                  int
+	amend                                 bool
 	crosstown, results, out, logs, readme string
 	dir                                   string // where everything is made; "" makes one
 }
@@ -52,6 +53,7 @@ func main() {
 	}
 	flag.DurationVar(&o.timeout, "timeout", 4*time.Minute, "how long one test may take")
 	flag.IntVar(&o.jobs, "jobs", 1, "how many gateways share the tests of a suite, where its tests allow that")
+	flag.BoolVar(&o.amend, "amend", false, "write what came out of the tests of -run in the place of what was known of them")
 	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
 	flag.StringVar(&o.results, "results", "gateway/scorecard/results.json", "the `file` that keeps results")
 	flag.StringVar(&o.out, "out", "SCORECARD.md", "the `file` to write")
@@ -90,8 +92,8 @@ func scoreAll(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	all := &record{}
-	if o.only == "" {
+	all, written := &record{}, o.only == "" || o.amend
+	if written {
 		if all, err = readRecord(o.results); err != nil {
 			return err
 		}
@@ -99,7 +101,8 @@ func scoreAll(ctx context.Context, o options) error {
 	r := runner{only: only, options: o}
 	for _, s := range suites {
 		for store := range strings.SplitSeq(o.stores, ",") {
-			sum, err := r.score(ctx, s, store)
+			tests := r.tests(s)
+			sum, err := r.score(ctx, s, store, tests)
 			if err != nil {
 				return err
 			}
@@ -107,15 +110,19 @@ func scoreAll(ctx context.Context, o options) error {
 				continue
 			}
 			engine, _, _ := strings.Cut(sum.Store, ",")
-			all.put(s, engine, sum)
-			if o.only == "" { // a later suite may fail
+			if !o.amend {
+				all.put(s, engine, sum)
+			} else if err := all.amend(s, engine, tests, sum); err != nil {
+				return err
+			}
+			if written { // a later suite may fail
 				if err := all.write(o.results); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if o.only != "" {
+	if !written {
 		_, err = os.Stdout.Write(all.markdown(reasons))
 		return err
 	}

@@ -56,7 +56,7 @@ var shows = map[string]map[string]*regexp.Regexp{
 		"sessions":   regexp.MustCompile(`(?i)session`),
 		"management": regexp.MustCompile(`atomManagement|atomE2E|operationOptionsForATOM|ruleManager`),
 		"WebSocket":  regexp.MustCompile(`(?i)websocket`),
-		"identity":   regexp.MustCompile(`Token credential`),
+		"identity":   regexp.MustCompile(`Token ?[cC]redential`),
 	},
 	"python": {
 		"sessions":   regexp.MustCompile(`(?i)session`),
@@ -74,7 +74,7 @@ var shows = map[string]map[string]*regexp.Regexp{
 // unshown says why an SDK's tests show nothing of a feature.
 var unshown = map[string]map[string]string{
 	"go":     {"transactions": "not in the SDK", "emulator's connection string": "`make test`"},
-	"js":     {"transactions": "not in the SDK", "emulator's connection string": "`make test`"},
+	"js":     {"transactions": "not in the SDK", "WebSocket": "`make test`", "emulator's connection string": "`make test`"},
 	"python": {"transactions": "not in the SDK", "emulator's connection string": "`make test`"},
 	"java":   {"WebSocket": "`make interop`", "emulator's connection string": "`make interop`"},
 }
@@ -112,6 +112,11 @@ func (r *record) writeTable(path string) error {
 	return os.WriteFile(path, slices.Concat(before, []byte(tableBegins), r.table(), []byte(tableEnds), after), 0o644)
 }
 
+// legend explains the table.
+const legend = `
+A test counts in each column that its name or its file names, and in "send, receive" if that is none; a test may count in two. "passed" is of all tests that need a server; "skipped" are those that skip themselves. "identity" has the tests about signing in with a token of an identity provider; the other tests of JavaScript and Python sign in that way too, except those about keys and connection strings, while those of Go, Java and .NET use a shared key. A cell without a number names what tests the feature instead; – is not tested. The rows of .NET are scenarios of this project, not tests of the SDK's authors.
+`
+
 // table writes what each SDK's tests show of each feature: how many pass on every
 // engine that they ran on.
 func (r *record) table() []byte {
@@ -123,43 +128,83 @@ func (r *record) table() []byte {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s |", titles[k.name])
+		var versions []string
+		of := map[string]tally{}
+		var all tally
+		var skips int
+		for _, e := range rows {
+			switch {
+			case slices.ContainsFunc(versions, func(known string) bool { return strings.HasSuffix(known, e.Version) }):
+			case versions == nil:
+				versions = append(versions, e.Version)
+			default:
+				versions = append(versions, e.Name+" "+e.Version)
+			}
+			skips += e.everywhere(of, &all)
+		}
 		for _, feature := range features {
-			least, ran := r.least(k.name, func(s *score) tally { return s.Features[feature] })
 			switch why := unshown[k.name][feature]; {
-			case ran && least.Of > 0:
-				fmt.Fprintf(&b, " %d of %d |", least.Passed, least.Of)
+			case of[feature].Of > 0:
+				fmt.Fprintf(&b, " %d of %d |", of[feature].Passed, of[feature].Of)
 			case why != "":
 				fmt.Fprintf(&b, " %s |", why)
 			default:
 				b.WriteString(" – |")
 			}
 		}
-		all, _ := r.least(k.name, func(s *score) tally { return tally{s.passed(), s.Tests} })
-		var versions []string
-		for _, e := range rows {
-			if !slices.Contains(versions, e.Version) {
-				versions = append(versions, e.Version)
-			}
+		fmt.Fprintf(&b, " %s | %d of %d", strings.Join(versions, ", "), all.Passed, all.Of)
+		if skips > 0 {
+			fmt.Fprintf(&b, ", %d skipped", skips)
 		}
-		fmt.Fprintf(&b, " %s | %d of %d |\n", strings.Join(versions, ", "), all.Passed, all.Of)
+		b.WriteString(" |\n")
 	}
+	b.WriteString(legend)
 	return b.Bytes()
 }
 
-// least sums up what suites of an SDK have on the engine where fewest pass.
-func (r *record) least(sdk string, of func(*score) tally) (sum tally, ran bool) {
-	for _, e := range r.of(sdk) {
-		var least *tally
-		for _, s := range e.Scores {
-			if got := of(s); least == nil || got.Passed < least.Passed {
-				least = &got
+// everywhere adds a suite's tests to tallies, by feature and of all: those pass
+// that do so on every engine that they ran on. It returns how many skip themselves
+// on an engine, and fail on none.
+func (e *entry) everywhere(of map[string]tally, all *tally) (skips int) {
+	lost := map[string]bool{} // test → it failed
+	var most *score
+	for _, engine := range engines {
+		s := e.Scores[engine]
+		if s == nil {
+			continue
+		}
+		if most == nil || s.Tests > most.Tests {
+			most = s
+		}
+		for test := range s.Failed {
+			lost[test] = true
+		}
+		for test := range s.Skipped {
+			if !lost[test] {
+				lost[test] = false
 			}
 		}
-		if least != nil {
-			sum.Passed += least.Passed
-			sum.Of += least.Of
-			ran = true
+	}
+	if most == nil {
+		return 0
+	}
+	all.Of += most.Tests
+	all.Passed += most.Tests - len(lost)
+	for feature, count := range most.Features {
+		sum := of[feature]
+		sum.Of += count.Of
+		sum.Passed += count.Of
+		of[feature] = sum
+	}
+	for test, fails := range lost {
+		if !fails {
+			skips++
+		}
+		for _, feature := range featuresOf(e.SDK, e.Name+"/"+test) {
+			sum := of[feature]
+			sum.Passed--
+			of[feature] = sum
 		}
 	}
-	return sum, ran
+	return skips
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -122,4 +124,37 @@ func (r *record) put(s *suite, engine string, sum *score) {
 	slices.SortStableFunc(r.Suites, func(a, b *entry) int {
 		return strings.Compare(place(a.SDK)+a.Name, place(b.SDK)+b.Name)
 	})
+}
+
+// amend puts what came out of some tests of a suite in the place of what was
+// known of them.
+func (r *record) amend(s *suite, engine string, tests []string, sum *score) error {
+	i := slices.IndexFunc(r.Suites, func(e *entry) bool { return e.SDK == s.sdk && e.Name == s.name && e.Version == s.version })
+	if i < 0 || r.Suites[i].Scores[engine] == nil {
+		return fmt.Errorf("%s %s has no results on %s that can be amended: run all of it", s.name, s.version, engine)
+	}
+	known := r.Suites[i].Scores[engine]
+	for _, test := range tests {
+		delete(known.Failed, test)
+		delete(known.Skipped, test)
+		known.Again = slices.DeleteFunc(known.Again, func(other string) bool { return other == test })
+	}
+	maps.Copy(known.Failed, sum.Failed)
+	maps.Copy(known.Skipped, sum.Skipped)
+	known.Again = append(known.Again, sum.Again...)
+	if known.Gateway != sum.Gateway {
+		known.Gateway += fmt.Sprintf(" (%d tests: %s)", len(tests), sum.Gateway)
+	}
+	for feature, count := range known.Features {
+		known.Features[feature] = tally{count.Of, count.Of}
+	}
+	for _, lost := range []map[string]told{known.Failed, known.Skipped} {
+		for test := range lost {
+			for _, feature := range featuresOf(s.sdk, s.name+"/"+test) {
+				count := known.Features[feature]
+				known.Features[feature] = tally{count.Passed - 1, count.Of}
+			}
+		}
+	}
+	return nil
 }

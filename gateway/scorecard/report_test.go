@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -66,7 +67,7 @@ func TestTheTableCountsWhatPassesOnEveryEngine(t *testing.T) {
 	if want := "| Go | 1 of 4 | 1 of 1 | not in the SDK |"; !bytes.Contains(got, []byte(want)) || bytes.Contains(got, []byte("old")) {
 		t.Errorf("lacks %q:\n%s", want, got)
 	}
-	if want := "| v1.2.3 | 2 of 5 |\n" + tableEnds + "after\n"; !bytes.HasSuffix(got, []byte(want)) {
+	if want := "| v1.2.3 | 2 of 5, 1 skipped |\n" + legend + tableEnds + "after\n"; !bytes.HasSuffix(got, []byte(want)) {
 		t.Errorf("does not end with %q:\n%s", want, got)
 	}
 }
@@ -91,6 +92,31 @@ func TestResultsOutliveARunOfOthers(t *testing.T) {
 	after.put(newer, "memory", newScore(newer, &gateway{about: "memory"}, nil, nil))
 	if got := after.Suites[1].Scores; got["redis"] != nil || got["memory"] == nil {
 		t.Errorf("got %v, want only what the newer version showed", got)
+	}
+}
+
+func TestResultsOfSomeTestsAmendThoseOfAll(t *testing.T) {
+	t.Parallel()
+	r := ran(t)
+	s := &suite{sdk: "go", name: "sdk", version: "v1.2.3"}
+	tests := []string{"TestB", "TestC", "TestSessionE"}
+	sum := newScore(s, &gateway{about: "memory", version: "v0.3.0"}, tests, map[string]result{
+		"TestB": {outcome: passed, again: true}, "TestC": {outcome: failed}, "TestSessionE": {outcome: passed},
+	})
+	if err := r.amend(s, "memory", tests, sum); err != nil {
+		t.Fatal(err)
+	}
+	got := r.Suites[0].Scores["memory"]
+	want := &score{
+		Store: "memory", Gateway: "v0.1.0 (3 tests: v0.3.0)", Tests: 5,
+		Failed: map[string]told{"TestC": {}, "TestD": {}}, Skipped: map[string]told{}, Again: []string{"TestB"},
+		Features: map[string]tally{"send, receive": {2, 4}, "sessions": {1, 1}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if err := r.amend(&suite{sdk: "go", name: "sdk", version: "v2"}, "memory", tests, sum); err == nil {
+		t.Error("results of another version were amended")
 	}
 }
 

@@ -18,16 +18,20 @@ type runner struct {
 	options options
 }
 
-// score runs a suite on a store. Its groups of tests are shared out among
-// gateways; then what did not pass is run once more, each test alone. It returns
-// nil if nothing of the suite is to run, or can.
-func (r *runner) score(ctx context.Context, s *suite, store string) (*score, error) {
-	var tests []string
+// tests returns those of a suite's tests that are to run.
+func (r *runner) tests(s *suite) (tests []string) {
 	for _, test := range s.tests {
 		if r.only.MatchString(s.name + "/" + test) {
 			tests = append(tests, test)
 		}
 	}
+	return tests
+}
+
+// score runs tests of a suite on a store. Groups of them are shared out among
+// gateways; then what did not pass is run once more, each test alone. It returns
+// nil if there are none, or none can run.
+func (r *runner) score(ctx context.Context, s *suite, store string, tests []string) (*score, error) {
 	if len(tests) == 0 {
 		return nil, nil
 	}
