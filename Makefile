@@ -26,6 +26,13 @@ run: build ## Run the gateway with its defaults (ARGS="--listen … --store …"
 test: tools check ## Install what the tests need, run the checks and all tests with the race detector
 	$(GO) test $(TESTFLAGS) ./...
 
+quick: ## Run the fast tests, without the race detector and without SDKs
+	$(GO) test ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...
+
+platforms: ## Build for every platform of a release
+	@for p in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+		echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./gateway || exit 1; done
+
 check: ## Run the formatters' and linters' checks
 	@.ci/check
 
@@ -55,4 +62,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test check generate fuzz bench scorecard interop screenshots demo tools
+.PHONY: help build run test quick platforms check generate fuzz bench scorecard interop screenshots demo tools
