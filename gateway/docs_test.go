@@ -149,7 +149,7 @@ func prose(t *testing.T, page string) string {
 // anchors of headings.
 func hasHeading(t *testing.T, page, anchor string) bool {
 	t.Helper()
-	dropped := regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for line := range strings.Lines(prose(t, page)) {
 		heading := strings.TrimLeft(line, "#")
 		if heading == line {
