@@ -132,6 +132,9 @@ func (st statement) run(s *scope) error {
 		}
 		return nil
 	}
+	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) { // what finding the property, and encoding it, takes
+		return s.fault
+	}
 	if d.isUnknown() {
 		s.draft.remove(st.target.user.folded)
 		return nil
@@ -144,11 +147,19 @@ func (st statement) run(s *scope) error {
 	return nil
 }
 
-// runAction applies an action to a copy of m that shares its body.
-func runAction(name string, action []statement, m *core.Message, f Facts) (*core.Message, error) {
+// runAction applies an action to a copy of m that shares its body. What it costs is
+// added to work.
+func runAction(name string, action []statement, m *core.Message, f Facts, work *int) (*core.Message, error) {
 	copied := *m
 	s := open(&copied, f, &names{})
-	defer s.close()
+	s.work = *work
+	defer func() {
+		*work = s.work
+		s.close()
+	}()
+	if !s.spend(0, lookupCost*len(m.Properties.Encoded())) {
+		return nil, s.fault
+	}
 	s.draft = newDraft(m.Properties)
 	s.draft.remove(fold(PropertyRuleName)) // whatever its spelling
 	s.draft.put(PropertyRuleName, textOf(name).encode(nil))

@@ -24,10 +24,22 @@ func (p *bodyField) eval(s *scope) datum {
 		if !ok {
 			return datum{}
 		}
+		if m, is := v.(value.Map); is && !s.spend(0, 4*len(m)) {
+			return datum{}
+		}
 		v, ok = st.from(v)
 	}
 	if !ok {
 		return datum{}
+	}
+	switch v.(type) {
+	case value.Map, value.List, value.Array:
+		if !s.spend(0, 64) {
+			return datum{}
+		}
+		d := datumOf(v) // encodes it
+		s.spend(0, 32*len(d.text))
+		return d
 	}
 	return datumOf(v)
 }

@@ -81,6 +81,11 @@
 // the left, and stop where the answer is certain; what comes after cannot go
 // wrong any more.
 //
+// All rules of a topic together have a budget of work for each message (maxWork):
+// what looks at long texts, at many properties or at large bodies spends of it. When
+// it is spent the conditions and actions that need more are errors. LIKE takes a step for each character of
+// the text and each 64 of its pattern.
+//
 // # Correlation filters
 //
 // Fields compare as text: a message id that is a number or UUID by how it is

@@ -28,7 +28,7 @@ type userProperty struct {
 
 func (p *userProperty) eval(s *scope) datum {
 	if s.draft != nil {
-		return s.draft.get(p.folded)
+		return s.drafted(p.folded)
 	}
 	return s.at(p.slot)
 }
@@ -75,7 +75,10 @@ func cutScope(name string) (isSystem bool, bare string) {
 // newID is newid(): another random UUID at each evaluation.
 type newID struct{}
 
-func (newID) eval(*scope) datum {
+func (newID) eval(s *scope) datum {
+	if !s.spend(0, 512) {
+		return datum{}
+	}
 	var u [16]byte
 	_, _ = rand.Read(u[:])                      // never fails
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // RFC 9562 §5.4: version 4
@@ -102,7 +105,11 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	if c.left == nil {
 		return negate(c.right.eval(s))
 	}
-	return calculate(c.operator, c.left.eval(s), c.right.eval(s))
+	left, right := c.left.eval(s), c.right.eval(s)
+	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // what joining copies
+		return datum{}, errWork
+	}
+	return calculate(c.operator, left, right)
 }
 
 // fallible: sums overflow, divisors are zero.

@@ -11,17 +11,22 @@ import (
 // pattern is a compiled LIKE pattern: the runs between its % signs.
 //
 // The runs are found one after the other, each at the first place after the one
-// before. That is never worse than a later place, so nothing is tried again:
-// matching takes at most length of text × length of pattern steps, and where
-// there is no _ the searches of the standard library.
+// before. That is never worse than a later place, so nothing is tried again. A run
+// with literal text only is found by the search of the standard library, one with
+// _ inside by a finder, in one pass over the text.
 type pattern struct {
 	runs []run // at least one; the first begins where the text begins, the last ends where it ends
+	// width is how many words the states of the widest finder have, 0 without any:
+	// matching takes at most length of text × width steps.
+	width int
+	size  int // words of memory that the finders take
 }
 
 // run is what stands between two % signs.
 type run struct {
 	pieces []piece
-	chars  int // the length of what it matches
+	chars  int     // the length of what it matches
+	finder *finder // of what follows the skip of the first piece; nil where that is one literal
 }
 
 // piece is a number of _ signs and the literal text behind them.
@@ -72,6 +77,13 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 		return nil, errEscape
 	}
 	p.runs = append(p.runs, b.finish())
+	for i := 1; i < len(p.runs)-1; i++ { // the others have their place
+		if r := &p.runs[i]; len(r.pieces) > 1 {
+			r.finder = newFinder(r.pieces)
+			p.width = max(p.width, r.finder.words)
+			p.size += len(r.finder.masks)
+		}
+	}
 	return p, nil
 }
 
@@ -113,6 +125,17 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
+// cost is what matching s takes at most, as scope.spend counts it.
+func (p *pattern) cost(s string) int {
+	if p.width == 0 {
+		return len(s) / 8
+	}
+	return len(s) * (3 + p.width)
+}
+
+// compileCost is what compiling a pattern takes for each of its bytes.
+const compileCost = 64
+
 // match reports whether the whole of s has the pattern's form.
 func (p *pattern) match(s string) bool {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
@@ -149,24 +172,19 @@ func (r run) cut(s string) (rest string, ok bool) {
 	if len(r.pieces) == 0 {
 		return s, true
 	}
-	// What may be anything is passed over once; then the first literal leads.
+	// What may be anything is passed over once.
 	first := r.pieces[0]
 	if s, ok = skip(s, first.skip); !ok {
 		return "", false
 	}
-	tail := run{pieces: r.pieces[1:]}
-	for {
-		n := strings.Index(s, first.literal)
-		if n < 0 {
-			return "", false
-		}
-		if rest, ok = tail.cutPrefix(s[n+len(first.literal):]); ok {
-			return rest, true
-		}
-		if s, ok = skip(s[n:], 1); !ok {
-			return "", false
-		}
+	if r.finder != nil {
+		return r.finder.cut(s)
 	}
+	n := strings.Index(s, first.literal)
+	if n < 0 {
+		return "", false
+	}
+	return s[n+len(first.literal):], true
 }
 
 // hasSuffix matches the run at the end of s. Its length in characters says where it begins.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,36 +70,47 @@ func TestLike(t *testing.T) {
 	}
 }
 
-// likeReference is LIKE by its definition.
+// likeReference is LIKE by its definition: reaches[i] says that the pattern so far
+// matches the first i characters of the text.
 func likeReference(pattern, text []rune, escape rune) bool {
-	if len(pattern) == 0 {
-		return len(text) == 0
+	reaches := make([]bool, len(text)+1)
+	reaches[0] = true
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		next := make([]bool, len(text)+1)
+		switch {
+		case c == '%' && c != escape:
+			next[0] = reaches[0]
+			for j := range text {
+				next[j+1] = next[j] || reaches[j+1]
+			}
+		case c == '_' && c != escape:
+			copy(next[1:], reaches[:len(text)])
+		default:
+			if c == escape {
+				i++
+				c = pattern[i]
+			}
+			for j := range text {
+				next[j+1] = reaches[j] && text[j] == c
+			}
+		}
+		reaches = next
 	}
-	literal := pattern[0]
-	switch {
-	case literal == escape:
-		pattern = pattern[1:]
-		literal = pattern[0]
-	case literal == '%':
-		return likeReference(pattern[1:], text, escape) || len(text) > 0 && likeReference(pattern, text[1:], escape)
-	case literal == '_':
-		return len(text) > 0 && likeReference(pattern[1:], text[1:], escape)
-	}
-	return len(text) > 0 && text[0] == literal && likeReference(pattern[1:], text[1:], escape)
+	return reaches[len(text)]
 }
 
 func FuzzLike(f *testing.F) {
 	f.Add("a%b_c", "aXXbYc", "")
 	f.Add("!%a!!%", "%a!b", "!")
 	f.Add("%_ab%ab_", "ababab", "")
+	f.Add("%a_ä_a%", "aäaäaäaba", "")
+	f.Add("%"+strings.Repeat("a_", 40)+"b%"+strings.Repeat("_a", 33)+"%", strings.Repeat("a", 100)+"b"+strings.Repeat("ab", 70), "")
 	f.Fuzz(func(t *testing.T, pattern, text, escapes string) {
 		pattern, text = strings.ToValidUTF8(pattern, "?"), strings.ToValidUTF8(text, "?")
 		escape := rune(-1)
 		for _, escape = range strings.ToValidUTF8(escapes, "?") {
 			break
-		}
-		if len(pattern) > 16 || len(text) > 24 {
-			return // the reference is exponential
 		}
 		p, err := compilePattern(pattern, escape)
 		if err != nil {
@@ -107,6 +120,41 @@ func FuzzLike(f *testing.F) {
 			t.Fatalf("%q LIKE %q ESCAPE %q: got %t, want %t", text, pattern, escape, got, want)
 		}
 	})
+}
+
+func TestLikeWithLongRunsAgreesWithItsDefinition(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	some := func(alphabet []rune, n int) []rune {
+		s := make([]rune, n)
+		for i := range s {
+			s[i] = alphabet[r.IntN(len(alphabet))]
+		}
+		return s
+	}
+	matches := 0
+	for range 3000 {
+		text := some([]rune("aaaaaaabä"), r.IntN(300))
+		pattern := some([]rune("a___"), r.IntN(150))
+		if at := len(pattern) / 2; r.IntN(2) == 0 {
+			pattern = slices.Insert(pattern, at, []rune("b%ä")[r.IntN(3)])
+		}
+		pattern = slices.Concat([]rune("%"), pattern, []rune("%"))
+		p, err := compilePattern(string(pattern), -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := p.match(string(text)), likeReference(pattern, text, -1)
+		if got != want {
+			t.Fatalf("%q LIKE %q: got %t, want %t", string(text), string(pattern), got, want)
+		}
+		if got {
+			matches++
+		}
+	}
+	if matches < 300 || matches > 2700 {
+		t.Errorf("%d of 3000 match: the texts are badly chosen", matches)
+	}
 }
 
 // BenchmarkLikeWorst is the slowest that a rule and a message can be together.

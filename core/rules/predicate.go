@@ -92,7 +92,11 @@ type comparison struct {
 }
 
 func (c *comparison) truth(s *scope) Truth {
-	return compare(c.relation, c.left.eval(s), c.right.eval(s))
+	left, right := c.left.eval(s), c.right.eval(s)
+	if !s.spend(0, min(len(left.text), len(right.text))/16) {
+		return Unknown
+	}
+	return compare(c.relation, left, right)
 }
 
 func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
@@ -130,7 +134,11 @@ func (m *membership) truth(s *scope) Truth {
 	}
 	t := False
 	for _, e := range m.list {
-		if t = t.Or(compare(equal, d, e.eval(s))); t == True {
+		v := e.eval(s)
+		if !s.spend(0, min(len(d.text), len(v.text))/16) {
+			return Unknown
+		}
+		if t = t.Or(compare(equal, d, v)); t == True {
 			break
 		}
 	}
@@ -148,6 +156,9 @@ type likeness struct {
 func (l *likeness) truth(s *scope) Truth {
 	d := l.of.eval(s)
 	if d.kind != text {
+		return Unknown
+	}
+	if !s.spend(0, l.pattern.cost(d.text)) {
 		return Unknown
 	}
 	return truthOf(l.pattern.match(d.text))
@@ -177,9 +188,15 @@ func (l *computedLikeness) truth(s *scope) Truth {
 	if d.kind != text || p.kind != text {
 		return Unknown
 	}
+	if !s.spend(l.at, compileCost*len(p.text)) {
+		return Unknown
+	}
 	compiled, err := compileBounded(p.text, escape)
 	if err != nil {
 		s.fail(l.at, err)
+		return Unknown
+	}
+	if !s.spend(l.at, compiled.size+compiled.cost(d.text)) {
 		return Unknown
 	}
 	return truthOf(compiled.match(d.text))

@@ -131,10 +131,15 @@ func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 // that shares the body, has the user property RuleName, and after that all
 // that the action sets. Without an action it returns the message itself.
 func (r *Rule) Apply(m *core.Message, f Facts) (*core.Message, error) {
+	work := 0
+	return r.apply(m, f, &work)
+}
+
+func (r *Rule) apply(m *core.Message, f Facts, work *int) (*core.Message, error) {
 	if r.action == nil {
 		return m, nil
 	}
-	changed, err := runAction(r.name, r.action, m, f)
+	changed, err := runAction(r.name, r.action, m, f, work)
 	if err != nil {
 		return nil, r.refusal(actionText, r.actionSQL, err)
 	}

@@ -193,7 +193,7 @@ func (s *scope) try(dst []Copy, c *candidate) []Copy {
 		s.served[word] |= bit
 		return append(dst, Copy{Sub: c.sub, Message: s.message})
 	}
-	changed, err := c.rule.Apply(s.message, s.facts)
+	changed, err := c.rule.apply(s.message, s.facts, &s.work)
 	if err != nil {
 		changed = s.message
 	}

@@ -1,0 +1,100 @@
+package rules
+
+import "unicode/utf8"
+
+// finder finds the first match of a run in one pass over the text. It simulates
+// the automaton of the run: bit i of its state says that the first i+1 characters
+// of the run match those that were read last.
+type finder struct {
+	words   int
+	masks   []uint64 // by class: the places that its characters match
+	ascii   [utf8.RuneSelf]uint16
+	classes map[rune]uint16 // of other characters
+	last    uint64          // the last place, in the last word
+}
+
+// A character of the text that the run does not name is of class 0, which the
+// places of _ match. Bytes that are no UTF-8 are such characters, too.
+const invalid rune = -1
+
+// newFinder makes the finder of the pieces, without what the first skips. The first
+// has literal text.
+func newFinder(pieces []piece) *finder {
+	length := utf8.RuneCountInString(pieces[0].literal)
+	for _, p := range pieces[1:] {
+		length += p.skip + utf8.RuneCountInString(p.literal)
+	}
+	f := &finder{words: (length + 63) / 64, last: 1 << ((length - 1) % 64)}
+	f.masks = make([]uint64, f.words)
+	at := 0
+	for i, p := range pieces {
+		if i > 0 {
+			for range p.skip {
+				for class := 0; class < len(f.masks); class += f.words {
+					f.masks[class+at/64] |= 1 << (at % 64)
+				}
+				at++
+			}
+		}
+		for _, c := range p.literal {
+			f.masks[int(f.add(c))*f.words+at/64] |= 1 << (at % 64)
+			at++
+		}
+	}
+	return f
+}
+
+// class returns the class of a character, 0 for one that the run does not name.
+func (f *finder) class(c rune) uint16 {
+	if c >= 0 && c < utf8.RuneSelf {
+		return f.ascii[c]
+	}
+	return f.classes[c]
+}
+
+// add returns the class of a character that the run names.
+func (f *finder) add(c rune) uint16 {
+	if class := f.class(c); class != 0 {
+		return class
+	}
+	class := uint16(len(f.masks) / f.words)
+	f.masks = append(f.masks, f.masks[:f.words]...)
+	if c < utf8.RuneSelf {
+		f.ascii[c] = class
+		return class
+	}
+	if f.classes == nil {
+		f.classes = make(map[rune]uint16)
+	}
+	f.classes[c] = class
+	return class
+}
+
+// cut finds the first match in s and returns what follows.
+func (f *finder) cut(s string) (rest string, ok bool) {
+	var short [16]uint64 // enough for what a rule can hold
+	state := short[:]
+	if f.words > len(short) {
+		state = make([]uint64, f.words)
+	}
+	state = state[:f.words]
+	for i := 0; i < len(s); {
+		c, n := rune(s[i]), 1
+		if c >= utf8.RuneSelf {
+			if c, n = utf8.DecodeRuneInString(s[i:]); c == utf8.RuneError && n == 1 {
+				c = invalid
+			}
+		}
+		i += n
+		mask := f.masks[int(f.class(c))*f.words:][:f.words]
+		carry := uint64(1) // a match may begin anywhere
+		for w, places := range state {
+			state[w] = (places<<1 | carry) & mask[w]
+			carry = places >> 63
+		}
+		if state[f.words-1]&f.last != 0 {
+			return s[i:], true
+		}
+	}
+	return "", false
+}
