@@ -154,6 +154,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	o.Context = traces.Requests()
 	o.Details = func() map[string]any { return pluginHealth(plugins) }
 	web := https.New(plain, directory, directory, o)
+	watched.Streams(web.Streams)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, mux.HTTP()) })
 	front.Go("listen", mux.Serve) // last: what it accepts is served at once
 	for _, line := range c.Skipped {

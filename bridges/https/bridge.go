@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -30,7 +29,9 @@ type Options struct {
 	MaxPollSeconds int
 	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
 	Grace time.Duration
-	// MaxStreams is how many streams of server-sent events may be open; 0 means 1000.
+	// MaxStreams is how many streams of server-sent events may be open; 0 means 2000.
+	// A namespace may have as many of them as it leaves free, so that there are some
+	// for the others.
 	MaxStreams int
 	// Routes are handlers for further paths, tried before the bridge's own. A
 	// key is a path that begins with a slash, matched without regard to case:
@@ -81,7 +82,7 @@ type Bridge struct {
 
 	refusals *refusals.Log
 
-	streams atomic.Int64 // open
+	streams streams
 }
 
 // New makes a bridge. It starts nothing.

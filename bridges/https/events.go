@@ -41,6 +41,14 @@ func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address
 	return s
 }
 
+// expel ends the stream, unless something else has ended it.
+func (s *events) expel(err error) {
+	select {
+	case s.closed <- err:
+	default:
+	}
+}
+
 // close frees what events hold.
 func (s *events) close() {
 	s.expired.Stop()

@@ -29,6 +29,9 @@ type fakeBus struct {
 	clock   time.Time
 	limit   int64
 	settled []core.Settlement
+
+	connections int         // how many more may enter, 0: any number
+	expel       func(error) // the last one that entered
 }
 
 type fakeQueue struct {
@@ -71,7 +74,22 @@ func (f *fakeBus) Key(context.Context, []string, string, string) (core.Grant, er
 	return core.Grant{}, core.Unauthorized
 }
 
-func (f *fakeBus) Enter(core.Identity, func(error)) (func(), error) { return func() {}, nil }
+func (f *fakeBus) Enter(_ core.Identity, closed func(error)) (func(), error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.connections < 0 {
+		return nil, core.QuotaExceeded
+	}
+	if f.connections == 0 {
+		return func() {}, nil
+	}
+	f.connections, f.expel = -1, closed
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.connections = 1
+	}, nil
+}
 
 func (f *fakeBus) find(address string) (*fakeQueue, core.Address, error) {
 	a, err := core.ParseAddress(address)

@@ -3,6 +3,7 @@ package https
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,11 +12,12 @@ import (
 )
 
 const (
-	defaultStreams = 1000
+	defaultStreams = 2000
 
 	streamBeat    = 15 * time.Second // how long a stream is silent at most
 	streamTimeout = 30 * time.Second // to take what was written
 	streamRetry   = 3 * time.Second  // when a client should connect again
+	streamWait    = 10 * time.Second // when one that there is no place for should
 )
 
 // stream sends messages as server-sent events: by default those that the entity
@@ -37,13 +39,18 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	if b.streams.Add(1) > int64(b.opts.MaxStreams) {
-		b.streams.Add(-1)
-		return core.Refuse(core.Busy, "The gateway has %d streams open, which is its limit. Try again later.", b.opts.MaxStreams)
+	if err := b.streams.open(id, b.opts.MaxStreams); err != nil {
+		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds()))) // RFC 9110 §10.2.3
+		return err
 	}
-	defer b.streams.Add(-1)
+	defer b.streams.close(id)
 	out := newEvents(w, r, id, entity)
 	defer out.close()
+	leave, err := b.auth.Enter(id, out.expel)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if q.mode == core.ReceiveAndDelete {
 		err = b.take(r.Context(), out, q)
 	} else {

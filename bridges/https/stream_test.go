@@ -332,7 +332,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 				if rest, ok := strings.CutPrefix(got, want); !ok || !trackingMember.MatchString(rest) {
 					t.Errorf("got %q, want %q and a tracking id", got, want)
 				}
-				if b.streams.Load() != 0 {
+				if b.Streams() != 0 {
 					t.Error("the stream still counts")
 				}
 			})
@@ -372,7 +372,7 @@ func TestAClientThatIsStuckOrGoneEndsItsStream(t *testing.T) {
 				t.Errorf("%s: got %q after the client had left", mode, got)
 			}
 		}
-		if n := b.streams.Load(); n != 0 || len(f.queues["q"].waiting) != 0 {
+		if n := b.Streams(); n != 0 || len(f.queues["q"].waiting) != 0 {
 			t.Errorf("%d streams are open, %d receivers wait", n, len(f.queues["q"].waiting))
 		}
 	})
@@ -430,25 +430,81 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 				t.Errorf("%s: got Allow %q", c.method, w.Header().Get("Allow"))
 			}
 		}
-		if b.streams.Load() != 0 {
+		if b.Streams() != 0 {
 			t.Error("a refused stream counts")
 		}
 	})
 }
 
+// inNamespace is a token of a namespace that may do all there.
+func inNamespace(f *fakeBus, name string) (header string) {
+	f.tokens[name] = core.Grant{Namespace: name, NamespaceID: name, Rights: core.AllRights}
+	return "Authorization: SharedAccessSignature " + name
+}
+
+// refusedStream asks for a stream that must be refused for now, and returns why.
+func refusedStream(t *testing.T, b *Bridge, header string) (text string) {
+	t.Helper()
+	w := call(b, "GET", "/q/messages/stream", "", header)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" {
+		t.Errorf("got %d with Retry-After %q, want 503 with 10", w.Code, w.Header().Get("Retry-After"))
+	}
+	return w.Body.String()
+}
+
 func TestStreamsAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
 		b := New(f, f, f, Options{Logger: quiet(), MaxStreams: 2})
-		first, _ := listen(t, b, "/q/messages/stream")
-		listen(t, b, "/q/messages/stream")
-		if w := call(b, "GET", "/q/messages/stream", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "2 streams") {
-			t.Errorf("the third: got %d %s, want 503", w.Code, w.Body)
+		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
+		first, _ := listen(t, b, "/q/messages/stream", one)
+		listen(t, b, "/q/messages/stream", two)
+		if text := refusedStream(t, b, three); !strings.Contains(text, "2 streams") || b.Streams() != 2 {
+			t.Errorf("the third: got %s with %d open", text, b.Streams())
 		}
 		first.leave()
 		<-first.done
-		third, _ := listen(t, b, "/q/messages/stream")
+		third, _ := listen(t, b, "/q/messages/stream", three)
 		if got := third.take(); third.status != http.StatusOK || got == "" {
 			t.Errorf("after one has left: got %d %q", third.status, got)
+		}
+	})
+}
+
+func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
+		b := New(f, f, f, Options{Logger: quiet(), MaxStreams: 16})
+		left := 16
+		for _, name := range []string{"one", "two", "three", "four"} {
+			header := inNamespace(f, name)
+			for left -= left / 2; b.Streams() < 16-left; {
+				if l, _ := listen(t, b, "/q/messages/stream", header); l.status != http.StatusOK {
+					t.Fatalf("%s, with %d open: got %d", name, b.Streams(), l.status)
+				}
+			}
+			if text := refusedStream(t, b, header); !strings.Contains(text, "namespace '"+name+"'") {
+				t.Errorf("%s: got %s", name, text)
+			}
+		}
+	})
+}
+
+func TestAStreamCountsAmongTheConnectionsOfItsNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fakeBus, b *Bridge) {
+		header := inNamespace(f, "ns")
+		f.connections = 1
+		first, _ := listen(t, b, "/q/messages/stream", header)
+		if w := call(b, "GET", "/q/messages/stream", "", header); w.Code != http.StatusForbidden {
+			t.Errorf("a second: got %d %s", w.Code, w.Body)
+		}
+		first.take()
+		f.expel(core.Refuse(core.NotFound, "The namespace 'ns' was deleted."))
+		if got := first.take(); !strings.Contains(got, "event: end") || !strings.Contains(got, "was deleted") {
+			t.Errorf("when its namespace was deleted: got %q", got)
+		}
+		<-first.done
+		second, _ := listen(t, b, "/q/messages/stream", header)
+		if second.status != http.StatusOK {
+			t.Errorf("after the first: got %d", second.status)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 				arrived <- d
 			}
 		},
-		Closed: func(err error) { out.closed <- err },
+		Closed: out.expel,
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// Streams shows how many streams of server-sent events are open.
+func (m *Metrics) Streams(open func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: prefix, Name: "http_streams", Help: "Streams of server-sent events that are open.",
+	}, func() float64 { return float64(open()) }))
+}
+
 // HTTP returns what is to be called for each HTTP request, by its route and the
 // answer's status, of both of which there are few.
 func (m *Metrics) HTTP() func(route string, status int) {

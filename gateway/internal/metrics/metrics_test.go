@@ -220,6 +220,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	})
 	r.metrics.Clients(census{})
 	answered := r.metrics.HTTP()
+	r.metrics.Streams(func() int { return 4 })
 	answered("send", 201)
 	answered("send", 201)
 	answered("/$crosstown/ws", 101)
@@ -272,6 +273,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_remote_pull_delay_seconds", []string{"entity", "parts"}, 2},
 		{"crosstown_http_requests_total", []string{"route", "send", "status", "201"}, 2},
 		{"crosstown_http_requests_total", nil, 3},
+		{"crosstown_http_streams", nil, 4},
 		{"crosstown_entity_sessions", []string{"entity", "s", "state", "held"}, 1},
 		{"crosstown_entity_sessions", []string{"entity", "s", "state", "waiting"}, 2},
 		{"crosstown_entity_sessions", nil, 3},
