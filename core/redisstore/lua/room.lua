@@ -3,8 +3,9 @@
 
 -- sizeOf is the size in MB of the entity that a value of the catalogue describes: core.Entity has its rule.
 local function sizeOf(value)
-  local size = tonumber(string.match(value, '"MaxSizeInMegabytes":(%d+)') or 0)
-  return string.find(value, '"EnablePartitioning":true', 1, true) and size * 16 or size
+  local settings = cjson.decode(string.match(value, '^%d+:[^:]*:(.*)$')).Settings
+  local size = settings.MaxSizeInMegabytes or 0
+  return settings.EnablePartitioning and size * 16 or size
 end
 
 -- sizes is the size in MB of all queues and topics together, but for the one of that name.
