@@ -142,6 +142,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
 	o := httpsOptions(c, tunnel, native, log)
 	o.Answered = watched.HTTP()
+	watched.KeyTries(directory.KeyTries)
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, certificate, directory, c.Listen...).check
 	}

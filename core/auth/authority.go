@@ -124,6 +124,9 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 // Policy is the name of the shared access policy that the token claims to be of.
 func (s *Signature) Policy() string { return s.sas.policy }
 
+// Resource is what the signature claims to be for, as its maker wrote it.
+func (s *Signature) Resource() string { return s.sas.resource }
+
 // SignedBy reports whether a key of one of the policies made the signature,
 // whatever it is for and whether it has expired.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {

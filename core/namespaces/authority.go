@@ -3,6 +3,9 @@ package namespaces
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -16,11 +19,14 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 	}
 	s, web, err := auth.ParseSignature(token)
 	if web || err != nil { // there is nothing to look for
-		m, _ := d.decide(hosts, "", nil)
+		m, _, _ := d.decide(credentials{hosts: hosts})
 		return judge(m)
 	}
 	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) }
-	return d.prove(ctx, hosts, s.Policy(), fits, judge)
+	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // else it may be an entity's name
+		hosts = append(slices.Clip(hosts), host)
+	}
+	return d.prove(ctx, credentials{hosts, s.Policy(), fits, judge})
 }
 
 // Key implements core.Authority.
@@ -32,68 +38,129 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 		_, err := grant(m)
 		return err == nil
 	}
-	return d.prove(ctx, hosts, policy, fits, grant)
+	return d.prove(ctx, credentials{hosts, policy, fits, grant})
+}
+
+// credentials are what a peer proves itself with.
+type credentials struct {
+	hosts  []string // by which it calls the namespace, the surest first
+	policy string
+	fits   func(*member) bool // a key of that policy in the namespace fits
+	judge  func(*member) (core.Grant, error)
 }
 
 // prove has the namespace that a peer wants to be in judge its credentials. What
 // no policy that is known here has signed may be of a namespace, or by a key, that
 // another gateway has just made: then the registry is asked.
-func (d *Directory) prove(ctx context.Context, hosts []string, policy string, fits func(*member) bool, judge func(*member) (core.Grant, error)) (core.Grant, error) {
-	m, version := d.decide(hosts, policy, fits)
-	grant, err := judge(m)
-	if core.CodeOf(err) != core.Unauthorized || fits(m) || !d.look(ctx, version) {
+func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
+	m, version, err := d.decide(c)
+	if err != nil {
+		return core.Grant{}, err
+	}
+	grant, err := c.judge(m)
+	if core.CodeOf(err) != core.Unauthorized || d.try(m, c) || !d.look(ctx, version) {
 		return grant, err
 	}
-	m, _ = d.decide(hosts, policy, fits)
-	return judge(m)
+	if m, _, err = d.decide(c); err != nil {
+		return core.Grant{}, err
+	}
+	return c.judge(m)
 }
 
 // decide finds the namespace that a peer wants to be in: that of the first host
 // that is one's; else of those that have a policy of that name the one whose key
 // fits, the gateway's own first; else the gateway's own. It also returns the version of what is known.
-func (d *Directory) decide(hosts []string, policy string, fits func(*member) bool) (*member, uint64) {
+// The error says that too many keys have been tried for others in vain.
+func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
-	version := d.version
-	for _, h := range hosts {
+	version = d.version
+	for _, h := range c.hosts {
 		if m := d.byHost[foldHost(h)]; m != nil {
 			d.mu.RUnlock()
-			return m, version
+			return m, version, nil
 		}
 	}
-	bearers := len(d.byPolicy[policy])
+	bearers := len(d.byPolicy[c.policy])
 	d.mu.RUnlock()
-	if bearers == 0 || fits(d.own) {
-		return d.own, version
+	if bearers == 0 || d.try(d.own, c) {
+		return d.own, version, nil
 	}
-	for _, m := range d.bearers(policy, recent) {
-		if fits(m) {
-			return m, version
+	for _, m := range d.bearers(c.policy, 0, recent) {
+		if d.try(m, c) {
+			return m, version, nil
 		}
 	}
 	if bearers <= recent {
-		return d.own, version
+		return d.own, version, nil
 	}
-	for _, m := range d.bearers(policy, bearers) {
-		if fits(m) {
-			d.prefer(policy, m)
-			return m, version
+	rest := d.bearers(c.policy, recent, bearers)
+	if !d.searches.take(len(rest)) {
+		return nil, version, core.Refuse(core.Busy, "Too many keys that fit no namespace were tried at this gateway. Name the namespace by its host, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
+	}
+	for _, m := range rest {
+		if d.try(m, c) {
+			d.searches.give(len(rest))
+			d.prefer(c.policy, m)
+			return m, version, nil
 		}
 	}
-	return d.own, version
+	return d.own, version, nil
 }
 
-// bearers are the first namespaces with a policy of that name, at most so many.
-func (d *Directory) bearers(policy string, most int) []*member {
+// try reports whether a key of the namespace fits.
+func (d *Directory) try(m *member, c credentials) bool {
+	d.tries.Add(1)
+	return c.fits(m)
+}
+
+// bearers are the namespaces with a policy of that name, from one place up to another.
+func (d *Directory) bearers(policy string, from, to int) []*member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	all := d.byPolicy[policy]
-	return slices.Clone(all[:min(most, len(all))])
+	to = min(to, len(all))
+	return slices.Clone(all[min(from, to):to])
 }
 
 // recent is how many namespaces with a policy of one name are tried in any order:
 // one that is found behind them is put first. So it takes long only to find one that
 // was not used for a while, however many there are.
 const recent = 16
+
+// searchesPerSecond is how many namespaces beyond the recent ones are tried in vain
+// each second, for all peers together: each is two hashes, which take a few
+// microseconds.
+const searchesPerSecond = 10_000
+
+// searches is the budget for namespaces that are tried in vain.
+type searches struct {
+	mu   sync.Mutex
+	owed float64 // what was taken, less what time has given back
+	at   time.Time
+}
+
+// take takes n from the budget, if there is anything left. So a search through more
+// namespaces than a second's worth is possible, too.
+func (s *searches) take(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.owed = max(0, s.owed-now.Sub(s.at).Seconds()*searchesPerSecond)
+	s.at = now
+	if s.owed >= searchesPerSecond {
+		return false
+	}
+	s.owed += float64(n)
+	return true
+}
+
+// give returns what was taken for a search that found something: whoever has a key
+// spends nothing.
+func (s *searches) give(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed = max(0, s.owed-float64(n))
+}
 
 // prefer has m tried first for the policy.
 func (d *Directory) prefer(policy string, m *member) {
@@ -105,6 +172,10 @@ func (d *Directory) prefer(policy string, m *member) {
 		all[0] = m
 	}
 }
+
+// KeyTries is how often the keys of a namespace were tried to find out whose
+// credentials a peer has.
+func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
 // Enter implements core.Authority.
 func (d *Directory) Enter(id core.Identity, closed func(error)) (leave func(), err error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,62 @@ func TestEachKeyFindsItsNamespaceAmongMany(t *testing.T) {
 					t.Fatal(err)
 				}
 				g.create(name)
+			}
+		}
+	})
+}
+
+// Credentials that fit no namespace take a bounded number of tries where there are many
+// namespaces, and clients that name their namespace are let in meanwhile.
+func TestForgedCredentialsCostABoundedNumberOfTries(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		const many = 1000
+		for i := range many {
+			name := fmt.Sprintf("n%04d", i)
+			if _, err := g.Create(t.Context(), core.Namespace{Name: name, Policies: []core.AccessRule{policy("root", name+"-key")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		forged := auth.SignSAS("sb://localhost/", "root", "wrong", time.Now().Add(time.Hour))
+		prove := map[string]func() error{
+			"token": func() error { _, err := g.Token(t.Context(), []string{"localhost"}, forged, ""); return err },
+			"key":   func() error { _, err := g.Key(t.Context(), []string{"localhost"}, "root", "wrong"); return err },
+		}
+		for name, prove := range prove {
+			time.Sleep(10 * time.Second) // the budget is whole again
+			began, at := g.KeyTries(), time.Now()
+			const attempts = 500
+			errs := make([]error, attempts)
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() { errs[i] = prove() })
+			}
+			all.Wait()
+			codes := map[core.Code]int{}
+			for _, err := range errs {
+				codes[core.CodeOf(err)]++
+			}
+			// Each is tried with the recent ones; the registry is asked in between, which takes time.
+			most := attempts*2*(recent+3) + (3+int(time.Since(at).Seconds()))*searchesPerSecond
+			if tries := int(g.KeyTries() - began); tries > most || codes[core.Busy] == 0 || codes[core.Unauthorized] == 0 || len(codes) != 2 {
+				t.Errorf("%s: %d attempts took %d tries, want at most %d, and were answered %v", name, attempts, tries, most, codes)
+			}
+			if _, err := g.Token(t.Context(), []string{"localhost"}, auth.SignSAS("sb://n0500.localhost/", "root", "n0500-key", time.Now().Add(time.Hour)), ""); err != nil {
+				t.Errorf("%s: with a key, and a host in the token: %v", name, err)
+			}
+			if _, err := g.enter("root", "n0501-key", "n0501.localhost"); err != nil {
+				t.Errorf("%s: with a key, at a host: %v", name, err)
+			}
+			began = g.KeyTries()
+			if _, err := g.Token(t.Context(), nil, auth.SignSAS("sb://n0502.localhost/", "root", "wrong", time.Now().Add(time.Hour)), ""); !errors.Is(err, core.Unauthorized) || g.KeyTries()-began > 2 {
+				t.Errorf("%s: a forged token that names a host took %d tries: %v", name, g.KeyTries()-began, err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for i := 0; i < many; i += 20 { // a search that finds something spends nothing
+			name := fmt.Sprintf("n%04d", i)
+			if id, err := g.enter("root", name+"-key"); err != nil || id.Namespace() != name {
+				t.Fatalf("the key of %s: %v", name, err)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -68,8 +69,10 @@ type Directory struct {
 	version  uint64               // of what is known; grows with each change
 	losses   uint64               // how often something was found to be gone
 
-	news  news
-	scout scout
+	news     news
+	scout    scout
+	searches searches
+	tries    atomic.Uint64
 }
 
 var (

@@ -13,6 +13,14 @@ func (m *Metrics) Streams(open func() int) {
 	}, func() float64 { return float64(open()) }))
 }
 
+// KeyTries shows how often a key was tried for a peer that did not name its namespace
+// by a host.
+func (m *Metrics) KeyTries(tries func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: prefix, Name: "key_tries_total", Help: "Namespaces whose keys were tried for a peer that did not name one by a host.",
+	}, func() float64 { return float64(tries()) }))
+}
+
 // HTTP returns what is to be called for each HTTP request, by its route and the
 // answer's status, of both of which there are few.
 func (m *Metrics) HTTP() func(route string, status int) {

@@ -221,6 +221,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Clients(census{})
 	answered := r.metrics.HTTP()
 	r.metrics.Streams(func() int { return 4 })
+	r.metrics.KeyTries(func() uint64 { return 5 })
 	answered("send", 201)
 	answered("send", 201)
 	answered("/$crosstown/ws", 101)
@@ -274,6 +275,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_http_requests_total", []string{"route", "send", "status", "201"}, 2},
 		{"crosstown_http_requests_total", nil, 3},
 		{"crosstown_http_streams", nil, 4},
+		{"crosstown_key_tries_total", nil, 5},
 		{"crosstown_entity_sessions", []string{"entity", "s", "state", "held"}, 1},
 		{"crosstown_entity_sessions", []string{"entity", "s", "state", "waiting"}, 2},
 		{"crosstown_entity_sessions", nil, 3},
