@@ -108,8 +108,8 @@ const MaxHops = 4
 // messageOverhead stands for the fixed fields in Size.
 const messageOverhead = 64
 
-// Size estimates the bytes the message takes, payload and metadata together:
-// what the message size limit and the entity's quota count.
+// Size estimates the bytes of the message, payload and metadata together: what the
+// message size limit counts. The entity's quota counts what its store takes.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }

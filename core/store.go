@@ -382,7 +382,7 @@ type Stats struct {
 	Locked    int64
 	Deferred  int64 // includes deferred messages under lock, which Locked leaves out
 	Scheduled int64
-	Bytes     int64 // an estimate of what they take; a topic's own with those of its subscriptions
+	Bytes     int64 // about the memory that they take, with all that is kept for clients beside them; a topic's own with those of its subscriptions
 	Enqueued  int64 // numbers given so far; a scheduled message gets another one when it becomes active
 
 	SessionsHeld    int64 // sessions that a receiver has locked

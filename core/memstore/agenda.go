@@ -1,10 +1,16 @@
 package memstore
 
+import "slices"
+
 // agenda orders things by an instant or number, then by their own numbers: a
 // binary heap in which every thing knows its place, so that any can be removed.
 type agenda[T any] struct {
 	items []appointment[T]
 }
+
+// roomy is how many places an agenda keeps that are free: one that fills and empties
+// all the time is not made anew.
+const roomy = 1024
 
 type appointment[T any] struct {
 	at, n int64
@@ -40,6 +46,9 @@ func (a *agenda[T]) remove(place int) {
 	moved := a.items[last]
 	a.items[last] = appointment[T]{}
 	a.items = a.items[:last]
+	if cap(a.items) > 4*last+roomy {
+		a.items = slices.Clone(a.items) // give back the memory of a crowd
+	}
 	switch {
 	case place == last:
 	case place > 0 && moved.before(&a.items[(place-1)/2]):

@@ -118,6 +118,9 @@ func (s *Store) enter(p core.Partition) (t turn, ok bool) {
 		t.sweep(home.queue(p.Sub - 1))
 	}
 	t.sweep(t.queue)
+	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
+		home.forgetIDs(t.now - window)
+	}
 	return t, true
 }
 

@@ -69,14 +69,14 @@ func (q *queue) append(e *entry) {
 	q.last++
 	e.n = q.last
 	q.log.append(e)
-	q.grow(e.message.Size())
+	q.grow(weightOf(e))
 	q.join(e)
 }
 
 // remove forgets e.
 func (q *queue) remove(e *entry) {
 	q.quit(e)
-	q.grow(-e.message.Size())
+	q.grow(-weightOf(e))
 	q.log.remove(e.n)
 }
 
@@ -102,7 +102,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 	}
 	m := *e.message
 	m.Properties = m.Properties.Merge(over)
-	q.grow(m.Size() - e.message.Size())
+	q.grow(sizeOf(&m) - sizeOf(e.message))
 	e.message = &m
 }
 

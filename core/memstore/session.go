@@ -54,6 +54,7 @@ func (q *queue) session(key core.SessionKey) *session {
 			q.sessions = make(map[core.SessionKey]*session)
 		}
 		q.sessions[key] = s
+		q.grow(s.weight())
 	}
 	return s
 }
@@ -118,7 +119,9 @@ func (q *queue) letGo(s *session) {
 
 // keep sets s's state, nil for none, for the receiver that wrote that id.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
+	q.grow(-s.weight())
 	s.state, s.stated, s.stater = state, now, id
+	q.grow(s.weight())
 	q.review(s)
 }
 
@@ -139,6 +142,10 @@ func (q *queue) review(s *session) {
 		s.first = first
 	}
 	if s.messages == 0 && !s.isHeld() && s.state == nil {
+		q.grow(-s.weight())
 		delete(q.sessions, s.key)
+		if len(q.sessions) == 0 {
+			q.sessions = nil // a map keeps the memory of the most that it ever held
+		}
 	}
 }

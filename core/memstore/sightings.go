@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -10,6 +12,7 @@ import (
 type sightings struct {
 	known map[string]int64 // when each was seen
 	order []sighting       // of what is known, oldest first; some may be known no more
+	most  int              // how many were known at once since known was made
 }
 
 type sighting struct {
@@ -24,12 +27,12 @@ func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
 	if window <= 0 || m.MessageID.IsZero() {
 		return false
 	}
-	t.home.seen.forget(t.now - window)
 	key := m.MessageID.String()
 	if t.Partitioned && m.PartitionKey != "" {
 		key += "\x00" + m.PartitionKey
 	}
 	if t.home.seen.first(key, t.now) {
+		t.home.queue(core.Main).grow(sightingWeight + len(key))
 		return false
 	}
 	if !spared {
@@ -38,14 +41,33 @@ func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// forget drops what was seen at the given instant or before.
-func (s *sightings) forget(until int64) {
-	for len(s.order) > 0 && s.order[0].at <= until {
-		if gone := s.order[0]; s.known[gone.key] == gone.at {
-			delete(s.known, gone.key)
+// forgetIDs drops the message ids that were seen at the given instant or before.
+func (b *branch) forgetIDs(until int64) {
+	b.queue(core.Main).grow(-b.seen.forget(until))
+}
+
+// forget drops what was seen at the given instant or before, and returns its weight.
+func (s *sightings) forget(until int64) (weight int) {
+	gone := 0
+	for gone < len(s.order) && s.order[gone].at <= until {
+		x := s.order[gone]
+		gone++
+		if s.known[x.key] == x.at {
+			weight += sightingWeight + len(x.key)
+			delete(s.known, x.key)
 		}
-		s.order = s.order[1:]
 	}
+	if gone == 0 {
+		return 0
+	}
+	clear(s.order[:gone])
+	s.order = s.order[gone:]
+	if len(s.known) < s.most/4 { // give back the memory of a crowd
+		known := make(map[string]int64, len(s.known))
+		maps.Copy(known, s.known)
+		s.known, s.order, s.most = known, slices.Clone(s.order), len(known)
+	}
+	return weight
 }
 
 // tidy drops from the order what is known no more, once that is the most of it.
@@ -63,7 +85,9 @@ func (s *sightings) first(key string, now int64) bool {
 	if s.known == nil {
 		s.known = make(map[string]int64)
 	}
+	key = strings.Clone(key) // it may be a part of the message
 	s.known[key] = now
 	s.order = append(s.order, sighting{key, now})
+	s.most = max(s.most, len(s.known))
 	return true
 }

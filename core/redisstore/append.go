@@ -20,6 +20,24 @@ type stored struct {
 	sid    string // the name of its session, "" where there are none
 }
 
+// size is about what Redis will take for the message, until it is measured.
+func (m *stored) size() int {
+	size := len(m.record) + 32
+	if m.id != "" {
+		size += len(m.id) + 100
+	}
+	if m.ttl != "" {
+		size += 110
+	}
+	if m.due != "" {
+		size += 200
+	}
+	if m.sid != "" {
+		size += 2*len(m.sid) + 200
+	}
+	return size
+}
+
 // isPlain reports whether the message can go without a script.
 func (m *stored) isPlain() bool {
 	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
@@ -103,12 +121,12 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 		if err != nil {
 			return nil, 0, err
 		}
-		size += len(record)
 		messages[i] = sh.timed(m, now)
 		messages[i].record = record
 		if sh.Sessions {
 			messages[i].sid = sessionOf(m)
 		}
+		size += messages[i].size()
 	}
 	return messages, size, nil
 }

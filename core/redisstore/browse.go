@@ -159,8 +159,9 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 		for i, field := range fields {
 			*field, _ = reply[i].(int64)
 		}
-		stats.Bytes, err = s.measure(ctx, sh)
-		return err
+		sizes, errs := s.sizes(ctx, []core.Partition{sh.Partition})
+		stats.Bytes = sizes[0]
+		return errs[0]
 	})
 	return stats, err
 }

@@ -27,10 +27,9 @@ var errDue = errors.New("something is due")
 
 // countGroup is a queue, and which partitions of a call are it and its sub-queues.
 type countGroup struct {
-	queue         core.Ref
-	at            []int // places in the call
-	subscriptions bool  // it is a topic's, which has some
-	err           error // errDue, or why it could not be counted
+	queue core.Ref
+	at    []int // places in the call
+	err   error // errDue, or why it could not be counted
 }
 
 // StatsOf counts many partitions: a script for each queue with its sub-queues, all
@@ -47,7 +46,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	}
 	defer s.calls.Done()
 	s.count(ctx, groups, ps, counted)
-	s.countSubscriptions(ctx, groups, ps, counted)
+	s.measureCounted(ctx, groups, ps, counted)
 	slots := make(chan struct{}, countedAtOnce)
 	var wg sync.WaitGroup
 	for _, g := range groups {
@@ -91,7 +90,6 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 	keys := make([][]any, len(groups))
 	for i, g := range groups {
 		r := g.queue
-		keys[i] = append(keys[i], s.names.subscriptions(r))
 		keys[i] = append(keys[i], lettered(s.names.prefix(r), queueCountLetters)...)
 		for r.Sub = range core.SubQueues {
 			keys[i] = append(keys[i], lettered(s.names.prefix(r), countLetters)...)
@@ -121,83 +119,43 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	switch word, _ := first(all).(string); {
 	case word == "due":
 		return errDue
-	case word != "ok" || len(all) != 4+6*int(core.SubQueues):
+	case word != "ok" || len(all) != 3+5*int(core.SubQueues):
 		return errReply
 	}
 	numbers := make([]int64, len(all))
 	for i := range all[1:] {
 		numbers[1+i], _ = all[1+i].(int64)
 	}
-	g.subscriptions = numbers[1] == 1 && g.queue.Subscription == ""
 	for _, at := range g.at {
-		sub := numbers[4+6*int(ps[at].Sub):]
-		counted[at].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4], Bytes: sub[5]}
+		sub := numbers[3+5*int(ps[at].Sub):]
+		counted[at].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4]}
 		if ps[at].Sessions && ps[at].Sub == core.Main {
-			counted[at].Stats.SessionsHeld, counted[at].Stats.SessionsWaiting = numbers[2], numbers[3]
+			counted[at].Stats.SessionsHeld, counted[at].Stats.SessionsWaiting = numbers[1], numbers[2]
 		}
 	}
 	return nil
 }
 
-// countSubscriptions adds the sizes of topics' subscriptions to their own.
-func (s *Store) countSubscriptions(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
-	var topics []*countGroup
-	var refs []core.Ref
+// measureCounted adds the sizes. Sub-queues without messages have none.
+func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
+	var asked []core.Partition
+	var places []int
+	var of []*countGroup
 	for _, g := range groups {
-		if g.err == nil && g.subscriptions {
-			topics, refs = append(topics, g), append(refs, g.queue)
-		}
-	}
-	sizes, errs := s.measureSubscriptions(ctx, refs)
-	for i, g := range topics {
-		if g.err = errs[i]; g.err != nil {
-			continue
-		}
 		for _, at := range g.at {
-			if ps[at].Sub == core.Main {
-				counted[at].Stats.Bytes += sizes[i]
+			x := &counted[at].Stats
+			if g.err == nil && (ps[at].Sub == core.Main || x.Ready+x.Locked+x.Deferred+x.Scheduled > 0) {
+				asked, places, of = append(asked, ps[at]), append(places, at), append(of, g)
 			}
 		}
 	}
-}
-
-// measureSubscriptions is the memory that the subscriptions of partitions of
-// topics take, without dead letters, in three exchanges.
-func (s *Store) measureSubscriptions(ctx context.Context, topics []core.Ref) (sizes []int64, errs []error) {
-	sizes, errs = make([]int64, len(topics)), make([]error, len(topics))
-	type queue struct {
-		topic  int
-		stream string
-	}
-	var queues []queue
-	for i, reply := range s.piped(ctx, len(topics), func(i int) []any { return []any{"SMEMBERS", s.names.subscriptions(topics[i])} }) {
-		ids, err := reply.StringSlice()
-		errs[i] = err
-		for _, id := range ids {
-			queues = append(queues, queue{i, s.names.stream(core.Ref{Entity: topics[i].Entity, Subscription: id, Index: topics[i].Index})})
+	sizes, errs := s.sizes(ctx, asked)
+	for i, at := range places {
+		counted[at].Stats.Bytes = sizes[i]
+		if errs[i] != nil {
+			of[i].err = errs[i]
 		}
 	}
-	note := func(topic int, reply *redis.Cmd) int64 {
-		n, err := reply.Int64()
-		if err != nil && !isNil(err) {
-			errs[topic] = err
-		}
-		return n // 0 for nil
-	}
-	for i, reply := range s.piped(ctx, len(topics), func(i int) []any { return []any{"HGET", s.names.refs(topics[i]), "bytes"} }) {
-		sizes[i] = note(i, reply)
-	}
-	// An empty stream takes memory, too, but what it has held is gone.
-	var filled []queue
-	for i, reply := range s.piped(ctx, len(queues), func(i int) []any { return []any{"XLEN", queues[i].stream} }) {
-		if note(queues[i].topic, reply) > 0 {
-			filled = append(filled, queues[i])
-		}
-	}
-	for i, reply := range s.piped(ctx, len(filled), func(i int) []any { return []any{"MEMORY", "USAGE", filled[i].stream} }) {
-		sizes[filled[i].topic] += note(filled[i].topic, reply)
-	}
-	return sizes, errs
 }
 
 // piped sends commands that only read, a bounded number at a time. Each answer

@@ -33,6 +33,7 @@ const letters = "mhlrdpfqgxyw"
 // the ids that a topic has seen, stand behind the tag alone.
 const (
 	targetLetters  = "mhw" + sharedLetter // what publications need of every queue they fill: stream, head, bell, shares
+	streamLetter   = "m"
 	locksLetter    = "l"
 	expiryLetter   = "x"
 	sessionLetters = "nobtjiav"   // the keys of lua/sessions.lua in order

@@ -151,8 +151,10 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	}
 	if p.due != "" || e.reserve {
 		p.record, err = e.record(x.Message, false)
+		e.size += p.stored.size() - len(p.record)
 		return err
 	}
+	e.size += p.stored.size()
 	if e.sh.remembers() {
 		// The history has its id, whether or not there are copies.
 		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
@@ -177,6 +179,8 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 		if c.To.Sessions {
 			p.copies[i].sid = sessionOf(c.Message)
 		}
+		own := stored{ttl: p.copies[i].ttl, due: "", sid: p.copies[i].sid}
+		e.size += own.size()
 	}
 	e.items += len(x.Copies)
 	return nil

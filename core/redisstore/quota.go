@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -17,10 +15,11 @@ import (
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time    // of the measurement; zero: none
-	since     int64        // bytes added since, including those pending
-	pending   int64        // bytes on their way
-	measuring *measurement // under way; nil: none
+	at        time.Time     // of the measurement; zero: none
+	pause     time.Duration // for which it is not repeated
+	since     int64         // bytes added since, including those pending
+	pending   int64         // bytes on their way
+	measuring *measurement  // under way; nil: none
 }
 
 // measurement is a question to Redis whose answer all calls share that need it.
@@ -47,10 +46,11 @@ func (s *Store) room(ctx context.Context, sh *shard) room {
 	if r.max <= 0 {
 		return r
 	}
-	err := sh.quota.refresh(ctx, r.max, func() (int64, error) {
+	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
 		bounded, cancel := s.bounded(ctx)
 		defer cancel()
-		return s.measure(bounded, sh)
+		found, errs := s.measure(bounded, []core.Partition{sh.Partition})
+		return found[0], errs[0]
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -64,7 +64,7 @@ func (s *Store) room(ctx context.Context, sh *shard) room {
 // refresh measures if the estimate is stale for a limit of max bytes. One call
 // measures at a time, without the mutex; the others wait for what it finds, so that
 // a Redis that does not answer costs all of them the same wait.
-func (q *quota) refresh(ctx context.Context, max int64, measure func() (int64, error)) error {
+func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
 		if !q.stale(max) {
@@ -92,21 +92,42 @@ func (q *quota) refresh(ctx context.Context, max int64, measure func() (int64, e
 
 // stale reports whether a limit of max bytes asks for another measurement.
 func (q *quota) stale(max int64) bool {
+	if q.recent() {
+		return false
+	}
 	estimate := q.measured + q.since
 	return q.at.IsZero() || estimate >= max ||
 		estimate >= max/2 && time.Since(q.at) > quotaFresh ||
 		q.since > (max-q.measured)/4+1<<20
 }
 
+// recent reports whether it is too soon to measure again.
+func (q *quota) recent() bool { return time.Since(q.at) < q.pause }
+
+// Measurements of a partition that are much work for Redis take no more than one part
+// in measureShare of its time.
+const (
+	muchWork     = 2 * time.Millisecond
+	measureShare = 100
+)
+
+// note takes down a measurement.
+func (q *quota) note(m measured) {
+	q.measured, q.at, q.since, q.pause = m.bytes, time.Now(), q.pending, 0
+	if m.work > muchWork {
+		q.pause = measureShare * m.work
+	}
+}
+
 // finish measures, and tells those that wait.
-func (q *quota) finish(ctx context.Context, m *measurement, measure func() (int64, error)) error {
-	bytes, err := measure()
+func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
+	found, err := measure()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.measuring = nil
 	defer close(m.done)
 	if err == nil {
-		q.measured, q.at, q.since = bytes, time.Now(), q.pending
+		q.note(found)
 	}
 	m.err, m.gaveUp = err, err != nil && ctx.Err() != nil
 	return err
@@ -152,27 +173,11 @@ func (q *quota) landed(size int) {
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// measure is the memory that a queue takes, and with a topic's own that of its
-// subscriptions', without dead letters: what counts against a partition's quota.
-func (s *Store) measure(ctx context.Context, sh *shard) (size int64, err error) {
-	own := sh.Subscription == "" && sh.Sub == core.Main
-	pipe := s.rdb.Pipeline()
-	length, usage := pipe.XLen(ctx, sh.keys.stream), pipe.MemoryUsage(ctx, sh.keys.stream)
-	var subscriptions *redis.IntCmd
-	if own {
-		subscriptions = pipe.Exists(ctx, s.names.subscriptions(sh.Ref))
-	}
-	if err := failed(pipe.Exec(ctx)); err != nil {
-		return 0, err
-	}
-	if length.Val() > 0 { // an empty stream takes memory, too, but what it has held is gone
-		size = usage.Val()
-	}
-	if own && subscriptions.Val() > 0 {
-		sizes, errs := s.measureSubscriptions(ctx, []core.Ref{sh.Ref})
-		return size + sizes[0], errs[0]
-	}
-	return size, nil
+// lately is the size if it is too soon to measure again.
+func (q *quota) lately() (bytes int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.measured + q.since, q.recent()
 }
 
 // number runs a command that answers an integer, 0 for nil.

@@ -72,7 +72,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		sweepScript, statsScript, countsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, takeOverScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		foundScript, amendScript, dissolveScript, claimScript,
-		publishScript, commitScript, annotateScript, raiseScript, unshareScript, rekeyScript, clearScript, touchScript, deadlinesScript, fencedScript, topicScript,
+		publishScript, commitScript, annotateScript, raiseScript, unshareScript, rekeyScript, clearScript, touchScript, deadlinesScript, fencedScript, topicScript, forgetScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

@@ -62,6 +62,13 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 	}
 }
 
+// known returns the shard of p, nil if it is not in use.
+func (m *shards) known(p core.Partition) *shard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[p]
+}
+
 // newShard makes a shard that knows its keys and nothing else.
 func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 	sh := &shard{Partition: p, keys: s.names.keys(p.Ref)}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -82,6 +83,33 @@ var appendStories = []story{
 		s.settle(s.lockOne(), core.Complete)
 		want(s, "the same id once there is room", s.send(text("a", id("1")))[0], number(2))
 	}},
+	{"ids that duplicate detection remembers take room until they are forgotten", func(s *stage) {
+		s.main.MaxBytes, s.main.DuplicateWindow = 50_000, time.Minute
+		size := func() int64 {
+			stats, err := s.store.Stats(s.Context(), s.main)
+			s.wantCode("stats", err, "")
+			return stats.Bytes
+		}
+		full := false
+		for i := 0; !full; i++ {
+			a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", i)))}})[0]
+			if full = core.CodeOf(a.Err) == core.QuotaExceeded; full {
+				break
+			}
+			s.wantCode("append", a.Err, "")
+			s.settle(s.lockOne(), core.Complete)
+			if i == 1000 {
+				s.Fatalf("%d ids of 128 bytes take no room: the size is %d", i, size())
+			}
+		}
+		if got := size(); got < s.main.MaxBytes {
+			s.Errorf("size of a full partition: got %d", got)
+		}
+		want(s, "number of a message that is known", s.store.Append(s.Context(), unlimited(s.main), [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", 0)))}})[0].Numbers[0], 0)
+		s.clock.Advance(time.Minute)
+		want(s, "size once they are forgotten", size(), 0)
+		s.send(text("", id(fmt.Sprintf("%0128d", 0))))
+	}},
 	{"operations on an unknown partition", func(s *stage) {
 		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: s.entity.ID, Index: stagePartitions}} {
 			p := s.main
@@ -89,6 +117,12 @@ var appendStories = []story{
 			s.wantUnknown(p, core.NewLockToken(ref.Index, 1, 1))
 		}
 	}},
+}
+
+// unlimited is the partition without its quota.
+func unlimited(p core.Partition) core.Partition {
+	p.MaxBytes = 0
+	return p
 }
 
 // wantUnknown checks what a partition that does not exist answers.

@@ -1,28 +1,26 @@
 #!lua flags=no-writes
 -- counts.lua: count the messages of a queue and of its sub-queues by where they stand, if nothing is due there.
--- KEYS[1] subscriptions  set  IDs of a topic's subscriptions
--- KEYS[2] expiry         zset as in state.lua, of the queue itself, as are the next two
--- KEYS[3] slocks         zset as in sessions.lua
--- KEYS[4] open           zset as in sessions.lua
--- KEYS[5..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, as in state.lua
+-- KEYS[1] expiry  zset  as in state.lua, of the queue itself, as are the next two
+-- KEYS[2] slocks  zset  as in sessions.lua
+-- KEYS[3] open    zset  as in sessions.lua
+-- KEYS[4..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, as in state.lua
 -- ARGV[1] now  ms
--- Returns {'ok', 1 if there are subscriptions, sessions held, sessions waiting, then for each queue: ready, locked, deferred,
---         scheduled, last number given, bytes} | {'due'}: something has to be swept first
+-- Returns {'ok', sessions held, sessions waiting, then for each queue: ready, locked, deferred, scheduled,
+--         last number given} | {'due'}: something has to be swept first
 local call, now = redis.call, ARGV[1]
 local function isDue(key) return call('ZCOUNT', key, '-inf', now) > 0 end
 
-if isDue(KEYS[2]) or isDue(KEYS[3]) then return {'due'} end
-local reply = {'ok', call('EXISTS', KEYS[1]), call('ZCARD', KEYS[3]), call('ZCARD', KEYS[4])}
-for i = 5, #KEYS, 5 do
+if isDue(KEYS[1]) or isDue(KEYS[2]) then return {'due'} end
+local reply = {'ok', call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])}
+for i = 4, #KEYS, 5 do
   local stream, head, locks, deferred, scheduled = unpack(KEYS, i, i + 4)
-  local length, held, set, due, bytes = call('XLEN', stream), 0, 0, 0, 0
+  local length, held, set, due = call('XLEN', stream), 0, 0, 0
   if length > 0 then
     if isDue(locks) or isDue(scheduled) then return {'due'} end
     set, due = call('ZCARD', deferred), call('ZCARD', scheduled)
     held = call('ZCARD', locks) - call('ZCOUNT', deferred, '(0', '+inf')
-    bytes = call('MEMORY', 'USAGE', stream)
   end
-  for _, n in ipairs({length - held - set - due, held, set, due, tonumber(call('HGET', head, 's') or 0), bytes}) do
+  for _, n in ipairs({length - held - set - due, held, set, due, tonumber(call('HGET', head, 's') or 0)}) do
     reply[#reply + 1] = n
   end
 end
