@@ -255,6 +255,21 @@ func (e *env) peek(r *azservicebus.Receiver, from int64, n int) []*azservicebus.
 	return ms
 }
 
+// beside runs f next to the test. The test does not end before f has: what f
+// reported after that would end all other tests, too. When f fails the channel is
+// closed without a result, so that nothing waits for one.
+func beside[T any](e *env, f func() T) <-chan T {
+	e.Helper()
+	result, ended := make(chan T, 1), make(chan struct{})
+	e.Cleanup(func() { <-ended }) // the test's context has ended by then
+	go func() {
+		defer close(ended)
+		defer close(result)
+		result <- f()
+	}()
+	return result
+}
+
 // eventually waits until a condition holds that only polling can see.
 func (e *env) eventually(what string, holds func() bool) {
 	e.Helper()

@@ -24,17 +24,14 @@ func TestGatewaysShareEverything(t *testing.T) {
 	t.Parallel()
 	a, b := fleet(t)
 	queue := a.queue(nil) // created at one, known to the other at once
-	waiting := make(chan *azservicebus.ReceivedMessage, 1)
 	rb := b.receiver(queue)
-	go func() {
+	waiting := beside(b, func() *azservicebus.ReceivedMessage {
 		ms, err := rb.ReceiveMessages(b.ctx(), 1, nil)
 		if err != nil {
-			t.Error(err)
-			close(waiting)
-			return
+			b.Fatal(err)
 		}
-		waiting <- ms[0]
-	}()
+		return ms[0]
+	})
 	time.Sleep(silence) // let it wait
 	sent := time.Now()
 	a.send(queue, "hello")

@@ -38,6 +38,8 @@ type gateway struct {
 	args []string
 	ca   *x509.CertPool
 
+	files int // how many descriptors it has; 0: as many as the test
+
 	log lockedBuffer
 
 	mu    sync.Mutex
@@ -109,6 +111,9 @@ func (g *gateway) launch() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cmd = exec.Command(binary, g.args...)
+	if g.files > 0 {
+		g.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, g.files), binary}, g.args...)...)
+	}
 	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
 	g.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
 	if err := g.cmd.Start(); err != nil {
@@ -161,6 +166,19 @@ func (g *gateway) health() error {
 	return nil
 }
 
+// hasEnded reports whether the process is no more.
+func (g *gateway) hasEnded() bool {
+	g.mu.Lock()
+	ended := g.ended
+	g.mu.Unlock()
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // kill ends the process at once, as kill -9 does, and waits until it is gone.
 func (g *gateway) kill() { g.signal(syscall.SIGKILL) }
 
@@ -192,36 +210,44 @@ func (g *gateway) connection(policy, key string, plain bool) string {
 var shared struct {
 	sync.Mutex
 	gateways map[string]*gateway
+	stores   map[string]string // by engine, what the gateways are given
 }
 
-// sharedGateway returns the gateway on an engine: memory, redis or cluster.
+// sharedGateway returns the gateway on an engine: memory, redis or cluster. One
+// that has died is replaced, lest all stories fail that come after the one that
+// it died of; its end fails the run.
 func sharedGateway(t *testing.T, engine string) *gateway {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
-	if g := shared.gateways[engine]; g != nil {
+	if g := shared.gateways[engine]; g != nil && !g.hasEnded() {
 		return g
 	}
-	store := engine
-	switch engine {
-	case "redis":
-		r := redistest.Shared(t, redistest.Options{AOF: "always"})
-		atEnd(func() error { r.Stop(); return nil })
-		store = r.URL()
-	case "cluster":
-		c := redistest.SharedCluster(t)
-		atEnd(func() error { c.Stop(); return nil })
-		store = c.URL()
+	if shared.gateways == nil {
+		shared.gateways, shared.stores = map[string]*gateway{}, map[string]string{"memory": "memory"}
 	}
-	g, err := startShared(store)
+	if shared.stores[engine] == "" {
+		shared.stores[engine] = sharedStore(t, engine)
+	}
+	g, err := startShared(shared.stores[engine])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shared.gateways == nil {
-		shared.gateways = map[string]*gateway{}
-	}
 	shared.gateways[engine] = g
 	return g
+}
+
+// sharedStore starts the store of an engine that is redis or cluster.
+func sharedStore(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == "cluster" {
+		c := redistest.SharedCluster(t)
+		atEnd(func() error { c.Stop(); return nil })
+		return c.URL()
+	}
+	r := redistest.Shared(t, redistest.Options{AOF: "always"})
+	atEnd(func() error { r.Stop(); return nil })
+	return r.URL()
 }
 
 func startShared(store string) (*gateway, error) {

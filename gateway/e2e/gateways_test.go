@@ -97,8 +97,10 @@ func (e *env) attached(queue string) *azservicebus.Sender {
 
 // stream receives messages one by one until the context ends.
 func (e *env) stream(ctx context.Context, receive func(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)) <-chan *azservicebus.ReceivedMessage {
-	arrived := make(chan *azservicebus.ReceivedMessage)
+	arrived, ended := make(chan *azservicebus.ReceivedMessage), make(chan struct{})
+	e.Cleanup(func() { <-ended })
 	go func() {
+		defer close(ended)
 		defer close(arrived)
 		for {
 			ms, err := receive(ctx, 1, nil)

@@ -240,8 +240,7 @@ func TestABatchOverHTTPSIsAllOrNothing(t *testing.T) {
 func TestALongPollIsWoken(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)
-		got := make(chan answer, 1)
-		go func() { got <- e.http(http.MethodDelete, queue+"/messages/head?timeout=25", "", nil) }()
+		got := beside(e, func() answer { return e.http(http.MethodDelete, queue+"/messages/head?timeout=25", "", nil) })
 		time.Sleep(silence) // let it wait
 		e.send(queue, "hello")
 		if a := <-got; a.body != "hello" {

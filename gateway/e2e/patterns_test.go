@@ -40,6 +40,7 @@ func TestMultiplexedRequestAndReply(t *testing.T) {
 		requests, replies := e.queue(nil), e.queue(withSessions())
 		const clients, each = 4, 5
 		var all sync.WaitGroup
+		e.Cleanup(all.Wait)
 		for n := range clients {
 			all.Go(func() {
 				id := fmt.Sprint("client-", n)

@@ -52,15 +52,13 @@ func TestAWaitingReceiverIsWoken(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(nil)
 		r := e.receiver(queue)
-		got := make(chan string, 1)
-		go func() {
+		got := beside(e, func() string {
 			ms, err := r.ReceiveMessages(e.ctx(), 1, nil)
 			if err != nil {
-				got <- err.Error()
-				return
+				return err.Error()
 			}
-			got <- string(ms[0].Body)
-		}()
+			return string(ms[0].Body)
+		})
 		time.Sleep(silence) // let it wait
 		e.send(queue, "hello")
 		if body := <-got; body != "hello" {

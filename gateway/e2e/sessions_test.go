@@ -70,16 +70,13 @@ func TestTheNextSessionIsWaitedFor(t *testing.T) {
 		if coded, ok := errors.AsType[*azservicebus.Error](err); !errors.Is(err, context.DeadlineExceeded) && (!ok || coded.Code != azservicebus.CodeTimeout) {
 			e.Fatalf("no session is there: got %v, want a time-out", err)
 		}
-		got := make(chan string, 1)
-		go func() {
-			defer close(got)
+		got := beside(e, func() string {
 			r, err := e.client().AcceptNextSessionForQueue(e.ctx(), queue, nil)
 			if err != nil {
-				e.Errorf("wait: %v", err)
-				return
+				e.Fatalf("wait: %v", err)
 			}
-			got <- r.SessionID()
-		}()
+			return r.SessionID()
+		})
 		time.Sleep(silence) // let it wait
 		e.sendTo(queue, "late", "x")
 		if id := <-got; id != "late" {
