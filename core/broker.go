@@ -158,8 +158,10 @@ type Admin interface {
 	UpdateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
 	// DeleteRule removes a rule, or NotFound.
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
-	// Rules returns all of a subscription's, by name.
-	Rules(ctx context.Context, id Identity, subscription string) ([]Rule, error)
+	// Rules lists a subscription's rules by name, skipping skip, at most top.
+	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
+	// Rule returns the rule of that name, or NotFound.
+	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
 	// TestRules judges a message as if it were sent to the topic, and sends
 	// nothing: by the rules of all subscriptions, by subscription and rule, or if
 	// trial is not nil by those rules instead, in their order. A rule of trial that

@@ -235,7 +235,8 @@ type Entity struct {
 	// TopicID is the ID of a subscription's topic: its partitions lie beside the
 	// topic's, so that a publication is one step for all subscriptions.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's, by name. It gets nothing without.
+	// Rules are a subscription's, by name. It gets nothing without. Catalogue says
+	// where they are filled in.
 	Rules []Rule `json:",omitempty"`
 	// Revision counts changes; an update must name the one it is based on.
 	Revision   int64

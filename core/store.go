@@ -41,14 +41,24 @@ type Listing struct {
 // TopicView is a topic with all its subscriptions at one moment.
 type TopicView struct {
 	Entity
-	Subscriptions []Entity // by folded name
+	Subscriptions []Entity // by folded name, with their Rules
 	// Version counts the changes of the topic's subscriptions and their rules.
 	Version int64
+}
+
+// RuleChange puts a rule in the place of the one of its name, or beside the
+// others if there is none.
+type RuleChange struct {
+	Rule   Rule
+	Remove bool // removes the rule of that name instead, if there is one
 }
 
 // Catalogue keeps the descriptions of entities. Names are compared folded. A
 // namespace is named by its ID: that of the registry, or of one that is
 // configured its name.
+//
+// A subscription's Rules are given to CreateEntity and are in a TopicView; other
+// calls ignore and leave out Entity.Rules.
 //
 // Creating, updating and deleting a subscription raises its topic's Version, and
 // has told the topic's partitions when it returns: no Publish that was made with
@@ -79,6 +89,15 @@ type Catalogue interface {
 	// UpdateEntityWithin is UpdateEntity where the namespace has quotas:
 	// QuotaExceeded if e grows, and all would be larger together than they allow.
 	UpdateEntityWithin(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
+	// ChangeRule is UpdateEntity of a subscription with a change of one of its rules,
+	// in one step. It also returns the topic's Version. It takes as long whatever
+	// number of rules there are.
+	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
+	// Rules lists the rules of the subscription e by folded name, skipping skip, at
+	// most top: of an unknown subscription none.
+	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
+	// Rule returns the rule of the subscription e that has the name, or NotFound.
+	Rule(ctx context.Context, e Entity, name string) (Rule, error)
 	// DeleteEntity removes the entity and all its messages, or NotFound; a topic
 	// with all its subscriptions.
 	DeleteEntity(ctx context.Context, namespace, name string) error

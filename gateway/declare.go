@@ -179,13 +179,17 @@ func (d *declaration) finish(ctx context.Context, w *wanted) error {
 		return err
 	}
 	e, _, err := d.admin.Entity(ctx, d.id, w.name)
-	if err != nil || e.Revision >= int64(len(rules)) || len(e.Rules) != int(e.Revision) {
+	if err != nil || e.Revision >= int64(len(rules)) {
 		return err
 	}
-	for _, r := range rules[:len(e.Rules)] {
-		if !slices.ContainsFunc(e.Rules, func(o core.Rule) bool { return core.FoldName(o.Name) == core.FoldName(r.Name) }) {
+	there, err := d.admin.Rules(ctx, d.id, w.name, 0, len(rules))
+	if err != nil || len(there) != int(e.Revision) {
+		return err
+	}
+	for _, r := range rules[:len(there)] {
+		if !slices.ContainsFunc(there, func(o core.Rule) bool { return core.FoldName(o.Name) == core.FoldName(r.Name) }) {
 			return nil
 		}
 	}
-	return d.add(ctx, w, rules[len(e.Rules):])
+	return d.add(ctx, w, rules[len(there):])
 }

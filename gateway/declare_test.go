@@ -39,7 +39,7 @@ func TestAnInterruptedDeclarationIsFinishedAndNothingElseIsChanged(t *testing.T)
 	}}}}}
 	rules := func() string {
 		t.Helper()
-		all, err := b.Rules(t.Context(), id, "t/Subscriptions/s")
+		all, err := b.Rules(t.Context(), id, "t/Subscriptions/s", 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,12 +53,10 @@ func enumerateRules(o *operation) (response, error) {
 	if skip < 0 || top < 0 {
 		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must not be negative.", skip, top)
 	}
-	rules, err := o.admin.Rules(o.ctx, o.id, o.address)
+	rules, err := o.admin.Rules(o.ctx, o.id, o.address, int(skip), int(top))
 	if err != nil {
 		return response{}, err
 	}
-	rules = rules[min(skip, int64(len(rules))):]
-	rules = rules[:min(top, int64(len(rules)))]
 	if len(rules) == 0 {
 		return response{status: 204, text: "No rules."}, nil
 	}

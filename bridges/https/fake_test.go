@@ -376,14 +376,29 @@ func (f *fakeBus) create(id core.Identity, e core.Entity, badName error) (core.E
 	return e, nil
 }
 
-func (f *fakeBus) Rules(_ context.Context, id core.Identity, name string) ([]core.Rule, error) {
+func (f *fakeBus) Rules(_ context.Context, id core.Identity, name string, skip, top int) ([]core.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, err := f.managed(id, name)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(q.entity.Rules), nil
+	rules := q.entity.Rules[min(skip, len(q.entity.Rules)):]
+	return slices.Clone(rules[:min(top, len(rules))]), nil
+}
+
+func (f *fakeBus) Rule(_ context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, err := f.managed(id, subscription)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	at := q.rule(name)
+	if at < 0 {
+		return core.Rule{}, core.Refuse(core.NotFound, "The messaging entity '%s/Rules/%s' could not be found.", q.entity.Name, name)
+	}
+	return q.entity.Rules[at], nil
 }
 
 func (f *fakeBus) managed(id core.Identity, name string) (*fakeQueue, error) {

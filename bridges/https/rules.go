@@ -2,7 +2,6 @@ package https
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -22,7 +21,8 @@ func (b *Bridge) rules(w http.ResponseWriter, r *http.Request, at reference, t t
 	return methodNotAllowed(r, "GET, HEAD, PUT, DELETE")
 }
 
-// listRules is a page of the feed of a subscription's rules.
+// listRules is a page of the feed of a subscription's rules. One more than asked
+// for is fetched, to know whether there is a next page.
 func (b *Bridge) listRules(w http.ResponseWriter, r *http.Request, at reference, t target) error {
 	id, err := b.onlyGet(r, t.node())
 	if err != nil {
@@ -32,11 +32,10 @@ func (b *Bridge) listRules(w http.ResponseWriter, r *http.Request, at reference,
 	if err != nil {
 		return err
 	}
-	all, err := b.admin.Rules(r.Context(), id, t.node())
+	all, err := b.admin.Rules(r.Context(), id, t.node(), p.skip, p.top+1)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
-	all = all[min(p.skip, len(all)):]
 	var entries []byte
 	for _, rule := range all[:min(p.top, len(all))] {
 		entries = appendRuleEntry(entries, at, t, rule)
@@ -50,16 +49,11 @@ func (b *Bridge) getRule(w http.ResponseWriter, r *http.Request, at reference, t
 	if err != nil {
 		return err
 	}
-	all, err := b.admin.Rules(r.Context(), id, t.node())
+	rule, err := b.admin.Rule(r.Context(), id, t.node(), t.rule)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
-	name := core.FoldName(t.rule)
-	i := slices.IndexFunc(all, func(rule core.Rule) bool { return core.FoldName(rule.Name) == name })
-	if i < 0 {
-		return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found: the subscription has no such rule.", t.path()[1:])
-	}
-	writeAtom(w, http.StatusOK, entryType, appendRuleEntry(nil, at, t, all[i]))
+	writeAtom(w, http.StatusOK, entryType, appendRuleEntry(nil, at, t, rule))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package websocket
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
@@ -126,7 +127,7 @@ func writeRule(w frame.Writer, rule *core.Rule) {
 // rules lists a subscription's.
 func (c *conn) rules(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
-		rules, err := c.bridge.admin.Rules(ctx, id, q.entity)
+		rules, err := c.bridge.admin.Rules(ctx, id, q.entity, 0, math.MaxInt)
 		return func(w frame.Writer) {
 			w.Key("rules")
 			w.OpenList()

@@ -156,6 +156,13 @@ func (c *contended) UpdateEntityWithin(ctx context.Context, e core.Entity, q cor
 	return c.Store.UpdateEntityWithin(ctx, e, q)
 }
 
+func (c *contended) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
+	if c.left--; c.left >= 0 {
+		return core.Entity{}, 0, core.Conflict
+	}
+	return c.Store.ChangeRule(ctx, e, change)
+}
+
 func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		ent := b.create(t, "q", partitioned, func(s *core.Settings) {
@@ -466,7 +473,7 @@ func TestNoSpellingReachesWhatAnotherManages(t *testing.T) {
 				"get": errorOf2(b.Entity(ctx, id, queue)), "update": errorOf(b.UpdateEntity(ctx, id, queue, core.DefaultSettings(core.Queue))),
 				"delete": b.DeleteEntity(ctx, id, queue), "list": errorOf2(b.Entities(ctx, id, core.Listing{Kind: core.Subscription, Topic: topic}, 0, 1)),
 				"subscribe":  errorOf(b.CreateSubscription(ctx, id, topic+"/Subscriptions/new", core.DefaultSettings(core.Subscription), nil)),
-				"list rules": errorOf(b.Rules(ctx, id, subscription)), "create a rule": errorOf(b.CreateRule(ctx, id, subscription, rule)),
+				"list rules": errorOf(b.Rules(ctx, id, subscription, 0, 9)), "create a rule": errorOf(b.CreateRule(ctx, id, subscription, rule)),
 				"update a rule": errorOf(b.UpdateRule(ctx, id, subscription, core.Rule{Name: core.DefaultRuleName, Filter: rule.Filter})),
 				"delete a rule": b.DeleteRule(ctx, id, subscription, core.DefaultRuleName),
 				"test rules":    errorOf(b.TestRules(ctx, id, topic, text("m"), nil)),

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +14,8 @@ import (
 )
 
 // audience is a topic's subscriptions at one version, with their rules made
-// ready. It never changes.
+// ready. It never changes, but for its rules, which one that differs by a rule
+// shares: the store refuses what is published by the older one of the two.
 type audience struct {
 	version int64
 	members []member // in the order of the topic's view
@@ -24,8 +26,43 @@ type audience struct {
 // member is a subscription in an audience.
 type member struct {
 	*view
-	rules []*rules.Rule
+	rules *ruleBook
 	err   error // why a rule could not be compiled
+}
+
+// ruleBook is the compiled rules of a subscription.
+type ruleBook struct {
+	mu     sync.Mutex
+	byName map[string]*rules.Rule // by folded name
+}
+
+// get returns the rule of that name, or nil.
+func (b *ruleBook) get(name string) *rules.Rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byName[core.FoldName(name)]
+}
+
+// set puts a rule in the place of the one of that name; nil removes it.
+func (b *ruleBook) set(name string, r *rules.Rule) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r == nil {
+		delete(b.byName, core.FoldName(name))
+	} else {
+		b.byName[core.FoldName(name)] = r
+	}
+}
+
+// all returns the rules by name.
+func (b *ruleBook) all() []*rules.Rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]*rules.Rule, 0, len(b.byName))
+	for _, name := range slices.Sorted(maps.Keys(b.byName)) {
+		list = append(list, b.byName[name])
+	}
+	return list
 }
 
 // house is where a topic keeps its audience. What is published to an old one the
@@ -72,6 +109,37 @@ func (e *entry) outdated(a *audience) {
 	}
 }
 
+// applyRule has the audience follow a change of a rule that was made here, so that
+// it need not be read anew. sub is the subscription after the change, at that
+// version of the topic; r is the compiled rule, nil if it was removed. Where the
+// audience is not the one right before, it stays stale.
+func (e *entry) applyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
+	h := e.house
+	select {
+	case h.door <- struct{}{}:
+		defer func() { <-h.door }()
+	default: // it is read just now
+		return
+	}
+	old := h.current.Load()
+	if old == nil || old.version != version-1 {
+		return
+	}
+	i := slices.IndexFunc(old.members, func(m member) bool { return m.ID == sub.ID })
+	if i < 0 || old.members[i].err != nil {
+		return
+	}
+	book := old.members[i].rules
+	if was := book.get(name); was != nil && !old.set.Remove(i, was) || r != nil && !old.set.Add(i, r) {
+		return
+	}
+	book.set(name, r)
+	a := &audience{version: version, members: slices.Clone(old.members), set: old.set, broken: old.broken}
+	a.members[i].view = e.b.newView(sub)
+	h.current.Store(a)
+	h.stale.Store(false)
+}
+
 // readAudience reads the audience anew; what has not changed since old is taken from there.
 func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, error) {
 	v := e.current.Load()
@@ -96,7 +164,7 @@ func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, err
 		if !ok || m.Revision != t.Subscriptions[i].Revision {
 			m = e.b.newMember(t.Subscriptions[i])
 		}
-		a.members[i], compiled[i] = m, m.rules
+		a.members[i], compiled[i] = m, m.rules.all()
 		if m.err != nil {
 			a.broken = append(a.broken, i)
 		}
@@ -120,15 +188,17 @@ func (a *audience) byID() map[string]member {
 // stored; should this version refuse one, all its messages count as such that
 // could not be evaluated.
 func (b *Broker) newMember(ent core.Entity) member {
-	m := member{view: b.newView(ent)}
-	for _, r := range ent.Rules {
+	stored := ent.Rules
+	ent.Rules = nil
+	m := member{view: b.newView(ent), rules: &ruleBook{byName: make(map[string]*rules.Rule, len(stored))}}
+	for _, r := range stored {
 		c, err := rules.Compile(r)
 		if err != nil {
 			b.log.Error("a stored rule cannot be compiled: replace it", "entity", ent.Name, "err", err)
 			m.err = err
 			continue
 		}
-		m.rules = append(m.rules, c)
+		m.rules.set(r.Name, c)
 	}
 	return m
 }
@@ -269,13 +339,15 @@ func (a *audience) verdicts(copies []core.Copy, m *core.Message, f rules.Facts) 
 
 // acts reports whether the subscription has a rule of that name with an action.
 func (m *member) acts(name any) bool {
-	return slices.ContainsFunc(m.rules, func(r *rules.Rule) bool { return r.Name() == name && r.HasAction() })
+	text, _ := name.(string)
+	r := m.rules.get(text)
+	return r != nil && r.Name() == text && r.HasAction()
 }
 
 // matching names the subscription's rules without an action that match a message.
 func (m *member) matching(msg *core.Message, f rules.Facts) string {
 	var names []string
-	for _, r := range m.rules {
+	for _, r := range m.rules.all() {
 		if r.HasAction() {
 			continue
 		}

@@ -56,7 +56,7 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 			rule.Name = core.DefaultRuleName
 		}
 	}
-	if err := b.checkRule(&rule); err != nil {
+	if _, err := b.checkRule(&rule); err != nil {
 		return core.Entity{}, err
 	}
 	topic, err := b.stored(ctx, topicName)

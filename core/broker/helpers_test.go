@@ -236,6 +236,7 @@ type faulty struct {
 	accepts  int
 	appends  []uint16
 	sweeps   int
+	topics   int
 	silent   bool // what is stored is answered Busy
 }
 
@@ -373,6 +374,19 @@ func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error
 		return core.Stats{}, err
 	}
 	return f.Store.Stats(ctx, p)
+}
+
+func (f *faulty) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
+	f.mu.Lock()
+	f.topics++
+	f.mu.Unlock()
+	return f.Store.Topic(ctx, namespace, name)
+}
+
+func (f *faulty) topicCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.topics
 }
 
 func (f *faulty) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {

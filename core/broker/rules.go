@@ -1,9 +1,7 @@
 package broker
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,16 +18,16 @@ const (
 	ruleTries = 10
 )
 
-// checkRule refuses a rule that could not be evaluated.
-func (b *Broker) checkRule(r *core.Rule) error {
+// checkRule compiles a rule, and refuses one that could not be evaluated.
+func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err := core.ValidateRuleName(r.Name); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := rules.Compile(*r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return b.filters.check(c)
+	return c, b.filters.check(c)
 }
 
 // census is an estimate of how many filters a topic has: those counted last and
@@ -98,7 +96,8 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	if err != nil {
 		return core.Rule{}, err
 	}
-	if err := b.checkRule(&r); err != nil {
+	compiled, err := b.checkRule(&r)
+	if err != nil {
 		return core.Rule{}, err
 	}
 	ent, err := b.subscription(ctx, subscription)
@@ -111,14 +110,12 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		return core.Rule{}, err
 	}
 	r.CreatedAt = b.store.Now()
-	err = b.changeRules(ctx, subscription, func(ent *core.Entity) error {
-		at, known := findRule(ent.Rules, r.Name)
-		if known {
+	err = b.changeRule(ctx, subscription, r.Name, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
+		if known != nil {
 			topic, own, _ := core.SplitSubscription(ent.Name)
-			return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.name, topic, own, r.Name)
+			return core.RuleChange{}, nil, core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.name, topic, own, r.Name)
 		}
-		ent.Rules = slices.Insert(ent.Rules, at, r)
-		return nil
+		return core.RuleChange{Rule: r}, compiled, nil
 	})
 	if err == nil {
 		room.add(r.Filter.Kind)
@@ -133,17 +130,16 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if err != nil {
 		return core.Rule{}, err
 	}
-	if err := b.checkRule(&r); err != nil {
+	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	err = b.changeRules(ctx, subscription, func(ent *core.Entity) error {
-		at, known := findRule(ent.Rules, r.Name)
-		if !known {
-			return b.noRule(ent, r.Name)
+	err = b.changeRule(ctx, subscription, r.Name, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
+		if known == nil {
+			return core.RuleChange{}, nil, b.noRule(ent, r.Name)
 		}
-		r.Name, r.CreatedAt = ent.Rules[at].Name, ent.Rules[at].CreatedAt
-		ent.Rules[at] = r
-		return nil
+		r.Name, r.CreatedAt = known.Name, known.CreatedAt
+		compiled, err := rules.Compile(r) // an action uses the name
+		return core.RuleChange{Rule: r}, compiled, err
 	})
 	return r, err
 }
@@ -154,24 +150,43 @@ func (b *Broker) DeleteRule(ctx context.Context, id core.Identity, subscription,
 	if err != nil {
 		return err
 	}
-	return b.changeRules(ctx, subscription, func(ent *core.Entity) error {
-		at, known := findRule(ent.Rules, rule)
-		if !known {
-			return b.noRule(ent, rule)
+	return b.changeRule(ctx, subscription, rule, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
+		if known == nil {
+			return core.RuleChange{}, nil, b.noRule(ent, rule)
 		}
-		ent.Rules = slices.Delete(ent.Rules, at, at+1)
-		return nil
+		return core.RuleChange{Rule: *known, Remove: true}, nil, nil
 	})
 }
 
 // Rules implements core.Admin.
-func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription string) ([]core.Rule, error) {
+func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {
 		return nil, err
 	}
 	ent, err := b.subscription(ctx, subscription)
-	return ent.Rules, err
+	if err != nil {
+		return nil, err
+	}
+	list, err := b.store.Rules(ctx, ent, skip, top)
+	return list, b.refusal(err, &ent)
+}
+
+// Rule implements core.Admin.
+func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
+	subscription, err := managed(id, subscription)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	ent, err := b.subscription(ctx, subscription)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	r, err := b.store.Rule(ctx, ent, name)
+	if core.CodeOf(err) == core.NotFound {
+		return core.Rule{}, b.noRule(&ent, name)
+	}
+	return r, b.refusal(err, &ent)
 }
 
 // subscription reads a subscription past the cache.
@@ -186,39 +201,47 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRules lets change edit a subscription's rules, and stores what it made
-// of them unless the subscription changed meanwhile: then change is asked again.
-func (b *Broker) changeRules(ctx context.Context, name string, change func(*core.Entity) error) error {
+// changeRule asks decide what is to become of the rule of that name, known or nil,
+// and stores it unless the subscription changed meanwhile: then decide is asked
+// again. With the change decide returns the rule compiled, nil for none.
+func (b *Broker) changeRule(ctx context.Context, subscription, name string,
+	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
+) error {
 	for range ruleTries {
-		ent, err := b.subscription(ctx, name)
+		ent, err := b.subscription(ctx, subscription)
 		if err != nil {
 			return err
 		}
-		ent.Rules = slices.Clone(ent.Rules)
-		if err := change(&ent); err != nil {
+		var known *core.Rule
+		switch r, err := b.store.Rule(ctx, ent, name); core.CodeOf(err) {
+		case "":
+			known = &r
+		case core.NotFound:
+		default:
+			return b.refusal(err, &ent)
+		}
+		change, compiled, err := decide(&ent, known)
+		if err != nil {
 			return err
 		}
 		ent.UpdatedAt = b.store.Now()
 		read := time.Now()
-		ent, err = b.store.UpdateEntity(ctx, ent)
+		ent, version, err := b.store.ChangeRule(ctx, ent, change)
 		switch core.CodeOf(err) {
 		case "":
-			b.log.Info("rules changed", "entity", ent.Name, "count", len(ent.Rules))
+			b.log.Info("rule changed", "entity", ent.Name, "rule", name)
+			topic, _, _ := core.SplitSubscription(ent.Name)
+			if e := b.cached(topic); e != nil && e.current.Load().ID == ent.TopicID {
+				e.applyRule(ent, version, name, compiled)
+			}
 			_, err := b.keep(ent, read)
 			return err
 		case core.Conflict:
 		default:
-			return b.refusal(err, &core.Entity{Kind: core.Subscription, Name: name})
+			return b.refusal(err, &core.Entity{Kind: core.Subscription, Name: subscription})
 		}
 	}
-	return core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
-}
-
-// findRule finds a rule in a list sorted by folded name, or where it belongs.
-func findRule(list []core.Rule, name string) (at int, known bool) {
-	return slices.BinarySearchFunc(list, core.FoldName(name), func(r core.Rule, folded string) int {
-		return cmp.Compare(core.FoldName(r.Name), folded)
-	})
+	return core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", subscription)
 }
 
 func (b *Broker) noRule(ent *core.Entity, rule string) error {

@@ -238,8 +238,11 @@ func TestAStoredRuleThatCannotBeCompiledIsNoMatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ent.Rules = []core.Rule{sqlRule("odd", "???", "")}
-		if _, err := b.store.UpdateEntity(t.Context(), ent); err != nil {
+		ent, _, err = b.store.ChangeRule(t.Context(), ent, core.RuleChange{Rule: sqlRule("odd", "???", "")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = b.store.ChangeRule(t.Context(), ent, core.RuleChange{Rule: core.Rule{Name: core.DefaultRuleName}, Remove: true}); err != nil {
 			t.Fatal(err)
 		}
 		b.send(t, "t", text("m"))

@@ -19,6 +19,7 @@ type catalogue struct {
 	sealed     sightings                                     // deleted namespaces
 	partitions map[string][]*partition                       // by the ID of the queue or topic
 	topics     map[string]*topic                             // by ID
+	rules      map[string]*ruleBook                          // by the subscription's ID
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
 }
 
@@ -139,7 +140,7 @@ func (c *catalogue) CreateEntityWithin(_ context.Context, e core.Entity, q core.
 		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
 	}
 	c.tell(changed)
-	return cloneEntity(e), nil
+	return cloneEntity(described(e)), nil
 }
 
 // create also returns what watchers are to be told of, as all changes do.
@@ -158,7 +159,8 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 		if t == nil {
 			return nil, core.NotFound
 		}
-		c.put(key, e)
+		c.put(key, described(e))
+		c.setRules(e.ID, e.Rules)
 		t.subscriptions.add(key.folded)
 		c.subscribe(t, &e)
 		return []entityKey{key, t.key}, nil
@@ -228,8 +230,8 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity) (core.Entit
 
 // UpdateEntityWithin is UpdateEntity where the namespace has quotas.
 func (c *catalogue) UpdateEntityWithin(_ context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	e = cloneEntity(e)
-	changed, err := c.update(&e, q)
+	e = described(cloneEntity(e))
+	changed, err := c.update(&e, q, nil)
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
 	}
@@ -237,7 +239,8 @@ func (c *catalogue) UpdateEntityWithin(_ context.Context, e core.Entity, q core.
 	return cloneEntity(e), nil
 }
 
-func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas) ([]entityKey, error) {
+// update also does what is said, if the entity is there.
+func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, also func()) ([]entityKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
@@ -257,6 +260,9 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas) ([]entityKey,
 		e.AccessedAt = old.AccessedAt
 	}
 	c.put(key, *e)
+	if also != nil {
+		also()
+	}
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		c.subscribe(t, e)
@@ -292,6 +298,7 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		t.subscriptions.remove(key.folded)
+		delete(c.rules, e.ID)
 		c.unsubscribe(t, &e)
 		return []entityKey{key, t.key}
 	}
@@ -303,6 +310,9 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 	if t := c.topics[e.ID]; t != nil {
 		for _, folded := range t.subscriptions {
 			subscription := entityKey{key.namespace, folded}
+			if e, ok := c.find(subscription); ok {
+				delete(c.rules, e.ID)
+			}
 			c.drop(subscription)
 			changed = append(changed, subscription)
 		}
@@ -356,9 +366,7 @@ func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
 	e.Rules = slices.Clone(e.Rules)
 	for i := range e.Rules {
-		if f := &e.Rules[i].Filter; f.Correlation != nil {
-			f.Correlation = new(*f.Correlation)
-		}
+		e.Rules[i] = cloneRule(e.Rules[i])
 	}
 	return e
 }

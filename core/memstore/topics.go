@@ -23,7 +23,11 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	if t == nil {
 		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)
 	}
-	return core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, t.subscriptions), Version: t.version}, nil
+	view := core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, t.subscriptions), Version: t.version}
+	for i := range view.Subscriptions {
+		view.Subscriptions[i].Rules = c.rules[view.Subscriptions[i].ID].page(0, allRules)
+	}
+	return view, nil
 }
 
 // subscribe has the topic's partitions begin a new version, with the

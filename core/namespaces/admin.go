@@ -99,12 +99,21 @@ func (d *Directory) DeleteRule(ctx context.Context, id core.Identity, subscripti
 }
 
 // Rules implements core.Admin.
-func (d *Directory) Rules(ctx context.Context, id core.Identity, subscription string) ([]core.Rule, error) {
+func (d *Directory) Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error) {
 	at, err := d.served(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return at.Admin.Rules(ctx, id, subscription)
+	return at.Admin.Rules(ctx, id, subscription, skip, top)
+}
+
+// Rule implements core.Admin.
+func (d *Directory) Rule(ctx context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
+	at, err := d.served(ctx, id)
+	if err != nil {
+		return core.Rule{}, err
+	}
+	return at.Admin.Rule(ctx, id, subscription, name)
 }
 
 // TestRules implements core.Admin.

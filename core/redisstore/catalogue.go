@@ -18,8 +18,11 @@ import (
 func basis(revision int64, id string) string { return strconv.FormatInt(revision, 10) + ":" + id + ":" }
 
 // catalogueValue is how the catalogue keeps an entity: its basis, then JSON.
+// Rules are kept apart.
 func catalogueValue(e *core.Entity) (string, error) {
-	record, err := json.Marshal(e)
+	described := *e
+	described.Rules = nil
+	record, err := json.Marshal(described)
 	if err != nil {
 		return "", fmt.Errorf("encode entity %s: %w", e, err)
 	}
@@ -152,9 +155,16 @@ func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 		if e.Kind == core.Subscription {
 			topicID = e.TopicID
 		}
+		args := []any{uint8(e.Kind), topicOf(&e), topicID, value, q.MaxEntities, q.MaxSizeMegabytes}
+		for i := range e.Rules {
+			member, err := ruleMember(&e.Rules[i])
+			if err != nil {
+				return err
+			}
+			args = append(args, member)
+		}
 		names := told(&e)
-		reply, err := s.change(ctx, createScript, append(k.all(), k.seal), e.Namespace, names, uint8(e.Kind), topicOf(&e), topicID, value,
-			q.MaxEntities, q.MaxSizeMegabytes)
+		reply, err := s.change(ctx, createScript, append(k.all(), k.seal, k.rulesOf(&e)), e.Namespace, names, args...)
 		switch core.CodeOf(err) {
 		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
 			s.unlinkPartitions(ctx, &e, true)
@@ -168,6 +178,7 @@ func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 	if err != nil {
 		return core.Entity{}, err
 	}
+	e.Rules = nil
 	return e, nil
 }
 
@@ -280,6 +291,9 @@ func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.To
 			return err
 		}
 		view.Entity, view.Subscriptions = es[0], es[1:]
+		if err := s.readRules(ctx, &k, view.Subscriptions); err != nil {
+			return err
+		}
 		return s.fence(ctx, k, view.ID, view.Partitions, reply[2])
 	})
 	if err != nil {
@@ -361,7 +375,15 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 
 // UpdateEntityWithin is UpdateEntity where the namespace has quotas.
 func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	err := s.manage(ctx, "update entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	e, _, err := s.update(ctx, "update entity", e, q)
+	return e, err
+}
+
+// update replaces an entity, and changes rules of it: pairs as lua/update.lua
+// takes them. It also returns the version of a subscription's topic.
+func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
+	var version int64
+	err := s.manage(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		old := basis(e.Revision, e.ID)
 		e.Revision++
 		value, err := catalogueValue(&e)
@@ -373,11 +395,12 @@ func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 			topicID = e.TopicID
 		}
 		names := told(&e)
-		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences, k.names}, e.Namespace, names, topicID, old, value,
-			q.MaxSizeMegabytes)
+		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences, k.names, k.rulesOf(&e)}, e.Namespace, names,
+			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
 		if err != nil {
 			return err
 		}
+		version, _ = reply[0].(int64)
 		defer s.tellAll(e.Namespace, names)
 		if at, err := s.rdb.ZScore(ctx, k.accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = instant(int64(at))
@@ -385,9 +408,10 @@ func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
 	})
 	if err != nil {
-		return core.Entity{}, err
+		return core.Entity{}, 0, err
 	}
-	return e, nil
+	e.Rules = nil
+	return e, version, nil
 }
 
 // DeleteEntity removes the entity and all its messages, or NotFound; a topic
@@ -440,6 +464,9 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 			return err
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
+		if err := s.rdb.Unlink(ctx, k.rulesOf(&gone)).Err(); err != nil {
+			s.log.Warn("rules of a deleted subscription stay behind", "entity", gone.ID, "err", err)
+		}
 	}
 	if e.Kind == core.Topic { // what its subscriptions shared may have been touched until they were gone
 		s.unlinkPartitions(ctx, &e, false)

@@ -141,11 +141,14 @@ func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.
 
 // catalogueKeys holds the names of a namespace's catalogue keys. seal is there
 // once the namespace has been deleted, for a while.
-type catalogueKeys struct{ entities, names, accessed, versions, fences, seal string }
+type catalogueKeys struct {
+	entities, names, accessed, versions, fences, seal string
+	rules                                             string // in front of a subscription's ID
+}
 
 func (p naming) catalogue(namespace string) catalogueKeys {
 	prefix := string(p) + "{ct:" + namespace + "}"
-	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d"}
+	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
 // registryKeys holds the names of the keys of the registry of namespaces. Their

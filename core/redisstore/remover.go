@@ -148,6 +148,9 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 		if err := r.unlink(ctx, &e); err != nil {
 			return err
 		}
+		if err := s.rdb.Unlink(ctx, k.rulesOf(&e)).Err(); err != nil {
+			return err
+		}
 	}
 	pipe := s.rdb.Pipeline()
 	pipe.HDel(ctx, k.entities, names...)

@@ -12,10 +12,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// format is how this version keeps sessions; the registry says what a store has.
-// In format 1, of which no store says so, their keys are their ids as they were
-// written, escaped. In format 2 they are core.SessionKeys.
-const format = 2
+// format is how this version keeps things; the registry says what a store has. In
+// format 1, of which no store says so, the keys of sessions are their ids as they
+// were written, escaped. From format 2 on they are core.SessionKeys. From format 3
+// on the rules of subscriptions have a key of their own.
+const format = 3
 
 // maxMisplaced is how many sessions a refusal to upgrade names.
 const maxMisplaced = 5
@@ -35,12 +36,59 @@ func (s *Store) upgrade(ctx context.Context) error {
 		return nil
 	}
 	// The end of a lock, on the way, sweeps: what becomes due then is seen the next time.
-	for n := 1; n > 0; {
+	for n := 1; n > 0 && given < 2; {
 		if n, err = (&upgrading{Store: s}).run(ctx); err != nil {
 			return fmt.Errorf("upgrade what an earlier version wrote: %w", err)
 		}
 	}
+	if err := s.moveRules(ctx); err != nil {
+		return fmt.Errorf("upgrade the rules that an earlier version wrote: %w", err)
+	}
 	return s.rdb.Set(ctx, key, format, 0).Err()
+}
+
+// moveRules gives subscriptions' rules keys of their own. It looks again when an
+// entity has changed meanwhile, which may be another gateway's doing the same.
+func (s *Store) moveRules(ctx context.Context) error {
+	u := &upgrading{Store: s}
+	catalogues, err := u.catalogues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range catalogues {
+		for again := true; again; {
+			again = false
+			entities, err := u.entities(ctx, key)
+			if err != nil {
+				return err
+			}
+			for i := range entities {
+				err := u.moveRulesOf(ctx, &entities[i])
+				if code := core.CodeOf(err); code == core.Conflict || code == core.NotFound {
+					again = true
+				} else if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (u *upgrading) moveRulesOf(ctx context.Context, e *core.Entity) error {
+	if len(e.Rules) == 0 {
+		return nil
+	}
+	changes := make([]any, 0, 2*len(e.Rules))
+	for i := range e.Rules {
+		member, err := ruleMember(&e.Rules[i])
+		if err != nil {
+			return err
+		}
+		changes = append(changes, core.FoldName(e.Rules[i].Name), member)
+	}
+	_, _, err := u.update(ctx, "move the rules of", *e, core.NamespaceQuotas{}, changes...)
+	return err
 }
 
 // upgrading is an upgrade under way.

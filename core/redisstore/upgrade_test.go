@@ -165,13 +165,15 @@ func TestAStoreOfAnEarlierVersionIsUpgraded(t *testing.T) {
 					f.rdb.Del(t.Context(), f.names+"{ct}f")
 					f.mustOpen()
 				}
-				if got := f.rdb.Get(t.Context(), f.names+"{ct}f").Val(); got != "2" {
-					t.Errorf("format: got %q, want 2", got)
+				if got := f.rdb.Get(t.Context(), f.names+"{ct}f").Val(); got != "3" {
+					t.Errorf("format: got %q, want 3", got)
 				}
 				f.wantPlain()
 				f.wantOrders()
 				f.wantSpread()
 				f.wantTopics()
+				f.wantRules("news/Subscriptions/inSessions", core.DefaultRuleName)
+				f.wantRules("wide/Subscriptions/inSessions", core.DefaultRuleName)
 				f.mustOpen() // again, at once
 			})
 		})
@@ -264,6 +266,59 @@ func (f *former) wantTopics() {
 	}
 }
 
+// wantRules compares the names of a subscription's rules, in their own key and of its topic.
+func (f *former) wantRules(subscription string, want ...string) {
+	f.Helper()
+	e, err := f.store.Entity(f.Context(), formerNamespace, subscription)
+	if err != nil {
+		f.Fatal(err)
+	}
+	rules, err := f.store.Rules(f.Context(), e, 0, 100)
+	if err != nil {
+		f.Fatal(err)
+	}
+	topic, _, _ := core.SplitSubscription(e.Name)
+	view, err := f.store.Topic(f.Context(), formerNamespace, topic)
+	if err != nil {
+		f.Fatal(err)
+	}
+	own := slices.IndexFunc(view.Subscriptions, func(s core.Entity) bool { return s.ID == e.ID })
+	for what, rules := range map[string][]core.Rule{"rules": rules, "rules of the topic": view.Subscriptions[own].Rules} {
+		var got []string
+		for i := range rules {
+			got = append(got, rules[i].Name)
+		}
+		if !slices.Equal(got, want) {
+			f.Errorf("%s of %s: got %v, want %v", what, subscription, got, want)
+		}
+	}
+	key := f.names + "{ct:" + formerNamespace + "}e"
+	if record := f.rdb.HGet(f.Context(), key, core.FoldName(subscription)).Val(); strings.Contains(record, `"Rules"`) {
+		f.Errorf("the record of %s still has rules: %s", subscription, record)
+	}
+}
+
+// Format 2 kept the rules of a subscription in its record.
+func TestRulesOfFormat2GetAKeyOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	deployments(t, func(t *testing.T, url string) {
+		f := loadFormer(t, url)
+		key, field := f.names+"{ct:"+formerNamespace+"}e", core.FoldName("news/Subscriptions/inSessions")
+		former := f.rdb.HGet(t.Context(), key, field).Val()
+		f.mustOpen()
+		e, err := f.store.Entity(t.Context(), formerNamespace, "news/Subscriptions/inSessions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		former = strings.Replace(former, `"Rules":[`, `"Rules":[{"Name":"A-Second","Filter":{"Kind":"false"},"Action":"","CreatedAt":"2026-01-01T00:00:00Z"},`, 1)
+		f.rdb.Del(t.Context(), f.names+"{ct:"+formerNamespace+"}r:"+e.ID)
+		f.rdb.HSet(t.Context(), key, field, former)
+		f.rdb.Set(t.Context(), f.names+"{ct}f", 2, 0)
+		f.mustOpen()
+		f.wantRules("news/Subscriptions/inSessions", core.DefaultRuleName, "A-Second")
+	})
+}
+
 // wrong is a partition of four in which a session does not lie.
 func wrong(id string) uint16 { return (core.PartitionOf(string(core.KeyOfSession(id)), 4) + 1) % 4 }
 
@@ -276,8 +331,8 @@ func TestAStoreThatCannotBeUpgradedIsRefused(t *testing.T) {
 		want string
 	}{
 		"a later version": {
-			func(f *former, _ map[string]string) { f.rdb.Set(f.Context(), f.names+"{ct}f", 3, 0) },
-			"a later version wrote the store (format 3; this one knows 2): start that version",
+			func(f *former, _ map[string]string) { f.rdb.Set(f.Context(), f.names+"{ct}f", 4, 0) },
+			"a later version wrote the store (format 4; this one knows 3): start that version",
 		},
 		"a session in another partition": {func(f *former, ids map[string]string) {
 			f.rdb.HSet(f.Context(), fmt.Sprintf("%s{%s:%d}n", f.names, ids["spread"], wrong("Some-Id")), 99, "Some-Id")

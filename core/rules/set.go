@@ -3,16 +3,20 @@ package rules
 import (
 	"hash/maphash"
 	"slices"
+	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Set is the rules of all subscriptions of a topic. It is immutable and may be
-// used by many goroutines.
+// Set is the rules of all subscriptions of a topic. It may be used by many
+// goroutines. Adding and removing a rule takes as long whatever number of rules
+// there are.
 type Set struct {
-	always    []int      // subscriptions with a plain copy of every message
-	shapeless []*shape   // shapes without a user property
-	anchored  [][]*shape // by slot of the property that a message must have for the shape to count
+	mu        sync.RWMutex
+	shapes    map[string]*shape // by their names
+	always    []int             // subscriptions with a plain copy of every message
+	shapeless []*shape          // shapes without a user property
+	anchored  [][]*shape        // by slot of the property that a message must have for the shape to count
 	linear    []candidate
 	names     names // all user properties that a filter looks at
 	seed      maphash.Seed
@@ -47,22 +51,69 @@ type Copy struct {
 // NewSet puts the rules of the subscriptions together: subs[i] are those of subscription i.
 func NewSet(subs [][]*Rule) *Set {
 	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
-	shapes := make(map[string]*shape)
+	s.shapes = make(map[string]*shape)
 	for sub, rules := range subs {
-		covered := slices.ContainsFunc(rules, func(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True) })
+		covered := slices.ContainsFunc(rules, covers)
 		if covered {
 			s.always = append(s.always, sub)
 		}
 		for _, r := range rules {
-			if s.counts(r, covered) {
-				s.note(r.calls)
-				s.names.bodies = s.names.bodies || r.names.bodies
-				s.add(shapes, candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
-			}
+			s.enter(r, sub, covered)
 		}
 	}
 	return s
 }
+
+// enter files a rule of a subscription, if evaluating it can make a difference.
+func (s *Set) enter(r *Rule, sub int, covered bool) {
+	if s.counts(r, covered) {
+		if len(r.calls) > 0 {
+			s.note(r.calls)
+		}
+		if r.names.bodies && !s.names.bodies { // Add does not come here: readers do not lock
+			s.names.bodies = true
+		}
+		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
+	}
+}
+
+// Add adds a rule of the subscription with that index. It reports false, and adds
+// nothing, where the rule changes what others of the subscription are for, or what
+// ReadsBodies and Calls return: then a new Set must be made.
+func (s *Set) Add(sub int, r *Rule) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if covers(r) || len(r.calls) > 0 || r.names.bodies && !s.names.bodies {
+		return false
+	}
+	s.enter(r, sub, slices.Contains(s.always, sub))
+	return true
+}
+
+// Remove is the reverse of Add.
+func (s *Set) Remove(sub int, r *Rule) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if covers(r) || len(r.calls) > 0 {
+		return false
+	}
+	is := func(c candidate) bool { return c.rule == r && c.sub == sub }
+	e := equalitiesOf(r.predicate, s.places(r))
+	if e.isEmpty() {
+		s.linear = slices.DeleteFunc(s.linear, is)
+		return true
+	}
+	if _, name := e.shape(); s.shapes[name] != nil {
+		sh, h := s.shapes[name], e.hash(s.seed)
+		if sh.buckets[h] = slices.DeleteFunc(sh.buckets[h], is); len(sh.buckets[h]) == 0 {
+			delete(sh.buckets, h)
+		}
+	}
+	return true
+}
+
+// covers reports whether a rule gives its subscription a plain copy of every message.
+func covers(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True) }
 
 // ReadsBodies reports whether Facts.Body may be asked.
 func (s *Set) ReadsBodies() bool { return s.names.bodies }
@@ -97,17 +148,17 @@ func (s *Set) places(r *Rule) []int {
 }
 
 // add files the candidate under the shape of its equalities, if it has some.
-func (s *Set) add(shapes map[string]*shape, c candidate) {
+func (s *Set) add(c candidate) {
 	e := equalitiesOf(c.rule.predicate, c.places)
 	if e.isEmpty() {
 		s.linear = append(s.linear, c)
 		return
 	}
 	sh, name := e.shape()
-	if known, ok := shapes[name]; ok {
+	if known, ok := s.shapes[name]; ok {
 		sh = known
 	} else {
-		shapes[name] = sh
+		s.shapes[name] = sh
 		s.file(sh)
 	}
 	h := e.hash(s.seed)
@@ -132,6 +183,8 @@ func (s *Set) file(sh *shape) {
 // and for each that fails. It allocates nothing but dst, errors, and the
 // messages that actions make.
 func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, sub := range s.always {
 		dst = append(dst, Copy{Sub: sub, Message: m})
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -19,24 +20,99 @@ var subscriptionStories = []story{
 		e.Rules = everyRule(p.stage)
 		created := p.create(e)
 		e.Revision = created.Revision
-		p.wantSubscription("created", created, e)
-		e.Rules[2].Filter.Correlation.Label = nil // what was given is the caller's to change
+		bare := e
+		bare.Rules = nil
+		p.wantSubscription("created", created, bare)
+		e.Rules[0].Filter.Correlation.Label = nil // what was given is the caller's to change
 		e.Rules = everyRule(p.stage)
 		got, err := p.store.Entity(p.Context(), "ns", "NEWS/subscriptions/big-orders")
 		p.wantCode("entity", err, "")
-		p.wantSubscription("entity", got, e)
-		got.Rules[2].Filter.Correlation.Label = nil // and so is what was returned
-		got.Rules[1].Name = "changed"
-		for _, s := range p.look().Subscriptions {
-			if s.ID == e.ID {
-				p.wantSubscription("of the topic", s, e)
-			}
+		p.wantSubscription("entity", got, bare)
+		for range 2 {
+			there := p.look().Subscriptions[2]
+			p.wantSubscription("of the topic", there, e)
+			there.Rules[0].Filter.Correlation.Label = nil // and so is what was returned
+			there.Rules[1].Name = "changed"
 		}
-		e.Rules = e.Rules[:1]
-		updated, err := p.store.UpdateEntity(p.Context(), e)
+		updated, err := p.store.UpdateEntity(p.Context(), bare)
 		p.wantCode("update", err, "")
 		e.Revision = updated.Revision
 		p.wantSubscription("updated", p.look().Subscriptions[2], e)
+	})},
+	{"rules are changed one by one, and listed by page", onTopic(func(p *press) {
+		all := everyRule(p.stage)
+		e := newSubscription(p.entity, "d")
+		e.Rules = all
+		e = p.create(e)
+		change := func(c core.RuleChange) {
+			p.Helper()
+			before := p.look().Version
+			e.UpdatedAt = e.UpdatedAt.Add(time.Hour)
+			changed, version, err := p.store.ChangeRule(p.Context(), e, c)
+			p.wantCode("change a rule", err, "")
+			want(p.stage, "version", version, before+1)
+			want(p.stage, "version of the topic", p.look().Version, version)
+			want(p.stage, "revision", changed.Revision, e.Revision+1)
+			_, _, err = p.store.ChangeRule(p.Context(), e, c)
+			p.wantCode("change by an old revision", err, core.Conflict)
+			got, err := p.store.Entity(p.Context(), "ns", e.Name)
+			p.wantCode("entity", err, "")
+			p.wantSubscription("entity", got, changed)
+			e = changed
+		}
+		listed := func(skip, top int, want ...core.Rule) {
+			p.Helper()
+			e, got := e, e
+			rules, err := p.store.Rules(p.Context(), e, skip, top)
+			p.wantCode("rules", err, "")
+			e.Rules, got.Rules = want, rules
+			p.wantSubscription("rules", got, e)
+		}
+		added := core.Rule{Name: "Next", Filter: core.Filter{Kind: core.FalseFilter}, CreatedAt: all[0].CreatedAt}
+		change(core.RuleChange{Rule: added})
+		listed(0, 9, all[0], all[1], added, all[2])
+		listed(0, math.MaxInt, all[0], all[1], added, all[2])
+		listed(1, 2, all[1], added)
+		listed(3, 2, all[2])
+		listed(4, 2)
+		listed(0, 0)
+		renamed := added
+		renamed.Name, renamed.Action = "NEXT", "SET a = 1"
+		change(core.RuleChange{Rule: renamed})
+		change(core.RuleChange{Rule: core.Rule{Name: "SQL"}, Remove: true})
+		change(core.RuleChange{Rule: core.Rule{Name: "nex"}, Remove: true}) // there is none
+		listed(0, 9, all[0], all[1], renamed)
+		p.wantSubscription("of the topic", p.look().Subscriptions[3], func() core.Entity {
+			e := e
+			e.Rules = []core.Rule{all[0], all[1], renamed}
+			return e
+		}())
+		r, err := p.store.Rule(p.Context(), e, "next")
+		p.wantCode("rule", err, "")
+		want(p.stage, "rule's name", r.Name, "NEXT")
+		for _, name := range []string{"nex", "next2", "sql", ""} {
+			_, err = p.store.Rule(p.Context(), e, name)
+			p.wantCode("rule "+name, err, core.NotFound)
+		}
+		p.deleteEntity(e.Name)
+		_, _, err = p.store.ChangeRule(p.Context(), e, core.RuleChange{Rule: added})
+		p.wantCode("change a rule of what is gone", err, core.NotFound)
+		listed(0, 9)
+		again := newSubscription(p.entity, "d")
+		again.ID += "2"
+		e = p.create(again)
+		listed(0, 9)
+		p.deleteEntity("news")
+		listed(0, 9)
+	})},
+	{"a publication by an older version than a rule's change is refused", onTopic(func(p *press) {
+		v := p.look()
+		_, version, err := p.store.ChangeRule(p.Context(), v.Subscriptions[0], core.RuleChange{Rule: everyRule(p.stage)[0]})
+		p.wantCode("change a rule", err, "")
+		p.version = v.Version
+		p.wantCode("publish", p.tryPublish(p.to(text("x"), "a")).Err, core.Conflict)
+		p.version = version
+		p.publish(p.to(text("x"), "a"))
 	})},
 	{"a topic knows its subscriptions by folded name", onTopic(func(p *press) {
 		p.create(newSubscription(p.entity, "B2"))
@@ -170,20 +246,20 @@ var subscriptionStories = []story{
 	})},
 }
 
-// everyRule makes a rule of each kind.
+// everyRule makes a rule of each kind, by name.
 func everyRule(s *stage) []core.Rule {
 	at := time.Date(2026, time.February, 3, 0, 0, 0, 0, time.UTC)
 	empty := ""
 	return []core.Rule{
-		{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}, CreatedAt: at},
-		{
-			Name: "sql", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a > @b", Parameters: properties(s, "@b", "1")},
-			Action: "SET x = @y", ActionParameters: properties(s, "@y", "2"), CreatedAt: at,
-		},
 		{
 			Name: "correlation", Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{
 				Label: &empty, Properties: properties(s, "k", "v"),
 			}}, CreatedAt: at,
+		},
+		{Name: "every", Filter: core.Filter{Kind: core.TrueFilter}, CreatedAt: at},
+		{
+			Name: "sql", Filter: core.Filter{Kind: core.SQLFilter, SQL: "a > @b", Parameters: properties(s, "@b", "1")},
+			Action: "SET x = @y", ActionParameters: properties(s, "@y", "2"), CreatedAt: at,
 		},
 	}
 }

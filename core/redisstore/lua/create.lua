@@ -6,6 +6,7 @@
 -- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
 -- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
 -- KEYS[6] seal      string  there once the namespace has been deleted
+-- KEYS[7] rules     zset    <folded name>\0<record> of a subscription's rules, all with score 0
 -- ARGV[1] channel   where changes are told
 -- ARGV[2] change    what is told there
 -- ARGV[3] name      folded
@@ -15,6 +16,7 @@
 -- ARGV[7] value     as kept in entities
 -- ARGV[8] most      how many queues and topics there may be, 0: any number
 -- ARGV[9] largest   how large they may be together (MB), 0: of any size
+-- ARGV[10..]  members of rules
 -- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic, or namespace |
 --         {'quota_exceeded'}
 local topic, id, version = ARGV[5], ARGV[6], 0
@@ -34,5 +36,6 @@ end
 redis.call('HSET', KEYS[1], ARGV[3], ARGV[7])
 redis.call('ZADD', KEYS[2], 0, ARGV[4] .. ':' .. ARGV[3])
 redis.call('ZREM', KEYS[3], ARGV[3])
+for i = 10, #ARGV do redis.call('ZADD', KEYS[7], 0, ARGV[i]) end
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return {'ok', version}
