@@ -179,6 +179,12 @@ type Partitions interface {
 	// next is when the next lock or schedule is due (zero: none known).
 	// NotAllowed where Policy.Sessions: see Sessions.LockInSession.
 	Lock(ctx context.Context, p Partition, max int) (ds []Delivery, next time.Time, err error)
+	// Purge removes up to max available messages, as if each were locked and
+	// completed, and returns how many; with an error some may be gone. Those that are
+	// locked, deferred or scheduled stay, and those that arrive after it has begun.
+	// It does not read messages and keeps no other operation waiting for long; where
+	// nothing stays it may take as long as Clear. NotAllowed where Policy.Sessions.
+	Purge(ctx context.Context, p Partition, max int) (int, error)
 	// Settle ends locks; the answer has one element per settlement: nil, LockLost,
 	// NotAllowed, InvalidArgument or a failure. Where Policy.Sessions it is SessionLockLost that
 	// stands for a lost lock, whichever way it was lost; with a Settlement.Session

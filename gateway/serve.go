@@ -152,6 +152,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	(&remoteDesk{desk, tenants}).routes(o.Routes)
 	(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
 	(&narrator{desk}).routes(o.Routes)
+	(&purger{desk}).routes(o.Routes)
 	o.Context = traces.Requests()
 	o.Details = func() map[string]any { return pluginHealth(plugins) }
 	web := https.New(plain, directory, directory, o)

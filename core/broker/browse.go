@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -169,8 +170,9 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	return nil
 }
 
-// Purge implements core.Broker. It removes at most 4000 messages in one call,
-// or as many as the limits allow.
+// Purge implements core.Broker. Where all messages were enqueued before the given
+// time the store removes them without reading them, unless their history is
+// remembered with who removed them. Otherwise it removes at most 4000 in one call.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
@@ -178,6 +180,13 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	}
 	if err := v.receivable(sub); err != nil {
 		return 0, err
+	}
+	if before.After(b.store.Now()) && !e.history {
+		n, err := e.purgeAll(ctx, v.partitions[sub], b.options.Limits.Purge(limit))
+		if n > 0 {
+			return n, nil // what is gone is gone; the next call tells
+		}
+		return 0, b.refusal(err, &v.Entity)
 	}
 	limit = b.options.Limits.Purge(min(limit, maxPurge))
 	by := e.party(ctx, id, core.Listen)
@@ -198,6 +207,20 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 		}
 	}
 	return removed, nil
+}
+
+// purgeAll removes up to limit messages of partitions, whenever they were enqueued.
+func (e *entry) purgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
+	for _, p := range partitions {
+		if removed >= limit {
+			break
+		}
+		n, failure := e.b.store.Purge(ctx, p, limit-removed)
+		e.traffic.outlets[p.Sub].settled[core.Complete].Add(int64(n))
+		removed += n
+		err = cmp.Or(err, failure)
+	}
+	return removed, err
 }
 
 // purge removes up to limit messages of one partition, or of the session of that

@@ -165,6 +165,31 @@ func TestPurgeRemovesOldMessagesAndSkipsLockedOnes(t *testing.T) {
 	})
 }
 
+func TestPurgeUpToALaterTimeRemovesAllThatCanBeReceived(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.send(t, "q", numbered(12)...)
+		in := b.receive(t, "q", core.PeekLock, 2)
+		locked := in.take()
+		in.Close()
+		later := time.Now().Add(time.Second)
+		if n, err := b.Purge(t.Context(), root, "q", later, 3); err != nil || n != 3 {
+			t.Errorf("at most 3: got %d, %v", n, err)
+		}
+		if n, err := b.Purge(t.Context(), root, "q", later, 1<<30); err != nil || n != 7 {
+			t.Errorf("the rest: got %d, %v, want 7", n, err)
+		}
+		settle(t, b, "q", core.DeadLetterOutcome, locked...)
+		if n, err := b.Purge(t.Context(), root, "q/$DeadLetterQueue", later, 1<<30); err != nil || n != 2 {
+			t.Errorf("dead letters: got %d, %v, want 2", n, err)
+		}
+		b.store.fail(core.Busy, 0, 1, 2, 3)
+		if _, err := b.Purge(t.Context(), root, "q", later, 9); !errors.Is(err, core.Busy) {
+			t.Errorf("while the store does not answer: got %v", err)
+		}
+	})
+}
+
 func TestPurgeIsCapped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")

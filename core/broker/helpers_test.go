@@ -376,6 +376,13 @@ func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error
 	return f.Store.Stats(ctx, p)
 }
 
+func (f *faulty) Purge(ctx context.Context, p core.Partition, limit int) (int, error) {
+	if err := f.failure(p); err != nil {
+		return 0, err
+	}
+	return f.Store.Purge(ctx, p, limit)
+}
+
 func (f *faulty) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
 	f.mu.Lock()
 	f.topics++

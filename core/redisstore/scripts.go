@@ -58,6 +58,7 @@ var (
 	renewScript    = stateScript("renew", 0, 1, 1)
 	deferredScript = stateScript("deferred", 0, 5, 1)
 	cancelScript   = stateScript("cancel", 0, 0, 1)
+	purgeScript    = stateScript("purge", 0, 2, 0)
 	sweepScript    = stateScript("sweep", 0, 1, 0)
 	statsScript    = stateScript("stats", 0, 0, 0)
 	acceptScript   = stateScript("accept", 0, 4, 0)

@@ -68,7 +68,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{"state": true, "shared": true, "arrivals": true, "room": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
-		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript,
+		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, ringScript, createScript, updateScript, deleteScript,
 		acceptScript, extendScript, takeOverScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
 		foundScript, amendScript, dissolveScript, claimScript,

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -137,6 +138,70 @@ var browseStories = []story{
 		want(p.stage, "dead letters", answers[3].Stats.Ready, 1)
 		want(p.stage, "copies", answers[1].Stats.Ready, 2)
 		want(p.stage, "stats of none", len(p.store.StatsOf(p.Context(), nil)), 0)
+	})},
+	{"a purge removes what can be received, oldest first, and nothing else", func(s *stage) {
+		s.wantPurge(s.main, 10, 0)
+		s.deferOne(text("deferred"))
+		s.sendTexts("locked", "again", "puts off")
+		ds := s.lock(3)
+		s.settle(ds[1], core.Abandon, properties(s, "k", "v"))
+		s.putOff(s.main, ds[2], wait(time.Hour))
+		s.send(text("scheduled", s.after(time.Hour)))
+		s.send(text("expires", ttl(10*time.Second)), text("lives", ttl(time.Hour)), text("old"), text("young"))
+		s.wantPurge(s.main, 0, 0)
+		s.clock.Advance(10 * time.Second)
+		s.wantPurge(s.main, 2, 2) // again, lives
+		s.wantBodies("left", s.peek(s.main), "deferred", "locked", "puts off", "scheduled", "old", "young")
+		s.wantBodies("locked", s.lock(1), "old")
+		s.wantPurge(s.main, 10, 1)
+		s.wantPurge(s.main, 10, 0)
+		s.settle(ds[0], core.Complete)
+		s.wantStats("then", s.main, core.Stats{Locked: 2, Deferred: 1, Scheduled: 1})
+		s.clock.Advance(time.Hour)
+		s.wantBodies("later", s.lock(9), "puts off", "old", "scheduled")
+	}},
+	{"a queue is purged, however much there is, and its numbers go on", func(s *stage) {
+		const many = 2500
+		for _, kept := range []bool{false, true} {
+			group := make([]*core.Message, many)
+			for i := range group {
+				group[i] = text("x", ttl(time.Hour))
+			}
+			last := s.send(group...)[many-1]
+			s.settle(s.lockOne(), core.Abandon)
+			left := many
+			if kept {
+				s.lock(1)
+				left--
+			}
+			s.wantPurge(s.main, 5, 5)
+			s.wantPurge(s.main, math.MaxInt, left-5)
+			s.wantStats("purged", s.main, core.Stats{Locked: int64(many - left)})
+			want(s, "next number", s.send(text("next"))[0], last+1)
+			s.wantBodies("next", s.lock(1), "next")
+			s.clock.Advance(2 * time.Hour)
+			s.clear(s.main)
+		}
+	}},
+	{"dead letters and copies are purged, sessions are not", onTopic(func(p *press) {
+		p.sendTo(p.main, text("dead"))
+		p.settleAt(p.main, p.lockOneAt(p.main), core.DeadLetterOutcome)
+		p.wantPurge(p.main, 9, 0)
+		p.wantPurge(p.dead(), 9, 1)
+		big := text(string(make([]byte, 50_000)))
+		p.publish(p.to(big, "a", "b"))
+		p.publish(p.to(big, "a"))
+		p.wantPurge(p.at("a"), 9, 2)
+		p.wantPurge(p.at("b"), 9, 1)
+		if got := p.stats(p.topic).Bytes; got > 20_000 {
+			p.Errorf("bytes of a topic whose subscriptions are purged: %d", got)
+		}
+		inSessions := p.main
+		inSessions.Sessions = true
+		_, err := p.store.Purge(p.Context(), inSessions, 9)
+		p.wantCode("purge where messages have sessions", err, core.NotAllowed)
+		p.deleteEntity("orders")
+		p.wantPurge(p.main, 9, 0)
 	})},
 	{"bytes grow and shrink with the messages", func(s *stage) {
 		bytes := func() int64 {

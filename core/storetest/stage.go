@@ -250,6 +250,14 @@ func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
+// wantPurge purges at most so many messages and compares how many that were.
+func (s *stage) wantPurge(p core.Partition, limit, removed int) {
+	s.Helper()
+	n, err := s.store.Purge(s.Context(), p, limit)
+	s.wantCode("purge", err, "")
+	want(s, "purged", n, removed)
+}
+
 // stats is what the store counts, which StatsOf must agree with.
 func (s *stage) stats(p core.Partition) core.Stats {
 	s.Helper()

@@ -28,6 +28,8 @@ func (p *player) step() {
 		p.lockDeferred(at, p.someNumbers(at, p.of(at.Ref).deferred), p.underLock(pl, at))
 	case n < 48:
 		p.cancel(at, p.someNumbers(at, p.of(at.Ref).scheduled))
+	case n < 49:
+		p.purge(at, oneOf(p, 1, 3, 100))
 	case n < 51:
 		p.peek(at, int64(p.pick(20)-1), p.pick(10))
 	case n < 54:
@@ -322,6 +324,18 @@ func (p *player) lock(at core.Partition, limit int) {
 		p.sameNext(nextA, nextB)
 		p.arm(at.Ref, "")
 	}
+}
+
+func (p *player) purge(at core.Partition, limit int) {
+	p.Helper()
+	a, errA := p.a.Purge(p.Context(), at, limit)
+	b, errB := p.b.Purge(p.Context(), at, limit)
+	p.tell("purge%s %d: %d %v", name(at), limit, a, errA)
+	p.sameCode("purge", errA, errB)
+	if a != b {
+		p.fail("purge: model %d, engine %d", a, b)
+	}
+	p.stats(at)
 }
 
 // took compares locked deliveries and remembers their tokens.

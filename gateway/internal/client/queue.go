@@ -2,7 +2,10 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -12,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// purgeWait is how long a queue must stay empty to count as purged.
+// purgeWait is how long a queue of another broker must stay empty to count as purged.
 const purgeWait = time.Second
 
 func queueCommand(environ []string) *cobra.Command {
@@ -122,12 +125,42 @@ func purgeCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge NAME",
 		Short: "Remove all messages of a queue that can be received now",
-		Args:  cobra.ExactArgs(1),
+		Long: `Remove all messages of a queue that can be received now, or with --dlq all of its
+dead letters. Messages that are locked, deferred or scheduled stay.
+
+A Crosstown gateway removes them without sending them, and leaves those that
+arrive meanwhile. From other brokers they are received and deleted, until none
+has come for a second.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := o.target()
 			if err != nil {
 				return err
 			}
+			say := func(n int) error {
+				if o.json {
+					return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"purged": n})
+				}
+				_, err := fmt.Fprintf(c.OutOrStdout(), "purged %s from %s\n", messages(n), args[0])
+				return err
+			}
+			name, err := t.entity(args)
+			if err != nil {
+				return err
+			}
+			q := inquiry{method: http.MethodPost, path: append([]string{"$crosstown", "purge"}, strings.Split(name, "/")...), scope: name}
+			if dlq {
+				q.path = append(q.path, "$DeadLetterQueue")
+			}
+			var answer struct{ Purged int }
+			err = o.ask(c.Context(), q, &answer)
+			if _, refused := errors.AsType[*refusal](err); !refused {
+				if err != nil {
+					return err
+				}
+				return say(answer.Purged)
+			}
+			// Another broker, or an entity whose refusal a receiver explains.
 			options := &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}
 			if dlq {
 				options.SubQueue = azservicebus.SubQueueDeadLetter
@@ -142,11 +175,7 @@ func purgeCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return t.explain(err)
 			}
-			if o.json {
-				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"purged": n})
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "purged %s from %s\n", messages(n), args[0])
-			return err
+			return say(n)
 		},
 	}
 	o.bind(c, environ)

@@ -1,0 +1,52 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// purgeStep is how many messages Purge removes in one turn.
+const purgeStep = 1000
+
+// Purge removes up to limit available messages without reading them.
+func (s *Store) Purge(_ context.Context, p core.Partition, limit int) (removed int, err error) {
+	for last := int64(0); removed < limit; {
+		n, to, err := s.purge(p, min(limit-removed, purgeStep), last)
+		removed += n
+		if err != nil || n < purgeStep {
+			return removed, err
+		}
+		last = to
+	}
+	return removed, nil
+}
+
+// purge is one turn of Purge, which removes messages up to number last, 0 for the
+// one given last. It returns that number.
+func (s *Store) purge(p core.Partition, limit int, last int64) (removed int, _ int64, err error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return 0, 0, nil
+	}
+	defer t.leave()
+	if t.Sessions {
+		return 0, 0, fmt.Errorf("purge outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	}
+	q := t.queue
+	if last == 0 {
+		last = q.last
+	}
+	for removed < limit && q.counts[fresh]+q.counts[again] > 0 {
+		e := q.oldest()
+		if e.n > last {
+			q.cursor = min(q.cursor, e.n-1) // it is offered later
+			break
+		}
+		t.note(core.EventCompleted, q, e)
+		q.remove(e)
+		removed++
+	}
+	return removed, last, nil
+}

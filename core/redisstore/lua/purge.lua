@@ -1,0 +1,56 @@
+#!lua flags=allow-oom
+-- purge.lua: remove available messages without reading them, those to deliver again first, then new ones.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5] max   how many at most; unless all that is there goes, one call removes up to 1000
+-- ARGV[6] upto  the highest number to remove, '' for the last one given
+-- Returns {'ok', how many, upto, 1 if there may be more: call again} | {'more'}: call again
+if call('EXISTS', stream) == 0 then return {'ok', 0, 0, 0} end
+if not sweep() then
+  ring()
+  return {'more'}
+end
+ring()
+local state = call('HMGET', head, 's', 'c')
+local top, cursor, max = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(ARGV[5])
+local upto = tonumber(ARGV[6]) or top
+
+local length = call('XLEN', stream)
+if length == 0 then return {'ok', 0, upto, 0} end
+if length <= max and upto >= top and not shared and not history and call('EXISTS', locks, deferred, scheduled) == 0 then
+  -- Nothing else is there, so all keys go, and Redis frees them in the background. The new stream goes on with the numbers.
+  call('UNLINK', stream, again, counts, overrides, holes, expiry, late)
+  if top > 0 then
+    call('XADD', stream, format('0-%d', top), 'd', '')
+    call('XDEL', stream, format('0-%d', top))
+    call('HSET', head, 'c', format('%d', top))
+  end
+  return {'ok', length, upto, 0}
+end
+
+max = math.min(max, 1000)
+local numbers = call('ZRANGEBYSCORE', again, '-inf', format('%d', upto), 'LIMIT', 0, max)
+many('ZREM', again, numbers)
+local last = math.min(upto, cursor + 2000) -- a call looks at so many numbers
+if #numbers < max and cursor < last then
+  local isHole = {}
+  for _, n in ipairs(call('ZRANGEBYSCORE', holes, format('(%d', cursor), format('%d', last))) do isHole[tonumber(n)] = true end
+  while #numbers < max and cursor < last do
+    cursor = cursor + 1
+    if not isHole[cursor] then numbers[#numbers + 1] = format('%d', cursor) end
+  end
+  call('HSET', head, 'c', format('%d', cursor))
+  call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor))
+end
+
+local ids, padded = {}, {}
+for i, n in ipairs(numbers) do
+  ids[i], padded[i] = '0-' .. n, pad(n)
+  if history then history.add('c', n) end
+end
+many('XDEL', stream, ids)
+many('HDEL', counts, numbers)
+many('HDEL', overrides, numbers)
+many('ZREM', expiry, padded)
+if shared then shared.complete(numbers) end
+return {'ok', #numbers, upto, (#numbers == max or cursor < upto) and 1 or 0}

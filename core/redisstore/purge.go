@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Purge removes up to limit available messages without reading them, in steps
+// that do not keep the server from other work for long.
+func (s *Store) Purge(ctx context.Context, p core.Partition, limit int) (removed int, err error) {
+	err = s.operate(context.WithoutCancel(ctx), p, "purge", func(_ context.Context, sh *shard) error {
+		if sh.Sessions {
+			return s.refuseLock(ctx, sh)
+		}
+		for upto := ""; removed < limit && (ctx.Err() == nil || removed == 0); {
+			bounded, cancel := s.bounded(context.WithoutCancel(ctx))
+			reply, _, err := s.transition(bounded, sh, s.millis(), purgeScript, nil, limit-removed, upto)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if len(reply) != 3 {
+				return errReply
+			}
+			n, _ := reply[0].(int64)
+			removed += int(n)
+			if rest, _ := reply[2].(int64); rest == 0 {
+				return nil
+			}
+			last, _ := reply[1].(int64)
+			upto = strconv.FormatInt(last, 10)
+		}
+		return nil
+	})
+	return removed, err
+}
