@@ -194,6 +194,24 @@ func TestLimitsAreKept(t *testing.T) {
 	})
 }
 
+// Connections that have not signed in do not count among those that there may be.
+func TestStrangersAreNotCountedAsConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{MaxConnections: 1}, "q")
+		for range 3 {
+			stranger, answer, err := h.dialer(protocolJSON).Dial("ws://gateway"+Path, nil)
+			if err != nil {
+				t.Fatalf("a connection that does not sign in: got %v, %v", answer, err)
+			}
+			t.Cleanup(func() { _ = stranger.Close() })
+		}
+		h.connect().ok("peek", object{"entity": "q"})
+		if _, _, err := h.dialer(protocolJSON).Dial("ws://gateway"+Path, nil); err == nil {
+			t.Error("a connection too many was let in")
+		}
+	})
+}
+
 func TestNothingIsReadWhileTooManyRequestsAreUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{MaxFeeds: 1000})
