@@ -87,7 +87,13 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	r.buf.Reset()
 	r.err = nil
 	r.message(m, enqueued, fields)
-	record, err := bytes.Clone(r.buf.Bytes()), r.err
+	head, err := r.buf.Bytes(), r.err
+	var record []byte
+	if fields&fieldNoBody != 0 {
+		record = bytes.Clone(head)
+	} else { // the body is copied once, to where it stays
+		record = append(append(make([]byte, 0, len(head)+len(m.Body.Bytes)), head...), m.Body.Bytes...)
+	}
 	if r.buf.Cap() <= maxKept {
 		recorders.Put(r)
 	}
@@ -97,6 +103,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	return record, nil
 }
 
+// message encodes all but the bytes of the body.
 func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	r.uint(recordVersion)
 	r.int(enqueued)
@@ -149,7 +156,7 @@ func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	}
 	r.uint(uint64(m.Body.Kind))
 	if fields&fieldNoBody == 0 {
-		r.bytes(m.Body.Bytes)
+		r.bodyHead(m.Body.Bytes)
 	}
 }
 
@@ -206,6 +213,14 @@ func (r *recorder) uint(n uint64)   { r.note(r.enc.EncodeUint(n)) }
 func (r *recorder) int(n int64)     { r.note(r.enc.EncodeInt(n)) }
 func (r *recorder) string(s string) { r.note(r.enc.EncodeString(s)) }
 func (r *recorder) bytes(b []byte)  { r.note(r.enc.EncodeBytes(b)) }
+
+func (r *recorder) bodyHead(body []byte) {
+	if body == nil {
+		r.note(r.enc.EncodeNil())
+		return
+	}
+	r.note(r.enc.EncodeBytesLen(len(body)))
+}
 
 func (r *recorder) id(id core.ID) {
 	if !id.IsZero() {
