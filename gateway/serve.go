@@ -17,6 +17,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
@@ -24,6 +25,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
@@ -115,6 +117,10 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	behind.Go("namespaces", directory.Run)
 	certificate.issued.serve(directory)
 
+	collector := memory.NewCollector()
+	behind.Go("memory", collector.Run)
+	messages := newBudget(c, collector.Released, log)
+	watched.Memory(messages)
 	admission := listen.NewAdmission(listen.AdmissionOptions{Logger: log})
 	watched.Admission(admission.State)
 	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Admission: admission, Logger: log})
@@ -124,12 +130,12 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	if dev != nil {
 		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
 	}
-	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, log))
+	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, messages, log))
 	remotes.run(front, tenants, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, log, bridge))
+	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, log, bridge))
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if admin != nil {
@@ -140,7 +146,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	o := httpsOptions(c, tunnel, native, log)
+	o := httpsOptions(c, messages, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
 	if c.HasDevKey() {
@@ -180,7 +186,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 // grace is the drain time as bridges take it: to them, 0 is their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
-func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
+func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) amqp.Options {
 	limits := c.Limits()
 	return amqp.Options{
 		Logger:            log,
@@ -191,13 +197,14 @@ func amqpOptions(c *config.Config, log *slog.Logger) amqp.Options {
 		MaxLinks:          c.AMQP.MaxLinks,
 		MaxUnsettled:      c.AMQP.MaxUnsettled,
 		MaxFrameSize:      uint32(c.AMQP.MaxFrameSize),
+		Budget:            messages,
 		DrainGrace:        grace(c),
 
 		StrictTransactions: limits.Tier != "",
 	}
 }
 
-func nativeOptions(c *config.Config, log *slog.Logger, others ...bridges.Census) websocket.Options {
+func nativeOptions(c *config.Config, messages *budget.Budget, log *slog.Logger, others ...bridges.Census) websocket.Options {
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
@@ -206,13 +213,14 @@ func nativeOptions(c *config.Config, log *slog.Logger, others ...bridges.Census)
 		MaxConnections: c.WebSocket.MaxConnections,
 		MaxFeeds:       c.WebSocket.MaxFeeds,
 		MaxFrame:       c.WebSocket.MaxFrame,
+		Budget:         messages,
 		DrainGrace:     grace(c),
 	}
 }
 
-func httpsOptions(c *config.Config, tunnel, native http.Handler, log *slog.Logger) https.Options {
+func httpsOptions(c *config.Config, messages *budget.Budget, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Grace: grace(c), Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Grace: grace(c), Budget: messages, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
@@ -78,6 +79,9 @@ type conn struct {
 	leave    func() // ends being counted in the identity's namespace; nil: it is not
 	busy     int    // broker calls under way
 	buffered int64
+	memory   *budget.Share
+	charged  int64            // bytes that memory counts
+	patience time.Time        // until when the message that begins may wait for memory; zero: none does
 	sends    []*senderLink    // with messages to send
 	piles    map[string]*pile // settlements by address
 	full     []*pile          // with something in them
@@ -109,6 +113,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		since:  time.Now(),
 		piles:  make(map[string]*pile),
 	}
+	c.memory = b.opts.Budget.Share(func() { c.mail.Post(func() {}) })
 	c.armed = c.since.Add(b.opts.HandshakeTimeout)
 	c.until = c.armed
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -121,7 +126,6 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxHandles:     b.opts.MaxHandles,
 		MaxLinks:       b.opts.MaxLinks,
 		IncomingWindow: incomingWindow,
-		MaxPartial:     b.opts.MaxMessageBytes,
 		IdleTimeout:    b.opts.IdleTimeout,
 	}, c, time.Now())
 	c.eng.Bound(strangerBounds())
@@ -172,6 +176,7 @@ func (c *conn) dispose() {
 	c.mail.Close()
 	close(c.done)
 	c.tasks.Wait()
+	c.memory.Close()
 }
 
 // letGo has all links let go of what they hold. Calls that outlived the connection may have opened something as well.
@@ -222,6 +227,7 @@ func (c *conn) pass(now time.Time) {
 	c.start()
 	c.arm(c.tick(now))
 	c.eng.Flush()
+	c.charge()
 	c.write(now)
 }
 

@@ -32,6 +32,9 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	if at := c.eng.Tick(now); !at.IsZero() {
 		due(at)
 	}
+	if !c.patience.IsZero() {
+		due(c.patience)
+	}
 	if len(c.transactions) > 0 {
 		if at := c.expireTransactions(now); !at.IsZero() {
 			due(at)
@@ -41,7 +44,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 		due(c.room.look)
 	}
 	if !c.closing.IsZero() {
-		if c.busy == 0 || !now.Before(c.closing) {
+		if c.busy == 0 && c.eng.Unsent() == 0 || !now.Before(c.closing) {
 			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText})
 			return c.end(now)
 		}

@@ -98,26 +98,21 @@ func (c *conn) Received(l *engine.Link, m engine.Message) {
 
 // TooLarge says why a message is refused for its size.
 func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
-	addr := core.Address{}
 	limit := maxRequestSize
 	switch d := l.Data.(type) {
 	case *senderLink:
-		addr, limit = d.addr, d.sender.MaxMessageSize()
+		limit = d.sender.MaxMessageSize()
 	case *requestLink:
-		addr, limit = d.addr, d.size
+		limit = d.size
 	case *coordinatorLink:
 		limit = maxRequestBytes
 	}
-	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addr)
+	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addressOf(l))
 }
 
 // Lapsed says why a delivery that was not settled in time cannot be settled any more.
 func (c *conn) Lapsed(l *engine.Link) *wire.Error {
-	addr := core.Address{}
-	if r, ok := l.Data.(*receiverLink); ok {
-		addr = r.addr
-	}
-	return c.refusal(l, core.LockLost, addr)
+	return c.refusal(l, core.LockLost, addressOf(l))
 }
 
 // Disposed takes the outcome of a delivery.

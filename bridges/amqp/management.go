@@ -26,12 +26,18 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 		return
 	}
 	entity := core.Address{Entity: addr.Entity, Sub: addr.Sub}
-	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Address, error) {
-		return entity, c.resolve(ctx, id, entity)
-	}, func(core.Address) bool {
-		c.attachNode(l, core.FoldName(addr.String()), entity)
+	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {
+		return c.resolve(ctx, id, entity)
+	}, func(e core.Entity) bool {
+		c.attachNode(l, core.FoldName(addr.String()), entity, requestSize(&e))
 		return true
-	}, func(core.Address) {})
+	}, func(core.Entity) {})
+}
+
+// requestSize is how many bytes a request may have that is about an entity: it may carry a few of the largest messages, or
+// many small ones.
+func requestSize(e *core.Entity) int64 {
+	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
 
 // anyRight returns nil if the identity has any right on the path.

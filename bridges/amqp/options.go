@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 )
 
 // Options say what a Bridge offers and tolerates. Zero fields have their defaults.
@@ -38,8 +39,10 @@ type Options struct {
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
 	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
-	// under way set: nothing is read while they have more bytes. It also bounds the parts of messages that are not complete; 64 MiB.
+	// under way set: nothing is read while they have more bytes; 64 MiB.
 	MaxMessageBytes int64
+	// Budget bounds the memory of all connections together; default: a budget of the bridge's own.
+	Budget *budget.Budget
 
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
 	HandshakeTimeout time.Duration // until open; 20 s
@@ -67,6 +70,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.AuthTimeout, 20*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.DrainGrace, 10*time.Second)
+	if o.Budget == nil {
+		o.Budget = budget.New(0, nil)
+	}
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o
@@ -81,11 +87,11 @@ const (
 )
 
 func strangerBounds() engine.Bounds {
-	return engine.Bounds{Sessions: strangerSessions, Links: strangerLinks, Partial: strangerBytes}
+	return engine.Bounds{Sessions: strangerSessions, Links: strangerLinks}
 }
 
 func (b *Bridge) bounds() engine.Bounds {
-	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks, Partial: b.opts.MaxMessageBytes}
+	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks}
 }
 
 // minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).

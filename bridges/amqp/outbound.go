@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -27,9 +28,35 @@ func formOf(entity core.Address, inSession bool) form {
 // whose lock seems to be over, and the lock of a session is renewed apart from its messages. It is the year 10000.
 const greatestDate value.Timestamp = 253402300800000
 
-// appendDelivery appends a delivery as an encoded message. Header and properties are always there, because clients read
-// other sections only beside them.
+// appendDelivery appends a delivery as an encoded message.
 func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
+	dst = appendHead(dst, d, f)
+	if !f.bodiless {
+		dst = appendBody(dst, d.Body)
+	}
+	return appendFooter(dst, d.Message)
+}
+
+// copiedBody is the size of a body, in bytes, up to which it is copied on its way out.
+const copiedBody = 32 << 10
+
+// payloadOf is a delivery as an encoded message, with its larger body where it is. The rest is in scratch, which it
+// returns.
+func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
+	if len(d.Body.Bytes) <= copiedBody {
+		scratch = appendDelivery(scratch[:0], d, f)
+		return engine.Payload{Copied: scratch}, scratch
+	}
+	scratch = appendHead(scratch[:0], d, f)
+	if d.Body.Kind == core.BodyData {
+		scratch = wire.AppendDataHead(scratch, len(d.Body.Bytes))
+	}
+	return engine.Payload{Copied: scratch, Body: d.Body.Bytes, Tail: appendFooter(nil, d.Message)}, scratch
+}
+
+// appendHead appends the sections before the body. Header and properties are always there, because clients read other
+// sections only beside them.
+func appendHead(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
 	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
 		dst = appendDeliveryAnnotations(dst, d)
@@ -40,11 +67,12 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	if !d.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, d.Properties.Encoded())
 	}
-	if !f.bodiless {
-		dst = appendBody(dst, d.Body)
-	}
-	if d.Footer != nil {
-		dst = wire.AppendSection(dst, wire.DescFooter, d.Footer)
+	return dst
+}
+
+func appendFooter(dst []byte, m *core.Message) []byte {
+	if m.Footer != nil {
+		dst = wire.AppendSection(dst, wire.DescFooter, m.Footer)
 	}
 	return dst
 }

@@ -277,7 +277,15 @@ func (r *receiverLink) request() {
 		r.conn.room.starved = true
 		return
 	}
-	if n -= r.asked; n > 0 {
+	n -= r.asked
+	if n > 0 {
+		room := r.conn.memory.Room(int64(r.size))
+		if room == 0 {
+			r.conn.room.starved = true
+			r.conn.memory.Wait(int64(r.size))
+			return
+		}
+		n = int(min(int64(n), room/int64(r.size)))
 		r.asked += n
 		r.receiver.AddCredit(n)
 	}
@@ -324,9 +332,10 @@ func (r *receiverLink) pump() (left bool) {
 	n, f := 0, formOf(r.addr, r.session != nil)
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]
-		r.conn.scratch = appendDelivery(r.conn.scratch[:0], d, f)
+		var payload engine.Payload
+		payload, r.conn.scratch = payloadOf(r.conn.scratch, d, f)
 		tag := tagOf(d)
-		id := r.link.Send(tag, r.mode == core.ReceiveAndDelete, r.lapses(d), r.conn.scratch)
+		id := r.link.Send(tag, r.mode == core.ReceiveAndDelete, r.lapses(d), payload)
 		if r.shared && r.mode == core.PeekLock {
 			r.sent[tag] = id
 		}

@@ -14,6 +14,7 @@ import (
 const (
 	requestCredit  = 100                                // requests under way on one link
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
+	minRequestSize = 1 << 20                            // bytes that any request may have
 	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which anybody may send
 	maxReplies     = 1000                               // that wait for credit on one link
 	maxReplyBytes  = 16 << 20                           // that wait for credit on all links of a connection
@@ -85,14 +86,10 @@ type replyLink struct {
 	queued bool // in conn.waiting
 }
 
-// attachNode accepts a link to or from a node.
-func (c *conn) attachNode(l *engine.Link, node string, addr core.Address) {
+// attachNode accepts a link to or from a node, whose requests may have size bytes.
+func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size int64) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
-		size := maxRequestSize
-		if node == cbsNode {
-			size = maxTokenSize
-		}
 		l.Data = &requestLink{conn: c, link: l, node: node, addr: addr, size: size}
 		l.Accept(engine.Terms{MaxMessageSize: uint64(size), Properties: value.Map{}, Credit: requestCredit})
 		return
@@ -287,7 +284,7 @@ func (r *replyLink) flowed() {
 // pump sends waiting responses and reports whether some are left that only need room.
 func (r *replyLink) pump() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
-		r.link.Send(engine.Tag{}, true, time.Time{}, r.queue[0])
+		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})
 		r.conn.replies -= len(r.queue[0])
 		r.queue[0] = nil
 		r.queue = r.queue[1:]

@@ -39,7 +39,7 @@ func (c *conn) attachTokens(l *engine.Link) {
 		l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection has a link to $cbs already."), core.Address{}))
 		return
 	}
-	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode})
+	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode}, maxTokenSize)
 }
 
 // serveToken carries out a request to $cbs.
@@ -92,11 +92,12 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 	if err != nil {
 		return grant, core.Address{Entity: path}, err
 	}
-	return grant, addr, c.resolve(ctx, core.Identity{grant}, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+	_, err = c.resolve(ctx, core.Identity{grant}, core.Address{Entity: addr.Entity, Sub: addr.Sub})
+	return grant, addr, err
 }
 
 // resolve returns nil if there is an entity of that address. It may be called outside the owner.
-func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) error {
+func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
 	e, _, err := c.bridge.broker.Resolve(ctx, id, addr.String())
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
 		if e, _, err := c.bridge.broker.Resolve(ctx, id, topic); err == nil { // which of the two is missing
@@ -106,7 +107,7 @@ func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address)
 	if err == nil {
 		c.topics.learn(&e)
 	}
-	return err
+	return e, err
 }
 
 // allow adds a grant to the identity. With the first one the connection enters its namespace.
@@ -121,6 +122,7 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	c.identity = id
+	c.memory.Join(id.Namespace())
 	c.expires = time.Time{}
 	now := time.Now()
 	for _, g := range id {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -32,7 +33,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	if err != nil {
 		return nil, err
 	}
-	prove(r)
+	prove(r, core.Identity{grant})
 	bridges.ProveIn(r.Context())
 	segments, err := splitPath(r.URL)
 	if err != nil {
@@ -51,23 +52,37 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	return core.Identity{grant}, nil
 }
 
-// proofKey finds, in a request's context, whether it has been proven who sent it.
-type proofKey struct{}
+// visitKey finds, in a request's context, its visit.
+type visitKey struct{}
 
-// unproven is the request with room for a proof.
-func unproven(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), proofKey{}, new(bool)))
+// visit is what is known of a request beside it.
+type visit struct {
+	proven bool           // it has been proven who sent it
+	memory *budget.Waiter // that its body and its answer take
 }
 
-func prove(r *http.Request) {
-	if proof, ok := r.Context().Value(proofKey{}).(*bool); ok {
-		*proof = true
+// visited is the request with a visit. Its memory must be closed.
+func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
+	v := &visit{memory: b.opts.Budget.Waiter(nil)}
+	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v
+}
+
+func visitOf(r *http.Request) *visit {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	return v
+}
+
+// prove says who sent the request.
+func prove(r *http.Request, id core.Identity) {
+	if v := visitOf(r); v != nil {
+		v.proven = true
+		v.memory.Join(id.Namespace())
 	}
 }
 
 func isProven(r *http.Request) bool {
-	proof, ok := r.Context().Value(proofKey{}).(*bool)
-	return ok && *proof
+	v := visitOf(r)
+	return v != nil && v.proven
 }
 
 // scopeOf is what a token's scope means to one request. SDKs sign the URL they

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -25,6 +26,9 @@ type Options struct {
 	// MaxBodyBytes bounds a request's body; 0 means the largest message size
 	// that an entity can have. The entity's own limit applies besides.
 	MaxBodyBytes int64
+	// Budget bounds the memory of messages in progress; nil means a budget of the
+	// bridge's own.
+	Budget *budget.Budget
 	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
 	MaxPollSeconds int
 	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
@@ -63,7 +67,7 @@ const (
 	defaultGrace       = 10 * time.Second
 
 	readHeaderTimeout = 10 * time.Second
-	bodyTimeout       = time.Minute // to send a request's body, and to take an answer
+	bodyTimeout       = time.Minute // to begin a request's body, and to take a part of an answer
 	idleTimeout       = 2 * time.Minute
 	cleanupTimeout    = 5 * time.Second // to give back what a vanished client had
 	healthTimeout     = 5 * time.Second
@@ -92,6 +96,9 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	}
 	if o.MaxBodyBytes <= 0 {
 		o.MaxBodyBytes = core.MaxMessageSizeKB << 10
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0, nil)
 	}
 	if o.MaxPollSeconds <= 0 {
 		o.MaxPollSeconds = defaultPollSeconds

@@ -41,6 +41,9 @@ var conditions = map[core.Code]condition{
 	core.Internal:        {http.StatusInternalServerError, 0, "An internal error happened. The gateway's log knows more under the tracking id."},
 }
 
+// retryAfter is for how many seconds a client should leave the gateway alone that is busy: as long as the SDKs do.
+const retryAfter = "10"
+
 // statusError is a refusal of the bridge's own, whose status no Code has.
 type statusError struct {
 	status int
@@ -49,6 +52,13 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return e.text }
+
+// isTooSlow reports whether err is that a request's body did not come in time,
+// after which net/http holds the client to be gone.
+func isTooSlow(err error) bool {
+	own, ok := errors.AsType[*statusError](err)
+	return ok && own.status == http.StatusRequestTimeout
+}
 
 // refuse answers a request with what err says, in the one form that both the
 // runtime and the admin API use. The client learns the text of a
@@ -75,6 +85,9 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	b.told(r, "", tracking, err, "status", status)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", sharedAccessSignature) // RFC 9110 §15.5.2
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter) // RFC 9110 §10.2.3
 	}
 	body := appendNumber([]byte(`<Error>`), "Code", int64(status))
 	body = appendElement(body, "Detail", fmt.Sprintf("%s TrackingId:%s, SystemTracker:%s%s, Timestamp:%s",

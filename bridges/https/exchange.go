@@ -5,19 +5,29 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
+	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// respond sends a whole answer. A client that does not take it within
+// writeChunk is how much of an answer a client has to take within bodyTimeout.
+const writeChunk = 1 << 20
+
+// respond sends a whole answer. A client that does not take a part of it within
 // bodyTimeout loses the connection; the error says so, as far as it is known.
 func respond(w http.ResponseWriter, status int, body []byte) error {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
 	w.WriteHeader(status)
-	_, err := w.Write(body)
-	return err
+	for part := range slices.Chunk(body, writeChunk) {
+		_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // awaitBody gives a request's body, if it has one, bodyTimeout from now to
@@ -49,36 +59,33 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// preallocate bounds what is allocated on the word of a Content-Length alone.
-const preallocate = 1 << 20
-
-// readBody reads a request's body of at most limit bytes.
+// readBody reads a request's body of at most limit bytes. The budget counts it
+// until the request is answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	tooLarge := func() error {
-		return core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
+	if r.ContentLength == 0 {
+		return []byte{}, nil
 	}
-	if r.ContentLength > limit {
-		return nil, tooLarge()
+	control := http.NewResponseController(w)
+	body, err := visitOf(r).memory.Gather(r.Context(), budget.Arrival{
+		Reader: r.Body, Size: r.ContentLength, Limit: limit,
+		Deadline: func(at time.Time) error {
+			_ = control.SetReadDeadline(at) // a recorder has none
+			return nil
+		},
+	})
+	switch {
+	case err == nil:
+		_ = control.SetReadDeadline(time.Time{}) // only watch for the client's going away
+		return body, nil
+	case errors.Is(err, budget.ErrTooLarge):
+		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
+	case errors.Is(err, budget.ErrTooSlow):
+		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf(
+			"The rest of the request body did not arrive in time: at least %d bytes a second must come, with pauses of at most %v.", budget.MinRate, budget.Grace)}
+	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
+		return nil, err
 	}
-	awaitBody(w, r)
-	var body []byte
-	var err error
-	if n := r.ContentLength; n >= 0 && n <= preallocate {
-		body = make([]byte, n)
-		_, err = io.ReadFull(r.Body, body)
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge()
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf("The request body did not arrive within %v.", bodyTimeout)}
-	}
-	if err != nil {
-		return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
-	}
-	return body, nil
+	return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
 }
 
 // skipBody reads away the body of a request that needs none: net/http watches

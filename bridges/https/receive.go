@@ -35,6 +35,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
+	visitOf(r).memory.Add(int64(d.Size())) // until it is answered
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
 		// Nobody has it. What was received and deleted is lost; a lock is not.
 		b.release(r.Context(), id, entity, d)

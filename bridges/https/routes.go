@@ -45,10 +45,11 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Context != nil {
 		r = r.WithContext(b.opts.Context(r))
 	}
-	r = unproven(r)
+	r, v := b.visited(r)
+	defer v.memory.Close()
 	switch err := b.dispatch(w, r); {
 	case err == nil:
-	case r.Context().Err() != nil: // nobody is there to read it
+	case r.Context().Err() != nil && !isTooSlow(err): // nobody is there to read it
 		b.log.Debug("request given up", "method", r.Method, "path", r.URL.Path, "err", err)
 	default:
 		b.refuse(w, r, err)

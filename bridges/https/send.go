@@ -37,6 +37,7 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 			return appended.Err
 		}
 	}
+	visitOf(r).memory.Release()
 	_ = respond(w, http.StatusCreated, nil) // the message is stored, whether or not the client hears of it
 	return nil
 }

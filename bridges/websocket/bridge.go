@@ -79,7 +79,8 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, text, http.StatusServiceUnavailable)
 		return
 	}
-	ws, err := b.upgrader.upgrade(&hijacker{ResponseWriter: w, size: readAhead}, r)
+	in := &hijacker{ResponseWriter: w, size: readAhead}
+	ws, err := b.upgrader.upgrade(in, r)
 	if err != nil {
 		b.gate.leave()
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
@@ -89,7 +90,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ws.Subprotocol() == protocolPack {
 		encoding = frame.MessagePack
 	}
-	c := newConn(b, ws, encoding, r)
+	c := newConn(b, ws, in.buffer, encoding, r)
 	b.mu.Lock()
 	b.conns[c] = struct{}{}
 	b.mu.Unlock()

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
@@ -36,6 +38,8 @@ type conn struct {
 	log      *slog.Logger
 	refusals *refusals.Share
 	ws       *websocket.Conn  // the reader's
+	in       *bufio.Reader    // what ws reads through; the reader's
+	memory   *budget.Waiter   // for everybody
 	nc       net.Conn         // below ws
 	encoding frame.Encoding   // not changed
 	requests chan *request    // from the reader
@@ -54,6 +58,8 @@ type conn struct {
 
 	underWay map[int64]struct{} // requests by their ids
 	held     int                // bytes of them
+	charged  int                // bytes of what goes to the client that memory counts
+	starved  bool               // feeds would ask for deliveries if there were memory
 	busy     int                // broker calls under way
 
 	out     []byte // frames to be written
@@ -96,16 +102,17 @@ const (
 	pingLeaves         // the writer has it
 )
 
-func newConn(b *Bridge, ws *websocket.Conn, e frame.Encoding, r *http.Request) *conn {
+func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e frame.Encoding, r *http.Request) *conn {
 	now := time.Now()
 	c := &conn{
-		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
+		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, in: in, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
 		requests: make(chan *request, readRequests), over: make(chan struct{}),
 		mail:     mailbox.New(),
 		ping:     now.Add(b.opts.PingInterval),
 		deadline: now.Add(b.opts.AuthTimeout),
 	}
 	c.limit.Store(strangerFrame)
+	c.memory = b.opts.Budget.Waiter(func() { c.mail.Post(func() {}) })
 	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
 	c.log.Debug("connection opened", "protocol", ws.Subprotocol())
 	if c.product = r.UserAgent(); len(c.product) > maxProduct {
@@ -177,6 +184,10 @@ func (c *conn) input() <-chan *request {
 // pass does all that can be done now.
 func (c *conn) pass(now time.Time) {
 	c.work()
+	if c.starved {
+		c.starved = false
+		c.askAll()
+	}
 	c.deliverMore()
 	for _, o := range c.sends {
 		o.start()
@@ -188,6 +199,9 @@ func (c *conn) pass(now time.Time) {
 	c.full = c.full[:0]
 	c.tick(now)
 	c.write()
+	unread := c.waiting + len(c.out) + c.writing
+	c.memory.Add(int64(unread - c.charged))
+	c.charged = unread
 }
 
 // work runs what came by mail, and reports whether there was any.
@@ -270,6 +284,7 @@ func (c *conn) conclude(q *request, err error, more func(w frame.Writer)) {
 func (c *conn) finish(q *request) {
 	delete(c.underWay, q.id)
 	c.held -= q.bytes
+	c.memory.Add(-int64(q.bytes))
 }
 
 // tell sends a frame.
@@ -503,6 +518,7 @@ func (c *conn) dispose() {
 			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
 		}
 	}()
+	defer c.memory.Close()
 	for {
 		c.letGo()
 		c.tasks.Wait()

@@ -81,6 +81,7 @@ const (
 	closeMalformed   closeCode = 1007
 	closeTooLarge    closeCode = 1009
 	closeInternal    closeCode = 1011
+	closeBusy        closeCode = 1013
 	closeNoID        closeCode = 4400
 	closeNotSignedIn closeCode = 4401
 	closeExpelled    closeCode = 4404

@@ -239,10 +239,18 @@ func (f *feed) ask() {
 		return
 	}
 	n := min(f.credit, maxAsked, max(1, maxAskedBytes/f.size)) - len(f.pending) - f.asked
-	if n > 0 {
-		f.asked += n
-		f.receiver.AddCredit(n)
+	if n <= 0 {
+		return
 	}
+	room := c.memory.Room(int64(f.size))
+	if room == 0 {
+		c.starved = true
+		c.memory.Share.Wait(int64(f.size))
+		return
+	}
+	n = int(min(int64(n), room/int64(f.size)))
+	f.asked += n
+	f.receiver.AddCredit(n)
 }
 
 // askAll has all feeds ask.
@@ -312,6 +320,7 @@ func (c *conn) deliverMore() {
 func (f *feed) write() {
 	c := f.conn
 	n := 0
+	c.makeRoom(f.pending[0].Size())
 	c.tell("deliver", func(w frame.Writer) {
 		w.Key("feed")
 		w.Int(f.number)

@@ -1,14 +1,18 @@
 package websocket
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // readBuffers hold frames while they are read and decoded. Idle connections
@@ -20,37 +24,13 @@ type readBuffer struct {
 	members []frame.Member
 }
 
-// keptRead is the largest buffer that is used again.
-const keptRead = 1 << 20
-
 func (b *readBuffer) free() {
-	if cap(b.data) > keptRead {
+	if cap(b.data) > frame.Large { // messages may share its memory
 		return
 	}
 	clear(b.members)
 	b.members = b.members[:0]
 	readBuffers.Put(b)
-}
-
-// fill reads all of a frame, which may have limit bytes.
-func (b *readBuffer) fill(r io.Reader, limit int) error {
-	b.data = b.data[:0]
-	for {
-		if len(b.data) > limit {
-			return faulty(closeTooLarge, "A frame may have at most %d bytes.", limit)
-		}
-		if len(b.data) == cap(b.data) {
-			b.data = append(b.data, make([]byte, max(512, len(b.data)))...)[:len(b.data)]
-		}
-		n, err := r.Read(b.data[len(b.data):cap(b.data)])
-		b.data = b.data[:len(b.data)+n]
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // read is the reader: it decodes frames and hands requests to the owner, until
@@ -72,6 +52,7 @@ func (c *conn) read() {
 }
 
 func (c *conn) readFrame() error {
+	size, whole := c.ahead()
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
 		return err
@@ -82,7 +63,7 @@ func (c *conn) readFrame() error {
 	}
 	b := readBuffers.Get().(*readBuffer)
 	defer b.free()
-	if err := b.fill(r, int(c.limit.Load())); err != nil {
+	if b.data, err = c.gather(r, size, whole, b.data); err != nil {
 		return err
 	}
 	q, err := parse(c.encoding, b)
@@ -96,6 +77,120 @@ func (c *conn) readFrame() error {
 		return errOver
 	}
 }
+
+// ahead waits for the next message, and returns how large its first frame says
+// that it is, -1 if that is not known, and whether all of it is here already.
+func (c *conn) ahead() (size int64, whole bool) {
+	const fin, mask = 0x80, 4
+	head, err := c.in.Peek(2)
+	if err != nil || head[0] != opText && head[0] != opBinary {
+		return -1, false // NextReader finds the error, or what is behind a control frame
+	}
+	known := 2
+	switch n := head[1] &^ fin; n {
+	case 126:
+		if head, err = c.in.Peek(4); err == nil {
+			known, size = 4, int64(binary.BigEndian.Uint16(head[2:]))
+		}
+	case 127:
+		if head, err = c.in.Peek(10); err == nil {
+			known, size = 10, int64(binary.BigEndian.Uint64(head[2:])&math.MaxInt64)
+		}
+	default:
+		size = int64(n)
+	}
+	if err != nil {
+		return -1, false
+	}
+	return size, int64(c.in.Buffered()-known-mask) >= size
+}
+
+// gather reads the rest of a message into buffer, or a larger one. The budget
+// counts it until its request is answered.
+func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byte, error) {
+	limit := c.limit.Load()
+	a := budget.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer}
+	if !whole {
+		a.Deadline = c.ws.SetReadDeadline
+		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // pings find out when the client has gone
+	}
+	if limit > strangerFrame {
+		a.Judge = func(start []byte) (most int64, err error) {
+			limit, err = c.frameLimit(start)
+			return limit, err
+		}
+	}
+	data, err := c.memory.Gather(c.ctx, a)
+	switch {
+	case err == nil:
+		return data, nil
+	case errors.Is(err, budget.ErrTooLarge):
+		return nil, faulty(closeTooLarge, "A frame may have at most %d bytes.", limit)
+	case errors.Is(err, budget.ErrTooSlow):
+		return nil, faulty(closeTooSlow, "The rest of a frame did not come in time.")
+	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
+		return nil, faulty(closeBusy, "%s", core.TextOf(err))
+	}
+	return nil, err
+}
+
+// hearing notes that the client is there while it sends a long frame.
+type hearing struct {
+	conn *conn
+	r    io.Reader
+}
+
+func (h hearing) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	if n > 0 {
+		h.conn.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// frameLimit is how many bytes a frame may have that begins so: as many as some
+// of the largest messages of the entity that it names need.
+func (c *conn) frameLimit(start []byte) (int64, error) {
+	var entity string
+	var feed int64
+	for _, m := range frame.Start(c.encoding, start) {
+		r := frame.NewReader(c.encoding, m.Value)
+		switch {
+		case m.Key == "entity" && r.Kind() == frame.Text:
+			entity = string(r.Text())
+		case m.Key == "feed" && r.Kind() == frame.Int:
+			feed = r.Int()
+		}
+	}
+	asked := make(chan struct{})
+	var id core.Identity
+	if !c.mail.Post(func() {
+		id = c.identity
+		if f := c.feeds[feed]; f != nil && entity == "" {
+			entity = f.entity
+		}
+		close(asked)
+	}) {
+		return 0, errOver
+	}
+	select {
+	case <-asked:
+	case <-c.over:
+		return 0, errOver
+	}
+	if entity == "" {
+		return minFrame, nil
+	}
+	e, _, err := c.bridge.broker.Resolve(c.ctx, id, entity)
+	if err != nil { // the request is told
+		return minFrame, nil
+	}
+	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
+}
+
+// messagesOfFrame is how many of the largest messages a frame has room for: one in
+// which every character is escaped, or several in base64.
+const messagesOfFrame = 8
 
 var errOver = errors.New("the connection is over")
 

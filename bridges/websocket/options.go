@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -30,6 +31,10 @@ type Options struct {
 	// MaxUnderWay bounds the bytes of the requests of one connection that are not
 	// answered yet: nothing is read while they have more; 64 MiB.
 	MaxUnderWay int
+
+	// Budget bounds the memory of all connections together; default: a budget of
+	// the bridge's own.
+	Budget *budget.Budget
 
 	AuthTimeout  time.Duration // to sign in; 10 s
 	PingInterval time.Duration // and how long a pong may take; 30 s
@@ -71,6 +76,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.PingInterval, 30*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.DrainGrace, 10*time.Second)
+	if o.Budget == nil {
+		o.Budget = budget.New(0, nil)
+	}
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o
 }

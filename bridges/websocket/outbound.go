@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 )
 
 // The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
@@ -33,8 +35,9 @@ const (
 	// lastWords is how long a client that did not read may take to hear why it is closed.
 	lastWords = 5 * time.Second
 
-	reservedHead = 4   // of a frame of 126 to 65535 bytes
-	maxShort     = 125 // bytes of a frame with a head of two
+	frameHeads   = 16 << 10 // about what a delivery has beside its body and properties
+	reservedHead = 4        // of a frame of 126 to 65535 bytes
+	maxShort     = 125      // bytes of a frame with a head of two
 )
 
 // writeBuffers hold frames until they are written. Idle connections have none.
@@ -49,6 +52,18 @@ func giveBuffer(b []byte) {
 	if cap(b) <= keptBuffer {
 		writeBuffers.Put(&b)
 	}
+}
+
+// makeRoom prepares for a message of so many bytes, if it is a large one: so the
+// frame is not copied while it grows.
+func (c *conn) makeRoom(size int) {
+	if size < keptBuffer {
+		return
+	}
+	if c.encoding == frame.JSON { // most likely in base64
+		size = size * 4 / 3
+	}
+	c.out = slices.Grow(c.out, size+frameHeads)
 }
 
 // openFrame begins a frame at the end of out. Its payload is to be appended.

@@ -72,6 +72,7 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	c.identity, c.expires = id, now
+	c.memory.Join(id.Namespace())
 	return nil
 }
 

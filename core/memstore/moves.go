@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -17,14 +19,23 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept is m as it is kept, which is without the key of its move.
+// kept is m as it is kept: without the key of its move, and without memory that
+// its body does not need.
 func kept(m *core.Message) *core.Message {
-	if transit(m).Key == "" {
+	body := m.Body.Bytes
+	spare := cap(body)-len(body) > max(len(body)/8, 4096)
+	if transit(m).Key == "" && !spare {
 		return m
 	}
-	own, t := *m, *m.Transit
-	t.Key = ""
-	own.Transit = &t
+	own := *m
+	if spare {
+		own.Body.Bytes = slices.Clip(bytes.Clone(body))
+	}
+	if transit(m).Key != "" {
+		t := *m.Transit
+		t.Key = ""
+		own.Transit = &t
+	}
 	return &own
 }
 

@@ -96,8 +96,11 @@ func AppendUUID(dst []byte, v UUID) []byte {
 
 // AppendBinary appends a binary.
 func AppendBinary(dst, v []byte) []byte {
-	return append(appendSize(dst, codeBinary8, len(v)), v...)
+	return append(AppendBinaryHead(dst, len(v)), v...)
 }
+
+// AppendBinaryHead appends the start of a binary of n bytes; they must follow.
+func AppendBinaryHead(dst []byte, n int) []byte { return appendSize(dst, codeBinary8, n) }
 
 // AppendString appends a string. The caller vouches for valid UTF-8; Append checks it.
 func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {

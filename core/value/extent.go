@@ -2,8 +2,9 @@ package value
 
 import "encoding/binary"
 
-// extent returns the length of the first value in b without looking inside it, and false if b ends before it does.
-func extent(b []byte) (int, bool) {
+// Extent returns the length of the first value in b without looking inside it, also where b has only its start: then the
+// length exceeds that of b. It returns false if the start does not say it.
+func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {
 		if i >= len(b) {
@@ -16,12 +17,18 @@ func extent(b []byte) (int, bool) {
 			continue
 		}
 		n := dataExtent(code, b[i:])
-		if n < 0 || n > len(b)-i {
+		if n < 0 {
 			return 0, false
 		}
 		i += n
 	}
 	return i, true
+}
+
+// extent is Extent where b has all of the value, and false elsewhere.
+func extent(b []byte) (int, bool) {
+	n, ok := Extent(b)
+	return n, ok && n <= len(b)
 }
 
 // dataExtent returns the length of the data that follows the constructor code at the start of b, -1 if the code is

@@ -1,5 +1,7 @@
 package frame
 
+import "unicode/utf8"
+
 // Encoding is how frames are written.
 type Encoding uint8
 
@@ -52,6 +54,22 @@ func Split(e Encoding, data []byte, into []Member) ([]Member, error) {
 		return splitJSON(data, into)
 	}
 	return splitPack(data, into)
+}
+
+// Large is how many bytes a text or binary body has at least that shares memory
+// with its frame, which then must not be used again. Smaller ones are copied.
+const Large = 1 << 20
+
+// Start returns the members that are complete in the start of a frame, as Split
+// does.
+func Start(e Encoding, data []byte) []Member {
+	if e == JSON {
+		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be cut
+			data = data[:max(0, len(data)-1)]
+		}
+	}
+	members, _ := Split(e, data, nil) // it ends too early
+	return members
 }
 
 // Reader goes through a valid value from its start. Its methods that return a

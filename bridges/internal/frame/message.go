@@ -95,8 +95,16 @@ func readTextBody(m *core.Message, r Reader) error {
 	if k := r.Kind(); k != Text {
 		return Wrong("is %s: it must be a text", k)
 	}
-	m.Body.Bytes = append([]byte{}, r.Text()...)
+	m.Body.Bytes = kept(r.Text())
 	return nil
+}
+
+// kept is a part of a frame, as it can be kept.
+func kept(part []byte) []byte {
+	if len(part) >= Large {
+		return part[:len(part):len(part)]
+	}
+	return append([]byte{}, part...)
 }
 
 // readJSONBody keeps the JSON text as it is. In MessagePack it comes as a text.
@@ -110,7 +118,7 @@ func readJSONBody(m *core.Message, r Reader) error {
 		}
 		return nil
 	}
-	m.Body.Bytes = append([]byte{}, r.Skip()...)
+	m.Body.Bytes = kept(r.Skip())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"math"
@@ -60,7 +61,7 @@ func read(r Reader, depth int) (any, error) {
 	case Text:
 		return string(r.Text()), nil
 	case Binary:
-		return append([]byte{}, r.Binary()...), nil
+		return kept(r.Binary()), nil
 	case Instant:
 		return readTimestamp(r)
 	case List:
@@ -401,13 +402,13 @@ func ReadTime(r Reader) (time.Time, error) {
 func ReadBinary(r Reader) ([]byte, error) {
 	switch k := r.Kind(); k {
 	case Binary:
-		return append([]byte{}, r.Binary()...), nil
+		return kept(r.Binary()), nil
 	case Text:
 		text := r.Text()
 		for len(text) > 0 && text[len(text)-1] == '=' {
 			text = text[:len(text)-1]
 		}
-		b, err := base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
+		b, err := decodeBase64(text)
 		if err != nil {
 			return nil, Wrong("is no base64: %v", err)
 		}
@@ -415,6 +416,24 @@ func ReadBinary(r Reader) ([]byte, error) {
 	default:
 		return nil, Wrong("is %s: it must be binary, in JSON a text in base64", k)
 	}
+}
+
+// decodeBase64 decodes text without its padding; a large one in its own place.
+func decodeBase64(text []byte) ([]byte, error) {
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // which the decoder passes over
+		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
+	}
+	const piece = 4096 // a multiple of 4
+	var decoded [piece / 4 * 3]byte
+	n := 0
+	for from := 0; from < len(text); from += piece {
+		k, err := base64.RawStdEncoding.Decode(decoded[:], text[from:min(from+piece, len(text))])
+		if err != nil {
+			return nil, err
+		}
+		n += copy(text[n:], decoded[:k])
+	}
+	return text[:n], nil
 }
 
 // readPairs reads a map as a list of keys and values.

@@ -27,6 +27,7 @@ type Config struct {
 	Metrics        Metrics       `koanf:"metrics"`
 	Traces         Traces        `koanf:"traces"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
+	MessageMemory  string        `koanf:"message-memory" usage:"memory for messages in progress, read and not stored yet or not read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of what the container or the machine has)"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `koanf:"forward-wait" usage:"leave messages at their source while the entity that they are forwarded to is disabled or full, instead of dead-lettering them there as Service Bus does"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
 // validate reports every setting that is outside its limits or at odds with another.
@@ -40,6 +41,7 @@ func (c *Config) validate(r *report) {
 	if c.DrainTimeout < 0 {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
+	c.validateMemory(r)
 	c.Metrics.validate(r)
 	c.Traces.complete(r)
 	c.validateAdmin(r)
@@ -74,6 +76,20 @@ func (c *Config) validateListen(r *report) {
 				"give the policy a key of your own (--policy %[3]s=KEY:Send,Listen,Manage), or listen on 127.0.0.1 only, "+
 				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
 		}
+	}
+}
+
+// leastMessageMemory lets small messages pass.
+const leastMessageMemory = 4 << 20
+
+func (c *Config) validateMemory(r *report) {
+	if c.MessageMemory == "" {
+		return
+	}
+	if n, err := memory.Parse(c.MessageMemory); err != nil {
+		r.add("message-memory", "%v", err)
+	} else if n < leastMessageMemory {
+		r.add("message-memory", "%s is too little: use 4MiB or more, and twice the size of the largest message", c.MessageMemory)
 	}
 }
 

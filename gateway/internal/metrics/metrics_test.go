@@ -19,11 +19,13 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -219,6 +221,8 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Clients(census{})
+	r.metrics.Memory(budget.New(0, nil))
+	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
 	answered := r.metrics.HTTP()
 	r.metrics.Streams(func() int { return 4 })
 	r.metrics.KeyTries(func() uint64 { return 5 })

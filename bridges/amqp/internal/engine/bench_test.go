@@ -28,6 +28,11 @@ func (q *quick) Received(l *Link, m Message) {
 
 func (q *quick) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
 
+func (q *quick) Room(*Link, int64, bool) Verdict { return Granted }
+
+func (q *quick) Crowded(*Link, int64) *wire.Error { return fault(wire.CondServerBusy, "") }
+func (q *quick) TooSlow(*Link, int64) *wire.Error { return fault(wire.CondTimeout, "") }
+
 func (q *quick) TooLarge(*Link, int64) *wire.Error { return fault(wire.CondMessageSizeExceeded, "") }
 func (q *quick) Disposed(l *Link, d Disposal)      { l.Session().Settle(d.ID, d.State) }
 func (q *quick) Flowed(*Link)                      {}
@@ -37,7 +42,7 @@ func testOptions() Options {
 	return Options{
 		ContainerID: "server", Mechanisms: []value.Symbol{"PLAIN", "ANONYMOUS"},
 		MaxFrameSize: 65536, MaxSessions: 10, MaxHandles: 10, MaxLinks: 20,
-		IncomingWindow: 5000, MaxPartial: 1 << 20, IdleTimeout: time.Minute,
+		IncomingWindow: 5000, IdleTimeout: time.Minute,
 	}
 }
 
@@ -110,7 +115,7 @@ func BenchmarkOutgoing(b *testing.B) {
 		}, nil)
 		c.Receive(in, time.Time{})
 		for range 100 {
-			q.links[0].Send(Tag{}, false, time.Time{}, payload)
+			q.links[0].Send(Tag{}, false, time.Time{}, Payload{Copied: payload})
 		}
 		in, _ = wire.AppendFrame(in[:0], 0, &wire.Disposition{Role: wire.RoleReceiver, First: id, Last: value.Some(id + 99), State: wire.Accepted{}}, nil)
 		id += 100
@@ -122,4 +127,49 @@ func BenchmarkOutgoing(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
+}
+
+// BenchmarkLarge takes and sends messages of several frames.
+func BenchmarkLarge(b *testing.B) {
+	for name, size := range map[string]int{"64KiB": 64 << 10, "1MiB": 1 << 20, "64MiB": 64 << 20} {
+		message := wire.AppendDataSection(nil, make([]byte, size))
+		b.Run("incoming/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			c, q := attached(b, wire.RoleSender)
+			q.links[0].maxSize = 100 << 20
+			in, spare := make([]byte, 0, 70_000), []byte(nil)
+			for id := uint32(0); b.Loop(); id++ {
+				for rest := message; len(rest) > 0; {
+					in, rest, _ = wire.AppendTransfer(in[:0], 0, &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}, rest, 65536)
+					if n := c.Receive(in, time.Time{}); n != len(in) || !c.Opened() {
+						b.Fatal(n, c.Err())
+					}
+					c.Flush()
+					spare = c.Take(spare, time.Time{})
+				}
+			}
+		})
+		b.Run("outgoing/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			c, q := attached(b, wire.RoleReceiver)
+			in, spare := make([]byte, 0, 1024), []byte(nil)
+			for id := uint32(0); b.Loop(); id++ {
+				in, _ = wire.AppendFrame(in[:0], 0, &wire.Flow{
+					NextIncomingID: value.Some(c.sessions[0].nextOutgoing), IncomingWindow: 5000, OutgoingWindow: 1,
+					Handle: value.Some(uint32(0)), DeliveryCount: value.Some(id), LinkCredit: value.Some(uint32(1)),
+				}, nil)
+				c.Receive(in, time.Time{})
+				q.links[0].Send(Tag{}, true, time.Time{}, Payload{Copied: message[:8], Body: message[8:]})
+				for c.Buffered() > 0 {
+					spare = c.Take(spare, time.Time{})
+					c.Flush()
+				}
+				if !c.Opened() || c.Unsent() > 0 {
+					b.Fatal(c.Err(), c.Unsent())
+				}
+			}
+		})
+	}
 }

@@ -45,6 +45,7 @@ type Conn struct {
 	dispose  wire.Disposition
 	flow     wire.Flow
 	dirty    []*Session // with something to say at the next Flush
+	resting  []*Session // with a delivery that was cut off
 
 	peer      *wire.Open
 	frameMax  uint32 // of frames we send
@@ -56,7 +57,9 @@ type Conn struct {
 	bounds   Bounds
 	links    int   // of all sessions, refused ones included until the peer has let go
 	attached int   // links so far
-	partial  int64 // bytes of incomplete deliveries
+	partials int   // incomplete deliveries of the peer
+	reserved int64 // bytes that the handler has granted for them
+	stalled  bool  // the handler has no room for the next frame
 
 	unsettled int // deliveries we sent, on all sessions
 }
@@ -67,7 +70,7 @@ func New(o Options, h Handler, now time.Time) *Conn {
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
 		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
 		sessions: make(map[uint16]*Session),
-		bounds:   Bounds{o.MaxSessions, o.MaxLinks, o.MaxPartial},
+		bounds:   Bounds{o.MaxSessions, o.MaxLinks},
 	}
 }
 
@@ -75,16 +78,16 @@ func New(o Options, h Handler, now time.Time) *Conn {
 type Bounds struct {
 	Sessions int
 	Links    int
-	Partial  int64 // bytes of all deliveries of which not every frame has arrived
 }
 
 // Bound changes the bounds from now on; at first they are those of the options.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
 // Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used: all
-// whole frames, unless it is waiting for Authenticated.
+// whole frames, unless it is waiting for Authenticated or for room.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
+	c.stalled = false
 	for c.stage != stageDone && c.stage != stageAuth {
 		k := c.step(b[n:])
 		if k == 0 {
@@ -115,6 +118,9 @@ func (c *Conn) step(b []byte) int {
 	}
 	if n > 0 {
 		c.frame(f)
+	}
+	if c.stalled {
+		return 0
 	}
 	return n
 }
@@ -307,8 +313,11 @@ func (c *Conn) Opened() bool { return c.stage == stageOpened }
 // Closing reports whether we have sent a close and await the peer's.
 func (c *Conn) Closing() bool { return c.stage == stageClosing }
 
-// Waiting reports whether Receive takes nothing before Authenticated is called.
-func (c *Conn) Waiting() bool { return c.stage == stageAuth }
+// Waiting reports whether Receive takes nothing before Authenticated is called, or Handler.Room grants what it asks for.
+func (c *Conn) Waiting() bool { return c.stage == stageAuth || c.stalled }
+
+// Reserved returns how many bytes Handler.Room has granted for messages that are not complete.
+func (c *Conn) Reserved() int64 { return c.reserved }
 
 // Done reports whether nothing more will be received; what is left to send should be sent, and the transport closed.
 func (c *Conn) Done() bool { return c.stage == stageDone }
@@ -328,6 +337,9 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 			(2*c.opts.IdleTimeout).Milliseconds(), c.opts.ContainerID)))
 		return time.Time{}
 	}
+	if due := c.overdue(now); !due.IsZero() && due.Before(next) {
+		next = due
+	}
 	if c.heartbeat == 0 {
 		return next
 	}
@@ -345,10 +357,21 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 }
 
 // Heard says that the peer is known to be alive at now although nothing was received: we are not reading.
-func (c *Conn) Heard(now time.Time) { c.heard = now }
+func (c *Conn) Heard(now time.Time) {
+	c.heard = now
+	if c.partials == 0 {
+		return
+	}
+	for l := range c.Links() {
+		l.partial.pace.Paused(now)
+	}
+}
 
-// Flush turns what has piled up into frames: dispositions, credit and session windows.
+// Flush turns what has piled up into frames: dispositions, credit, session windows and deliveries that were cut off.
 func (c *Conn) Flush() {
+	if len(c.resting) > 0 {
+		c.sayRests()
+	}
 	for _, s := range c.dirty {
 		s.dirty = false
 		if c.stage == stageOpened && !s.ended {

@@ -15,7 +15,7 @@ type sloppy struct{ quick }
 
 func (s *sloppy) Flowed(l *Link) {
 	for n := 0; n < 10 && l.Ready(); n++ {
-		l.Send(Tag{}, n%2 == 0, time.Time{}, make([]byte, 700))
+		l.Send(Tag{}, n%2 == 0, time.Time{}, Payload{Copied: make([]byte, 700)})
 	}
 	if l.Draining() {
 		l.Drained()
@@ -47,8 +47,8 @@ func FuzzReceive(f *testing.F) {
 		if n > len(in) {
 			t.Fatalf("took %d of %d bytes", n, len(in))
 		}
-		if c.unsettled < 0 || c.links < 0 || c.partial < 0 {
-			t.Fatalf("counts below zero: unsettled %d, links %d, partial %d", c.unsettled, c.links, c.partial)
+		if c.unsettled < 0 || c.links < 0 || c.partials < 0 || c.reserved < 0 {
+			t.Fatalf("counts below zero: unsettled %d, links %d, incomplete %d of %d bytes", c.unsettled, c.links, c.partials, c.reserved)
 		}
 		out := c.Take(nil, time.Time{})
 		for len(out) > 0 {
@@ -63,8 +63,8 @@ func FuzzReceive(f *testing.F) {
 			out = out[n:]
 		}
 		c.Abandon()
-		if c.unsettled != 0 || c.links != 0 || c.partial != 0 {
-			t.Fatalf("after the end: unsettled %d, links %d, partial %d", c.unsettled, c.links, c.partial)
+		if c.unsettled != 0 || c.links != 0 || c.partials != 0 || c.reserved != 0 {
+			t.Fatalf("after the end: unsettled %d, links %d, incomplete %d of %d bytes", c.unsettled, c.links, c.partials, c.reserved)
 		}
 	})
 }

@@ -18,6 +18,15 @@ type Handler interface {
 	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
 	// message is not settled, a Settle.
 	Received(l *Link, m Message)
+	// Room asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received or
+	// Conn.Reserved no longer counts them. begun says that parts of messages are there already: then it cannot wait.
+	Room(l *Link, n int64, begun bool) Verdict
+	// Crowded says that a message of n bytes or more is thrown away because there is no room, and returns why it is
+	// rejected.
+	Crowded(l *Link, n int64) *wire.Error
+	// TooSlow says that after size bytes the rest of a message did not come in time, and returns why its link is
+	// detached.
+	TooSlow(l *Link, size int64) *wire.Error
 	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
 	TooLarge(l *Link, size int64) *wire.Error
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
@@ -30,6 +39,16 @@ type Handler interface {
 	// Detached says that a link is no more, because the peer or the end of its session or connection took it.
 	Detached(l *Link)
 }
+
+// Verdict is the answer to Room.
+type Verdict uint8
+
+// The verdicts. After Later nothing is read until Conn.Receive is called again with what it did not take.
+const (
+	Granted Verdict = iota
+	Later
+	Never
+)
 
 // Message is a complete message that the peer sent.
 type Message struct {

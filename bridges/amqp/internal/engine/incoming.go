@@ -1,16 +1,23 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 )
 
 // partial is a message of which not every frame has arrived.
 type partial struct {
 	active  bool
-	discard bool // too large: only its size counts
+	discard bool        // refused: only its size counts
+	why     *wire.Error // it is refused; nil: it is too large
 	size    int64
+	room    int64 // bytes that the handler has granted
+	pace    budget.Pace
 	Message
 }
 
@@ -21,10 +28,18 @@ const (
 	farTooLargeBytes  = 1 << 20
 )
 
+// maxLeap is how many times the bytes of a message that have arrived are allocated at once, where a peer says that it
+// will be so large. From a first frame of 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
+const maxLeap = 17
+
 // receive takes a transfer frame, AMQP 1.0 §2.6.12.
 func (s *Session) receive(t *wire.Transfer, payload []byte) {
 	if s.window == 0 {
 		s.End(fault(wire.CondWindowViolation, "a transfer beyond the session window"))
+		return
+	}
+	if !s.admits(t, payload) {
+		s.conn.stalled = true
 		return
 	}
 	s.window--
@@ -45,6 +60,37 @@ func (s *Session) receive(t *wire.Transfer, payload []byte) {
 	}
 }
 
+// admits asks the handler for the memory of a message that begins, and reports whether the frame can be taken now. All
+// that the message is known to need is asked for at once: what has begun need not wait again.
+func (s *Session) admits(t *wire.Transfer, payload []byte) bool {
+	l := s.links[t.Handle]
+	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
+		return true
+	}
+	l.granted, l.denied = int64(len(payload)), false
+	if t.More {
+		l.granted = max(l.granted, min(int64(wire.MessageSize(payload)), l.most()))
+	} else if l.maxSize > 0 && uint64(len(payload)) > l.maxSize {
+		return true // it will be thrown away
+	}
+	switch s.conn.handler.Room(l, l.granted, s.conn.reserved > 0) {
+	case Granted:
+	case Later:
+		return false
+	case Never:
+		l.denied = true
+	}
+	return true
+}
+
+// most is how many bytes a message on the link may have.
+func (l *Link) most() int64 {
+	if l.maxSize == 0 || l.maxSize > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(l.maxSize)
+}
+
 // start begins a message with its first frame, and reports whether the link survived it.
 func (l *Link) start(t *wire.Transfer) bool {
 	switch {
@@ -58,11 +104,35 @@ func (l *Link) start(t *wire.Transfer) bool {
 		l.fail(fault(wire.CondNotImplemented, "Deliveries cannot be resumed."))
 		return false
 	}
+	c := l.session.conn
 	l.credit--
 	l.deliveryCount++
 	l.owed++
 	l.partial = partial{active: true, Message: Message{ID: t.DeliveryID.V, Format: t.MessageFormat.Or(wire.FormatMessage)}}
+	c.partials++
+	if t.More {
+		l.partial.pace = budget.Begin(c.heard)
+	}
+	if l.denied {
+		l.refuse(c.handler.Crowded(l, l.granted))
+		return true
+	}
+	if t.More {
+		l.reserve(l.granted)
+	}
 	return true
+}
+
+// reserve notes that the message under way has been granted so many bytes.
+func (l *Link) reserve(room int64) {
+	l.session.conn.reserved += room - l.partial.room
+	l.partial.room = room
+}
+
+// refuse has the message under way read to its end and rejected.
+func (l *Link) refuse(why *wire.Error) {
+	l.reserve(0)
+	l.partial.discard, l.partial.why, l.partial.Payload = true, why, nil
 }
 
 // more takes one frame of the message under way.
@@ -82,8 +152,14 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 		p.State = t.State
 	}
 	p.size += int64(len(payload))
+	if t.More {
+		p.pace.Went(len(payload), c.heard)
+	}
 	if l.maxSize > 0 && uint64(p.size) > l.maxSize && !l.discardable() {
 		return
+	}
+	if !p.discard && p.room > 0 && p.size > p.room {
+		l.extend()
 	}
 	if p.discard {
 		if !t.More {
@@ -92,19 +168,42 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 		return
 	}
 	if t.More {
-		if c.partial+int64(len(payload)) > c.bounds.Partial {
-			l.fail(fault(wire.CondResourceLimitExceeded, "Too many large messages at once on this connection."))
-			return
-		}
-		c.partial += int64(len(payload))
-		p.Payload = append(p.Payload, payload...)
+		p.append(payload)
 		return
 	}
-	c.partial -= int64(len(p.Payload))
 	m := p.Message
-	m.Payload = append(m.Payload, payload...)
-	l.partial = partial{}
+	if m.Payload != nil {
+		if p.append(payload); cap(p.Payload)-len(p.Payload) > len(p.Payload)/8 { // it may be kept for long
+			p.Payload = bytes.Clone(p.Payload)
+		}
+		m.Payload = p.Payload
+	} else {
+		m.Payload = append(m.Payload, payload...)
+	}
+	l.dropPartial()
 	c.handler.Received(l, m)
+}
+
+// extend asks for more memory for a message that turns out larger than it seemed. It cannot wait: nothing is read
+// meanwhile, and what it has others may wait for.
+func (l *Link) extend() {
+	p, c := &l.partial, l.session.conn
+	room := max(p.size, min(2*p.room, l.most()))
+	if c.handler.Room(l, room-p.room, true) != Granted {
+		l.refuse(c.handler.Crowded(l, room))
+		return
+	}
+	l.reserve(room)
+}
+
+// append adds a frame's payload. The buffer grows in few steps to the size that the message is known to have.
+func (p *partial) append(payload []byte) {
+	if need := len(p.Payload) + len(payload); need > cap(p.Payload) {
+		grown := make([]byte, len(p.Payload), max(int64(need), min(p.room, int64(maxLeap*need))))
+		copy(grown, p.Payload)
+		p.Payload = grown
+	}
+	p.Payload = append(p.Payload, payload...)
 }
 
 // discardable deals with a message that is too large: it will be rejected, unless it is far too large.
@@ -116,17 +215,19 @@ func (l *Link) discardable() bool {
 		return false
 	}
 	if !p.discard {
-		l.session.conn.partial -= int64(len(p.Payload))
-		p.discard, p.Payload = true, nil
+		l.refuse(nil)
 	}
 	return true
 }
 
-// reject ends a message that was too large.
+// reject ends a message that was refused.
 func (l *Link) reject() {
 	p := l.partial
-	l.partial = partial{}
-	why := l.session.conn.handler.TooLarge(l, p.size)
+	l.dropPartial()
+	why := p.why
+	if why == nil {
+		why = l.session.conn.handler.TooLarge(l, p.size)
+	}
 	if !p.Settled {
 		l.Settle(p.ID, wire.Rejected{Error: why})
 	}
@@ -134,8 +235,31 @@ func (l *Link) reject() {
 }
 
 func (l *Link) dropPartial() {
-	l.session.conn.partial -= int64(len(l.partial.Payload))
+	if l.partial.active {
+		l.reserve(0)
+		l.session.conn.partials--
+	}
 	l.partial = partial{}
+}
+
+// overdue ends links whose messages have begun and do not go on, and returns when the next is due.
+func (c *Conn) overdue(now time.Time) (next time.Time) {
+	if c.partials == 0 {
+		return time.Time{}
+	}
+	for l := range c.Links() {
+		if !l.partial.active {
+			continue
+		}
+		due := l.partial.pace.Due()
+		switch {
+		case !now.Before(due):
+			l.fail(c.handler.TooSlow(l, l.partial.size))
+		case next.IsZero() || due.Before(next):
+			next = due
+		}
+	}
+	return next
 }
 
 // Settle tells the peer the outcome of message id, and settles it.

@@ -38,6 +38,8 @@ type Link struct {
 	allowance uint32 // messages that are owed a Replenish, and credit, together
 	owed      uint32 // messages that are owed a Replenish
 	partial   partial
+	granted   int64 // bytes that the handler was asked for, for the message that begins
+	denied    bool  // it has refused them
 
 	// Where we send:
 	draining bool

@@ -16,7 +16,6 @@ type Options struct {
 	MaxHandles     int            // links of one session
 	MaxLinks       int            // links of the connection
 	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
-	MaxPartial     int64          // bytes of all deliveries of which not every frame has arrived
 	IdleTimeout    time.Duration  // announced to the peer; it is given up on after twice that
 	Limits         value.Limits   // of values in performatives
 }

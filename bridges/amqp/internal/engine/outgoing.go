@@ -8,10 +8,36 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// rest is what the peer's session window has not let through of a delivery.
+// maxUnsaid is how many bytes may wait for Take before deliveries are cut off: few enough for their buffers to be used
+// again.
+const maxUnsaid = 128 << 10
+
+// Payload is an encoded message, in parts that follow each other. What is in Copied may change once Send has returned;
+// the others may not, until the message is sent.
+type Payload struct {
+	Copied     []byte
+	Body, Tail []byte
+}
+
+func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
+
+// first returns the first part that has bytes.
+func (p *Payload) first() *[]byte {
+	switch {
+	case len(p.Copied) > 0:
+		return &p.Copied
+	case len(p.Body) > 0:
+		return &p.Body
+	default:
+		return &p.Tail
+	}
+}
+
+// rest is what was cut off of a delivery: what the peer's session window did not let through, or what would have been
+// too much at once.
 type rest struct {
 	link    *Link
-	payload []byte
+	payload Payload
 }
 
 // Ready reports whether Send may be called: the link has credit, and the session room for a frame.
@@ -21,7 +47,7 @@ func (l *Link) Ready() bool {
 
 // Send sends a delivery, which the peer may settle until some time; the zero time sets no end. The tag of one that is
 // settled already is empty, as with Service Bus. Send returns the delivery-id. The link must be Ready.
-func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) uint32 {
+func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
 	id := s.nextDelivery
@@ -44,43 +70,65 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload []byte) uint
 		l.pending++
 		s.conn.unsettled++
 	}
-	if left := s.sayTransfer(t, payload); len(left) > 0 {
-		s.rest = rest{link: l, payload: slices.Clone(left)}
+	if s.sayTransfer(t, &payload); payload.size() > 0 {
+		payload.Copied = slices.Clone(payload.Copied)
+		s.rest = rest{link: l, payload: payload}
+		s.conn.resting = append(s.conn.resting, s)
 	}
 	return id
 }
 
-// sayRest goes on with a delivery that was cut off.
-func (s *Session) sayRest() {
-	l := s.rest.link
-	if l == nil {
+// sayRests goes on with deliveries that were cut off.
+func (c *Conn) sayRests() {
+	if len(c.out) > maxUnsaid {
 		return
 	}
-	t := &s.conn.transfer
-	*t = wire.Transfer{Handle: l.handle}
-	left := s.sayTransfer(t, s.rest.payload)
-	if s.rest.payload = left; len(left) == 0 {
-		s.rest = rest{}
+	resting := c.resting
+	c.resting = nil // a failure closes the connection, which flushes
+	for _, s := range resting {
+		if s.rest.link == nil {
+			continue
+		}
+		t := &c.transfer
+		*t = wire.Transfer{Handle: s.rest.link.handle}
+		if s.sayTransfer(t, &s.rest.payload); s.rest.payload.size() > 0 {
+			c.resting = append(c.resting, s)
+		} else {
+			s.rest = rest{}
+		}
 	}
 }
 
-// sayTransfer appends frames until payload or the peer's window is used up, and returns what is left of payload.
-func (s *Session) sayTransfer(t *wire.Transfer, payload []byte) []byte {
+// Unsent returns how many bytes of deliveries are cut off and not sent yet.
+func (c *Conn) Unsent() int {
+	n := 0
+	for _, s := range c.resting {
+		n += s.rest.payload.size()
+	}
+	return n
+}
+
+// sayTransfer appends a frame, and more until payload or the peer's window is used up, or enough waits for Take. It leaves
+// in payload what is left.
+func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
-	for s.remoteWindow > 0 {
-		var err error
-		if c.out, payload, err = wire.AppendTransfer(c.out, s.channel, t, payload, c.frameMax); err != nil {
+	for start := len(c.out); s.remoteWindow > 0 && len(c.out) <= max(start, maxUnsaid); {
+		part := payload.first()
+		left, err := *part, error(nil)
+		t.More = payload.size() > len(left)
+		if c.out, left, err = wire.AppendTransfer(c.out, s.channel, t, left, c.frameMax); err != nil {
+			*payload = Payload{}
 			c.fail(err)
-			return nil
+			return
 		}
+		*part = left
 		s.remoteWindow--
 		s.nextOutgoing++
-		if len(payload) == 0 {
-			return nil
+		if payload.size() == 0 {
+			return
 		}
 		*t = wire.Transfer{Handle: t.Handle}
 	}
-	return payload
 }
 
 // Drained answers the peer's wish to drain: the credit left is used up.

@@ -190,8 +190,8 @@ func (s *Session) flowed(f *wire.Flow) {
 	} else if f.Echo {
 		s.sayFlow(nil, false)
 	}
-	if s.remoteWindow > 0 && !s.ended {
-		s.sayRest()
+	if len(s.conn.resting) > 0 && !s.ended {
+		s.conn.sayRests()
 	}
 }
 

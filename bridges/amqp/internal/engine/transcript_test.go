@@ -103,12 +103,13 @@ type script struct {
 	now    time.Time
 	dec    wire.Decoder
 	raw    []byte // bytes of the peer that were not taken
+	room   int64  // bytes for incomplete messages
 }
 
 func newScript(t *testing.T) *script {
-	s := &script{t: t, links: map[string]*Link{}, now: time.Unix(0, 0)}
+	s := &script{t: t, links: map[string]*Link{}, now: time.Unix(0, 0), room: 4096}
 	o := testOptions()
-	o.MaxFrameSize, o.MaxPartial, o.IncomingWindow = 1024, 4096, 8
+	o.MaxFrameSize, o.IncomingWindow = 1024, 8
 	o.MaxSessions, o.MaxHandles, o.MaxLinks = 4, 4, 3
 	s.conn = New(o, s, s.now)
 	return s
@@ -132,6 +133,27 @@ func (s *script) Received(l *Link, m Message) {
 }
 
 func (s *script) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
+
+func (s *script) Room(l *Link, n int64, begun bool) Verdict {
+	switch {
+	case s.conn.Reserved()+n <= s.room:
+		return Granted
+	case begun || n > 4096:
+		return Never
+	}
+	s.event("no room on %s: bytes=%d", l.Attach().Name, n)
+	return Later
+}
+
+func (s *script) Crowded(l *Link, n int64) *wire.Error {
+	s.event("crowded on %s: bytes=%d", l.Attach().Name, n)
+	return fault(wire.CondServerBusy, "busy")
+}
+
+func (s *script) TooSlow(l *Link, size int64) *wire.Error {
+	s.event("too slow on %s: bytes=%d", l.Attach().Name, size)
+	return fault(wire.CondTimeout, "too slow")
+}
 
 func (s *script) TooLarge(l *Link, size int64) *wire.Error {
 	s.event("too large on %s: bytes=%d", l.Attach().Name, size)
@@ -204,7 +226,10 @@ func (s *script) do(args []string) {
 			s.event("not ready")
 			return
 		}
-		l.Send(Tag{15: byte(arg(2))}, args[4] == "true", s.now.Add(time.Minute), make([]byte, arg(3)))
+		l.Send(Tag{15: byte(arg(2))}, args[4] == "true", s.now.Add(time.Minute), Payload{Copied: make([]byte, arg(3))})
+	case "room": // bytes
+		s.room = int64(arg(1))
+		s.raw = s.raw[s.conn.Receive(s.raw, s.now):]
 	case "settle": // link id state: what the peer sent
 		l.Settle(uint32(arg(2)), states[args[3]])
 	case "flood": // link bytes: the peer sends that much of one message

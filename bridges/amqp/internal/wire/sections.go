@@ -93,6 +93,19 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	return out, nil
 }
 
+// MessageSize returns how many bytes an encoded message has at least, by the sizes that its sections say. b is its start.
+func MessageSize(b []byte) int {
+	size := 0
+	for size < len(b) {
+		n, ok := value.Extent(b[size:])
+		if !ok {
+			break
+		}
+		size += n
+	}
+	return max(size, len(b))
+}
+
 // checkKind tells whether the value of s is of the type that it must have.
 func (s section) checkKind(ofBody bool) error {
 	want, got := s.kind(), value.KindOf(s.enc)
@@ -185,4 +198,9 @@ func AppendSection(dst []byte, d Descriptor, raw []byte) []byte {
 // AppendDataSection appends a data section.
 func AppendDataSection(dst, payload []byte) []byte {
 	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
+}
+
+// AppendDataHead appends what a data section of n bytes has before them.
+func AppendDataHead(dst []byte, n int) []byte {
+	return value.AppendBinaryHead(value.AppendDescriptor(dst, uint64(DescData)), n)
 }

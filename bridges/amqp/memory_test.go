@@ -1,0 +1,139 @@
+package amqp
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// first begins a message, and more goes on with it.
+func first(id uint32) *wire.Transfer {
+	return &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, More: true}
+}
+
+func last(id uint32) *wire.Transfer {
+	return &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}}
+}
+
+func TestAMessageWaitsForMemoryAndIsThenRefused(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	memory := budget.New(1<<20, nil)
+	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		other := memory.Share(func() {})
+		defer other.Close()
+		other.Add(1 << 20) // all of it
+		p.transfer(last(0), plainMessage(1000))
+		synctest.Wait()
+		if s := memory.Stats(); s.Waiting != 1 || s.Refused != 0 {
+			t.Errorf("a message without memory: got %+v, want it to wait", s)
+		}
+		start := time.Now()
+		d := await[*wire.Disposition](p)
+		if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondServerBusy {
+			t.Errorf("got %+v, want it to be rejected as busy", d)
+		}
+		if waited := time.Since(start); waited != budget.Patience {
+			t.Errorf("it was refused after %v, want %v", waited, budget.Patience)
+		}
+		p.transfer(last(1), plainMessage(1000))
+		synctest.Wait()
+		other.Add(-1 << 20)
+		if d := await[*wire.Disposition](p); d.First != 1 || d.State != (wire.Accepted{}) {
+			t.Errorf("once there is memory: got %+v, want message 1 to be accepted", d)
+		}
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != 0 || s.Waiting != 0 || s.Refused != 1 {
+			t.Errorf("in the end: got %+v, want nothing held and one refusal", s)
+		}
+	})
+}
+
+func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	memory := budget.New(256<<10, nil)
+	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		message := plainMessage(200_000)
+		p.transfer(first(0), message[:60_000])
+		p.transfer(first(0), message[60_000:120_000])
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != 0 {
+			t.Errorf("%d bytes are held of a message that is refused", s.Held)
+		}
+		p.transfer(first(0), message[120_000:180_000])
+		p.transfer(last(0), message[180_000:])
+		d := await[*wire.Disposition](p)
+		if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondResourceLimitExceeded {
+			t.Errorf("got %+v, want it to be rejected for its size", d)
+		}
+		p.transfer(last(1), plainMessage(1000))
+		if d := await[*wire.Disposition](p); d.State != (wire.Accepted{}) {
+			t.Errorf("the next message: got %+v, want it to be accepted", d)
+		}
+	})
+}
+
+func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	memory := budget.New(0, nil)
+	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		message := plainMessage(200_000)
+		p.transfer(first(0), message[:60_000])
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != int64(len(message)) {
+			t.Errorf("%d bytes are held for a message of %d", s.Held, len(message))
+		}
+		start := time.Now()
+		d := await[*wire.Detach](p)
+		if d == nil || d.Error == nil || d.Error.Condition != wire.CondTimeout {
+			t.Fatalf("got %+v, want the link to be detached for its silence", d)
+		}
+		if waited := time.Since(start); waited != budget.Grace {
+			t.Errorf("it was given up after %v, want %v", waited, budget.Grace)
+		}
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != 0 {
+			t.Errorf("%d bytes are held afterwards", s.Held)
+		}
+	})
+}
+
+func TestAPartOfAMessageHoldsNoMoreThanItsEntityTakes(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	memory := budget.New(0, nil)
+	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		size := p.attach(0, wire.RoleSender, "q1").MaxMessageSize.V
+		await[*wire.Flow](p)
+		message := plainMessage(90 << 20)
+		for i := 0; i < int(2*size); i += 60_000 {
+			p.transfer(first(0), message[i:i+60_000])
+			synctest.Wait()
+			if s := memory.Stats(); s.Held > int64(size) {
+				t.Fatalf("%d bytes are held for a message to an entity that takes %d", s.Held, size)
+			}
+		}
+		p.transfer(last(0), nil)
+		d := await[*wire.Disposition](p)
+		if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondMessageSizeExceeded {
+			t.Errorf("got %+v, want it to be rejected for its size", d)
+		}
+	})
+}

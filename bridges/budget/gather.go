@@ -1,0 +1,161 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	// firstRoom is how many bytes are taken for a message whose size is not known.
+	firstRoom = 64 << 10
+	// maxLeap is how many times the bytes that have arrived are allocated at once:
+	// the steps are 64 KiB, 1, 18 and 300 MiB, which leaves little garbage.
+	maxLeap = 17
+)
+
+// The errors of Gather beside those of the reader, of Await and of Judge.
+var (
+	ErrTooLarge = errors.New("the message is larger than its limit")
+	ErrTooSlow  = errors.New("the rest of the message did not come in time")
+)
+
+// Arrival is a message that is read from a connection.
+type Arrival struct {
+	Reader   io.Reader
+	Deadline func(time.Time) error // sets until when a Read may take; nil: it does not block
+	Size     int64                 // bytes, as the sender says; negative if it does not
+	Limit    int64                 // bytes
+	Buffer   []byte                // to be used where the message fits; may be nil
+
+	// Judge, if not nil, is shown the start of a message of more than 64 KiB, and
+	// returns a limit that replaces Limit.
+	Judge func(start []byte) (limit int64, err error)
+}
+
+// gathering is an Arrival under way.
+type gathering struct {
+	*Arrival
+	share   *Waiter
+	room    int64 // bytes taken
+	message []byte
+	pace    Pace
+}
+
+// Gather reads a message to the end of its reader. It takes the bytes that it
+// returns from the budget, and nothing if it returns an error. It waits for
+// memory once, before the message is there; the message may pause, and must come,
+// as Pace says.
+func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
+	g := gathering{Arrival: &a, share: s}
+	err := g.begin(ctx)
+	for err == nil {
+		err = g.more(ctx)
+	}
+	if err == io.EOF {
+		s.Add(int64(len(g.message)) - g.room)
+		return g.message, nil
+	}
+	s.Add(-g.room)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+		err = ErrTooSlow
+	}
+	return nil, err
+}
+
+func (g *gathering) begin(ctx context.Context) error {
+	if g.Size > g.Limit {
+		return ErrTooLarge
+	}
+	room := min(firstRoom, g.Limit)
+	if g.Size >= 0 && (g.Size < firstRoom || g.Judge == nil) {
+		room = g.Size
+	}
+	if err := g.share.Await(ctx, room); err != nil {
+		return err
+	}
+	g.room = room
+	if g.message = g.Buffer; int64(cap(g.message)) < min(room, firstRoom) || g.message == nil {
+		g.message = make([]byte, 0, min(room, firstRoom))
+	}
+	g.message = g.message[:0:min(int64(cap(g.message)), room)]
+	g.pace = Begin(time.Now())
+	return nil
+}
+
+// more reads something. At the end of the message it returns io.EOF.
+func (g *gathering) more(ctx context.Context) error {
+	if len(g.message) < cap(g.message) {
+		n, err := g.read(g.message[len(g.message):cap(g.message)])
+		g.message = g.message[:len(g.message)+n]
+		return err
+	}
+	var next [1]byte // is there more?
+	n, err := g.read(next[:])
+	if n == 0 {
+		return err
+	}
+	if failed := g.grow(ctx); failed != nil {
+		return failed
+	}
+	g.message = append(g.message, next[0])
+	return err
+}
+
+func (g *gathering) read(into []byte) (int, error) {
+	if g.Deadline == nil {
+		return g.Reader.Read(into)
+	}
+	if err := g.Deadline(g.pace.Due()); err != nil {
+		return 0, err
+	}
+	n, err := g.Reader.Read(into)
+	if n > 0 {
+		g.pace.Went(n, time.Now())
+	}
+	return n, err
+}
+
+// grow makes room for another byte at least.
+func (g *gathering) grow(ctx context.Context) error {
+	have := int64(len(g.message))
+	if have >= firstRoom && g.Judge != nil {
+		limit, err := g.Judge(g.message)
+		if err != nil {
+			return err
+		}
+		g.Limit, g.Judge = limit, nil
+	}
+	if have >= g.Limit || g.Judge == nil && g.Size > g.Limit {
+		return ErrTooLarge
+	}
+	if have == g.room {
+		if err := g.extend(ctx, have); err != nil {
+			return err
+		}
+	}
+	grown := make([]byte, have, min(g.room, max(maxLeap*have, firstRoom)))
+	copy(grown, g.message)
+	g.message = grown
+	return nil
+}
+
+// extend takes more from the budget.
+func (g *gathering) extend(ctx context.Context, have int64) error {
+	room := min(max(maxLeap*have, firstRoom), g.Limit)
+	if g.Size > have {
+		room = g.Size
+	}
+	if have <= firstRoom { // that is little enough to wait with
+		if err := g.share.Await(ctx, room-have); err != nil {
+			return err
+		}
+		g.pace = Begin(time.Now())
+	} else if !g.share.Take(room - have) {
+		return g.share.Refuse(room)
+	}
+	g.room = room
+	return nil
+}

@@ -1,0 +1,115 @@
+package https
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/budget"
+)
+
+// exchange serves a connection under a fake clock, and has tell speak over it.
+func exchange(t *testing.T, memory *budget.Budget, tell func(t *testing.T, nc net.Conn)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+		ln.conns <- there
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		f := newFakeBus("q")
+		f.limit = 1 << 20
+		go func() { done <- New(f, f, f, Options{Logger: quiet(), Budget: memory}).Serve(ctx, ln) }()
+		tell(t, here)
+		_ = here.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: got %v, want nil", err)
+		}
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != 0 {
+			t.Errorf("%d bytes are held in the end", s.Held)
+		}
+	})
+}
+
+const sending = "POST /q/messages HTTP/1.1\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\nContent-Length: 300000\r\n\r\n"
+
+func status(t *testing.T, nc net.Conn) *http.Response {
+	t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestABodyThatDoesNotGoOnIsGivenUp(t *testing.T) {
+	memory := budget.New(0, nil)
+	exchange(t, memory, func(t *testing.T, nc net.Conn) {
+		if _, err := io.WriteString(nc, sending+strings.Repeat("x", 100_000)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := memory.Stats(); s.Held != 300_000 {
+			t.Errorf("%d bytes are held for a body of 300,000", s.Held)
+		}
+		start := time.Now()
+		if res := status(t, nc); res.StatusCode != http.StatusRequestTimeout || time.Since(start) != budget.Grace {
+			t.Errorf("got %s after %v, want 408 after %v", res.Status, time.Since(start), budget.Grace)
+		}
+	})
+}
+
+func TestALongBodyMayTakeLong(t *testing.T) {
+	memory := budget.New(0, nil)
+	exchange(t, memory, func(t *testing.T, nc net.Conn) {
+		if _, err := io.WriteString(nc, strings.Replace(sending, "300000", "1000000", 1)); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // a minute together
+			time.Sleep(6 * time.Second)
+			if _, err := io.WriteString(nc, strings.Repeat("x", 100_000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if res := status(t, nc); res.StatusCode != http.StatusCreated {
+			t.Errorf("got %s, want 201", res.Status)
+		}
+	})
+}
+
+func TestABodyWaitsForMemoryAndIsThenRefused(t *testing.T) {
+	memory := budget.New(1<<20, nil)
+	exchange(t, memory, func(t *testing.T, nc net.Conn) {
+		other := memory.Share(func() {})
+		defer other.Close()
+		other.Add(1 << 20)
+		start := time.Now()
+		go func() { _, _ = io.WriteString(nc, sending+strings.Repeat("x", 300_000)) }() // it is not read to its end
+		res := status(t, nc)
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != retryAfter || time.Since(start) != budget.Patience {
+			t.Errorf("got %s after %v, and Retry-After %q, want 503 after %v", res.Status, time.Since(start), res.Header.Get("Retry-After"), budget.Patience)
+		}
+	})
+}
+
+func TestABodyLargerThanTheBudgetIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFakeBus("q")
+	f.limit = 1 << 20
+	r := httptest.NewRequest("POST", "/q/messages", strings.NewReader(strings.Repeat("x", 600_000)))
+	r.Header.Set("Authorization", "SharedAccessSignature all")
+	w := httptest.NewRecorder()
+	New(f, f, f, Options{Logger: quiet(), Budget: budget.New(1<<20, nil)}).Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "message-memory") {
+		t.Errorf("got %d %s, want 403 with the setting", w.Code, w.Body)
+	}
+}
