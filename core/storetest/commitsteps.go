@@ -104,7 +104,7 @@ func (p *player) reserve(pl *place) {
 		m.Transit = nil
 		m.ScheduledEnqueueTime = p.clock.Now().Add(oneOf(p, time.Millisecond, time.Second, 20*time.Second))
 		if pl.Sessions {
-			m.SessionID = p.session()
+			enter(m, p.session())
 		}
 		ms = append(ms, m)
 		if p.entity.Kind == core.Topic {
