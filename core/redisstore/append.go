@@ -217,7 +217,7 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	err = explain("store messages", certain(err))
+	err = s.explain("store messages", certain(err))
 	for _, t := range tickets {
 		if t.work.err = err; err == nil {
 			n := len(t.work.messages)
@@ -246,10 +246,10 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	}
 	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
 	armed := pipe.HExists(ctx, sh.keys.head, "w")
-	_, err := pipe.Exec(ctx)
+	cmds, err := pipe.Exec(ctx)
 	switch {
 	case counted.Err() != nil:
-		return nil, counted.Err()
+		return nil, aborted(cmds, counted.Err())
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
 		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
 		if err != nil {

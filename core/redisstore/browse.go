@@ -32,7 +32,7 @@ func (s *Store) operate(ctx context.Context, p core.Partition, what string, f fu
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
 	}
-	return explain(what+" in "+sh.keys.prefix, err)
+	return s.explain(what+" in "+sh.keys.prefix, err)
 }
 
 // LockDeferred locks deferred messages by their sequence numbers, all or none.

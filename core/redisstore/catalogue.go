@@ -80,7 +80,7 @@ func (s *Store) manage(ctx context.Context, what, namespace, name string, f func
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
-	return explain(subject, err)
+	return s.explain(subject, err)
 }
 
 // change runs a script that changes the catalogue and tells about the names.
@@ -347,6 +347,9 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 		members, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()
+		if err == nil && len(members) == 0 {
+			err = s.intact()
+		}
 		if err != nil || len(members) == 0 {
 			return err
 		}

@@ -139,7 +139,9 @@ func (c *changes) listen(ctx context.Context) {
 	listen(ctx, c.line, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			c.tell("", "")
+			if c.store.intact() != errLost { // of which watchers are not told as of a change
+				c.tell("", "")
+			}
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
 			if len(parts) >= 3 && !c.isOwn(parts[0]) {

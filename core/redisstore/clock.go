@@ -134,7 +134,8 @@ func (s *Store) readClock(ctx context.Context) error {
 	return nil
 }
 
-// keepClock reads the server's clock now and then until ctx ends.
+// keepClock reads the server's clock now and then, and looks whether the server holds
+// what it did, until ctx ends.
 func (s *Store) keepClock(ctx context.Context) {
 	ticker := time.NewTicker(clockRefresh)
 	defer ticker.Stop()
@@ -148,6 +149,7 @@ func (s *Store) keepClock(ctx context.Context) {
 		if err := s.readClock(bounded); err != nil {
 			s.log.Debug("the store's clock was not read; the last reading stays", "err", err)
 		}
+		_ = s.intact() // whoever waits for Lost hears of it
 		cancel()
 	}
 }

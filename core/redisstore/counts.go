@@ -52,7 +52,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for _, g := range groups {
 		if !errors.Is(g.err, errDue) {
 			for _, at := range g.at {
-				counted[at].Err = explain("count in "+s.names.prefix(g.queue), g.err)
+				counted[at].Err = s.explain("count in "+s.names.prefix(g.queue), g.err)
 			}
 			continue
 		}

@@ -17,38 +17,27 @@ import (
 // errClosed answers calls after Close.
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// transient are the replies of a server that cannot serve now, but may soon.
-var transient = []string{
-	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "EXECABORT", "UNBLOCKED", "max number of clients",
-}
-
-// explain says what a failed exchange with Redis means to the caller: Busy when
-// trying again may help, else the bare error. what names the operation.
-func explain(what string, err error) error {
+// explain says what a failed exchange with Redis means to the caller, counts it
+// and tells the log why: Busy when trying again may help, now or once an operator
+// has done something, else the bare error. Nothing is NotFound in a server that has
+// lost what it held. what names the operation.
+func (s *Store) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[core.Code](err); ok {
+	if code, ok := errors.AsType[core.Code](err); ok {
+		if code == core.NotFound {
+			if lost := s.intact(); lost != nil {
+				err = lost
+			}
+		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if text := reason(err); text != "" {
-		return fmt.Errorf("%s: %w (%w)", what, core.Refuse(core.Busy, "%s", text), err)
+	if f := failureOf(err); f != nil {
+		s.failures.note(s.log, f, what, err)
+		return fmt.Errorf("%s: %w (%w)", what, core.Refuse(core.Busy, "%s", f.text), err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// reason is the text for a peer if err is worth another try, else "".
-func reason(err error) string {
-	if lostTouch(err) {
-		return "The message store cannot be reached. Try again."
-	}
-	for _, prefix := range transient {
-		if redis.HasErrorPrefix(err, prefix) {
-			return "The message store is busy. Try again."
-		}
-	}
-	return ""
 }
 
 // lostTouch reports whether err came from the connection and not from the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"syscall"
 	"testing"
@@ -22,6 +23,7 @@ func (reply) RedisError()     {}
 
 func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 	t.Parallel()
+	s := &Store{log: slog.New(slog.DiscardHandler)}
 	for _, c := range []struct {
 		err  error
 		want core.Code
@@ -32,6 +34,10 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 		{reply("MASTERDOWN Link with MASTER is down"), core.Busy},
 		{reply("READONLY You can't write against a read only replica."), core.Busy},
 		{reply("OOM command not allowed when used memory > 'maxmemory'."), core.Busy},
+		{reply("NOAUTH Authentication required."), core.Busy},
+		{reply("WRONGPASS invalid username-password pair or user is disabled."), core.Busy},
+		{reply("NOPERM this user has no permissions"), core.Busy},
+		{reply("ERR ACL failure in script: User gateway has no permissions to run the 'xadd' command"), core.Busy},
 		{reply("MISCONF Errors writing to the AOF file"), core.Busy},
 		{reply("EXECABORT Transaction discarded because of previous errors."), core.Busy},
 		{reply("ERR max number of clients reached"), core.Busy},
@@ -41,12 +47,10 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 		{redis.ErrPoolTimeout, core.Busy},
 		{context.DeadlineExceeded, core.Busy},
 		{reply("WRONGTYPE Operation against a key holding the wrong kind of value"), core.Internal},
-		{reply("NOAUTH Authentication required."), core.Internal},
-		{reply("NOPERM this user has no permissions"), core.Internal},
-		{fmt.Errorf("decode: %w", core.NotFound), core.NotFound},
+		{fmt.Errorf("decode: %w", core.MessageNotFound), core.MessageNotFound},
 		{nil, ""},
 	} {
-		got := explain("append", c.err)
+		got := s.explain("append", c.err)
 		if core.CodeOf(got) != c.want || c.err != nil && !errors.Is(got, c.err) {
 			t.Errorf("%v: got %v with code %q, want code %q around the cause", c.err, got, core.CodeOf(got), c.want)
 		}
@@ -58,6 +62,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 
 func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 	t.Parallel()
+	s := &Store{log: slog.New(slog.DiscardHandler)}
 	for _, c := range []struct {
 		err  error
 		want bool
@@ -82,11 +87,11 @@ func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 		{core.Busy, false},
 		{nil, false},
 	} {
-		err := explain("append", certain(c.err))
+		err := s.explain("append", certain(c.err))
 		if core.IsNotDone(err) != c.want {
 			t.Errorf("%v: certain to have no effect: got %t, want %t", c.err, !c.want, c.want)
 		}
-		if core.CodeOf(err) != core.CodeOf(explain("append", c.err)) {
+		if core.CodeOf(err) != core.CodeOf(s.explain("append", c.err)) {
 			t.Errorf("%v: got code %s", c.err, core.CodeOf(err))
 		}
 	}

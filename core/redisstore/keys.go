@@ -153,11 +153,11 @@ func (p naming) catalogue(namespace string) catalogueKeys {
 
 // registryKeys holds the names of the keys of the registry of namespaces. Their
 // tag has no colon, as all others have.
-type registryKeys struct{ namespaces, names, remains, format string }
+type registryKeys struct{ namespaces, names, remains, format, stamp string }
 
 func (p naming) registry() registryKeys {
 	prefix := string(p) + "{ct}"
-	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f"}
+	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s"}
 }
 
 // all are the keys as the scripts that change the catalogue take them.

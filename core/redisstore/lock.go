@@ -94,7 +94,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	}
 	switch {
 	case err != nil:
-		return explain("lock "+sh.keys.prefix, err)
+		return s.explain("lock "+sh.keys.prefix, err)
 	case there == 0:
 		return nil
 	}
@@ -133,7 +133,7 @@ func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	l := sh.lease(now)
 	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline())
 	if err != nil {
-		return locked{}, explain("claim", err)
+		return locked{}, s.explain("claim", err)
 	}
 	claims, entries, out, err := parseLock(reply)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		}
 		if err != nil {
 			s.release(sh, l, claims)
-			return nil, explain("read messages", err)
+			return nil, s.explain("read messages", err)
 		}
 	}
 	ds := make([]core.Delivery, 0, len(claims))
@@ -241,7 +241,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	ds, err := s.embody(ctx, sh, ds, lacks)
 	if err != nil {
 		s.release(sh, l, claims)
-		return nil, explain("read bodies", err)
+		return nil, s.explain("read bodies", err)
 	}
 	return ds, nil
 }

@@ -43,7 +43,7 @@ func (s *Store) register(ctx context.Context, what, name string, f func(ctx cont
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
-	return explain(subject, err)
+	return s.explain(subject, err)
 }
 
 // enrol runs a script that changes the registry and tells about the name.
@@ -97,6 +97,9 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 		for len(ns) < top {
 			want := top - len(ns)
 			names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			if err == nil && len(names) < want {
+				err = s.intact()
+			}
 			if err != nil || len(names) == 0 {
 				return err
 			}

@@ -3,8 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // truthful makes each command of a pipeline that failed say so. When the server
@@ -47,6 +50,17 @@ func failed(cs []redis.Cmder, err error) error {
 	}
 	if isNil(err) {
 		return nil
+	}
+	return err
+}
+
+// aborted is why a transaction was not carried out: the refusal of one of its
+// commands, if err says no more than that there was one.
+func aborted(cs []redis.Cmder, err error) error {
+	for _, c := range cs {
+		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
+			return core.CertainlyNotDone(fmt.Errorf("%w (%w)", e, err))
+		}
 	}
 	return err
 }

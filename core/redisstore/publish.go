@@ -241,7 +241,7 @@ func (s *Store) flushPublishes(sh *shard, tickets []*ticket[*publishing]) {
 	if err == nil && code != "" {
 		err = code
 	}
-	err = explain("store publications", certain(err))
+	err = s.explain("store publications", certain(err))
 	for _, t := range tickets {
 		n := len(t.work.groups)
 		switch {

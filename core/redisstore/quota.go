@@ -56,7 +56,7 @@ func (s *Store) room(ctx context.Context, sh *shard) room {
 	case err != nil && ctx.Err() != nil:
 		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
 	case err != nil:
-		r.failure = core.CertainlyNotDone(explain("measure "+sh.keys.prefix, err))
+		r.failure = core.CertainlyNotDone(s.explain("measure "+sh.keys.prefix, err))
 	}
 	return r
 }

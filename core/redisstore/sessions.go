@@ -192,7 +192,7 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
 	reply, err := s.inSession(ctx, sh, s.millis(), l, takeScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())
 	if err != nil {
-		return locked{}, explain("claim", err)
+		return locked{}, s.explain("claim", err)
 	}
 	if len(reply) == 0 {
 		return locked{}, errReply
@@ -230,7 +230,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*ren
 	}
 	for i, r := range all {
 		if err != nil {
-			r.Err = explain("renew in "+sh.keys.prefix, err)
+			r.Err = s.explain("renew in "+sh.keys.prefix, err)
 		} else if until, ok := scoreMillis(reply[i]); ok {
 			*r = core.Renewal{Until: instant(until)}
 		}

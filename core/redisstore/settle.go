@@ -127,13 +127,13 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	reply, at, err := settle()
 	if err != nil && lostTouch(err) {
 		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
-		if all = sh.repeatable(all, explain("settle in "+sh.keys.prefix, err)); len(all) == 0 {
+		if all = sh.repeatable(all, s.explain("settle in "+sh.keys.prefix, err)); len(all) == 0 {
 			return nil
 		}
 		reply, at, err = settle()
 	}
 	if err != nil {
-		err = explain("settle in "+sh.keys.prefix, err)
+		err = s.explain("settle in "+sh.keys.prefix, err)
 		for _, x := range all {
 			*x.err = err
 		}
@@ -269,7 +269,7 @@ func (s *Store) flushRenews(sh *shard, tickets []*ticket[*renewing]) {
 	}
 	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
 	if err != nil {
-		err = explain("renew in "+sh.keys.prefix, err)
+		err = s.explain("renew in "+sh.keys.prefix, err)
 		for _, r := range all {
 			*r = core.Renewal{Err: err}
 		}

@@ -27,17 +27,19 @@ type Options struct {
 
 // Store is a core.Store on Redis.
 type Store struct {
-	rdb     redis.UniversalClient
-	cluster *redis.ClusterClient // rdb, when it is a cluster
-	target  target
-	names   naming
-	log     *slog.Logger
-	clock   clock
-	shards  shards
-	flushed struct{ appends, publishes, settles, renews flushes }
-	bells   bells
-	changes changes
-	remover remover
+	rdb      redis.UniversalClient
+	cluster  *redis.ClusterClient // rdb, when it is a cluster
+	target   target
+	names    naming
+	log      *slog.Logger
+	clock    clock
+	shards   shards
+	flushed  struct{ appends, publishes, settles, renews flushes }
+	bells    bells
+	changes  changes
+	remover  remover
+	stamp    stamp
+	failures failures
 
 	background sync.WaitGroup // clock, bells, changes, remover
 	stop       context.CancelFunc
@@ -112,6 +114,9 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	bounded, cancel = s.bounded(ctx)
 	defer cancel()
+	if err := s.mark(bounded); err != nil {
+		return err
+	}
 	if err := s.changes.open(bounded, s); err != nil {
 		return err
 	}
@@ -133,8 +138,11 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return errClosed
+	case s.isLost():
+		return errLost
 	}
 	s.calls.Add(1)
 	return nil
@@ -179,7 +187,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		}
 		return node.Set(ctx, key, s.millis(), time.Minute).Err()
 	})
-	return explain("probe "+s.target.safe, err)
+	return s.explain("probe "+s.target.safe, err)
 }
 
 // probeKey is a key that the node may write: in a cluster one of its own slots.

@@ -1,0 +1,161 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failure is a cause for which Redis does not serve now.
+type failure struct {
+	cause  string // for metrics and health: Failure.Cause
+	word   string // that the server's answer begins with
+	within string // or has in it; "" for most
+	text   string // for peers
+	remedy string // for operators
+}
+
+// What peers are told. Causes are for operators.
+const (
+	textBusy   = "The message store is busy. Try again."
+	textUnseen = "The message store cannot be reached. Try again."
+)
+
+var unreachable = failure{cause: "unreachable", text: textUnseen, remedy: "check that Redis runs, and the network between"}
+
+// knownFailures are what servers answer.
+var knownFailures = []failure{
+	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
+	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise it, or receive and delete messages"},
+	{cause: "no-permission", word: "NOPERM", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "no-permission", within: "ACL failure in script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "no-permission", within: "The user executing the script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not know the user and password of --store, or the user is off"},
+	{cause: "wrong-password", word: "NOAUTH", remedy: "it wants a user and password: give them in --store"},
+	{cause: "read-only", word: "READONLY", remedy: "it is a replica: have --store name the master, or its Sentinels"},
+	{cause: "cluster-down", word: "CLUSTERDOWN", remedy: "some slots are served by no node: see CLUSTER INFO and CLUSTER NODES"},
+	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and make room"},
+	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write says"},
+	{cause: "loading", word: "LOADING", remedy: "it reads its data, which takes a while"},
+	{cause: "master-down", word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
+	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
+	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
+	{cause: "busy-script", word: "BUSY", remedy: "somebody's script runs for too long: see SLOWLOG, and SCRIPT KILL"},
+	{cause: "resharding", word: "TRYAGAIN", remedy: "slots are being moved"},
+	{cause: "resharding", word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
+	{cause: "resharding", word: "ASK", remedy: "slots are being moved"},
+	{cause: "failed-over", word: "UNBLOCKED", remedy: "a replica has taken its place"},
+}
+
+func init() {
+	for i := range knownFailures {
+		knownFailures[i].text = textBusy
+	}
+}
+
+// failureOf is the failure that err tells of, if it is worth another try, else nil.
+func failureOf(err error) *failure {
+	answer, answered := errors.AsType[redis.Error](err)
+	if answered {
+		for i := range knownFailures {
+			f := &knownFailures[i]
+			if f.word != "" && redis.HasErrorPrefix(err, f.word) || f.within != "" && strings.Contains(answer.Error(), f.within) {
+				return f
+			}
+		}
+	}
+	if lostTouch(err) {
+		return &unreachable
+	}
+	return nil
+}
+
+// Away reports whether an error of Open is of a server that cannot serve now, but
+// may later with the same settings, and names the cause.
+func Away(err error) (cause string, away bool) {
+	f := failureOf(err)
+	if f == nil {
+		return "", false
+	}
+	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
+}
+
+// Failure says for which cause Redis does not serve, and how often that was noticed.
+type Failure struct {
+	Cause  string    `json:"cause"`  // a word of a small set
+	Reason string    `json:"reason"` // what Redis answered last
+	Remedy string    `json:"remedy"`
+	Last   time.Time `json:"last"`
+	Count  uint64    `json:"count"` // of operations
+}
+
+const (
+	// complaint is how often the log is told of a cause at most.
+	complaint = time.Minute
+	// recent is for how long a failure is told of after it was noticed last.
+	recent = time.Minute
+)
+
+// failures are counted by their causes.
+type failures struct {
+	mu    sync.Mutex
+	known map[string]*failing
+}
+
+type failing struct {
+	Failure
+	told   time.Time
+	untold int // since then
+}
+
+// note counts a failure of an operation, and tells the log of the first of its cause
+// in a while. A caller who went away is none.
+func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	now := time.Now()
+	f.mu.Lock()
+	known := f.known[of.cause]
+	if known == nil {
+		known = &failing{Failure: Failure{Cause: of.cause, Remedy: of.remedy}}
+		if f.known == nil {
+			f.known = make(map[string]*failing)
+		}
+		f.known[of.cause] = known
+	}
+	known.Reason, known.Last, known.Count = err.Error(), now, known.Count+1
+	known.untold++
+	untold := known.untold
+	tell := known.told.IsZero() || now.Sub(known.told) >= complaint
+	if tell {
+		known.told, known.untold = now, 0
+	}
+	f.mu.Unlock()
+	if tell {
+		log.Warn("Redis does not serve: clients are told to try again", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
+	}
+}
+
+// Failures are those of all causes that were noticed, by cause.
+func (s *Store) Failures() []Failure {
+	s.failures.mu.Lock()
+	defer s.failures.mu.Unlock()
+	var all []Failure
+	for _, known := range s.failures.known {
+		all = append(all, known.Failure)
+	}
+	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Cause, b.Cause) })
+	return all
+}
+
+// RecentFailures are those of causes that were noticed within the last minute.
+func (s *Store) RecentFailures() []Failure {
+	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recent })
+}
