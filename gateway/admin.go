@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -52,6 +53,26 @@ func adminHandler(metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/cmdline", http.NotFound)
 	return mux
+}
+
+// adminPages are what the admin listener shows, which is nothing while there is no store.
+type adminPages struct{ shown atomic.Pointer[http.Handler] }
+
+func (p *adminPages) show(h http.Handler) {
+	if h == nil {
+		p.shown.Store(nil)
+		return
+	}
+	p.shown.Store(&h)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := p.shown.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "The gateway waits for its message store.", http.StatusServiceUnavailable)
 }
 
 // serveAdmin serves h on ln until ctx ends.

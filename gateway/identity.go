@@ -48,11 +48,23 @@ func (d *devEndpoint) listeners() []net.Listener {
 // serve answers plain and with TLS, which a client secret's credential insists on, until ctx ends.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
 	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
-	_ = mux.AMQP().Close() // not spoken here
 	tasks := rungroup.New(ctx)
 	tasks.Go("listen", mux.Serve)
+	tasks.Go("hang up", func(ctx context.Context) error { return hangUp(ctx, mux.AMQP()) }) // AMQP is not spoken here
 	tasks.Go("answer", func(ctx context.Context) error { return d.identity.Serve(ctx, mux.HTTP(), log) })
 	return tasks.Wait()
+}
+
+// hangUp closes what comes to a listener, until ctx ends.
+func hangUp(ctx context.Context, ln net.Listener) error {
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return nil // it was closed
+		}
+		_ = conn.Close()
+	}
 }
 
 // environment is what makes an SDK's managed identity use the endpoint.

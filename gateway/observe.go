@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
@@ -27,8 +26,9 @@ func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 
 // observed is the store with its calls timed.
 func observed(m *metrics.Metrics, st *store) core.Store {
-	if r, ok := st.Store.(*redisstore.Store); ok {
+	if r := st.redis; r != nil {
 		m.Flushes(r.Flushes)
+		m.Failures(r.Failures)
 	}
 	return m.Store(st)
 }

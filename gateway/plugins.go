@@ -35,7 +35,7 @@ func pluginHealth(h *host.Host) map[string]any {
 		conditions[s.Name] = s.Condition
 	}
 	if len(conditions) == 0 {
-		return nil
+		return map[string]any{}
 	}
 	return map[string]any{"plugins": conditions}
 }

@@ -31,6 +31,7 @@ type reloader struct {
 	directory   *namespaces.Directory
 	tenants     *tenants
 	log         *slog.Logger
+	taken       **config.Config // what was taken up last
 }
 
 func (r *reloader) run(ctx context.Context) error {
@@ -64,11 +65,8 @@ func (r *reloader) reload(ctx context.Context) error {
 	if pair != nil {
 		r.certificate.own.Store(pair)
 	}
-	all := append([]core.Namespace{c.Own()}, c.Others()...)
-	r.directory.Configure(all)
-	for i := range all {
-		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name))
-	}
+	r.take(ctx, c)
+	*r.taken = c
 	for _, line := range c.Skipped {
 		r.log.Warn(line)
 	}
@@ -77,6 +75,15 @@ func (r *reloader) reload(ctx context.Context) error {
 	}
 	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, certificate, new entities")
 	return nil
+}
+
+// take takes up a configuration's namespaces.
+func (r *reloader) take(ctx context.Context, c *config.Config) {
+	all := append([]core.Namespace{c.Own()}, c.Others()...)
+	r.directory.Configure(all)
+	for i := range all {
+		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name))
+	}
 }
 
 // takeUp takes up what a namespace is configured to have.

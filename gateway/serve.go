@@ -22,11 +22,14 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
@@ -45,56 +48,112 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 
 // serve runs a gateway until ctx ends, and stops it in the reverse order of its
 // start: no more connections, what is in flight within the drain time, broker,
-// plugins, store. The start-up lines go to out once everything is ready.
+// store, plugins. The start-up lines go to out once everything is ready.
+//
+// A store that has lost what it held is begun anew: everything behind the listeners
+// ends as if the gateway stopped, so that clients connect again, and starts as if it
+// did.
 func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger, again reloads) (err error) {
-	began := time.Now()
+	g := &server{c: c, out: out, log: log, again: again, taken: c, began: time.Now()}
 	traces, stopTraces, err := openTraces(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer stopTraces()
-	listeners, err := listen.Open(ctx, c.Listen)
-	if err != nil {
+	g.traces = traces
+	if g.listeners, err = listen.Open(ctx, c.Listen); err != nil {
 		return err
 	}
-	defer closeAll(listeners) // for an early return; the mux closes them otherwise
-	dev, err := openDevIdentity(ctx, c)
-	if err != nil {
+	defer closeAll(g.listeners) // for an early return; the mux closes them otherwise
+	if g.dev, err = openDevIdentity(ctx, c); err != nil {
 		return err
 	}
-	defer closeAll(dev.listeners())
-	admin, err := openAdmin(ctx, c, log)
-	if err != nil {
+	defer closeAll(g.dev.listeners())
+	if g.admin, err = openAdmin(ctx, c, log); err != nil {
 		return err
 	}
-	if admin != nil {
-		defer closeAll([]net.Listener{admin})
+	if g.admin != nil {
+		defer closeAll([]net.Listener{g.admin})
 	}
-	certificate, err := openCertificate(c, append(dev.listeners(), listeners...))
-	if err != nil {
+	if g.certificate, err = openCertificate(c, append(g.dev.listeners(), g.listeners...)); err != nil {
 		return err
 	}
-	issuers, err := newIssuers(c, dev, log)
-	if err != nil {
+	if g.issuers, err = newIssuers(c, g.dev, log); err != nil {
 		return err
 	}
-	st, err := openStore(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.close()) }()
 
-	plugins := newPlugins(c, log)
+	g.plugins = newPlugins(c, log)
 	beside := rungroup.New(context.WithoutCancel(ctx))
-	beside.Go("plugins", plugins.Run)
+	beside.Go("plugins", g.plugins.Run)
 	defer func() {
 		beside.Stop()
 		err = errors.Join(err, beside.Wait())
 	}()
-	if err := plugins.Launched(ctx); err != nil {
+	if err := g.plugins.Launched(ctx); err != nil {
 		return err
 	}
 
+	g.admission = listen.NewAdmission(listen.AdmissionOptions{Logger: log})
+	g.mux = listen.New(g.listeners, listen.Options{TLS: g.certificate.config, Admission: g.admission, Logger: log})
+	doors := rungroup.New(ctx)
+	defer context.AfterFunc(beside.Context(), doors.Stop)()
+	defer func() {
+		doors.Stop()
+		err = errors.Join(err, doors.Wait())
+	}()
+	doors.Go("listen", g.mux.Serve)
+	if g.dev != nil {
+		doors.Go("dev identity", func(ctx context.Context) error { return g.dev.serve(ctx, g.certificate, log) })
+	}
+	if g.admin != nil {
+		doors.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, g.admin, &g.pages, log) })
+	}
+	for {
+		st, err := awaitStore(doors.Context(), c, g.mux.HTTP(), g.guard(nil, c.Listen...), log)
+		if err != nil || st == nil {
+			return err
+		}
+		if err := g.serveFrom(doors.Context(), st); err != nil || doors.Context().Err() != nil {
+			return err
+		}
+	}
+}
+
+// server is what of a gateway stays while the store behind it may be another one.
+type server struct {
+	c           *config.Config
+	out         io.Writer
+	log         *slog.Logger
+	again       reloads
+	began       time.Time
+	traces      *tracing.Tracing
+	listeners   []net.Listener
+	admission   *listen.Admission
+	mux         *listen.Mux
+	dev         *devEndpoint
+	admin       net.Listener // nil: there is none
+	pages       adminPages   // of the admin listener
+	certificate *certificate
+	issuers     auth.Issuers
+	plugins     *host.Host
+
+	taken  *config.Config // the configuration that was taken up last
+	lostAt time.Time      // when the store was last found to have lost what it held; zero: never
+}
+
+// guard is hostNames.guard while the public development key is in force.
+func (g *server) guard(others answers, addresses ...string) func(http.Handler) http.Handler {
+	if !g.c.HasDevKey() {
+		return func(h http.Handler) http.Handler { return h }
+	}
+	return newHostNames(g.c, g.certificate, others, addresses...).guard
+}
+
+// serveFrom serves from a store until ctx ends or the store has lost what it held,
+// and closes it.
+func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
+	c, log, traces, plugins := g.c, g.log, g.traces, g.plugins
+	defer func() { err = errors.Join(err, st.close()) }()
 	watched := newMetrics(c, log)
 	watched.Plugins(plugins.States)
 	behind := rungroup.New(context.WithoutCancel(ctx))
@@ -110,47 +169,46 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched,
 		running: behind, log: log, open: map[string]*tenant{},
 	}
-	directory, err := tenants.directory(ctx, issuers, certificate.hosts)
+	directory, err := tenants.directory(ctx, g.issuers, g.certificate.hosts)
 	if err != nil {
 		return err
 	}
 	behind.Go("namespaces", directory.Run)
-	certificate.issued.serve(directory)
+	g.certificate.issued.serve(directory)
+	taking := reloader{reloads: g.again, began: c, certificate: g.certificate, directory: directory, tenants: tenants, log: log, taken: &g.taken}
+	if g.taken != c {
+		taking.take(ctx, g.taken)
+	}
 
 	collector := memory.NewCollector()
 	behind.Go("memory", collector.Run)
 	messages := newBudget(c, collector.Released, log)
 	watched.Memory(messages)
-	admission := listen.NewAdmission(listen.AdmissionOptions{Logger: log})
-	watched.Admission(admission.State)
-	mux := listen.New(listeners, listen.Options{TLS: certificate.config, Admission: admission, Logger: log})
+	watched.Admission(g.admission.State)
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
-	defer context.AfterFunc(beside.Context(), front.Stop)()
-	if dev != nil {
-		front.Go("dev identity", func(ctx context.Context) error { return dev.serve(ctx, certificate, log) })
-	}
 	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, messages, log))
 	remotes.run(front, tenants, directory, bridge.ServeConn)
-	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, mux.AMQP()) })
+	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
 	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, log, bridge))
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
-	if admin != nil {
-		pages := listen.SameSite(adminHandler(watched.Handler()))
+	if g.admin != nil {
+		shown := listen.SameSite(adminHandler(watched.Handler()))
 		if listen.IsLoopback(c.AdminListen) {
-			pages = newHostNames(c, certificate, directory, c.AdminListen).guard(pages)
+			shown = newHostNames(c, g.certificate, directory, c.AdminListen).guard(shown)
 		}
-		front.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, admin, pages, log) })
+		g.pages.show(shown)
+		defer g.pages.show(nil)
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
 	o := httpsOptions(c, messages, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
 	if c.HasDevKey() {
-		o.Host = newHostNames(c, certificate, directory, c.Listen...).check
+		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
 	desk := desk{directory: directory, log: log, refusals: refusals.New()}
 	(&namespaceDesk{desk, tenants}).routes(o.Routes)
@@ -160,24 +218,33 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 	(&narrator{desk}).routes(o.Routes)
 	(&purger{desk}).routes(o.Routes)
 	o.Context = traces.Requests()
-	o.Details = func() map[string]any { return pluginHealth(plugins) }
+	lostAt := g.lostAt
+	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }
 	web := https.New(plain, directory, directory, o)
 	watched.Streams(web.Streams)
-	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, mux.HTTP()) })
-	front.Go("listen", mux.Serve) // last: what it accepts is served at once
-	for _, line := range c.Skipped {
-		log.Warn(line)
+	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
+	if g.lostAt.IsZero() {
+		for _, line := range c.Skipped {
+			log.Warn(line)
+		}
+		if err := announce(ctx, g.out, c, g.listeners, st, g.certificate, g.dev, g.admin); err != nil {
+			front.Stop()
+			return errors.Join(err, front.Wait())
+		}
 	}
-	if err := announce(ctx, out, c, listeners, st, certificate, dev, admin); err != nil {
-		front.Stop()
-		return errors.Join(err, front.Wait())
-	}
-	taking := reloader{reloads: again, began: c, certificate: certificate, directory: directory, tenants: tenants, log: log}
 	front.Go("reload", taking.run)
-	log.Info("ready", "version", versionText(), "after", time.Since(began).Round(time.Millisecond))
+	log.Info("ready", "version", versionText(), "after", time.Since(g.began).Round(time.Millisecond))
 
-	<-front.Context().Done()
-	log.Info("stopping: connections are told, work in flight may finish", "grace", c.DrainTimeout)
+	select {
+	case <-front.Context().Done():
+		log.Info("stopping: connections are told, work in flight may finish", "grace", c.DrainTimeout)
+	case <-st.lost():
+		g.lostAt, g.began = time.Now(), time.Now()
+		log.Error("Redis has lost what it held: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
+			"Clients are disconnected, configured entities are made anew, then clients are served again",
+			"remedy", "if that was not meant, see whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
+		front.Stop()
+	}
 	err = front.Wait()
 	log.Info("stopped serving")
 	return err

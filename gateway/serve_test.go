@@ -93,7 +93,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 func TestAnUnreachableRedisIsNamedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--listen=127.0.0.1:0", "--store=redis://user:secret@127.0.0.1:"+port)
+	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--listen=127.0.0.1:0", "--store=redis://user:secret@127.0.0.1:"+port, "--store-wait=0s")
 	if code != exitFailure || !strings.Contains(stderr, "127.0.0.1:"+port) || !strings.Contains(stderr, "--store") || strings.Contains(stderr, "secret") {
 		t.Errorf("got %d:\n%s", code, stderr)
 	}

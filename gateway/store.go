@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
@@ -15,6 +16,7 @@ import (
 // store is the chosen engine and, if we started one, its server.
 type store struct {
 	core.Store
+	redis *redisstore.Store // nil in memory
 	child *redisstore.Child // nil unless spawned
 }
 
@@ -38,7 +40,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		if err != nil {
 			return nil, fmt.Errorf("%w; or choose another store with --store", err)
 		}
-		return &store{Store: opened}, nil
+		return &store{Store: opened, redis: opened}, nil
 	}
 }
 
@@ -52,7 +54,35 @@ func spawnStore(ctx context.Context, dir string, log *slog.Logger) (*store, erro
 		child.Stop()
 		return nil, fmt.Errorf("the Redis just started: %w", err)
 	}
-	return &store{Store: opened, child: child}, nil
+	return &store{Store: opened, redis: opened, child: child}, nil
+}
+
+// lost is closed once the store has lost what it held; nil where it cannot.
+func (s *store) lost() <-chan struct{} {
+	if s.redis == nil {
+		return nil
+	}
+	return s.redis.Lost()
+}
+
+// addHealth adds to what /health tells: for which causes Redis did not serve of
+// late, and when it was found to have lost what it held.
+func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
+	if s.redis == nil {
+		return told
+	}
+	type storeHealth struct {
+		LostData *time.Time           `json:"lostData,omitempty"`
+		Failures []redisstore.Failure `json:"failures,omitempty"`
+	}
+	h := storeHealth{Failures: s.redis.RecentFailures()}
+	if !lostAt.IsZero() {
+		h.LostData = &lostAt
+	}
+	if h.LostData != nil || len(h.Failures) > 0 {
+		told["store"] = h
+	}
+	return told
 }
 
 // close ends the engine, then its server.

@@ -44,7 +44,7 @@ func keysBelow(t *testing.T, url, prefix string) []string {
 }
 
 // isFormat reports whether a key is that of the store's format, which stays.
-func isFormat(key string) bool { return strings.HasSuffix(key, "{ct}f") }
+func isFormat(key string) bool { return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s") }
 
 // awaitSealed waits until nothing is left of deleted namespaces but the seals on
 // their catalogues.

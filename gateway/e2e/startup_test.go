@@ -65,7 +65,7 @@ func TestStartUpFailsWithTheReason(t *testing.T) {
 		{"bad values, all of them", []string{"--config", write("log:\n  level: loud\ndrain-timeout: soon\n"), "--log-format", "xml"}, []string{"level", "loud", "drain-timeout", "format", "xml"}},
 		{"unknown flag", []string{"--nonsense"}, []string{"--nonsense", "--help"}},
 		{"bad policy", []string{"--policy", "name-only"}, []string{"policy"}},
-		{"redis unreachable", []string{"--listen", listen, "--store", "redis://127.0.0.1:1"}, []string{"127.0.0.1:1", "refused"}},
+		{"redis unreachable", []string{"--listen", listen, "--store", "redis://127.0.0.1:1", "--store-wait", "0s"}, []string{"127.0.0.1:1", "refused"}},
 		{"not a store", []string{"--store", "postgres://x"}, []string{"store"}},
 		{"development key for everyone", []string{"--listen", "0.0.0.0:0", "--store", "memory"}, []string{"dev-key-anywhere"}},
 	} {

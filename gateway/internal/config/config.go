@@ -22,6 +22,7 @@ type Config struct {
 	TLS            TLS           `koanf:"tls"`
 	Data           string        `koanf:"data" usage:"directory for certificates and for the data of a spawned Redis (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
 	Store          string        `koanf:"store" usage:"where messages are kept: auto, memory, spawn, or a redis:// or rediss:// URL"`
+	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait for a Redis that cannot be reached or cannot serve; 0 is not at all: the gateway ends at once (default: as long as it takes)"`
 	Log            Log           `koanf:"log"`
 	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, which whoever reaches it gets without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
 	Metrics        Metrics       `koanf:"metrics"`
@@ -111,6 +112,7 @@ func Default() *Config {
 		Namespace:    DefaultNamespace,
 		Listen:       slices.Clone(defaultListen),
 		Store:        "auto",
+		StoreWait:    core.Forever,
 		Log:          Log{Level: "info", Format: "text"},
 		Traces:       Traces{Sample: 1},
 		DrainTimeout: 20 * time.Second,

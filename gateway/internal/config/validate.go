@@ -38,6 +38,9 @@ func (c *Config) validate(r *report) {
 	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(r, "log.format", c.Log.Format, "text", "json")
 	oneOf(r, "console", c.Console, "auto", "on", "off")
+	if c.StoreWait < 0 {
+		r.add("store-wait", "%v is negative: use 0s to end at once, or more", c.StoreWait)
+	}
 	if c.DrainTimeout < 0 {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}

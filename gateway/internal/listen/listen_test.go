@@ -41,9 +41,10 @@ func serveEcho(t *testing.T, addresses []string, o listen.Options) []string {
 			t.Errorf("Serve: %v", err)
 		}
 	})
+	amqp := mux.AMQP()
 	wg.Go(func() {
 		for {
-			conn, err := mux.AMQP().Accept()
+			conn, err := amqp.Accept()
 			if err != nil {
 				return
 			}
@@ -64,7 +65,7 @@ func serveEcho(t *testing.T, addresses []string, o listen.Options) []string {
 	wg.Go(func() { _ = server.Serve(mux.HTTP()) })
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = mux.AMQP().Close()
+		_ = amqp.Close()
 		cancel()
 		wg.Wait()
 	})
@@ -283,5 +284,46 @@ func TestIsLoopback(t *testing.T) {
 		if got := listen.IsLoopback(addr); got != want {
 			t.Errorf("IsLoopback(%q): got %v, want %v", addr, got, want)
 		}
+	}
+}
+
+// While one listener has ended and the next has not begun, connections wait.
+func TestConnectionsWaitForTheNextListener(t *testing.T) {
+	t.Parallel()
+	listeners, err := listen.Open(t.Context(), []string{"127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := listen.New(listeners, listen.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = mux.Serve(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	first := mux.AMQP()
+	_ = first.Close()
+	if _, err := first.Accept(); err == nil {
+		t.Error("a listener that is closed accepts")
+	}
+	client, err := net.Dial("tcp", listeners[0].Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := io.WriteString(client, "AMQP\x00\x01\x00\x00"); err != nil {
+		t.Fatal(err)
+	}
+	next := mux.AMQP()
+	defer func() { _ = next.Close() }()
+	conn, err := next.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(conn, head); err != nil || string(head) != "AMQP" {
+		t.Errorf("got %q, %v", head, err)
 	}
 }

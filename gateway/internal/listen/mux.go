@@ -64,10 +64,11 @@ func New(listeners []net.Listener, o Options) *Mux {
 }
 
 // AMQP returns the listener of connections that speak AMQP.
-func (m *Mux) AMQP() net.Listener { return m.amqp }
+// After it is closed another may take its place; while there is none connections wait.
+func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
 // HTTP returns the listener of connections that speak HTTP, or nothing known.
-func (m *Mux) HTTP() net.Listener { return m.http }
+func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
 // Serve accepts until ctx ends, then closes the listeners, drops the undecided
 // connections, waits for its goroutines and returns nil. The virtual listeners

@@ -7,49 +7,59 @@ import (
 	"time"
 )
 
-// virtual is a net.Listener of connections accepted elsewhere. Handing over
-// waits for Accept, so nothing piles up between the two.
+// virtual takes connections that were accepted elsewhere, for its listeners.
+// Handing over waits for one of them to accept, so nothing piles up between.
 type virtual struct {
-	addr   net.Addr
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	addr  net.Addr
+	conns chan net.Conn
 }
 
-func newVirtual(addr net.Addr) *virtual {
-	return &virtual{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
-}
+func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
 // hand passes conn to Accept. It reports false if nothing accepts it in time, or
-// before ctx ends or the listener is closed.
+// before ctx ends.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case v.conns <- conn:
 		return true
-	case <-v.closed:
 	case <-late.C:
 	case <-ctx.Done():
 	}
 	return false
 }
 
+// listen returns a listener; the end of one leaves the others.
+func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
+
+// listener is a net.Listener of a virtual's connections.
+type listener struct {
+	*virtual
+	closed chan struct{}
+	once   sync.Once
+}
+
 // Accept returns the next connection, or net.ErrClosed.
-func (v *virtual) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	select {
-	case conn := <-v.conns:
+	case <-l.closed: // even where a connection waits
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case conn := <-l.conns:
 		return conn, nil
-	case <-v.closed:
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-// Close ends Accept and hand. The real listeners are not its concern.
-func (v *virtual) Close() error {
-	v.once.Do(func() { close(v.closed) })
+// Close ends Accept. The real listeners are not its concern.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr returns the address of the first real listener.
-func (v *virtual) Addr() net.Addr { return v.addr }
+func (l *listener) Addr() net.Addr { return l.addr }

@@ -220,6 +220,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Flushes(func() []redisstore.Flushes {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
+	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
 	r.metrics.Clients(census{})
 	r.metrics.Memory(budget.New(0, nil))
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })

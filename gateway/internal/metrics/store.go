@@ -289,3 +289,24 @@ func (f *flushSizes) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstHistogram(f.desc, sum, float64(told.Items), buckets, told.Operation)
 	}
 }
+
+// failures shows for which causes a store on Redis does not serve.
+type failures struct {
+	tell func() []redisstore.Failure
+	desc *prometheus.Desc
+}
+
+// Failures shows what a store on Redis tells.
+func (m *Metrics) Failures(tell func() []redisstore.Failure) {
+	m.registry.MustRegister(&failures{tell, describe("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")})
+}
+
+// Describe implements prometheus.Collector.
+func (f *failures) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+
+// Collect implements prometheus.Collector.
+func (f *failures) Collect(ch chan<- prometheus.Metric) {
+	for _, told := range f.tell() {
+		ch <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(told.Count), told.Cause)
+	}
+}

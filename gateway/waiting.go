@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+const (
+	// storeRetry is how long to wait before Redis is tried again.
+	storeRetry = 500 * time.Millisecond
+	// storeReminder is how often the log is told that the gateway still waits.
+	storeReminder = time.Minute
+)
+
+// awaitStore opens the store. While Redis is away it tries again and again, for as
+// long as the configuration says; meanwhile HTTP clients are answered at ln, /health
+// with the reason. The store is nil if ctx ends first.
+func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
+	room := &waitingRoom{}
+	room.tell("The gateway opens its message store.")
+	closeRoom := room.open(guard(room), ln, log)
+	defer closeRoom()
+	began, told, lastCause := time.Now(), time.Time{}, ""
+	for {
+		st, err := openStore(ctx, c, log)
+		if err == nil {
+			return st, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		cause, away := redisstore.Away(err)
+		if !away || time.Since(began) >= c.StoreWait {
+			return nil, err
+		}
+		room.tell("The gateway waits for its message store: " + err.Error())
+		if cause != lastCause || time.Since(told) >= storeReminder {
+			told, lastCause = time.Now(), cause
+			log.Warn("waiting for Redis; clients wait, and /health answers 503 (--store-wait 0 would end the gateway)", "cause", cause, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(storeRetry):
+		}
+	}
+}
+
+// waitingRoom answers HTTP requests while there is no store.
+type waitingRoom struct{ reason atomic.Pointer[string] }
+
+func (w *waitingRoom) tell(reason string) { w.reason.Store(&reason) }
+
+// ServeHTTP implements http.Handler.
+func (w *waitingRoom) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	h := rw.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Retry-After", "1")
+	if r.URL.Path != "/health" {
+		http.Error(rw, "The message store cannot be reached. Try again.", http.StatusServiceUnavailable)
+		return
+	}
+	h.Set("Content-Type", "application/json")
+	rw.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(rw).Encode(struct { // the peer may have gone
+		Status string `json:"status"`
+		Reason string `json:"reason"`
+	}{"unhealthy", *w.reason.Load()})
+}
+
+// open serves h at ln until the function that it returns is called, which waits for
+// the last answers.
+func (w *waitingRoom) open(h http.Handler, ln net.Listener, log *slog.Logger) (stop func()) {
+	srv := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(ln) // it ends when it is stopped
+	}()
+	return func() {
+		grace, cancel := context.WithTimeout(context.Background(), adminGrace)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close() // this drops the connections
+		}
+		<-served
+	}
+}
