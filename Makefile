@@ -12,6 +12,8 @@ JOBS ?= 1
 RUN ?=
 AMEND ?=
 LOGS ?=
+FAULTS ?= 300
+SEED ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
 
 help: ## List the targets
@@ -42,6 +44,9 @@ generate: ## Make the code of the plugins' contract anew (needs protoc)
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@.ci/fuzz $(FUZZTIME)
 
+chaos: ## Kill and break things FAULTS times (300) under clients, and balance their books (SEED=n)
+	E2E_CHAOS_KILLS=$(FAULTS) E2E_CHAOS_SEED=$(SEED) $(GO) test -count=1 -v -timeout 120m -run 'Chaos|BooksBalance' ./gateway/e2e
+
 bench: build ## Run the benchmarks, then load through gateways on both stores (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
 	@.ci/bench bin/crosstown
@@ -62,4 +67,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test quick platforms check generate fuzz bench scorecard interop screenshots demo tools
+.PHONY: help build run test quick platforms check generate fuzz chaos bench scorecard interop screenshots demo tools

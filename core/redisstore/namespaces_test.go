@@ -43,8 +43,10 @@ func keysBelow(t *testing.T, url, prefix string) []string {
 	return slices.DeleteFunc(all, isFormat)
 }
 
-// isFormat reports whether a key is that of the store's format, which stays.
-func isFormat(key string) bool { return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s") }
+// isFormat reports whether a key is that of the store's format or its stamp, which stay.
+func isFormat(key string) bool {
+	return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s")
+}
 
 // awaitSealed waits until nothing is left of deleted namespaces but the seals on
 // their catalogues.
