@@ -77,6 +77,38 @@ func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 	}
 }
 
+// A client that waits for the answer before it sends a large body gets a refusal at once.
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]string{"large": "", "expect": "Expect: 100-continue\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+				ln.conns <- there
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan error, 1)
+				go func() { done <- newBridge(newFakeBus("q")).Serve(ctx, ln) }()
+				if _, err := io.WriteString(here, "POST /q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000\r\n"+more+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				response, err := http.ReadResponse(bufio.NewReader(here), nil) // without its body
+				waited := time.Since(start)
+				if err != nil || response.StatusCode != http.StatusUnauthorized || waited > 0 {
+					t.Errorf("got %v, %v after %v, want 401 at once", response, err, waited)
+				}
+				_ = here.Close()
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Serve: got %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
 // proof notes that its client has proven who it is.
 type proof struct {
 	net.Conn

@@ -31,18 +31,19 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 }
 
 // awaitBody gives a request's body, if it has one, bodyTimeout from now to
-// arrive. It holds for bodies that nobody reads, too: net/http reads some of
-// those away before it goes on. When the body is there, only the client's going
-// away is watched for, however long the answer takes.
-func awaitBody(w http.ResponseWriter, r *http.Request) {
+// arrive. The deadline holds for a body that no handler reads, too, because
+// net/http reads a short rest of it before the next request. When the body is
+// there, the deadline ends, however long the answer takes. The request returned
+// is a copy: net/http decides by the body of its own what to do with the rest.
+func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
-		return
+		return r
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
-	if _, ok := r.Body.(*awaitedBody); !ok {
-		r.Body = &awaitedBody{r.Body, control}
-	}
+	awaited := *r
+	awaited.Body = &awaitedBody{r.Body, control}
+	return &awaited
 }
 
 // awaitedBody is a body that has a time to arrive.

@@ -24,7 +24,7 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 
 // route sends a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
-	awaitBody(w, r)
+	r = awaitBody(w, r)
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
 			on(w, routeMisdirected)
