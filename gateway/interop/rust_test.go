@@ -16,6 +16,12 @@ func TestRustAzservicebus(t *testing.T) {
 	})
 }
 
+func TestRustAzureMessagingServiceBus(t *testing.T) {
+	interop(t)
+	dir := rust(t, "azure-rs")
+	onEachEngine(t, func(s *story) { s.run(dir, []string{"SSL_CERT_FILE=" + s.ca}, filepath.Join(dir, "bin", "story")) })
+}
+
 // rust returns a copy of a folder with its program in bin/story.
 func rust(t *testing.T, folder string) string {
 	t.Helper()
