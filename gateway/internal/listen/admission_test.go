@@ -141,16 +141,16 @@ func TestStrangersSendOnlySoMuch(t *testing.T) {
 	a := listen.NewAdmission(listen.AdmissionOptions{Connections: 10, Strangers: 4})
 	const all = 16 << 20
 	send := func(conn *listen.Conn, client net.Conn, n int) error {
-		written := make(chan error, 1)
+		written := make(chan struct{})
 		go func() {
-			_, err := client.Write(make([]byte, n))
-			written <- err
+			defer close(written)
+			_, _ = client.Write(make([]byte, n)) // it may be cut short
 		}()
 		_, err := io.ReadFull(conn, make([]byte, n))
 		if err != nil {
 			_ = conn.Close()
 		}
-		_ = <-written // it may have been cut short
+		<-written
 		return err
 	}
 	answered, conn := admit(t, a, "192.0.2.1")
