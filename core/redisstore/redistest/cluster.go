@@ -71,7 +71,7 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 	for i := range masters * (1 + replicas) {
 		n, err := startNode(ctx, binary, filepath.Join(c.dir, strconv.Itoa(i)),
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
-			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
+			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,8 @@ func (c *Cluster) slot(tb testing.TB, key string) int {
 }
 
 // KillMaster ends a master as a crash would, once its replica has all that was
-// acknowledged. Nothing may be written meanwhile.
+// acknowledged. Nothing may be written meanwhile. The replica takes its place in
+// AwaitPromotion, not before.
 func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -88,15 +89,17 @@ func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	if err := c.waitReplicated(ctx, master); err != nil {
 		tb.Fatalf("replica of master %d: %v", master, err)
 	}
+	c.holdReplica(ctx, tb, master, "yes")
 	c.nodes[master].process.Kill()
 }
 
-// AwaitPromotion returns when the replica of a killed master has taken its
-// place, and the others know.
+// AwaitPromotion lets the replica of a killed master take its place, and returns
+// when it has, and the others know.
 func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
+	c.holdReplica(ctx, tb, master, "no")
 	for i, n := range c.nodes {
 		if i == master {
 			continue
@@ -108,6 +111,14 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 		if err != nil {
 			tb.Fatalf("promotion of the replica of master %d: %v", master, err)
 		}
+	}
+}
+
+// holdReplica sets whether the replica of a master refrains from taking its place.
+func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
+	tb.Helper()
+	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
+		tb.Fatalf("replica of master %d: %v", master, err)
 	}
 }
 
