@@ -136,6 +136,9 @@ func TestStrangersExhaustNothing(t *testing.T) {
 	defer stop()
 	clients := []*steady{{env: e, name: "AMQP", round: e.steadyAMQP()}, {env: e, name: "HTTPS", round: e.steadyHTTPS()}, {env: e, name: "new connections", round: e.anew}}
 	for _, s := range clients {
+		if err := s.round(ctx, func() {}); err != nil { // which authenticates the connections that are kept
+			t.Fatalf("%s, before any attack: %v", s.name, err)
+		}
 		working.Go(func() { s.work(ctx) })
 	}
 	for _, a := range attacks {

@@ -322,8 +322,12 @@ func TestPoliciesOfAnEntityAreGoodAtTheNamespacesHost(t *testing.T) {
 		if got := e.httpAt(n.host(), token, "DELETE", "orders/messages/head"); got.status != 200 || got.body != "one" {
 			t.Errorf("at its host: got %d %s", got.status, got.body)
 		}
-		if got := e.httpAt("localhost", token, "DELETE", "orders/messages/head"); got.status != 401 {
-			t.Errorf("at everybody's: got %d %s", got.status, got.body)
+		if got := e.httpAt("localhost", token, "DELETE", "orders/messages/head"); got.status != 200 || got.body != "two" {
+			t.Errorf("at localhost, signed for its host: got %d %s", got.status, got.body)
+		}
+		local := auth.SignSAS("http://localhost/orders", "till", "till-key-of-forty-four-characters-in-all-xxxx", time.Now().Add(time.Hour))
+		if got := e.httpAt("localhost", local, "DELETE", "orders/messages/head"); got.status != 401 {
+			t.Errorf("at localhost, signed for localhost: got %d %s", got.status, got.body)
 		}
 		if got := e.httpAt(n.host(), token, "POST", "orders/messages"); got.status != 401 {
 			t.Errorf("sending: got %d %s", got.status, got.body)
