@@ -187,6 +187,9 @@ const (
 	loadSenders   = 4
 	loadReceivers = 3
 	loadPace      = 2 * time.Millisecond // the receivers shall keep up
+	// receiveTime is how long a receiver waits for messages, or for an answer. It
+	// includes a new connection, which a busy machine takes more than a second for.
+	receiveTime = 5 * time.Second
 )
 
 func newLoad(e *env, queue string) *load {
@@ -265,7 +268,7 @@ func (l *load) receive(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil && !l.complete() {
-		within, cancel := context.WithTimeout(ctx, time.Second)
+		within, cancel := context.WithTimeout(ctx, receiveTime)
 		ms, err := r.ReceiveMessages(within, 20, nil)
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -275,7 +278,7 @@ func (l *load) receive(ctx context.Context) {
 			l.mu.Lock()
 			l.received[string(m.Body)]++
 			l.mu.Unlock()
-			within, cancel := context.WithTimeout(ctx, time.Second)
+			within, cancel := context.WithTimeout(ctx, receiveTime)
 			err := r.CompleteMessage(within, m, nil)
 			cancel()
 			if err != nil { // its link is gone, and so it is with the others: they come again
