@@ -37,6 +37,28 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
+// talk serves one connection under a fake clock, and has tell speak over it.
+func talk(t *testing.T, served func() *Bridge, tell func(t *testing.T, nc net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+		ln.conns <- there
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		b := served()
+		go func() { done <- b.Serve(ctx, ln) }()
+		defer func() {
+			_ = here.Close()
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Serve: got %v, want nil", err)
+			}
+		}()
+		tell(t, here)
+	})
+}
+
 // Whoever announces a body and never sends it loses the connection, also where the request is refused unread.
 func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 	t.Parallel()
@@ -49,28 +71,19 @@ func TestBodiesThatNeverComeEndTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				here, there := net.Pipe()
-				ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
-				ln.conns <- there
-				ctx, cancel := context.WithCancel(context.Background())
-				done := make(chan error, 1)
+			talk(t, func() *Bridge {
 				b := newBridge(newFakeBus("q"))
 				b.exact["/$crosstown/reads"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
-				go func() { done <- b.Serve(ctx, ln) }()
-				if _, err := io.WriteString(here, head); err != nil {
+				return b
+			}, func(t *testing.T, nc net.Conn) {
+				if _, err := io.WriteString(nc, head); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				_ = here.SetReadDeadline(start.Add(time.Hour))
-				_, err := io.Copy(io.Discard, here)
+				_ = nc.SetReadDeadline(start.Add(time.Hour))
+				_, err := io.Copy(io.Discard, nc)
 				if waited := time.Since(start); err != nil || waited > bodyTimeout+idleTimeout {
 					t.Errorf("the connection ended after %v with %v", waited, err)
-				}
-				_ = here.Close()
-				cancel()
-				if err := <-done; err != nil {
-					t.Errorf("Serve: got %v, want nil", err)
 				}
 			})
 		})
@@ -83,26 +96,15 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	for name, more := range map[string]string{"large": "", "expect": "Expect: 100-continue\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				here, there := net.Pipe()
-				ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
-				ln.conns <- there
-				ctx, cancel := context.WithCancel(context.Background())
-				done := make(chan error, 1)
-				go func() { done <- newBridge(newFakeBus("q")).Serve(ctx, ln) }()
-				if _, err := io.WriteString(here, "POST /q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000\r\n"+more+"\r\n"); err != nil {
+			talk(t, func() *Bridge { return newBridge(newFakeBus("q")) }, func(t *testing.T, nc net.Conn) {
+				if _, err := io.WriteString(nc, "POST /q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000\r\n"+more+"\r\n"); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				response, err := http.ReadResponse(bufio.NewReader(here), nil) // without its body
+				response, err := http.ReadResponse(bufio.NewReader(nc), nil) // without its body
 				waited := time.Since(start)
 				if err != nil || response.StatusCode != http.StatusUnauthorized || waited > 0 {
 					t.Errorf("got %v, %v after %v, want 401 at once", response, err, waited)
-				}
-				_ = here.Close()
-				cancel()
-				if err := <-done; err != nil {
-					t.Errorf("Serve: got %v, want nil", err)
 				}
 			})
 		})

@@ -2,7 +2,6 @@ package https
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -15,29 +14,17 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 )
 
-// exchange serves a connection under a fake clock, and has tell speak over it.
+// exchange is talk with a bridge that has a budget, which must be whole in the end.
 func exchange(t *testing.T, memory *budget.Budget, tell func(t *testing.T, nc net.Conn)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		here, there := net.Pipe()
-		ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
-		ln.conns <- there
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
+	talk(t, func() *Bridge {
 		f := newFakeBus("q")
 		f.limit = 1 << 20
-		go func() { done <- New(f, f, f, Options{Logger: quiet(), Budget: memory}).Serve(ctx, ln) }()
-		tell(t, here)
-		_ = here.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Serve: got %v, want nil", err)
-		}
-		synctest.Wait()
-		if s := memory.Stats(); s.Held != 0 {
-			t.Errorf("%d bytes are held in the end", s.Held)
-		}
-	})
+		return New(f, f, f, Options{Logger: quiet(), Budget: memory})
+	}, tell)
+	if s := memory.Stats(); s.Held != 0 {
+		t.Errorf("%d bytes are held in the end", s.Held)
+	}
 }
 
 const sending = "POST /q/messages HTTP/1.1\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\nContent-Length: 300000\r\n\r\n"

@@ -108,12 +108,21 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 		}
 		return d, false, ended
 	}
-	rx.Close() // afterwards there is no further delivery; one may have come just before
-	select {
-	case d := <-arrived:
+	if d, came := left(rx, arrived); came {
 		return d, true, nil
+	}
+	return core.Delivery{}, false, ended
+}
+
+// left closes a receiver and returns the message that it delivered just before.
+// Afterwards there is no further delivery.
+func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
+	rx.Close()
+	select {
+	case d = <-arrived:
+		return d, true
 	default:
-		return core.Delivery{}, false, ended
+		return d, false
 	}
 }
 
@@ -133,13 +142,8 @@ func last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	rx.Close() // afterwards there is no further delivery; one may have come just before
-	select {
-	case d := <-arrived:
-		return d, true, drained
-	default:
-		return core.Delivery{}, false, drained
-	}
+	d, came = left(rx, arrived)
+	return d, came, drained
 }
 
 // release gives a lock back for which nobody is there, without counting the delivery.
