@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -22,9 +23,9 @@ type Bridge struct {
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	proven    atomic.Int64  // connections of clients that have proven who they are
-	warned    atomic.Int64  // when last of too many connections, Unix nanoseconds
-	census    chan struct{} // holds an element while there is one
+	proven    atomic.Int64     // connections of clients that have proven who they are
+	crowded   bridges.Warnings // of too many connections
+	census    chan struct{}    // holds an element while there is one
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // that are served
@@ -62,10 +63,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-const (
-	acceptBackoff = 50 * time.Millisecond
-	warningPause  = 10 * time.Second // strangers must not be able to fill the log
-)
+const acceptBackoff = 50 * time.Millisecond
 
 func pause(ctx context.Context, d time.Duration) {
 	select {
@@ -81,8 +79,7 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
 	if b.proven.Load() >= int64(b.opts.MaxConnections) {
-		now, last := time.Now().UnixNano(), b.warned.Load()
-		if now-last >= int64(warningPause) && b.warned.CompareAndSwap(last, now) {
+		if b.crowded.Due() {
 			log.Warn("too many connections: closing further ones", "limit", b.opts.MaxConnections)
 		}
 		return b.tooMany()

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/bridges"
 )
 
 // errEvicted is what is read from a connection that made room for another.
@@ -41,9 +43,9 @@ type AdmissionOptions struct {
 // the address that has most of them. A client that has proven who it is never
 // makes room.
 type Admission struct {
-	o      AdmissionOptions
-	share  int64 // bytes that a stranger may have sent whatever the others have
-	seldom seldom
+	o        AdmissionOptions
+	share    int64 // bytes that a stranger may have sent whatever the others have
+	warnings bridges.Warnings
 
 	bytes   atomic.Int64 // sent by strangers, and not answered
 	evicted [reasons]atomic.Uint64
@@ -190,7 +192,7 @@ func (a *Admission) forget(c *Conn) {
 // tell counts a connection that is closed to make room, and warns now and then.
 func (a *Admission) tell(why reason, c *Conn) {
 	n := a.evicted[why].Add(1)
-	if !a.seldom.now() {
+	if !a.warnings.Due() {
 		return
 	}
 	about := []any{"peer", c.RemoteAddr().String(), "closed", n}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
@@ -36,7 +37,7 @@ type Mux struct {
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	slow      seldom // warns of connections that wait to be served
+	slow      bridges.Warnings // warns of connections that wait to be served
 }
 
 // New returns a Mux over listeners, which it owns from now on. Nothing is
@@ -134,7 +135,7 @@ func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	}
 	if !target.hand(ctx, speaking, m.opts.Timeout) {
 		_ = speaking.Close()
-		if ctx.Err() == nil && m.slow.now() {
+		if ctx.Err() == nil && m.slow.Due() {
 			m.opts.Logger.Warn("a connection was not taken over in time: it is closed", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
 		}
 	}

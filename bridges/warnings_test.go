@@ -1,4 +1,4 @@
-package listen
+package bridges
 
 import (
 	"testing"
@@ -9,15 +9,15 @@ import (
 func TestWarningsAreSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s seldom
+		var w Warnings
 		for _, want := range []bool{true, false, false} {
-			if got := s.now(); got != want {
+			if got := w.Due(); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}
 		time.Sleep(warningPause)
 		for _, want := range []bool{true, false} {
-			if got := s.now(); got != want {
+			if got := w.Due(); got != want {
 				t.Errorf("after the pause: got %v, want %v", got, want)
 			}
 		}
