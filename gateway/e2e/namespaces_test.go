@@ -22,6 +22,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
 // tenant is a namespace that was made at run time, seen from a gateway.
@@ -216,7 +217,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 						if err != nil {
 							return nil, err
 						}
-						return &socket{Conn: c}, nil
+						return wsstream.New(c), nil
 					},
 				})
 				if err != nil {

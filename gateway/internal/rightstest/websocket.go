@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
 // A socket is a connection of the WebSocket protocol in JSON.
@@ -258,46 +259,13 @@ func decode(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// A tunnel is AMQP in a WebSocket.
-type tunnel struct {
-	*websocket.Conn
-	message io.Reader
-}
-
 func dialTunnel(t *testing.T, g *Gateway, host string) (net.Conn, error) {
 	t.Helper()
 	conn, err := dial(t, g, host, "/$servicebus/websocket", "amqp")
 	if err != nil {
 		return nil, err
 	}
-	return &tunnel{Conn: conn}, nil
-}
-
-func (s *tunnel) Read(p []byte) (int, error) {
-	for {
-		if s.message == nil {
-			_, message, err := s.NextReader()
-			if err != nil {
-				return 0, err
-			}
-			s.message = message
-		}
-		n, err := s.message.Read(p)
-		if errors.Is(err, io.EOF) {
-			s.message, err = nil, nil
-		}
-		if n > 0 || err != nil {
-			return n, err
-		}
-	}
-}
-
-func (s *tunnel) Write(p []byte) (int, error) {
-	return len(p), s.WriteMessage(websocket.BinaryMessage, p)
-}
-
-func (s *tunnel) SetDeadline(t time.Time) error {
-	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
+	return wsstream.New(conn), nil
 }
 
 func dialPlain(t *testing.T, g *Gateway, _ string) (net.Conn, error) {
