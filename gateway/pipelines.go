@@ -18,8 +18,8 @@ var unavailable = map[string]broker.Unavailable{
 
 // newBroker makes the broker of a namespace, with the plugins in its pipelines.
 // What they are is known by then, of those that could be started.
-func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) (*broker.Broker, error) {
-	pipes := plumbing{c: t.c, plugins: t.plugins, traces: t.traces}
+func (t *namespaceServer) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) (*broker.Broker, error) {
+	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
 	if err != nil {
 		return nil, err
@@ -39,15 +39,15 @@ func (t *tenants) newBroker(n core.Namespace, contents *config.Contents, quotas 
 	}), nil
 }
 
-// plumbing makes stages of what is configured.
-type plumbing struct {
+// pipelineBuilder makes the stages that the configuration asks for.
+type pipelineBuilder struct {
 	c       *config.Config
 	plugins *host.Host
 	traces  *tracing.Tracing
 }
 
 // pipelines are what messages pass on their way in.
-func (p *plumbing) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
+func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
 	for i := range all {
 		configured := &all[i]
@@ -73,7 +73,7 @@ func (p *plumbing) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 
 // filters are the plugins that rules may ask: all but those that do not route,
 // as far as is known.
-func (p *plumbing) filters() ([]broker.Stage, error) {
+func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
 	for i := range p.c.Plugins {
 		configured := &p.c.Plugins[i]
@@ -89,7 +89,7 @@ func (p *plumbing) filters() ([]broker.Stage, error) {
 	return all, nil
 }
 
-func (p *plumbing) stage(s *config.Stage) (broker.Stage, error) {
+func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	if p.doesNotRoute(s.Plugin) {
 		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is no router: it serves payloads only", s.Plugin)
 	}
@@ -102,7 +102,7 @@ func (p *plumbing) stage(s *config.Stage) (broker.Stage, error) {
 }
 
 // doesNotRoute reports whether a plugin has said that it is no router.
-func (p *plumbing) doesNotRoute(name string) bool {
+func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	for _, s := range p.plugins.States() {
 		if s.Name == name {
 			return s.Description != nil && !s.Router

@@ -52,26 +52,26 @@ const (
 	reloadTimeout = 2 * time.Minute
 )
 
-// pluginDesk answers GET for the plugins' states, and POST of {"sha256": …} to
-// one of them, which reloads it. Both need Manage on the namespace.
-type pluginDesk struct {
-	desk
+// pluginAPI answers GET with the plugins' states; POST of {"sha256": …} to one of them reloads it.
+// Both need Manage on the gateway's own namespace.
+type pluginAPI struct {
+	adminAPI
 	plugins *host.Host
 	stages  func() []broker.StageCounts
 }
 
-func (d *pluginDesk) routes(routes map[string]http.Handler) {
+func (d *pluginAPI) routes(routes map[string]http.Handler) {
 	routes[pluginsPath], routes[pluginsPath+"/"] = d, d
 	routes[pipelinesPath] = http.HandlerFunc(d.pipelines)
 }
 
 // ServeHTTP answers one request.
-func (d *pluginDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *pluginAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.answer(r)
 	d.reply(w, r, answer, err)
 }
 
-func (d *pluginDesk) answer(r *http.Request) (any, error) {
+func (d *pluginAPI) answer(r *http.Request) (any, error) {
 	if err := d.authorize(r); err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (d *pluginDesk) answer(r *http.Request) (any, error) {
 }
 
 // pipelines answers GET with what stages have done, to who has Manage on the namespace.
-func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
+func (d *pluginAPI) pipelines(w http.ResponseWriter, r *http.Request) {
 	err := d.authorize(r)
 	if err == nil && r.Method != http.MethodGet {
 		err = useMethods(http.MethodGet, "The pipelines can be got.")
@@ -102,7 +102,7 @@ func (d *pluginDesk) pipelines(w http.ResponseWriter, r *http.Request) {
 	d.reply(w, r, counts, err)
 }
 
-func (d *pluginDesk) state(name string) (any, error) {
+func (d *pluginAPI) state(name string) (any, error) {
 	for _, s := range d.plugins.States() {
 		if s.Name == name {
 			return s, nil
@@ -111,7 +111,7 @@ func (d *pluginDesk) state(name string) (any, error) {
 	return nil, core.Refuse(core.NotFound, "There is no plugin %q.", name)
 }
 
-func (d *pluginDesk) reload(r *http.Request, name string) (any, error) {
+func (d *pluginAPI) reload(r *http.Request, name string) (any, error) {
 	var asked struct {
 		SHA256 string `json:"sha256"`
 	}

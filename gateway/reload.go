@@ -29,7 +29,7 @@ type reloader struct {
 	began       *config.Config // what the gateway was started with
 	certificate *certificate
 	directory   *namespaces.Directory
-	tenants     *tenants
+	served      *namespaceServer
 	log         *slog.Logger
 	taken       **config.Config // what was taken up last
 }
@@ -88,7 +88,7 @@ func (r *reloader) take(ctx context.Context, c *config.Config) {
 
 // takeUp takes up what a namespace is configured to have.
 func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents) {
-	t := r.tenants.of(name)
+	t := r.served.of(name)
 	if t == nil {
 		return // it is new: that needs a restart
 	}

@@ -62,7 +62,7 @@ func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) e
 }
 
 func (r *remotes) options(m *config.Remote) (remote.Options, error) {
-	p, err := m.Place()
+	p, err := m.Endpoint()
 	if err != nil {
 		return remote.Options{}, err
 	}
@@ -160,7 +160,7 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 
 // run keeps the connections to remotes as tasks of the group: serve is the AMQP
 // bridge.
-func (r *remotes) run(g *rungroup.Group, t *tenants, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
+func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {
 		here := t.of(m.namespace).broker
@@ -172,11 +172,11 @@ func (r *remotes) run(g *rungroup.Group, t *tenants, d *namespaces.Directory, se
 // remotesPath is where remotes are looked at.
 const remotesPath = "/$crosstown/remotes"
 
-// remoteDesk answers GET for the remotes' states, to who has Manage on a namespace:
-// those of the namespace, or all if it is the gateway's own.
-type remoteDesk struct {
-	desk
-	tenants *tenants
+// remoteAPI answers GET with the remotes' states, for clients with Manage on a namespace: the
+// remotes of that namespace, or all if it is the gateway's own.
+type remoteAPI struct {
+	adminAPI
+	served *namespaceServer
 }
 
 // remoteState is a remote with the namespace whose it is, and what waits for it there.
@@ -195,15 +195,15 @@ type waiting struct {
 	Oldest      time.Time `json:"oldest,omitzero"`
 }
 
-func (d *remoteDesk) routes(routes map[string]http.Handler) { routes[remotesPath] = d }
+func (d *remoteAPI) routes(routes map[string]http.Handler) { routes[remotesPath] = d }
 
 // ServeHTTP answers one request.
-func (d *remoteDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *remoteAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.answer(r)
 	d.reply(w, r, answer, err)
 }
 
-func (d *remoteDesk) answer(r *http.Request) (any, error) {
+func (d *remoteAPI) answer(r *http.Request) (any, error) {
 	id, err := d.identity(r)
 	if err != nil {
 		return nil, err
@@ -215,15 +215,15 @@ func (d *remoteDesk) answer(r *http.Request) (any, error) {
 	if r.Method != http.MethodGet {
 		return nil, useMethods(http.MethodGet, "The remotes can be got.")
 	}
-	shown := d.tenants.remotes.all
+	shown := d.served.remotes.all
 	if !d.directory.Operator(id, now) {
-		shown = d.tenants.remotes.of(id.NamespaceID())
+		shown = d.served.remotes.of(id.NamespaceID())
 	}
 	return d.describe(r.Context(), shown)
 }
 
 // describe tells of remotes, which are in the order of their namespaces.
-func (d *remoteDesk) describe(ctx context.Context, shown []foreign) ([]remoteState, error) {
+func (d *remoteAPI) describe(ctx context.Context, shown []foreign) ([]remoteState, error) {
 	all := []remoteState{}
 	var exports []broker.Export
 	for i, m := range shown {
@@ -245,8 +245,8 @@ func (d *remoteDesk) describe(ctx context.Context, shown []foreign) ([]remoteSta
 }
 
 // exports is what waits for remotes in a namespace: nothing while the gateway stops.
-func (d *remoteDesk) exports(ctx context.Context, namespace string) ([]broker.Export, error) {
-	if t := d.tenants.of(namespace); t != nil {
+func (d *remoteAPI) exports(ctx context.Context, namespace string) ([]broker.Export, error) {
+	if t := d.served.of(namespace); t != nil {
 		return t.broker.Exports(ctx)
 	}
 	return nil, nil

@@ -165,17 +165,17 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if err != nil {
 		return err
 	}
-	tenants := &tenants{
+	served := &namespaceServer{
 		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched,
-		running: behind, log: log, open: map[string]*tenant{},
+		running: behind, log: log, open: map[string]*servedNamespace{},
 	}
-	directory, err := tenants.directory(ctx, g.issuers, g.certificate.hosts)
+	directory, err := served.directory(ctx, g.issuers, g.certificate.hosts)
 	if err != nil {
 		return err
 	}
 	behind.Go("namespaces", directory.Run)
 	g.certificate.issued.serve(directory)
-	taking := reloader{reloads: g.again, began: c, certificate: g.certificate, directory: directory, tenants: tenants, log: log, taken: &g.taken}
+	taking := reloader{reloads: g.again, began: c, certificate: g.certificate, directory: directory, served: served, log: log, taken: &g.taken}
 	if g.taken != c {
 		taking.take(ctx, g.taken)
 	}
@@ -188,7 +188,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, messages, log))
-	remotes.run(front, tenants, directory, bridge.ServeConn)
+	remotes.run(front, served, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
@@ -210,13 +210,13 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
-	desk := desk{directory: directory, log: log, refusals: refusals.New()}
-	(&namespaceDesk{desk, tenants}).routes(o.Routes)
-	(&pluginDesk{desk: desk, plugins: plugins, stages: tenants.stages}).routes(o.Routes)
-	(&remoteDesk{desk, tenants}).routes(o.Routes)
-	(&lookout{desk: desk, metrics: watched.Handler(), tenants: tenants}).routes(o.Routes)
-	(&narrator{desk}).routes(o.Routes)
-	(&purger{desk}).routes(o.Routes)
+	api := adminAPI{directory: directory, log: log, refusals: refusals.New()}
+	(&namespaceAPI{api, served}).routes(o.Routes)
+	(&pluginAPI{adminAPI: api, plugins: plugins, stages: served.stages}).routes(o.Routes)
+	(&remoteAPI{api, served}).routes(o.Routes)
+	(&metricsAPI{adminAPI: api, metrics: watched.Handler(), served: served}).routes(o.Routes)
+	(&explainAPI{api}).routes(o.Routes)
+	(&purgeAPI{api}).routes(o.Routes)
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }

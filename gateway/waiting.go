@@ -24,10 +24,10 @@ const (
 // long as the configuration says; meanwhile HTTP clients are answered at ln, /health
 // with the reason. The store is nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
-	room := &waitingRoom{}
-	room.tell("The gateway opens its message store.")
-	closeRoom := room.open(guard(room), ln, log)
-	defer closeRoom()
+	startup := &startupServer{}
+	startup.tell("The gateway opens its message store.")
+	closeStartup := startup.open(guard(startup), ln, log)
+	defer closeStartup()
 	began, told, lastCause := time.Now(), time.Time{}, ""
 	for {
 		st, err := openStore(ctx, c, log)
@@ -41,7 +41,7 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 		if !away || time.Since(began) >= c.StoreWait {
 			return nil, err
 		}
-		room.tell("The gateway waits for its message store: " + err.Error())
+		startup.tell("The gateway waits for its message store: " + err.Error())
 		if cause != lastCause || time.Since(told) >= storeReminder {
 			told, lastCause = time.Now(), cause
 			log.Warn("waiting for Redis; clients wait, and /health answers 503 (--store-wait 0 would end the gateway)", "cause", cause, "err", err)
@@ -54,13 +54,13 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 	}
 }
 
-// waitingRoom answers HTTP requests while there is no store.
-type waitingRoom struct{ reason atomic.Pointer[string] }
+// startupServer answers HTTP requests while there is no store.
+type startupServer struct{ reason atomic.Pointer[string] }
 
-func (w *waitingRoom) tell(reason string) { w.reason.Store(&reason) }
+func (w *startupServer) tell(reason string) { w.reason.Store(&reason) }
 
 // ServeHTTP implements http.Handler.
-func (w *waitingRoom) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (w *startupServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h := rw.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", "1")
@@ -78,7 +78,7 @@ func (w *waitingRoom) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // open serves h at ln until the function that it returns is called, which waits for
 // the last answers.
-func (w *waitingRoom) open(h http.Handler, ln net.Listener, log *slog.Logger) (stop func()) {
+func (w *startupServer) open(h http.Handler, ln net.Listener, log *slog.Logger) (stop func()) {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),

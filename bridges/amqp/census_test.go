@@ -27,7 +27,7 @@ func (n named) Protocol() string     { return "amqp over " + n.Addr.Network() }
 
 func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		bridge := New(s.Broker, s.Broker, &fakeAuthority{}, Options{})
 		if got := bridge.Connections(t.Context()); got != nil {
 			t.Errorf("without connections: got %+v", got)

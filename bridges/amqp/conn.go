@@ -70,26 +70,26 @@ type conn struct {
 	said    bool      // our close is sent, and closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 
-	since    time.Time
-	product  string // what the client calls itself
-	hostname string // what it called us last
-	host     string // the namespace's host in texts
-	topics   topics // for everybody
-	identity core.Identity
-	leave    func() // ends being counted in the identity's namespace; nil: it is not
-	busy     int    // broker calls under way
-	buffered int64
-	memory   *budget.Share
-	charged  int64            // bytes that memory counts
-	patience time.Time        // until when the message that begins may wait for memory; zero: none does
-	sends    []*senderLink    // with messages to send
-	piles    map[string]*pile // settlements by address
-	full     []*pile          // with something in them
-	waiting  []waiter         // links with deliveries that could not be sent at once
-	room     room             // for deliveries
-	nodes    []*replyLink     // links on which responses go out
-	replies  int              // bytes of responses that wait for credit
-	scratch  []byte           // for encoding deliveries
+	since        time.Time
+	product      string // what the client calls itself
+	hostname     string // what it called us last
+	host         string // the namespace's host in texts
+	topics       topics // for everybody
+	identity     core.Identity
+	leave        func() // ends being counted in the identity's namespace; nil: it is not
+	busy         int    // broker calls under way
+	buffered     int64
+	memory       *budget.Share
+	charged      int64                   // bytes that memory counts
+	patience     time.Time               // until when the message that begins may wait for memory; zero: none does
+	sends        []*senderLink           // with messages to send
+	settleQueues map[string]*settleQueue // settlements by address
+	full         []*settleQueue          // with something in them
+	waiting      []waiter                // links with deliveries that could not be sent at once
+	outstanding  outstanding             // for deliveries
+	nodes        []*replyLink            // links on which responses go out
+	replies      int                     // bytes of responses that wait for credit
+	scratch      []byte                  // for encoding deliveries
 
 	transactions map[string]*transaction // that are open, by id
 	enlisted     int64                   // bytes that they hold
@@ -104,14 +104,14 @@ type waiter interface {
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c := &conn{
 		bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share(),
-		reader: newReader(nc, b.opts.MaxFrameSize),
-		writer: newWriter(nc, b.opts.WriteTimeout),
-		mail:   mailbox.New(),
-		timer:  time.NewTimer(b.opts.HandshakeTimeout),
-		done:   make(chan struct{}),
-		host:   b.opts.Hostname,
-		since:  time.Now(),
-		piles:  make(map[string]*pile),
+		reader:       newReader(nc, b.opts.MaxFrameSize),
+		writer:       newWriter(nc, b.opts.WriteTimeout),
+		mail:         mailbox.New(),
+		timer:        time.NewTimer(b.opts.HandshakeTimeout),
+		done:         make(chan struct{}),
+		host:         b.opts.Hostname,
+		since:        time.Now(),
+		settleQueues: make(map[string]*settleQueue),
 	}
 	c.memory = b.opts.Budget.Share(func() { c.mail.Post(func() {}) })
 	c.armed = c.since.Add(b.opts.HandshakeTimeout)

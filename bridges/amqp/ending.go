@@ -40,8 +40,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 			due(at)
 		}
 	}
-	if c.room.crowded {
-		due(c.room.look)
+	if c.outstanding.crowded {
+		due(c.outstanding.look)
 	}
 	if !c.closing.IsZero() {
 		if c.busy == 0 && c.eng.Unsent() == 0 || !now.Before(c.closing) {

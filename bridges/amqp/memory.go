@@ -9,9 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Room asks the gateway's budget for the memory of a message that arrives. While there is none nothing is read, unless
+// Reserve asks the gateway's budget for the memory of a message that arrives. While there is none nothing is read, unless
 // that would keep other messages from being complete; after some time the message is refused.
-func (c *conn) Room(_ *engine.Link, n int64, begun bool) engine.Verdict {
+func (c *conn) Reserve(_ *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
 	}
@@ -61,7 +61,7 @@ func addressOf(l *engine.Link) core.Address {
 // charge has the budget count what the connection holds: what is read and not complete or not carried out, and what the
 // client has not taken.
 func (c *conn) charge() {
-	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.room.bytes+c.replies+c.eng.Unsent())
+	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent())
 	c.memory.Add(held - c.charged)
 	c.charged = held
 }

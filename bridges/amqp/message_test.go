@@ -351,7 +351,7 @@ func TestOutcomes(t *testing.T) {
 		},
 	} {
 		s := core.Settlement{}
-		item := pileItem{state: c.state}
+		item := settleItem{state: c.state}
 		if err := outcome(c.state, &s, &item); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -367,7 +367,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: got %v, %v, answer %T; want %v, %v, %T", c.name, s.Outcome, got, item.state, c.want, c.props, c.answer)
 		}
 	}
-	if err := outcome(wire.TransactionalState{TxnID: []byte{1}}, &core.Settlement{}, &pileItem{}); core.CodeOf(err) != core.InvalidArgument {
+	if err := outcome(wire.TransactionalState{TxnID: []byte{1}}, &core.Settlement{}, &settleItem{}); core.CodeOf(err) != core.InvalidArgument {
 		t.Errorf("transactional: got %v, want %v", err, core.InvalidArgument)
 	}
 }

@@ -25,7 +25,7 @@ func messagesIn(t *testing.T, a answered) (encoded [][]byte) {
 // locked when it was enqueued.
 func TestPeekedMessagesSayUntilWhenTheyAreLocked(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		peek := func(n *node, want ...any) {
 			t.Helper()
@@ -65,7 +65,7 @@ func TestPeekedMessagesSayUntilWhenTheyAreLocked(t *testing.T) {
 // What is received by number is locked like what comes on a link: in a session until the greatest date.
 func TestDeferredMessagesOfASessionAreLockedUntilTheGreatestDate(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1")
 		p, _ := s.connect(t)
 		p.accept(0, "a")
@@ -86,7 +86,7 @@ func TestDeferredMessagesOfASessionAreLockedUntilTheGreatestDate(t *testing.T) {
 // time had come when it was sent never was.
 func TestAReceivedMessageThatWasScheduledSaysSo(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		snd, err := s.OpenSender(t.Context(), rootIdentity, "plain", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestAReceivedMessageThatWasScheduledSaysSo(t *testing.T) {
 // A reason and a description keep the type that a management request gives them.
 func TestDeadLetterReasonsByRequestKeepTheirType(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.putAt(t, "plain", "", "1")
 		p, _ := s.connect(t)
 		p.attach(0, wire.RoleReceiver, "plain")

@@ -53,7 +53,7 @@ type receiverLink struct {
 	pending  []core.Delivery // delivered by the broker, not sent yet
 	queued   bool            // in conn.waiting
 	taking   bool            // credit is being taken back
-	held     bool            // in pile.held
+	held     bool            // in settleQueue.held
 	combed   bool            // the broker was asked for what is there since the client drains
 	released bool            // the client has let go
 	stopped  bool            // the broker delivers no more
@@ -177,7 +177,7 @@ func (r *receiverLink) giveBack(keep int) {
 		return
 	}
 	for i := range r.pending[keep:] {
-		r.conn.settle(r.address, pileItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
+		r.conn.settle(r.address, settleItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
 	}
 	r.let(r.pending[keep:])
 	r.pending = r.pending[:keep]
@@ -186,20 +186,20 @@ func (r *receiverLink) giveBack(keep int) {
 // hold counts deliveries that are pending from now on.
 func (r *receiverLink) hold(ds []core.Delivery) {
 	if r.mode == core.PeekLock {
-		r.conn.room.pending += len(ds)
+		r.conn.outstanding.pending += len(ds)
 	}
 	for i := range ds {
-		r.conn.room.bytes += ds[i].Size()
+		r.conn.outstanding.bytes += ds[i].Size()
 	}
 }
 
 // let counts and clears deliveries that are pending no more.
 func (r *receiverLink) let(ds []core.Delivery) {
 	if r.mode == core.PeekLock {
-		r.conn.room.pending -= len(ds)
+		r.conn.outstanding.pending -= len(ds)
 	}
 	for i := range ds {
-		r.conn.room.bytes -= ds[i].Size()
+		r.conn.outstanding.bytes -= ds[i].Size()
 	}
 	clear(ds)
 }
@@ -261,7 +261,7 @@ func (r *receiverLink) request() {
 	if r.taking || r.receiver == nil || r.conn.drains {
 		return
 	}
-	if r.conn.piles[r.address].holds(r) {
+	if r.conn.settleQueues[r.address].holds(r) {
 		r.combed = false
 		return
 	}
@@ -269,23 +269,23 @@ func (r *receiverLink) request() {
 	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
 	if n > 0 && r.mode == core.PeekLock {
 		own, all := o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.unsettled()
-		r.conn.room.crowded = r.conn.room.crowded || own <= 0 || all <= 0
-		r.conn.room.starved = r.conn.room.starved || all <= 0
+		r.conn.outstanding.crowded = r.conn.outstanding.crowded || own <= 0 || all <= 0
+		r.conn.outstanding.starved = r.conn.outstanding.starved || all <= 0
 		n = min(n, own, all)
 	}
-	if r.conn.room.bytes > maxPendingBytes {
-		r.conn.room.starved = true
+	if r.conn.outstanding.bytes > maxPendingBytes {
+		r.conn.outstanding.starved = true
 		return
 	}
 	n -= r.asked
 	if n > 0 {
-		room := r.conn.memory.Room(int64(r.size))
-		if room == 0 {
-			r.conn.room.starved = true
+		free := r.conn.memory.Available(int64(r.size))
+		if free == 0 {
+			r.conn.outstanding.starved = true
 			r.conn.memory.Wait(int64(r.size))
 			return
 		}
-		n = int(min(int64(n), room/int64(r.size)))
+		n = int(min(int64(n), free/int64(r.size)))
 		r.asked += n
 		r.receiver.AddCredit(n)
 	}
@@ -309,7 +309,7 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(max(0, len(r.pending)-over))
 	}
 	r.send()
-	if r.conn.room.bytes > maxPendingBytes {
+	if r.conn.outstanding.bytes > maxPendingBytes {
 		r.giveBack(0)
 		if r.session != nil && len(r.pending) > 0 {
 			r.interrupt(core.Refuse(core.Busy, "Too many messages wait for a client that does not read."))

@@ -13,7 +13,7 @@ import (
 )
 
 // subscribe makes the topic "t" with the subscription "s", which gets all.
-func (s *stage) subscribe(t *testing.T) {
+func (s *fixture) subscribe(t *testing.T) {
 	t.Helper()
 	if _, err := s.CreateTopic(t.Context(), rootIdentity, "t", core.DefaultSettings(core.Topic)); err != nil {
 		t.Fatal(err)
@@ -24,9 +24,9 @@ func (s *stage) subscribe(t *testing.T) {
 }
 
 // ruled runs a test with a node of the subscription.
-func ruled(t *testing.T, f func(t *testing.T, s *stage, call func(operation string, body value.Map) answered)) {
+func ruled(t *testing.T, f func(t *testing.T, s *fixture, call func(operation string, body value.Map) answered)) {
 	t.Helper()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.subscribe(t)
 		p, _ := s.connect(t)
 		const address = "t/subscriptions/s/$management"
@@ -73,7 +73,7 @@ func rulesOf(t *testing.T, a answered) []value.Described {
 
 func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 	t.Parallel()
-	ruled(t, func(t *testing.T, _ *stage, call func(string, value.Map) answered) {
+	ruled(t, func(t *testing.T, _ *fixture, call func(string, value.Map) answered) {
 		text := func(v string) any { return v }
 		for name, description := range map[string]value.Map{
 			"sql":    filterOf("a = 1"),
@@ -169,7 +169,7 @@ func TestRuleRefusals(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			ruled(t, func(t *testing.T, _ *stage, call func(string, value.Map) answered) {
+			ruled(t, func(t *testing.T, _ *fixture, call func(string, value.Map) answered) {
 				a := call(c.operation, c.body)
 				if a.get("statusCode") != c.status || a.get("errorCondition") != c.condition || !strings.HasPrefix(fmt.Sprint(a.get("statusDescription")), c.text) {
 					t.Errorf("got %v, want %d %s: %s", a.headers, c.status, c.condition, c.text)
@@ -182,7 +182,7 @@ func TestRuleRefusals(t *testing.T) {
 // A message to a topic comes out of its subscriptions as the rules say; it is scheduled and cancelled at the topic.
 func TestTopicsAndSubscriptionsAreAddresses(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *stage) {
+	whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *fixture) {
 		s.subscribe(t)
 		p, _ := s.connect(t)
 		p.attach(0, wire.RoleSender, "t")
@@ -242,7 +242,7 @@ func TestErrorsNameTopicsAndSubscriptions(t *testing.T) {
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *stage) {
+			whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *fixture) {
 				s.subscribe(t)
 				p, _ := s.connect(t)
 				p.node("t/$management", 2) // by which it is known that this is a topic
@@ -270,7 +270,7 @@ func (p *peer) refusal() *wire.Error {
 // The sub-queues of messages in transit are there for receivers.
 func TestTransferQueuesAreAddresses(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		for i, address := range []string{"plain/$Transfer/$DeadLetterQueue", "PLAIN/$transfer/$deadletterqueue", "q/$deadletterqueue"} {
 			if a := p.attach(uint32(i), wire.RoleReceiver, address); a == nil || a.Source == nil || a.Source.Address.V != address {

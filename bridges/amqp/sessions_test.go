@@ -20,14 +20,14 @@ import (
 
 var rootIdentity = core.Identity{{Policy: "root", Rights: core.AllRights}}
 
-// stage is a bridge in front of the real broker, in a bubble with a fake clock.
-type stage struct {
+// fixture is a bridge in front of the real broker, in a bubble with a fake clock.
+type fixture struct {
 	*broker.Broker
 	o Options
 }
 
-// whole runs a test on a stage with a queue "q" that has sessions and a plain one "plain".
-func whole(t *testing.T, o Options, f func(t *testing.T, s *stage)) {
+// whole runs a test on a fixture with a queue "q" that has sessions and a plain one "plain".
+func whole(t *testing.T, o Options, f func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
@@ -45,12 +45,12 @@ func whole(t *testing.T, o Options, f func(t *testing.T, s *stage)) {
 				t.Fatal(err)
 			}
 		}
-		f(t, &stage{b, o})
+		f(t, &fixture{b, o})
 	})
 }
 
 // connect connects a peer, which lets go in the end. stop stops the bridge of this connection.
-func (s *stage) connect(t *testing.T) (p *peer, stop context.CancelFunc) {
+func (s *fixture) connect(t *testing.T) (p *peer, stop context.CancelFunc) {
 	t.Helper()
 	here, there := net.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -66,12 +66,12 @@ func (s *stage) connect(t *testing.T) (p *peer, stop context.CancelFunc) {
 }
 
 // put sends messages of a session.
-func (s *stage) put(t *testing.T, id string, bodies ...string) {
+func (s *fixture) put(t *testing.T, id string, bodies ...string) {
 	t.Helper()
 	s.putAt(t, "q", id, bodies...)
 }
 
-func (s *stage) putAt(t *testing.T, queue, id string, bodies ...string) {
+func (s *fixture) putAt(t *testing.T, queue, id string, bodies ...string) {
 	t.Helper()
 	snd, err := s.OpenSender(t.Context(), rootIdentity, queue, nil)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *stage) putAt(t *testing.T, queue, id string, bodies ...string) {
 }
 
 // free reports whether nobody holds the session.
-func (s *stage) free(t *testing.T, id string) bool {
+func (s *fixture) free(t *testing.T, id string) bool {
 	t.Helper()
 	held, err := s.AcceptSession(t.Context(), rootIdentity, "q", core.SessionOptions{ID: id})
 	if err == nil {
@@ -154,7 +154,7 @@ func TestSessionFilterIsAnsweredInItsForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{}, func(t *testing.T, s *stage) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				s.put(t, "a", "1")
 				p, _ := s.connect(t)
 				p.ask(0, "/Q", c.ask, 0)
@@ -205,7 +205,7 @@ func TestSessionRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{}, func(t *testing.T, s *stage) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				p, _ := s.connect(t)
 				c.do(p)
 				if got := p.refused(); got.Condition != c.condition || !strings.HasPrefix(got.Description, c.text) {
@@ -224,7 +224,7 @@ func TestWaitForASession(t *testing.T) {
 	}{"a little less than the client": {5000, 4750 * time.Millisecond}, "a twentieth less": {1000, 950 * time.Millisecond}, "a minute": {0, time.Minute}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{}, func(t *testing.T, s *stage) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				p, _ := s.connect(t)
 				start := time.Now()
 				p.ask(0, "q", nil, c.ms)
@@ -256,7 +256,7 @@ func TestWaitEndsWithItsLink(t *testing.T) {
 		for _, meanwhile := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, meanwhile %v", name, meanwhile), func(t *testing.T) {
 				t.Parallel()
-				whole(t, Options{}, func(t *testing.T, s *stage) {
+				whole(t, Options{}, func(t *testing.T, s *fixture) {
 					p, stop := s.connect(t)
 					p.ask(0, "q", nil, 0)
 					synctest.Wait()
@@ -282,7 +282,7 @@ func TestWaitEndsWithItsLink(t *testing.T) {
 
 func TestSessionIsReleasedWithItsLink(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1", "2")
 		for i := range 5 { // it is free before the client can ask again
 			p, _ := s.connect(t)
@@ -336,7 +336,7 @@ func (p *peer) sections(payload []byte) wire.Sections {
 func TestSessionLockExpiryDetaches(t *testing.T) {
 	t.Parallel()
 	const grace = 300 * time.Millisecond
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1")
 		p, _ := s.connect(t)
 		start := time.Now()
@@ -373,7 +373,7 @@ func headersOf(operation, link string) value.Map {
 
 func TestSessionRequests(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1", "2")
 		s.put(t, "b", "3")
 		p, _ := s.connect(t)
@@ -470,7 +470,7 @@ func TestSessionRequests(t *testing.T) {
 // nothing. Where it has some, naming one that is not held is refused.
 func TestSessionIDOfARequestCountsWhereThereAreSessions(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.putAt(t, "plain", "a", "1")
 		s.putAt(t, "q", "a", "1")
 		p, _ := s.connect(t)
@@ -519,7 +519,7 @@ func (p *peer) annotation(payload []byte, key string) any {
 // The id of a session is compared without regard to case, and may be empty; each message keeps its own.
 func TestGroupIDsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		p.attach(0, wire.RoleSender, "q")
 		for i, id := range []string{"SessionId", "", "sessionid", ""} {
@@ -558,7 +558,7 @@ func TestGroupIDsComeBackAsTheyWere(t *testing.T) {
 // A message that is locked in a session is settled on the link. Its loss is not the session's.
 func TestSessionSettlements(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1")
 		p, _ := s.connect(t)
 		p.accept(0, "a")
@@ -585,7 +585,7 @@ func TestSessionSettlements(t *testing.T) {
 // Credit that is taken back leaves what waits here where it is: it would come back out of order.
 func TestSessionKeepsItsOrderWhenCreditShrinks(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		p.accept(0, "a")
 		var want, got []string
@@ -634,7 +634,7 @@ func (p *peer) reset(handle uint32) {
 // More links than the broker calls a connection may have under way wait for sessions, and it still listens.
 func TestManyLinksWaitOnOneConnection(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{MaxHandles: 2000}, func(t *testing.T, s *stage) {
+	whole(t, Options{MaxHandles: 2000}, func(t *testing.T, s *fixture) {
 		const links = maxBusy + 200
 		p, _ := s.connect(t)
 		p.ask(0, "q", nil, 0)
@@ -653,7 +653,7 @@ func TestManyLinksWaitOnOneConnection(t *testing.T) {
 // While the bridge stops a session stays until all is settled.
 func TestSessionsWhileTheBridgeStops(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1")
 		p, stop := s.connect(t)
 		p.accept(0, "a")

@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// pile collects the settlements of one address while those before them are under way.
-type pile struct {
+// settleQueue collects the settlements of one address while those before them are under way.
+type settleQueue struct {
 	conn        *conn
 	address     string
-	items       []pileItem
+	items       []settleItem
 	settlements []core.Settlement
 	settling    bool
 
@@ -22,8 +22,8 @@ type pile struct {
 	held      []*receiverLink // that ask for messages when there are none
 }
 
-// pileItem says whom to tell the outcome of a settlement; no link: nobody.
-type pileItem struct {
+// settleItem names the link that is told the outcome of a settlement; no link: none is.
+type settleItem struct {
 	link  *receiverLink
 	id    uint32 // delivery-id
 	state wire.DeliveryState
@@ -32,15 +32,15 @@ type pileItem struct {
 	unlocks bool // it makes the message available again
 }
 
-// settle adds a settlement to the pile of its address.
-func (c *conn) settle(address string, item pileItem, s core.Settlement) {
-	p := c.piles[address]
+// settle adds a settlement to the queue of its address.
+func (c *conn) settle(address string, item settleItem, s core.Settlement) {
+	p := c.settleQueues[address]
 	if p == nil {
-		p = &pile{conn: c, address: address}
-		c.piles[address] = p
+		p = &settleQueue{conn: c, address: address}
+		c.settleQueues[address] = p
 	}
 	if item.link == nil {
-		c.room.settling++
+		c.outstanding.settling++
 	}
 	if item.unlocks = s.Outcome == core.Release || s.Outcome == core.Abandon; item.unlocks {
 		p.unlocking++
@@ -54,8 +54,8 @@ func (c *conn) settle(address string, item pileItem, s core.Settlement) {
 	}
 }
 
-// start settles the pile in one call.
-func (p *pile) start() {
+// start settles the queue in one call.
+func (p *settleQueue) start() {
 	items, settlements := p.items, p.settlements
 	p.items, p.settlements = nil, nil
 	p.settling = true
@@ -66,7 +66,7 @@ func (p *pile) start() {
 	})
 }
 
-func (p *pile) settled(items []pileItem, errs []error) {
+func (p *settleQueue) settled(items []settleItem, errs []error) {
 	p.settling = false
 	for i, item := range items {
 		if item.unlocks {
@@ -74,7 +74,7 @@ func (p *pile) settled(items []pileItem, errs []error) {
 		}
 		p.conn.buffered -= item.size
 		if item.link == nil {
-			p.conn.room.settling--
+			p.conn.outstanding.settling--
 			continue
 		}
 		err := error(core.Internal) // the broker owes an answer for each settlement
@@ -106,14 +106,14 @@ func (p *pile) settled(items []pileItem, errs []error) {
 	}
 	if len(p.items) > 0 {
 		p.conn.full = append(p.conn.full, p)
-	} else if p.conn.piles[p.address] == p {
-		delete(p.conn.piles, p.address)
+	} else if p.conn.settleQueues[p.address] == p {
+		delete(p.conn.settleQueues, p.address)
 	}
 }
 
 // holds reports whether r may not ask for messages yet: some are on their way back, and those behind them must not
 // overtake them. r is told when they are there.
-func (p *pile) holds(r *receiverLink) bool {
+func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
 	}
@@ -124,7 +124,7 @@ func (p *pile) holds(r *receiverLink) bool {
 	return true
 }
 
-func (p *pile) parsed() core.Address {
+func (p *settleQueue) parsed() core.Address {
 	addr, _ := core.ParseAddress(p.address)
 	return addr
 }
@@ -140,7 +140,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	}
 	delete(r.sent, d.Tag)
 	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
-	item := pileItem{link: r, id: d.ID, state: d.State}
+	item := settleItem{link: r, id: d.ID, state: d.State}
 	if d.Settled {
 		item.link = nil
 		defer r.ask() // there is room for another at once
@@ -155,7 +155,7 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 }
 
 // outcome translates a delivery state into a settlement, and into the state that says that it was carried out.
-func outcome(state wire.DeliveryState, s *core.Settlement, item *pileItem) error {
+func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) error {
 	switch state := state.(type) {
 	case wire.Accepted:
 		s.Outcome = core.Complete

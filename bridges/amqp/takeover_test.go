@@ -94,7 +94,7 @@ func TestSharedSessionFilterIsFilledIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{}, func(t *testing.T, s *stage) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				s.put(t, "a", "1")
 				p, _ := s.connect(t)
 				p.askShared(0, c.key, c.descriptor, c.id, nil)
@@ -125,7 +125,7 @@ func TestSharedSessionIsTakenOver(t *testing.T) {
 	for name, same := range map[string]bool{"on another connection": false, "on the same connection": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{}, func(t *testing.T, s *stage) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				s.put(t, "a", "1", "2", "3")
 				p, _ := s.connect(t)
 				n := p.management(10)
@@ -227,7 +227,7 @@ func TestSharedSessionRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole(t, c.o, func(t *testing.T, s *stage) {
+			whole(t, c.o, func(t *testing.T, s *fixture) {
 				p, _ := s.connect(t)
 				c.do(p)
 				if got := p.refused(); got.Condition != c.condition || !strings.HasPrefix(got.Description, c.text) {
@@ -241,7 +241,7 @@ func TestSharedSessionRefusals(t *testing.T) {
 // What a request settles is settled on the link, too, so that more can come.
 func TestSharedSessionIsSettledByRequests(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{MaxUnsettled: 2}, func(t *testing.T, s *stage) {
+	whole(t, Options{MaxUnsettled: 2}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1", "2", "3", "4", "5", "6")
 		p, _ := s.connect(t)
 		n := p.management(10)
@@ -275,7 +275,7 @@ func TestSharedSessionIsSettledByRequests(t *testing.T) {
 // What the former holder's client has not been sent goes to the next one, in its place.
 func TestSharedSessionGivesBackWhatWasNotSent(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		_, token := p.share(0, "a", nil)
 		p.send(0, &wire.Flow{ // room for one frame
@@ -303,7 +303,7 @@ func TestSharedSessionGivesBackWhatWasNotSent(t *testing.T) {
 // A receiver of a session deletes what the session has, and nothing else.
 func TestBatchDeleteInASession(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.put(t, "a", "1", "2", "3")
 		s.put(t, "b", "4")
 		p, _ := s.connect(t)
@@ -335,7 +335,7 @@ func TestBatchDeleteInASession(t *testing.T) {
 // A client that works as long as the lock, and then lets go, hears of no loss.
 func TestSessionThatIsDrainedAtTheEndOfItsLock(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		p.accept(0, "a")
 		p.flowTo(0, 0, 0, 10, false)

@@ -219,7 +219,7 @@ func (t *transaction) end(committed bool) {
 		case committed:
 			p.link.ask() // there is room for another
 		case !held:
-			t.conn.settle(p.link.address, pileItem{}, core.Settlement{Token: p.token, Outcome: core.Abandon})
+			t.conn.settle(p.link.address, settleItem{}, core.Settlement{Token: p.token, Outcome: core.Abandon})
 		}
 	}
 	t.provisional = nil
@@ -330,7 +330,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 // enlist adds a settlement to a transaction. Where it is refused although the lock stands, the client keeps the delivery.
 func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) {
 	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
-	item := pileItem{state: state.Outcome}
+	item := settleItem{state: state.Outcome}
 	err := error(errNoOutcome)
 	if state.Outcome != nil {
 		err = outcome(state.Outcome, &s, &item)

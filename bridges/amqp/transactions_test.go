@@ -617,7 +617,7 @@ func TestTransactionsTakeNoLongerThanTwoMinutes(t *testing.T) {
 
 func TestSessionStateTakesPartInATransaction(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{}, func(t *testing.T, s *stage) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		p, _ := s.connect(t)
 		x := &transactor{peer: p}
 		x.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})

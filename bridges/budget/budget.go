@@ -142,8 +142,8 @@ func (s *Share) allows(n, held int64) bool {
 	return s.held+n <= free && s.group.held+n <= 2*free
 }
 
-// Room returns how many bytes the share may have beyond what it holds, about; 0 if it may not even have n.
-func (s *Share) Room(n int64) int64 {
+// Available returns about how many bytes the share may have beyond what it holds; 0 if it may not even have n.
+func (s *Share) Available(n int64) int64 {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()

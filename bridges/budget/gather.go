@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// firstRoom is how many bytes are taken for a message whose size is not known.
-	firstRoom = 64 << 10
+	// firstGrant is how many bytes are taken for a message whose size is not known.
+	firstGrant = 64 << 10
 	// maxLeap is how many times the bytes that have arrived are allocated at once:
 	// the steps are 64 KiB, 1, 18 and 300 MiB, which leaves little garbage.
 	maxLeap = 17
@@ -39,7 +39,7 @@ type Arrival struct {
 type gathering struct {
 	*Arrival
 	share   *Waiter
-	room    int64 // bytes taken
+	taken   int64 // bytes taken
 	message []byte
 	pace    Pace
 }
@@ -55,10 +55,10 @@ func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 		err = g.more(ctx)
 	}
 	if err == io.EOF {
-		s.Add(int64(len(g.message)) - g.room)
+		s.Add(int64(len(g.message)) - g.taken)
 		return g.message, nil
 	}
-	s.Add(-g.room)
+	s.Add(-g.taken)
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		err = ErrTooSlow
 	}
@@ -69,18 +69,18 @@ func (g *gathering) begin(ctx context.Context) error {
 	if g.Size > g.Limit {
 		return ErrTooLarge
 	}
-	room := min(firstRoom, g.Limit)
-	if g.Size >= 0 && (g.Size < firstRoom || g.Judge == nil) {
-		room = g.Size
+	first := min(firstGrant, g.Limit)
+	if g.Size >= 0 && (g.Size < firstGrant || g.Judge == nil) {
+		first = g.Size
 	}
-	if err := g.share.Await(ctx, room); err != nil {
+	if err := g.share.Await(ctx, first); err != nil {
 		return err
 	}
-	g.room = room
-	if g.message = g.Buffer; int64(cap(g.message)) < min(room, firstRoom) || g.message == nil {
-		g.message = make([]byte, 0, min(room, firstRoom))
+	g.taken = first
+	if g.message = g.Buffer; int64(cap(g.message)) < min(first, firstGrant) || g.message == nil {
+		g.message = make([]byte, 0, min(first, firstGrant))
 	}
-	g.message = g.message[:0:min(int64(cap(g.message)), room)]
+	g.message = g.message[:0:min(int64(cap(g.message)), first)]
 	g.pace = Begin(time.Now())
 	return nil
 }
@@ -121,7 +121,7 @@ func (g *gathering) read(into []byte) (int, error) {
 // grow makes room for another byte at least.
 func (g *gathering) grow(ctx context.Context) error {
 	have := int64(len(g.message))
-	if have >= firstRoom && g.Judge != nil {
+	if have >= firstGrant && g.Judge != nil {
 		limit, err := g.Judge(g.message)
 		if err != nil {
 			return err
@@ -131,12 +131,12 @@ func (g *gathering) grow(ctx context.Context) error {
 	if have >= g.Limit || g.Judge == nil && g.Size > g.Limit {
 		return ErrTooLarge
 	}
-	if have == g.room {
+	if have == g.taken {
 		if err := g.extend(ctx, have); err != nil {
 			return err
 		}
 	}
-	grown := make([]byte, have, min(g.room, max(maxLeap*have, firstRoom)))
+	grown := make([]byte, have, min(g.taken, max(maxLeap*have, firstGrant)))
 	copy(grown, g.message)
 	g.message = grown
 	return nil
@@ -144,18 +144,18 @@ func (g *gathering) grow(ctx context.Context) error {
 
 // extend takes more from the budget.
 func (g *gathering) extend(ctx context.Context, have int64) error {
-	room := min(max(maxLeap*have, firstRoom), g.Limit)
+	size := min(max(maxLeap*have, firstGrant), g.Limit)
 	if g.Size > have {
-		room = g.Size
+		size = g.Size
 	}
-	if have <= firstRoom { // that is little enough to wait with
-		if err := g.share.Await(ctx, room-have); err != nil {
+	if have <= firstGrant { // that is little enough to wait with
+		if err := g.share.Await(ctx, size-have); err != nil {
 			return err
 		}
 		g.pace = Begin(time.Now())
-	} else if !g.share.Take(room - have) {
-		return g.share.Refuse(room)
+	} else if !g.share.Take(size - have) {
+		return g.share.Refuse(size)
 	}
-	g.room = room
+	g.taken = size
 	return nil
 }

@@ -57,7 +57,7 @@ type kept struct {
 }
 
 // run fetches messages over a connection until ctx ends or it breaks.
-func (s *source) run(ctx context.Context, l *line) {
+func (s *source) run(ctx context.Context, l *connection) {
 	pause := firstRetry
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -88,7 +88,7 @@ func (s *source) fail(err error) {
 }
 
 // fetch is one link's life.
-func (s *source) fetch(ctx context.Context, l *line) error {
+func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, s.Into, nil)
 	if err != nil {
 		return err

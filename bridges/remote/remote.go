@@ -27,21 +27,21 @@ var errNotYet = errors.New("not connected yet")
 
 // Remote is another broker. It implements core.Remote.
 type Remote struct {
-	o    Options
-	here Local // set by Run
-	log  *slog.Logger
-	room *semaphore.Weighted // the window: messages under way to the remote
+	o      Options
+	here   Local // set by Run
+	log    *slog.Logger
+	window *semaphore.Weighted // the window: messages under way to the remote
 
 	flying atomic.Int64 // messages that are sent and not answered
 
-	mu      sync.Mutex
-	line    *line // nil: away
-	since   time.Time
-	err     error // why it is away, or was last
-	erred   time.Time
-	backs   map[*func()]struct{}
-	targets map[string]*target
-	sources []*source
+	mu         sync.Mutex
+	connection *connection // nil: away
+	since      time.Time
+	err        error // why it is away, or was last
+	erred      time.Time
+	backs      map[*func()]struct{}
+	targets    map[string]*target
+	sources    []*source
 }
 
 var _ core.Remote = (*Remote)(nil)
@@ -55,7 +55,7 @@ func New(o Options) *Remote {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Remote{
-		o: o, log: o.Logger.With("remote", o.Name), room: semaphore.NewWeighted(int64(o.Window)),
+		o: o, log: o.Logger.With("remote", o.Name), window: semaphore.NewWeighted(int64(o.Window)),
 		since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
 	}
 	for _, p := range o.Pulls {
@@ -102,9 +102,9 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 }
 
 // serve uses a connection until it breaks or ctx ends.
-func (r *Remote) serve(ctx context.Context, l *line) {
+func (r *Remote) serve(ctx context.Context, l *connection) {
 	r.mu.Lock()
-	r.line, r.since = l, time.Now()
+	r.connection, r.since = l, time.Now()
 	var backs []func()
 	for b := range r.backs {
 		backs = append(backs, *b)
@@ -141,23 +141,23 @@ func (r *Remote) lost(err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.line != nil || r.err == nil || r.err.Error() != err.Error() {
+	if r.connection != nil || r.err == nil || r.err.Error() != err.Error() {
 		r.log.Warn("remote away: tried again in a while", "address", r.o.Address, "err", err)
 	}
-	if r.line != nil {
+	if r.connection != nil {
 		r.since = time.Now()
 	}
-	r.line, r.err, r.erred = nil, err, time.Now()
+	r.connection, r.err, r.erred = nil, err, time.Now()
 }
 
 // current is the connection, or why there is none.
-func (r *Remote) current() (*line, error) {
+func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.line == nil {
+	if r.connection == nil {
 		return nil, &core.Away{Remote: r.o.Name, Err: r.err}
 	}
-	return r.line, nil
+	return r.connection, nil
 }
 
 // away is err as a sender's answer, and notes it.

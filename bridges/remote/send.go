@@ -70,7 +70,7 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 	defer s.count()
 	l, err := r.current()
 	if err == nil {
-		s.line = l
+		s.connection = l
 		if s.link, err = l.sender(ctx, entity); err != nil {
 			l.suspect(err)
 			err = r.away(err)
@@ -81,11 +81,11 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 		return s.answers
 	}
 	n := int64(min(len(ms), r.o.Window))
-	if err := r.room.Acquire(ctx, n); err != nil {
+	if err := r.window.Acquire(ctx, n); err != nil {
 		s.note(parcelOf(len(ms)), r.away(err))
 		return s.answers
 	}
-	defer r.room.Release(n)
+	defer r.window.Release(n)
 	s.encode(ms)
 	for chains := s.chains(ms); len(chains) > 0; {
 		chains = s.round(chains)
@@ -95,12 +95,12 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 
 // sending is one call of Send.
 type sending struct {
-	r      *Remote
-	ctx    context.Context
-	entity string
-	t      *target
-	line   *line
-	link   *goamqp.Sender
+	r          *Remote
+	ctx        context.Context
+	entity     string
+	t          *target
+	connection *connection
+	link       *goamqp.Sender
 
 	encoded [][]byte
 	answers []error
@@ -145,9 +145,9 @@ func (s *sending) encode(ms []*core.Message) {
 func (s *sending) chains(ms []*core.Message) []chain {
 	var all []chain
 	byKey := map[string]int{}
-	room := batchBytes
+	most := batchBytes
 	if limit := s.link.MaxMessageSize(); limit > 0 {
-		room = min(room, int(limit))
+		most = min(most, int(limit))
 	}
 	sizes := map[int]int{} // of the last parcel of a chain
 	for i, m := range ms {
@@ -158,7 +158,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 		at, ok := byKey[key]
 		joins := ok && s.r.o.Batches && (key != "" || !s.t.alone.Load())
 		switch last := len(all) - 1; {
-		case joins && len(all[at][len(all[at])-1]) < batchMessages && sizes[at]+size <= room:
+		case joins && len(all[at][len(all[at])-1]) < batchMessages && sizes[at]+size <= most:
 			p := &all[at][len(all[at])-1]
 			*p = append(*p, i)
 			sizes[at] += size
@@ -201,7 +201,7 @@ func (s *sending) launch(p parcel) flight {
 	if f.err != nil {
 		return f
 	}
-	m := goamqp.Message{DeliveryTag: amqp.SpliceTag(s.line.tag.Add(1))}
+	m := goamqp.Message{DeliveryTag: amqp.SpliceTag(s.connection.tag.Add(1))}
 	if len(p) == 1 {
 		m.Data = [][]byte{s.encoded[p[0]]}
 	} else {
@@ -225,8 +225,8 @@ func (s *sending) launch(p parcel) flight {
 func (s *sending) breaks(err error) error {
 	if s.broken == nil {
 		s.broken = s.r.away(unanswered(s.ctx, err))
-		s.line.drop(s.entity, s.link)
-		s.line.suspect(err)
+		s.connection.drop(s.entity, s.link)
+		s.connection.suspect(err)
 	}
 	return s.broken
 }

@@ -45,7 +45,7 @@ type Source struct {
 // State tells how the remote is doing.
 func (r *Remote) State() State {
 	r.mu.Lock()
-	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.line != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}
+	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.connection != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}
 	if r.err != nil {
 		s.Error = r.err.Error()
 	}

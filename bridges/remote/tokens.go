@@ -29,7 +29,7 @@ type tokens struct {
 	proven   map[string]struct{} // entities
 }
 
-func (t *tokens) open(ctx context.Context, l *line) (err error) {
+func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	t.proven = map[string]struct{}{}
 	if t.answers, err = l.session.NewReceiver(ctx, "$cbs", &goamqp.ReceiverOptions{Credit: 10, TargetAddress: "crosstown-cbs"}); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (t *tokens) open(ctx context.Context, l *line) (err error) {
 // introduce puts a token before there is a message to send: brokers close
 // connections that have proven nothing for a while. It is for the whole namespace
 // or, where the policy is one of an entity, for what was sent to before.
-func (t *tokens) introduce(ctx context.Context, l *line) error {
+func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	for _, entity := range append([]string{""}, l.r.sentTo()...) {
 		err := t.prove(ctx, l, entity)
 		if _, refused := errors.AsType[*refusedToken](err); !refused {
@@ -61,7 +61,7 @@ func (e *refusedToken) Error() string {
 }
 
 // prove puts a token for an entity unless there is one.
-func (t *tokens) prove(ctx context.Context, l *line, entity string) error {
+func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
 	if t.requests == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (t *tokens) prove(ctx context.Context, l *line, entity string) error {
 }
 
 // put puts a token. t.mu is held.
-func (t *tokens) put(ctx context.Context, l *line, entity string) error {
+func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	audience := "amqp://" + l.r.o.Host + "/" + entity
 	expires := time.Now().Add(tokenLife)
 	token := l.r.o.Signature
@@ -117,7 +117,7 @@ func (t *tokens) put(ctx context.Context, l *line, entity string) error {
 
 // renewTokens replaces tokens in time, until ctx ends. Where that fails the
 // connection is given up.
-func (l *line) renewTokens(ctx context.Context) {
+func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.requests == nil || l.r.o.Signature != "" {
 		return
 	}
@@ -137,7 +137,7 @@ func (l *line) renewTokens(ctx context.Context) {
 	}
 }
 
-func (t *tokens) renew(ctx context.Context, l *line) error {
+func (t *tokens) renew(ctx context.Context, l *connection) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for entity := range t.proven {

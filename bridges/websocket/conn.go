@@ -85,12 +85,12 @@ type conn struct {
 	expires  time.Time // when to look at identity again; zero: never
 	warned   time.Time // the end that the client was told of
 
-	feeds   map[int64]*feed
-	outlets map[string]*outlet // by folded address
-	sends   []*outlet          // with messages to send
-	piles   map[string]*pile   // settlements by folded address
-	full    []*pile            // with something in them
-	waiting int                // bytes of deliveries that wait to be written
+	feeds        map[int64]*feed
+	sendQueues   map[string]*sendQueue   // by folded address
+	sends        []*sendQueue            // with messages to send
+	settleQueues map[string]*settleQueue // settlements by folded address
+	full         []*settleQueue          // with something in them
+	waiting      int                     // bytes of deliveries that wait to be written
 }
 
 // pinging says how far a ping has come on its way.
@@ -494,7 +494,7 @@ func (c *conn) letGo() {
 	for _, f := range c.feeds {
 		f.drop()
 	}
-	for _, o := range c.outlets {
+	for _, o := range c.sendQueues {
 		o.drop()
 	}
 }
@@ -584,7 +584,7 @@ func (c *conn) describe() bridges.Connection {
 		}
 		about.Links = append(about.Links, link)
 	}
-	for _, o := range c.outlets {
+	for _, o := range c.sendQueues {
 		about.Links = append(about.Links, bridges.Link{Entity: o.entity})
 	}
 	return about

@@ -242,13 +242,13 @@ func (f *feed) ask() {
 	if n <= 0 {
 		return
 	}
-	room := c.memory.Room(int64(f.size))
-	if room == 0 {
+	free := c.memory.Available(int64(f.size))
+	if free == 0 {
 		c.starved = true
 		c.memory.Share.Wait(int64(f.size))
 		return
 	}
-	n = int(min(int64(n), room/int64(f.size)))
+	n = int(min(int64(n), free/int64(f.size)))
 	f.asked += n
 	f.receiver.AddCredit(n)
 }
@@ -320,7 +320,7 @@ func (c *conn) deliverMore() {
 func (f *feed) write() {
 	c := f.conn
 	n := 0
-	c.makeRoom(f.pending[0].Size())
+	c.growOut(f.pending[0].Size())
 	c.tell("deliver", func(w frame.Writer) {
 		w.Key("feed")
 		w.Int(f.number)

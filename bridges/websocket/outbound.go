@@ -54,9 +54,9 @@ func giveBuffer(b []byte) {
 	}
 }
 
-// makeRoom prepares for a message of so many bytes, if it is a large one: so the
-// frame is not copied while it grows.
-func (c *conn) makeRoom(size int) {
+// growOut grows the buffer for a message of size bytes, if it is a large one: so the frame is not
+// copied while it grows.
+func (c *conn) growOut(size int) {
 	if size < keptBuffer {
 		return
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// outlet is where a connection sends to one entity. One call of its Sender is
-// under way at most, which keeps the order; the requests that arrive meanwhile
-// are the next call's.
-type outlet struct {
+// sendQueue collects the messages that a connection sends to one entity. At most one call of its
+// Sender is under way, which keeps the order; the requests that arrive meanwhile go into the next
+// call.
+type sendQueue struct {
 	conn    *conn
 	entity  string
-	key     string // in conn.outlets
+	key     string // in conn.sendQueues
 	sender  core.Sender
 	queue   []*request
 	sending bool
@@ -29,14 +29,14 @@ func (c *conn) send(q *request) {
 		return
 	}
 	key := core.FoldName(addr.String())
-	o := c.outlets[key]
+	o := c.sendQueues[key]
 	if o == nil {
-		o = &outlet{conn: c, entity: addr.String(), key: key}
-		if c.outlets == nil {
-			c.outlets = make(map[string]*outlet)
+		o = &sendQueue{conn: c, entity: addr.String(), key: key}
+		if c.sendQueues == nil {
+			c.sendQueues = make(map[string]*sendQueue)
 		}
 		c.forgetIdle()
-		c.outlets[key] = o
+		c.sendQueues[key] = o
 	}
 	o.queue = append(o.queue, q)
 	if len(o.queue) == 1 && !o.sending {
@@ -56,10 +56,10 @@ func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) 
 
 // forgetIdle closes a sender that is not in use if there are too many.
 func (c *conn) forgetIdle() {
-	if len(c.outlets) < maxSenders {
+	if len(c.sendQueues) < maxSenders {
 		return
 	}
-	for _, o := range c.outlets {
+	for _, o := range c.sendQueues {
 		if !o.sending && len(o.queue) == 0 {
 			o.drop()
 			return
@@ -68,7 +68,7 @@ func (c *conn) forgetIdle() {
 }
 
 // start sends what is queued.
-func (o *outlet) start() {
+func (o *sendQueue) start() {
 	if o.sending || len(o.queue) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (o *outlet) start() {
 }
 
 // sent tells what became of a batch. failure is why none of it was sent.
-func (o *outlet) sent(batch []*request, appended []core.Appended, failure error) {
+func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure error) {
 	o.sending = false
 	for i, q := range batch {
 		q.messages = nil
@@ -130,18 +130,18 @@ func (o *outlet) sent(batch []*request, appended []core.Appended, failure error)
 
 // drop closes the sender, once what was sent is stored. What is sent to the
 // entity afterwards finds out anew whether that can be.
-func (o *outlet) drop() {
+func (o *sendQueue) drop() {
 	o.dropped = true
 	if o.sending || len(o.queue) > 0 {
 		return
 	}
-	if o.conn.outlets[o.key] == o {
-		delete(o.conn.outlets, o.key)
+	if o.conn.sendQueues[o.key] == o {
+		delete(o.conn.sendQueues, o.key)
 	}
 	o.release()
 }
 
-func (o *outlet) release() {
+func (o *sendQueue) release() {
 	if sender := o.sender; sender != nil {
 		o.sender = nil
 		o.conn.async(func(context.Context) func() {

@@ -8,18 +8,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// pile collects the settlements of one address while those before them are under way.
-type pile struct {
+// settleQueue collects the settlements of one address while those before them are under way.
+type settleQueue struct {
 	conn        *conn
 	address     string
-	requests    []pileRequest
+	requests    []settleRequest
 	settlements []core.Settlement
 	settling    bool
 }
 
-// pileRequest says whom to tell what became of the next n settlements of a pile.
-type pileRequest struct {
-	q    *request // nil: nobody
+// settleRequest is the request that is answered with the results of the next n settlements.
+type settleRequest struct {
+	q    *request // nil: none
 	n    int
 	then func() // or nil
 }
@@ -32,7 +32,7 @@ func (c *conn) settle(q *request) {
 			c.refuse(q, err)
 			return
 		}
-		c.pileUp(addr.String(), pileRequest{q: q, n: len(q.settlements)}, q.settlements...)
+		c.queueSettlements(addr.String(), settleRequest{q: q, n: len(q.settlements)}, q.settlements...)
 		return
 	}
 	f, err := c.feedOf(q)
@@ -45,7 +45,7 @@ func (c *conn) settle(q *request) {
 			c.refuse(q, err)
 			return
 		}
-		r := pileRequest{q: q, n: len(q.settlements)}
+		r := settleRequest{q: q, n: len(q.settlements)}
 		if f.held != nil { // other requests about the session take effect after it
 			f.busy = true
 			r.then = f.next
@@ -53,24 +53,24 @@ func (c *conn) settle(q *request) {
 				q.settlements[i].Session = f.lock
 			}
 		}
-		c.pileUp(f.entity, r, q.settlements...)
+		c.queueSettlements(f.entity, r, q.settlements...)
 	})
 }
 
 // release unlocks what was delivered and cannot be written.
 func (c *conn) release(address string, token core.LockToken) {
-	c.pileUp(address, pileRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
+	c.queueSettlements(address, settleRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
 }
 
-func (c *conn) pileUp(address string, r pileRequest, settlements ...core.Settlement) {
+func (c *conn) queueSettlements(address string, r settleRequest, settlements ...core.Settlement) {
 	key := core.FoldName(address)
-	p := c.piles[key]
+	p := c.settleQueues[key]
 	if p == nil {
-		p = &pile{conn: c, address: address}
-		if c.piles == nil {
-			c.piles = make(map[string]*pile)
+		p = &settleQueue{conn: c, address: address}
+		if c.settleQueues == nil {
+			c.settleQueues = make(map[string]*settleQueue)
 		}
-		c.piles[key] = p
+		c.settleQueues[key] = p
 	}
 	p.requests = append(p.requests, r)
 	p.settlements = append(p.settlements, settlements...)
@@ -79,8 +79,8 @@ func (c *conn) pileUp(address string, r pileRequest, settlements ...core.Settlem
 	}
 }
 
-// start settles the pile in one call.
-func (p *pile) start() {
+// start settles the queue in one call.
+func (p *settleQueue) start() {
 	if p.settling || len(p.requests) == 0 {
 		return
 	}
@@ -94,7 +94,7 @@ func (p *pile) start() {
 	})
 }
 
-func (p *pile) settled(requests []pileRequest, errs []error) {
+func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	c := p.conn
 	p.settling = false
 	for _, r := range requests {
@@ -119,7 +119,7 @@ func (p *pile) settled(requests []pileRequest, errs []error) {
 	if len(p.requests) > 0 {
 		c.full = append(c.full, p)
 	} else {
-		delete(c.piles, core.FoldName(p.address))
+		delete(c.settleQueues, core.FoldName(p.address))
 	}
 }
 

@@ -172,7 +172,7 @@ func TestAReadTakesWhatIsHereAndWaitsForNothingElse(t *testing.T) {
 	x, y := strings.Repeat("x", 1000), strings.Repeat("y", 3000)
 	for _, c := range []struct {
 		name, sent string
-		room       int
+		bufferSize int
 		want       []string
 	}{
 		{"one message", clientFrame(binary, x), 5000, []string{x}},
@@ -193,7 +193,7 @@ func TestAReadTakesWhatIsHereAndWaitsForNothingElse(t *testing.T) {
 				<-sent
 				var parts []string
 				for range c.want {
-					p := make([]byte, c.room)
+					p := make([]byte, c.bufferSize)
 					n, err := nc.Read(p)
 					if err != nil {
 						t.Errorf("read: %v", err)

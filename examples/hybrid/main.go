@@ -67,11 +67,11 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, there.Close(context.WithoutCancel(ctx))) }()
-	return trade(ctx, &place{"branch", here}, &place{"headquarters", there}, line, out)
+	return trade(ctx, &site{"branch", here}, &site{"headquarters", there}, line, out)
 }
 
 // trade is a day of business, in the middle of which the link is cut.
-func trade(ctx context.Context, branch, hq *place, line *link, out io.Writer) error {
+func trade(ctx context.Context, branch, hq *site, line *link, out io.Writer) error {
 	if err := branch.send(ctx, orders, out, "o-1"); err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func open(ctx context.Context, binary string, hq *local.Gateway, line *link) (*l
 	return local.Start(ctx, binary, "--config", file)
 }
 
-// place is where somebody works.
-type place struct {
+// site is one of the two places with a gateway.
+type site struct {
 	name   string
 	client *azservicebus.Client
 }
 
-func (p *place) send(ctx context.Context, queue string, out io.Writer, ids ...string) error {
+func (p *site) send(ctx context.Context, queue string, out io.Writer, ids ...string) error {
 	sender, err := p.client.NewSender(queue, nil)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (p *place) send(ctx context.Context, queue string, out io.Writer, ids ...st
 	return sender.Close(ctx)
 }
 
-func (p *place) receive(ctx context.Context, queue string, out io.Writer, n int) error {
+func (p *site) receive(ctx context.Context, queue string, out io.Writer, n int) error {
 	receiver, err := p.client.NewReceiverForQueue(queue, nil)
 	if err != nil {
 		return err

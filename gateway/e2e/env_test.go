@@ -45,13 +45,13 @@ func onEachEngine(t *testing.T, story func(e *env)) {
 	tell(t, story, "memory/tcp", "redis/tcp")
 }
 
-func tell(t *testing.T, story func(e *env), places ...string) {
+func tell(t *testing.T, story func(e *env), variants ...string) {
 	t.Helper()
 	t.Parallel()
-	for _, place := range places {
-		t.Run(place, func(t *testing.T) {
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			engine, transport, _ := strings.Cut(place, "/")
+			engine, transport, _ := strings.Cut(variant, "/")
 			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
 		})
 	}

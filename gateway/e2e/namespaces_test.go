@@ -25,21 +25,21 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
-// tenant is a namespace that was made at run time, seen from a gateway.
-type tenant struct {
+// namespace is a namespace that was created at run time, seen from a gateway.
+type namespace struct {
 	*env
 	name, policy, key string
 }
 
-// tenantReply is what the gateway tells of a namespace.
-type tenantReply struct {
+// namespaceReply is the gateway's description of a namespace.
+type namespaceReply struct {
 	Name     string
 	Policies []struct{ Name, PrimaryKey, SecondaryKey, ConnectionString, HostConnectionString string }
 	Error    string
 }
 
-// desk asks the gateway something about namespaces, as who runs it.
-func (e *env) desk(method, path, body string) (told tenantReply) {
+// namespaceRequest sends a request about namespaces, with the operator's policy.
+func (e *env) namespaceRequest(method, path, body string) (told namespaceReply) {
 	e.Helper()
 	a := e.http(method, "$crosstown/namespaces"+path, body, nil)
 	if a.status/100 != 2 {
@@ -51,11 +51,11 @@ func (e *env) desk(method, path, body string) (told tenantReply) {
 	return told
 }
 
-// tenant makes a namespace, and deletes it after the test.
-func (e *env) tenant() *tenant {
+// createNamespace creates a namespace, and deletes it after the test.
+func (e *env) createNamespace() *namespace {
 	e.Helper()
 	name := "n" + e.name()
-	p := e.desk("PUT", "/"+name, "").Policies[0]
+	p := e.namespaceRequest("PUT", "/"+name, "").Policies[0]
 	e.Cleanup(func() {
 		token := auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour))
 		r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://"+e.gw.host+"/$crosstown/namespaces/"+name, nil)
@@ -67,25 +67,25 @@ func (e *env) tenant() *tenant {
 			_ = a.Body.Close()
 		}
 	})
-	return &tenant{e, name, p.Name, p.PrimaryKey}
+	return &namespace{e, name, p.Name, p.PrimaryKey}
 }
 
-func (n *tenant) client() *azservicebus.Client { return n.clientAs(n.policy, n.key) }
-func (n *tenant) admin() *admin.Client         { return n.adminAs(n.policy, n.key) }
-func (n *tenant) host() string                 { return n.name + ".localhost" }
+func (n *namespace) client() *azservicebus.Client { return n.clientAs(n.policy, n.key) }
+func (n *namespace) admin() *admin.Client         { return n.adminAs(n.policy, n.key) }
+func (n *namespace) host() string                 { return n.name + ".localhost" }
 
-func (n *tenant) token() string {
+func (n *namespace) token() string {
 	return auth.SignSAS("http://"+n.gw.host+"/", n.policy, n.key, time.Now().Add(time.Hour))
 }
 
-func (n *tenant) queue(name string) {
+func (n *namespace) queue(name string) {
 	n.Helper()
 	if _, err := n.admin().CreateQueue(n.ctx(), name, nil); err != nil {
 		n.Fatalf("create the queue %s in %s: %v", name, n.name, err)
 	}
 }
 
-func (n *tenant) send(queue string, bodies ...string) {
+func (n *namespace) send(queue string, bodies ...string) {
 	n.Helper()
 	s := n.senderOf(n.client(), queue)
 	for _, b := range bodies {
@@ -93,7 +93,7 @@ func (n *tenant) send(queue string, bodies ...string) {
 	}
 }
 
-func (n *tenant) receiver(queue string) *azservicebus.Receiver {
+func (n *namespace) receiver(queue string) *azservicebus.Receiver {
 	n.Helper()
 	r, err := n.client().NewReceiverForQueue(queue, nil)
 	if err != nil {
@@ -103,16 +103,16 @@ func (n *tenant) receiver(queue string) *azservicebus.Receiver {
 }
 
 // holds lists the bodies of a queue's messages.
-func (n *tenant) holds(queue string) []string {
+func (n *namespace) holds(queue string) []string {
 	n.Helper()
 	return bodies(n.peek(n.receiver(queue), 0, 100))
 }
 
-// tenants are so many namespaces, each with the queue "orders" that holds one message.
-func (e *env) tenants(n int) (all []*tenant) {
+// createNamespaces creates n namespaces, each with the queue "orders" that holds one message.
+func (e *env) createNamespaces(n int) (all []*namespace) {
 	e.Helper()
 	for range n {
-		t := e.tenant()
+		t := e.createNamespace()
 		t.queue("orders")
 		t.send("orders", "for "+t.name)
 		all = append(all, t)
@@ -122,7 +122,7 @@ func (e *env) tenants(n int) (all []*tenant) {
 
 func TestNamespacesShareAPortAndNothingElse(t *testing.T) {
 	everywhere(t, func(e *env) {
-		all := e.tenants(3)
+		all := e.createNamespaces(3)
 		for _, n := range all {
 			if got := n.holds("orders"); !slices.Equal(got, []string{"for " + n.name}) {
 				t.Errorf("%s holds %q", n.name, got)
@@ -155,11 +155,11 @@ func TestNamespacesShareAPortAndNothingElse(t *testing.T) {
 
 func TestANamespaceIsReachedByItsHost(t *testing.T) {
 	tell(t, func(e *env) {
-		all := e.tenants(2)
+		all := e.createNamespaces(2)
 		a, b := all[0], all[1]
 
 		t.Run("TLS server name", func(t *testing.T) {
-			connect := func(n *tenant, at string) error {
+			connect := func(n *namespace, at string) error {
 				c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(n.policy, n.key, false), &azservicebus.ClientOptions{
 					RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}, TLSConfig: &tls.Config{RootCAs: e.gw.ca, ServerName: at},
 				})
@@ -181,7 +181,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 			}
 		})
 		t.Run("hostname of AMQP", func(t *testing.T) {
-			connect := func(n *tenant, at, more string) error {
+			connect := func(n *namespace, at, more string) error {
 				c, err := azservicebus.NewClientFromConnectionString(
 					fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s%s", at, n.policy, n.key, more),
 					&azservicebus.ClientOptions{CustomEndpoint: e.gw.host, RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}, TLSConfig: e.tls()})
@@ -209,7 +209,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 			}
 		})
 		t.Run("AMQP through a WebSocket", func(t *testing.T) {
-			connect := func(n *tenant, at string) error {
+			connect := func(n *namespace, at string) error {
 				c, err := azservicebus.NewClientFromConnectionString(e.gw.connection(n.policy, n.key, false), &azservicebus.ClientOptions{
 					RetryOptions: azservicebus.RetryOptions{MaxRetries: -1},
 					NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
@@ -240,7 +240,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 		})
 		t.Run("native WebSocket", func(t *testing.T) {
 			for _, c := range []struct {
-				n    *tenant
+				n    *namespace
 				at   string
 				want string
 			}{{a, a.host(), "ok"}, {b, "localhost", "ok"}, {a, b.host(), "error"}} {
@@ -262,7 +262,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 		})
 		t.Run("HTTP", func(t *testing.T) {
 			for _, c := range []struct {
-				n    *tenant
+				n    *namespace
 				at   string
 				want int
 			}{{a, a.host(), 201}, {b, "localhost", 201}, {a, b.host(), 401}} {
@@ -312,7 +312,7 @@ func (e *env) httpAt(host, token, method, path string) answer {
 
 func TestPoliciesOfAnEntityAreGoodAtTheNamespacesHost(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		n := e.tenant()
+		n := e.createNamespace()
 		if _, err := n.admin().CreateQueue(e.ctx(), "orders", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{
 			{KeyName: new("till"), PrimaryKey: new("till-key-of-forty-four-characters-in-all-xxxx"), SecondaryKey: new("another-key-of-forty-four-characters-xxxxxxx"), AccessRights: []admin.AccessRight{admin.AccessRightListen}},
 		}}}); err != nil {
@@ -338,13 +338,13 @@ func TestPoliciesOfAnEntityAreGoodAtTheNamespacesHost(t *testing.T) {
 
 func TestTheLifeOfANamespace(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		n := e.tenant()
+		n := e.createNamespace()
 		n.queue("orders")
 		r := n.receiver("orders")
 		n.send("orders", "one", "two", "three")
 		e.complete(r, e.one(r))
 
-		e.desk("POST", "/"+n.name+"/reset", "")
+		e.namespaceRequest("POST", "/"+n.name+"/reset", "")
 		if got := n.holds("orders"); len(got) != 0 {
 			t.Errorf("after the reset it holds %q", got)
 		}
@@ -353,7 +353,7 @@ func TestTheLifeOfANamespace(t *testing.T) {
 			t.Errorf("got %s", got.Body)
 		}
 
-		e.desk("DELETE", "/"+n.name, "")
+		e.namespaceRequest("DELETE", "/"+n.name, "")
 		ctx, cancel := context.WithTimeout(e.Context(), patience)
 		defer cancel()
 		if _, err := r.ReceiveMessages(ctx, 1, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -366,7 +366,7 @@ func TestTheLifeOfANamespace(t *testing.T) {
 			t.Errorf("HTTP: got %d %s", got.status, got.body)
 		}
 
-		p := e.desk("PUT", "/"+n.name, "").Policies[0] // is another one
+		p := e.namespaceRequest("PUT", "/"+n.name, "").Policies[0] // is another one
 		n.policy, n.key = p.Name, p.PrimaryKey
 		if got, err := n.admin().GetQueue(e.ctx(), "orders", nil); err != nil || got != nil {
 			t.Errorf("the new namespace has the old one's queue: %v, %v", got, err)
@@ -381,7 +381,7 @@ func TestTheLifeOfANamespace(t *testing.T) {
 
 func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		n := e.tenant()
+		n := e.createNamespace()
 		n.queue("orders")
 		conn, err := amqp.Dial(e.ctx(), "amqp://"+e.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(n.policy, n.key)})
 		if err != nil {
@@ -395,7 +395,7 @@ func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
 		defer func() { _ = ws.Close() }()
 		(&native{env: e, conn: ws}).must(map[string]any{"op": "auth", "token": n.token()})
 
-		e.desk("DELETE", "/"+n.name, "")
+		e.namespaceRequest("DELETE", "/"+n.name, "")
 		<-conn.Done()
 		if failed, ok := errors.AsType[*amqp.ConnError](conn.Err()); !ok || failed.RemoteErr == nil || failed.RemoteErr.Condition != amqp.ErrCondNotFound ||
 			!strings.Contains(failed.RemoteErr.Description, "The namespace '"+n.name+"' was deleted.") {
@@ -411,13 +411,13 @@ func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
 
 func TestKeysRotateUnderALiveClient(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		n := e.tenant()
+		n := e.createNamespace()
 		n.queue("orders")
 		s := n.senderOf(n.client(), "orders")
 		e.post(s, &azservicebus.Message{})
 		old := *n
 		for i := range 2 {
-			p := e.desk("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
+			p := e.namespaceRequest("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
 			if p.SecondaryKey != n.key {
 				t.Errorf("rotation %d: the old key is not the secondary", i)
 			}
@@ -435,7 +435,7 @@ func TestKeysRotateUnderALiveClient(t *testing.T) {
 
 func TestAPeerOfANamespaceLearnsNothingOfOthers(t *testing.T) {
 	onEachEngine(t, func(e *env) {
-		all := e.tenants(2)
+		all := e.createNamespaces(2)
 		a, b := all[0], all[1]
 		b.queue("secret")
 		for _, path := range []string{"secret", "$crosstown/counters/secret"} {
@@ -483,14 +483,14 @@ func TestNamespacesAreKnownToAllGateways(t *testing.T) {
 	es := gateways(t, 2)
 	one, two := es[0], es[1]
 	for range 5 {
-		n := one.tenant()
-		there := &tenant{two, n.name, n.policy, n.key}
+		n := one.createNamespace()
+		there := &namespace{two, n.name, n.policy, n.key}
 		there.queue("orders") // at once
 		there.send("orders", "by the other gateway")
 		if got := n.holds("orders"); !slices.Equal(got, []string{"by the other gateway"}) {
 			t.Errorf("it holds %q", got)
 		}
-		p := two.desk("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
+		p := two.namespaceRequest("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
 		n.key = p.PrimaryKey
 		n.send("orders", "by the new key")
 
@@ -498,7 +498,7 @@ func TestNamespacesAreKnownToAllGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		two.desk("DELETE", "/"+n.name, "")
+		two.namespaceRequest("DELETE", "/"+n.name, "")
 		select {
 		case <-conn.Done():
 		case <-time.After(patience):
@@ -510,9 +510,9 @@ func TestNamespacesAreKnownToAllGateways(t *testing.T) {
 
 func TestJavaScriptClientsFindTheirNamespaces(t *testing.T) {
 	tell(t, func(e *env) {
-		n := e.tenant()
+		n := e.createNamespace()
 		n.queue("orders")
-		told := e.desk("GET", "/"+n.name, "").Policies[0]
+		told := e.namespaceRequest("GET", "/"+n.name, "").Policies[0]
 		e.node("namespaces", "STORY_NAMESPACE="+told.ConnectionString)
 		if got := n.holds("orders"); !slices.Equal(got, []string{"from JavaScript"}) {
 			t.Errorf("it holds %q", got)
@@ -521,7 +521,7 @@ func TestJavaScriptClientsFindTheirNamespaces(t *testing.T) {
 }
 
 // How many namespaces a test makes, of the thousand that are the point.
-const manyTenants = 100
+const manyNamespaces = 100
 
 func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
 	t.Parallel()
@@ -530,8 +530,8 @@ func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			e := &env{T: t, gw: own(t, store), plain: true}
-			for i := range manyTenants {
-				p := e.desk("PUT", fmt.Sprintf("/suite-%d", i), "").Policies[0]
+			for i := range manyNamespaces {
+				p := e.namespaceRequest("PUT", fmt.Sprintf("/suite-%d", i), "").Policies[0]
 				token := auth.SignSAS("http://"+e.gw.host+"/", p.Name, p.PrimaryKey, time.Now().Add(time.Hour))
 				const description = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>`
 				for _, step := range []struct {
@@ -549,7 +549,7 @@ func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
 					}
 				}
 				if i%2 == 0 {
-					e.desk("DELETE", fmt.Sprintf("/suite-%d", i), "")
+					e.namespaceRequest("DELETE", fmt.Sprintf("/suite-%d", i), "")
 					continue
 				}
 				if got := e.httpAs(token, "DELETE", "orders/messages/head", "", nil); got.body != fmt.Sprint("message ", i) {

@@ -204,7 +204,7 @@ func departmentsOn(t *testing.T, store string) *env {
 func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 	t.Parallel()
 	e := departmentsOn(t, "memory")
-	sales, works := &tenant{e, "sales", "seller", salesKey}, &tenant{e, "works", "foreman", worksKey}
+	sales, works := &namespace{e, "sales", "seller", salesKey}, &namespace{e, "works", "foreman", worksKey}
 	wants := func(what string, r *azservicebus.Receiver, want ...string) {
 		t.Helper()
 		if got := bodies(e.take(r, len(want))); !slices.Equal(got, want) {
@@ -219,7 +219,7 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 	wants("prices at sales", sales.receiver("prices"), "p-1", "p-2")
 	works.send("reports", "r-1")
 	wants("reports at home", e.receiver("reports"), "r-1")
-	forward := func(n *tenant, queue, to string) error {
+	forward := func(n *namespace, queue, to string) error {
 		_, err := n.admin().CreateQueue(n.ctx(), queue, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: &to}})
 		return err
 	}
@@ -230,10 +230,10 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 	wants("bills at home", e.receiver("reports"), "b-1")
 
 	// What is another's is not there.
-	own := &tenant{e, "", devPolicy, devKey}
-	guest := e.tenant()
+	own := &namespace{e, "", devPolicy, devKey}
+	guest := e.createNamespace()
 	for _, c := range []struct {
-		*tenant
+		*namespace
 		to, want string
 	}{
 		{sales, "board:reports", "the namespace has no remote of that name. It has home, plant, suite."},
@@ -241,14 +241,14 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 		{own, "plant:orders", "the namespace has no remotes."},
 		{guest, "plant:orders", "the namespace has no remotes."},
 	} {
-		if err := forward(c.tenant, "nowhere", c.to); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := forward(c.namespace, "nowhere", c.to); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s to %s: got %v, want %q", c.policy, c.to, err, c.want)
 		}
 	}
 
 	// Nor is it shown.
 	for _, c := range []struct {
-		*tenant
+		*namespace
 		want string
 	}{{sales, "sales/home sales/plant sales/suite"}, {works, "works/board"}, {guest, ""}, {own, "sales/home sales/plant sales/suite works/board"}} {
 		var got []string
@@ -261,7 +261,7 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 		}
 	}
 	plant := `crosstown_remote_sent_messages_total{entity="orders",namespace="sales",remote="plant",result="taken"} 3`
-	for n, want := range map[*tenant]bool{sales: true, own: true, works: false, guest: false} {
+	for n, want := range map[*namespace]bool{sales: true, own: true, works: false, guest: false} {
 		a := e.wantHTTP(e.httpAs(n.token(), "GET", "$crosstown/metrics", "", nil), 200)
 		if strings.Contains(a.body, plant) != want {
 			t.Errorf("%s of %s is shown %s: %v, want %v", n.policy, n.name, plant, !want, want)
@@ -281,15 +281,15 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 func TestMessagesWaitForANamespaceToBeMade(t *testing.T) {
 	t.Parallel()
 	e := departmentsOn(t, redistest.Start(t, redistest.Options{}).URL())
-	sales := &tenant{e, "sales", "seller", salesKey}
+	sales := &namespace{e, "sales", "seller", salesKey}
 	to := "suite:inbox"
 	if _, err := sales.admin().CreateQueue(e.ctx(), "parcels", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: &to}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"s-1", "s-2"} {
 		sales.send("parcels", body)
-		p := e.desk("PUT", "/yet-to-come", "").Policies[0]
-		made := &tenant{e, "yet-to-come", p.Name, p.PrimaryKey}
+		p := e.namespaceRequest("PUT", "/yet-to-come", "").Policies[0]
+		made := &namespace{e, "yet-to-come", p.Name, p.PrimaryKey}
 		made.queue("inbox")
 		if m := e.one(made.receiver("inbox")); string(m.Body) != body {
 			t.Errorf("it got %s, want %s", m.Body, body)
@@ -308,7 +308,7 @@ type remoteReply struct {
 }
 
 // remotes are those that the namespace's manager is shown.
-func (n *tenant) remotes() (all []remoteReply) {
+func (n *namespace) remotes() (all []remoteReply) {
 	n.Helper()
 	a := n.wantHTTP(n.httpAs(n.token(), "GET", "$crosstown/remotes", "", nil), 200)
 	if err := json.Unmarshal([]byte(a.body), &all); err != nil {

@@ -148,7 +148,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 		t.Error("the lock of a completed message was renewed")
 	}
 	e.sendTo(e.queue(&admin.QueueProperties{RequiresSession: new(true)}), "s", "waits")
-	out := &tenant{e, "branch", "clerk", branchKey}
+	out := &namespace{e, "branch", "clerk", branchKey}
 	out.send("out", "to a remote")
 	e.send("tray", "from a remote")
 	e.one(e.receiver("desk"))

@@ -12,8 +12,8 @@ import (
 // titles are the SDKs' names in reports.
 var titles = map[string]string{"go": "Go", "js": "JavaScript", "python": "Python", "java": "Java", "dotnet": ".NET"}
 
-// place sorts SDKs as kinds has them.
-func place(sdk string) string {
+// rank sorts SDKs in the order of kinds.
+func rank(sdk string) string {
 	for i, k := range kinds {
 		if k.name == sdk {
 			return string(rune('a' + i))

@@ -122,7 +122,7 @@ func (r *record) put(s *suite, engine string, sum *score) {
 	}
 	row.Scores[engine] = sum
 	slices.SortStableFunc(r.Suites, func(a, b *entry) int {
-		return strings.Compare(place(a.SDK)+a.Name, place(b.SDK)+b.Name)
+		return strings.Compare(rank(a.SDK)+a.Name, rank(b.SDK)+b.Name)
 	})
 }
 

@@ -88,7 +88,7 @@ func (r *binaryReader) list(n uint64, read func() (v any, ok bool, err error)) (
 		return nil, r.fail(tooDeep)
 	}
 	defer r.leave()
-	l := make(value.List, 0, r.room(n))
+	l := make(value.List, 0, r.capacity(n))
 	for left := n; left > 0; left-- {
 		v, ok, err := read()
 		switch {
@@ -112,7 +112,7 @@ func (r *binaryReader) entries(n uint64, read func() (v any, ok bool, err error)
 		return nil, r.fail(tooDeep)
 	}
 	defer r.leave()
-	m := make(value.Map, 0, r.room(n))
+	m := make(value.Map, 0, r.capacity(n))
 	for left := n; left > 0; left-- {
 		e, ok, err := r.entry(read)
 		if err != nil {
@@ -153,9 +153,8 @@ func (r *binaryReader) entry(read func() (v any, ok bool, err error)) (e value.E
 // forever is the length of what ends with a mark.
 const forever = 1<<64 - 1
 
-// room is for how many of n announced elements there is room to be made: each
-// takes a byte at least.
-func (r *binaryReader) room(n uint64) int {
+// capacity is how many of n announced elements are allocated at once: each takes a byte at least.
+func (r *binaryReader) capacity(n uint64) int {
 	if n == forever {
 		return 0
 	}

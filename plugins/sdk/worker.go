@@ -58,7 +58,7 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 	var (
 		frames  sync.WaitGroup
 		sending sync.Mutex
-		room    = make(chan struct{}, maxFrames)
+		slots   = make(chan struct{}, maxFrames)
 	)
 	defer frames.Wait()
 	for {
@@ -69,9 +69,9 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 		if err != nil {
 			return err
 		}
-		room <- struct{}{}
+		slots <- struct{}{}
 		frames.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-slots }()
 			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
 				sending.Lock()
 				defer sending.Unlock()
@@ -228,7 +228,7 @@ func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts
 	var (
 		all   sync.WaitGroup
 		errs  = make([]error, len(ms))
-		room  = make(chan struct{}, w.p.Concurrency)
+		slots = make(chan struct{}, w.p.Concurrency)
 		judge = func(i int) (err error) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -241,9 +241,9 @@ func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts
 		}
 	)
 	for i := range ms {
-		room <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-slots }()
 			errs[i] = judge(i)
 		})
 	}

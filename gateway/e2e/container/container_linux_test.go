@@ -34,7 +34,7 @@ const (
 	rootVariable   = "CONTAINER_TEST_ROOT"
 	serverVariable = "CONTAINER_TEST_SERVER"
 	searchPath     = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	configPlace    = "/ServiceBus_Emulator/ConfigFiles/Config.json"
+	configPath     = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	// The line that the official emulator's users wait for.
 	readyLine = "Emulator Service is Successfully Up!"
 )
@@ -95,12 +95,12 @@ func layOut(t *testing.T, d dockerfile, root string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		place(t, filepath.Join(root, c[1]), data)
+		writeFile(t, filepath.Join(root, c[1]), data)
 	}
-	if _, err := os.Stat(filepath.Join(root, configPlace)); err != nil {
+	if _, err := os.Stat(filepath.Join(root, configPath)); err != nil {
 		t.Errorf("the image has no configuration to begin with: %v", err)
 	}
-	place(t, filepath.Join(root, configPlace), []byte(mounted))
+	writeFile(t, filepath.Join(root, configPath), []byte(mounted))
 	id, group := ids(t, d.user)
 	if id == 0 || group == 0 {
 		t.Errorf("the user is %s, who is root", d.user)
@@ -127,7 +127,7 @@ func layOut(t *testing.T, d dockerfile, root string) {
 	}
 }
 
-func place(t *testing.T, path string, data []byte) {
+func writeFile(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func (e *Event) Sentence() string {
 	var b strings.Builder
 	b.WriteString(e.happened())
 	if e.SubQueue != "" {
-		fmt.Fprintf(&b, " in its %s", e.place())
+		fmt.Fprintf(&b, " in its %s", e.subQueue())
 	}
 	by := "by"
 	switch e.Event {
@@ -36,8 +36,8 @@ func (e *Event) Sentence() string {
 	return b.String()
 }
 
-// place is the sub-queue in words.
-func (e *Event) place() string {
+// subQueue is the sub-queue in words.
+func (e *Event) subQueue() string {
 	switch e.SubQueue {
 	case "$DeadLetterQueue":
 		return "dead-letter queue"

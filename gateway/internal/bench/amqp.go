@@ -39,7 +39,7 @@ func (t *target) dialAMQP(ctx context.Context) (connection, error) {
 	return &amqpConn{conn, t.entity}, nil
 }
 
-func (c *amqpConn) openSender(ctx context.Context) (outlet, error) {
+func (c *amqpConn) openSender(ctx context.Context) (senderLink, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open a session: %w", plain(err))
@@ -85,7 +85,7 @@ func accepted(state amqp.DeliveryState, err error) error {
 	return fmt.Errorf("the outcome was %T, not accepted", state)
 }
 
-func (c *amqpConn) openReceiver(ctx context.Context, o *Options) (intake, error) {
+func (c *amqpConn) openReceiver(ctx context.Context, o *Options) (receiverLink, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open a session: %w", plain(err))
@@ -118,7 +118,7 @@ type amqpReceiver struct{ link *amqp.Receiver }
 
 func (r amqpReceiver) issueCredit(n int) error { return plain(r.link.IssueCredit(uint32(n))) }
 
-func (r amqpReceiver) receive(ctx context.Context) (arrival, error) {
+func (r amqpReceiver) receive(ctx context.Context) (delivery, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil {
 		return nil, plain(err)

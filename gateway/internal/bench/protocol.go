@@ -4,26 +4,26 @@ import "context"
 
 // connection is a client's connection, whatever it speaks.
 type connection interface {
-	openSender(ctx context.Context) (outlet, error)
-	openReceiver(ctx context.Context, o *Options) (intake, error)
+	openSender(ctx context.Context) (senderLink, error)
+	openReceiver(ctx context.Context, o *Options) (receiverLink, error)
 	Close() error
 }
 
-// outlet sends messages.
-type outlet interface {
+// senderLink sends messages.
+type senderLink interface {
 	// send sends a message, whose payload may be used again when it returns. wait
 	// returns once the broker has stored it.
 	send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error)
 }
 
-// intake receives messages.
-type intake interface {
+// receiverLink receives messages.
+type receiverLink interface {
 	issueCredit(n int) error
-	receive(ctx context.Context) (arrival, error)
+	receive(ctx context.Context) (delivery, error)
 }
 
-// arrival is a message that was received.
-type arrival interface {
+// delivery is a message that was received.
+type delivery interface {
 	payload() []byte
 	// accept completes the message in the way that the options say.
 	accept(ctx context.Context) error

@@ -11,7 +11,7 @@ import (
 // receiver takes messages from one link and settles them.
 type receiver struct {
 	run    *run
-	link   intake
+	link   receiverLink
 	order  order
 	result histogram
 
@@ -84,7 +84,7 @@ func (r *receiver) replenish() error {
 }
 
 // book enters one delivery in the books.
-func (r *receiver) book(m arrival) error {
+func (r *receiver) book(m delivery) error {
 	now := r.run.elapsed()
 	s, ok := readStamp(m.payload())
 	switch {

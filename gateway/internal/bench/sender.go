@@ -12,7 +12,7 @@ import (
 type sender struct {
 	run    *run
 	id     uint32
-	link   outlet
+	link   senderLink
 	pace   pace
 	limit  int64 // 0: until the run's time to send is over
 	result histogram

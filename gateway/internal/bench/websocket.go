@@ -207,9 +207,9 @@ func (c *wsConn) ask(ctx context.Context, f wsFrame) (wsFrame, error) {
 	return c.await(ctx, answer)
 }
 
-func (c *wsConn) openSender(context.Context) (outlet, error) { return c, nil }
+func (c *wsConn) openSender(context.Context) (senderLink, error) { return c, nil }
 
-// send implements outlet.
+// send implements senderLink.
 func (c *wsConn) send(_ context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	answer, err := c.request(wsFrame{Op: "send", Entity: c.entity, Messages: []wsMessage{{Binary: payload}}})
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *wsConn) send(_ context.Context, payload []byte) (wait func(context.Cont
 	}, nil
 }
 
-func (c *wsConn) openReceiver(ctx context.Context, o *Options) (intake, error) {
+func (c *wsConn) openReceiver(ctx context.Context, o *Options) (receiverLink, error) {
 	feed := make(chan wsMessage, 2*o.Credit)
 	c.mu.Lock()
 	if c.ended != nil {
@@ -256,7 +256,7 @@ func (r *wsReceiver) issueCredit(n int) error {
 
 var errEnded = errors.New("the connection has ended")
 
-func (r *wsReceiver) receive(ctx context.Context) (arrival, error) {
+func (r *wsReceiver) receive(ctx context.Context) (delivery, error) {
 	select {
 	case m, ok := <-r.feed:
 		if !ok {

@@ -73,20 +73,20 @@ those of --host.`,
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key it gets random ones; repeatable")
 	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		wish := tenancy.Wish{Quotas: &quotas}
+		request := tenancy.Request{Quotas: &quotas}
 		if hosts != nil {
-			wish.Hosts = &hosts
+			request.Hosts = &hosts
 		}
 		if policies != nil {
 			read, err := readPolicies(policies)
 			if err != nil {
 				return err
 			}
-			wish.Policies = &read
+			request.Policies = &read
 		}
 		var n tenancy.Namespace
 		only := http.Header{"If-None-Match": {"*"}}
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), header: only, body: wish}, &n); err != nil {
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), header: only, body: request}, &n); err != nil {
 			return err
 		}
 		if o.json {
@@ -132,8 +132,8 @@ the place of the hosts that it has; --host "" leaves it with those of its name.`
 		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: namespacePath(args[0])}, &n); err != nil {
 			return err
 		}
-		wish := wishOf(c, hosts, quotas, n.Quotas)
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), body: wish}, &n); err != nil {
+		request := requestOf(c, hosts, quotas, n.Quotas)
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), body: request}, &n); err != nil {
 			return err
 		}
 		if o.json {
@@ -145,11 +145,11 @@ the place of the hosts that it has; --host "" leaves it with those of its name.`
 }
 
 // wishOf is what the flags that were given change of a namespace that has quotas.
-func wishOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (wish tenancy.Wish) {
+func requestOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (request tenancy.Request) {
 	f := c.Flags()
 	if f.Changed("host") {
 		named := slices.DeleteFunc(hosts, func(h string) bool { return h == "" })
-		wish.Hosts = &named
+		request.Hosts = &named
 	}
 	for _, q := range []struct {
 		flag string
@@ -161,10 +161,10 @@ func wishOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (wis
 	} {
 		if f.Changed(q.flag) {
 			q.set()
-			wish.Quotas = &quotas
+			request.Quotas = &quotas
 		}
 	}
-	return wish
+	return request
 }
 
 // readPolicies reads policies from flags.

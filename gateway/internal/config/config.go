@@ -1,7 +1,7 @@
 // Package config is what the gateway can be told, by flags, by environment
 // variables named CROSSTOWN_…, and by one YAML file, in this order of
 // precedence. Loading is strict: everything that is wrong is reported at once,
-// each with its place and the remedy.
+// each with its origin and the remedy.
 package config
 
 import (

@@ -29,7 +29,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 	set := func(name string, v any, source string) {
 		if values[name] == nil {
 			values[name] = v
-			r.places[name] = place{source: source}
+			r.origins[name] = origin{source: source}
 		}
 	}
 	set("dev-key-anywhere", true, "--emulator")
@@ -41,7 +41,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 	case port == "":
 		port, source = containerPort, "--emulator"
 	case err != nil || n == 0:
-		r.addAt(place{source: source}, "%q is no port: write a number between 1 and 65535", port)
+		r.addAt(origin{source: source}, "%q is no port: write a number between 1 and 65535", port)
 		port = containerPort
 	}
 	var listen []any

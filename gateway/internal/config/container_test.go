@@ -42,7 +42,7 @@ func TestThePlaceOfTheEmulatorsContainerIsTaken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r, values := &report{places: places{}}, c.given
+			r, values := &report{origins: origins{}}, c.given
 			if values == nil {
 				values = map[string]any{}
 			}

@@ -60,7 +60,7 @@ func reportDecode(r *report, err error) {
 	case interface{ Unwrap() error }:
 		reportDecode(r, wrapping.Unwrap())
 	default:
-		r.addAt(place{source: "configuration"}, "%v", err)
+		r.addAt(origin{source: "configuration"}, "%v", err)
 	}
 }
 

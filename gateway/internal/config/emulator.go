@@ -40,7 +40,7 @@ func addEmulator(values map[string]any, r *report) []string {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			line += strings.Count(string(data[:syntax.Offset]), "\n")
 		}
-		r.addAt(place{source: path, line: line}, "%v: write it as JSON", err)
+		r.addAt(origin{source: path, line: line}, "%v: write it as JSON", err)
 		return nil
 	}
 	for i, ns := range e.list(member(root, "UserConfig"), "Namespaces", "UserConfig") {
@@ -58,7 +58,7 @@ func (e *emulator) namespace(ns any, i int) {
 	}
 	if e.values["namespace"] == nil && name != nil {
 		e.values["namespace"] = name
-		e.r.places["namespace"] = e.place(at + ".Name")
+		e.r.origins["namespace"] = e.origin(at + ".Name")
 	}
 	e.add("queues", e.list(ns, "Queues", at), at+".Queues", func(q any, at, path string) map[string]any {
 		return e.entity(q, at, path, "queue", reflect.TypeFor[QueueSettings]())
@@ -77,12 +77,12 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert converts the elements of a list and notes their places, from the n-th on.
+// convert converts the elements of a list and notes their origins, from the n-th on.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
 		at, path := elementPath(at, i), elementPath(path, n+i)
-		e.r.places[path] = e.place(at)
+		e.r.origins[path] = e.origin(at)
 		list = append(list, convert(v, at, path))
 	}
 	return list
@@ -92,7 +92,7 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
-	e.r.places[path+".name"] = e.place(at + ".Name")
+	e.r.origins[path+".name"] = e.origin(at + ".Name")
 	known := settings(settingsType, "")
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
@@ -103,7 +103,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 		case v == nil || v == "": // as the emulator's own sample leaves forwarding
 		default:
 			entry[known[i].path] = v
-			e.r.places[path+"."+known[i].path] = e.place(at + ".Properties." + property)
+			e.r.origins[path+"."+known[i].path] = e.origin(at + ".Properties." + property)
 		}
 	}
 	return entry
@@ -123,12 +123,12 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
-	e.r.places[path+".name"] = e.place(at + ".Name")
+	e.r.origins[path+".name"] = e.origin(at + ".Name")
 	at += ".Properties"
 	set := func(setting, property string, v any) {
 		if v != nil {
 			entry[setting] = v
-			e.r.places[path+"."+setting] = e.place(at + "." + property)
+			e.r.origins[path+"."+setting] = e.origin(at + "." + property)
 		}
 	}
 	switch kind := member(properties, "FilterType"); {
@@ -136,12 +136,12 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 	case sameWord(kind, "sql"), sameWord(kind, "SqlFilter"):
 		set("sql", "SqlFilter.SqlExpression", member(member(properties, "SqlFilter"), "SqlExpression"))
 		if entry["sql"] == nil {
-			e.r.addAt(e.place(at+".SqlFilter"), "it has no SqlExpression: write one, such as 1=1")
+			e.r.addAt(e.origin(at+".SqlFilter"), "it has no SqlExpression: write one, such as 1=1")
 		}
 	case sameWord(kind, "correlation"), sameWord(kind, "CorrelationFilter"):
 		set("correlation", "CorrelationFilter", e.correlation(member(properties, "CorrelationFilter"), at+".CorrelationFilter", path+".correlation"))
 	default:
-		e.r.addAt(e.place(at+".FilterType"), "%v is no type of filters: write Sql or Correlation", kind)
+		e.r.addAt(e.origin(at+".FilterType"), "%v is no type of filters: write Sql or Correlation", kind)
 	}
 	set("action", "Action.SqlExpression", member(member(properties, "Action"), "SqlExpression"))
 	return entry
@@ -151,7 +151,7 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 func (e *emulator) correlation(v any, at, path string) any {
 	given, ok := v.(map[string]any)
 	if !ok {
-		e.r.addAt(e.place(at), "it is missing: write the conditions of the filter in braces")
+		e.r.addAt(e.origin(at), "it is missing: write the conditions of the filter in braces")
 		return nil
 	}
 	known := map[string]any{}
@@ -160,11 +160,11 @@ func (e *emulator) correlation(v any, at, path string) any {
 		for f := range fields(reflect.TypeFor[Correlation]()) {
 			if name := f.Tag.Get("koanf"); v != nil && (plain(name) == plain(property) || name == "label" && plain(property) == "subject") {
 				known[name], found = v, true
-				e.r.places[path+"."+name] = e.place(at + "." + property)
+				e.r.origins[path+"."+name] = e.origin(at + "." + property)
 			}
 		}
 		if !found {
-			e.r.addAt(e.place(at+"."+property), "a correlation filter has no such condition: remove it")
+			e.r.addAt(e.origin(at+"."+property), "a correlation filter has no such condition: remove it")
 		}
 	}
 	return known
@@ -183,12 +183,12 @@ func (e *emulator) list(v any, name, at string) []any {
 		return list
 	case nil:
 	default:
-		e.r.addAt(e.place(at+"."+name), "it is not a list: write it in brackets")
+		e.r.addAt(e.origin(at+"."+name), "it is not a list: write it in brackets")
 	}
 	return nil
 }
 
-func (e *emulator) place(path string) place { return place{source: e.path, path: path} }
+func (e *emulator) origin(path string) origin { return origin{source: e.path, path: path} }
 
 func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))

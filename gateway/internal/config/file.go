@@ -14,15 +14,15 @@ import (
 
 // layer is what one source sets: nested maps, and where each part was set.
 type layer struct {
-	values map[string]any
-	places places
+	values  map[string]any
+	origins origins
 }
 
-func newLayer() layer { return layer{map[string]any{}, places{}} }
+func newLayer() layer { return layer{map[string]any{}, origins{}} }
 
 // readFile reads a YAML file. What cannot be read at all is reported at by, the
 // flag or variable that named the file.
-func readFile(path string, by place, r *report) layer {
+func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -35,11 +35,11 @@ func readFile(path string, by place, r *report) layer {
 	case errors.Is(err, io.EOF):
 		return l // empty
 	case err != nil:
-		r.addAt(syntaxPlace(path, err), "%v: write it as YAML", err)
+		r.addAt(syntaxOrigin(path, err), "%v: write it as YAML", err)
 		return l
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		r.addAt(place{source: path}, "it holds more than one YAML document: remove what follows the second ---")
+		r.addAt(origin{source: path}, "it holds more than one YAML document: remove what follows the second ---")
 	}
 	file := yamlFile{path, l, r}
 	switch root := file.value(document.Content[0], "").(type) {
@@ -47,23 +47,23 @@ func readFile(path string, by place, r *report) layer {
 		l.values = root
 	case nil:
 	default:
-		r.addAt(place{source: path, line: 1}, "it is not a mapping: write settings as name: value")
+		r.addAt(origin{source: path, line: 1}, "it is not a mapping: write settings as name: value")
 	}
 	return l
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// syntaxPlace finds the line in a parser's message.
-func syntaxPlace(path string, err error) place {
-	at := place{source: path}
+// syntaxOrigin finds the line in a parser's message.
+func syntaxOrigin(path string, err error) origin {
+	at := origin{source: path}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		at.line, _ = strconv.Atoi(m[1])
 	}
 	return at
 }
 
-// yamlFile turns nodes into values and notes the place of each.
+// yamlFile turns nodes into values and notes the origin of each.
 type yamlFile struct {
 	name  string
 	layer layer
@@ -75,7 +75,7 @@ func (f yamlFile) value(n *yaml.Node, path string) any {
 		n = n.Alias
 	}
 	if path != "" {
-		f.layer.places[path] = place{f.name, n.Line, path}
+		f.layer.origins[path] = origin{f.name, n.Line, path}
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -102,11 +102,11 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 		inner = path + "." + name
 	}
 	if _, twice := values[name]; twice {
-		f.r.addAt(place{f.name, key.Line, inner}, "it is set twice, first on line %d: keep one", f.layer.places[inner].line)
+		f.r.addAt(origin{f.name, key.Line, inner}, "it is set twice, first on line %d: keep one", f.layer.origins[inner].line)
 		return
 	}
 	v := f.value(value, inner)
-	f.layer.places[inner] = place{f.name, key.Line, inner}
+	f.layer.origins[inner] = origin{f.name, key.Line, inner}
 	if v != nil { // "name:" alone says nothing
 		values[name] = v
 	}
@@ -119,7 +119,7 @@ func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	}
 	var v any
 	if err := n.Decode(&v); err != nil {
-		f.r.addAt(place{f.name, n.Line, path}, "%v", fmt.Errorf("%q: %w", n.Value, err))
+		f.r.addAt(origin{f.name, n.Line, path}, "%v", fmt.Errorf("%q: %w", n.Value, err))
 		return nil
 	}
 	return v

@@ -13,7 +13,7 @@ import (
 // environment of NAME=VALUE entries, and from the file that either names. The
 // error, if any, is of type Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
-	r := &report{places: places{}}
+	r := &report{origins: origins{}}
 	c := Default()
 	c.Listen = nil // a list is filled, not replaced, by decoding
 	c.Data = Data(environ)
@@ -32,14 +32,14 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 
 	file := newLayer()
 	if len(fromFlags) > 0 {
-		file = readFile(fromFlags[0], place{source: "--" + fileFlag}, r)
+		file = readFile(fromFlags[0], origin{source: "--" + fileFlag}, r)
 	} else if name := Variable(environ, fileVariable); name != "" {
-		file = readFile(name, place{source: fileVariable}, r)
+		file = readFile(name, origin{source: fileVariable}, r)
 	}
 	all := settings(reflect.TypeFor[Config](), "")
 	merged := koanf.New(".")
 	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(given, all)} {
-		r.places.overlay(l.places)
+		r.origins.overlay(l.origins)
 		_ = merged.Load(provider(l.values), nil) // cannot fail: it merges maps
 	}
 	values := merged.Raw()
@@ -64,7 +64,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 // error, if any, is of type Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T](), ""))
-	r, given := &report{places: l.places}, new(T)
+	r, given := &report{origins: l.origins}, new(T)
 	decode(r, l.values, given)
 	validateSettings("", given, r)
 	return given, r.err()
@@ -88,7 +88,7 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 		return // of the wrong type: decoding says so
 	}
 	for _, e := range entries {
-		r.places[elementPath("policies", len(list))] = place{source: source}
+		r.origins[elementPath("policies", len(list))] = origin{source: source}
 		list = append(list, e)
 	}
 	if list != nil {

@@ -139,7 +139,7 @@ func (q *Quotas) validate(path string, r *report) {
 
 // validate checks contents, whose settings are at paths that begin with prefix.
 func (h *Contents) validate(prefix string, c *Config, r *report) {
-	if _, given := r.places[prefix+"partitions"]; given && !r.concerns(prefix+"partitions") {
+	if _, given := r.origins[prefix+"partitions"]; given && !r.concerns(prefix+"partitions") {
 		between(r, prefix+"partitions", h.Partitions, 1, core.MaxPartitions)
 	}
 	h.validatePolicies(prefix, r)

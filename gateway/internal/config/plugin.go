@@ -79,7 +79,7 @@ func (p *Plugin) validate(path string, r *report) {
 		{"health-interval", p.HealthInterval},
 	} {
 		path := path + "." + d.name
-		if _, given := r.places[path]; given && !r.concerns(path) && (d.v < time.Millisecond || d.v > time.Hour) {
+		if _, given := r.origins[path]; given && !r.concerns(path) && (d.v < time.Millisecond || d.v > time.Hour) {
 			r.add(path, "%v is out of range: use 1ms to 1h", d.v)
 		}
 	}
@@ -95,7 +95,7 @@ func (p *Plugin) validate(path string, r *report) {
 		{"max-open-files", p.MaxFiles, 1 << 30},
 	} {
 		path := path + "." + n.name
-		if _, given := r.places[path]; given && !r.concerns(path) {
+		if _, given := r.origins[path]; given && !r.concerns(path) {
 			between(r, path, n.v, 1, n.most)
 		}
 	}

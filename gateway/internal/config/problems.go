@@ -10,13 +10,13 @@ import (
 
 // Problem is one thing that is wrong: where, what, and what to do about it.
 type Problem struct {
-	place place
-	text  string
+	origin origin
+	text   string
 }
 
-func (p Problem) String() string { return p.place.String() + ": " + p.text }
+func (p Problem) String() string { return p.origin.String() + ": " + p.text }
 
-// Problems are all that is wrong with a configuration, in the order of their places.
+// Problems are all that is wrong with a configuration, in the order of their origins.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -29,16 +29,16 @@ func (ps Problems) Error() string {
 
 // report collects problems by the path of the setting they concern.
 type report struct {
-	places   places
+	origins  origins
 	problems Problems
 }
 
 // add notes a problem with the setting at path.
 func (r *report) add(path, format string, args ...any) {
-	r.addAt(r.places.find(path), format, args...)
+	r.addAt(r.origins.find(path), format, args...)
 }
 
-func (r *report) addAt(p place, format string, args ...any) {
+func (r *report) addAt(p origin, format string, args ...any) {
 	r.problems = append(r.problems, Problem{p, fmt.Sprintf(format, args...)})
 }
 
@@ -48,19 +48,19 @@ func (r *report) err() error {
 		return nil
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.place.source, b.place.source), cmp.Compare(a.place.line, b.place.line))
+		return cmp.Or(strings.Compare(a.origin.source, b.origin.source), cmp.Compare(a.origin.line, b.origin.line))
 	})
 	return r.problems
 }
 
-// place is where a setting was made.
-type place struct {
+// origin is where a setting was made.
+type origin struct {
 	source string // a file, a variable or a flag
 	line   int    // in a file; 0 if it has none
 	path   string // in a file
 }
 
-func (p place) String() string {
+func (p origin) String() string {
 	parts := []string{p.source}
 	if p.line > 0 {
 		parts[0] += fmt.Sprintf(":%d", p.line)
@@ -71,12 +71,12 @@ func (p place) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// places knows where each setting was made, by path: "log.level", "queues[2].name".
-type places map[string]place
+// origins are where each setting was made, by path: "log.level", "queues[2].name".
+type origins map[string]origin
 
-// find returns the place of path or, if it was not set itself, that of what
-// it is part of, with the rest of the path.
-func (ps places) find(path string) place {
+// find returns the origin of path or, if it was not set itself, the origin of the setting that
+// contains it, with the rest of the path.
+func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {
 			if p.path != "" {
@@ -85,11 +85,11 @@ func (ps places) find(path string) place {
 			return p
 		}
 	}
-	return place{source: "configuration", path: path}
+	return origin{source: "configuration", path: path}
 }
 
-// overlay adds the places of a layer that takes precedence.
-func (ps places) overlay(over places) {
+// overlay adds the origins of a layer that takes precedence.
+func (ps origins) overlay(over origins) {
 	for path := range over {
 		for held := range ps {
 			if rest, ok := strings.CutPrefix(held, path); ok && strings.HasPrefix(rest, "[") {

@@ -39,8 +39,8 @@ type Pull struct {
 	Into string `koanf:"into"` // a queue or topic here
 }
 
-// Place is how a remote is reached.
-type Place struct {
+// Endpoint is how a remote is reached.
+type Endpoint struct {
 	Address           string // host:port; "" for a namespace
 	Host              string // what it is called
 	Plain             bool   // no TLS
@@ -48,21 +48,21 @@ type Place struct {
 	Policy, Key, Sign string // shared access: Sign is a whole signature
 }
 
-// Place reads how the remote is reached. Texts of errors hold no secrets.
-func (m *Remote) Place() (Place, error) {
-	p := Place{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
+// Endpoint reads how the remote is reached. Its errors hold no secrets.
+func (m *Remote) Endpoint() (Endpoint, error) {
+	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
 	address := ""
 	switch {
 	case m.ConnectionString != "":
 		c, err := auth.ParseConnectionString(m.ConnectionString)
 		if err != nil {
-			return Place{}, err
+			return Endpoint{}, err
 		}
 		p.Policy, p.Key, p.Sign, p.Plain, address = c.KeyName, c.Key, c.Signature, c.Emulator, c.Host
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Place{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and who you are in username and password, or policy and key")
+			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and who you are in username and password, or policy and key")
 		}
 		p.Plain, address = u.Scheme == "amqp", u.Host
 	default:
@@ -107,13 +107,13 @@ func (m *Remote) validate(path, self string, r *report) {
 	if !pluginName.MatchString(m.Name) {
 		r.add(path+".name", "%q is no name of a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
 	}
-	m.validatePlace(path, self, r)
+	m.validateEndpoint(path, self, r)
 	if m.CA != "" {
 		if _, err := os.ReadFile(m.CA); err != nil {
 			r.add(path+".ca", "%v: name a file that exists and that this user may read", err)
 		}
 	}
-	if _, given := r.places[path+".window"]; given {
+	if _, given := r.origins[path+".window"]; given {
 		between(r, path+".window", m.Window, 1, 10_000)
 	}
 	for i, p := range m.Pull {
@@ -127,7 +127,7 @@ func (m *Remote) validate(path, self string, r *report) {
 	}
 }
 
-func (m *Remote) validatePlace(path, self string, r *report) {
+func (m *Remote) validateEndpoint(path, self string, r *report) {
 	named := 0
 	for _, by := range []string{m.ConnectionString, m.URL, m.Namespace} {
 		if by != "" {
@@ -138,7 +138,7 @@ func (m *Remote) validatePlace(path, self string, r *report) {
 		r.add(path, "it needs one of connection-string, url and namespace")
 		return
 	}
-	if _, err := m.Place(); err != nil {
+	if _, err := m.Endpoint(); err != nil {
 		at := path + ".url"
 		if m.ConnectionString != "" {
 			at = path + ".connection-string"

@@ -11,32 +11,32 @@ func TestRemotesAreReached(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remote  config.Remote
-		want    config.Place
+		want    config.Endpoint
 		batches bool
 	}{
 		"a Service Bus": {
 			config.Remote{ConnectionString: "Endpoint=sb://hq.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"},
-			config.Place{Address: "hq.servicebus.windows.net:5671", Host: "hq.servicebus.windows.net", Policy: "p", Key: "k"},
+			config.Endpoint{Address: "hq.servicebus.windows.net:5671", Host: "hq.servicebus.windows.net", Policy: "p", Key: "k"},
 			true,
 		},
 		"an emulator": {
 			config.Remote{ConnectionString: "Endpoint=sb://localhost:7000;SharedAccessKeyName=p;SharedAccessKey=k;UseDevelopmentEmulator=true;"},
-			config.Place{Address: "localhost:7000", Host: "localhost", Plain: true, Policy: "p", Key: "k"},
+			config.Endpoint{Address: "localhost:7000", Host: "localhost", Plain: true, Policy: "p", Key: "k"},
 			true,
 		},
 		"a broker": {
 			config.Remote{URL: "amqp://rabbit", Username: "u", Password: "w"},
-			config.Place{Address: "rabbit:5672", Host: "rabbit", Plain: true, User: "u", Password: "w"},
+			config.Endpoint{Address: "rabbit:5672", Host: "rabbit", Plain: true, User: "u", Password: "w"},
 			false,
 		},
 		"by another name": {
 			config.Remote{URL: "amqps://[::1]:9", ServerName: "hq", Policy: "p", Key: "k"},
-			config.Place{Address: "[::1]:9", Host: "hq", Policy: "p", Key: "k"},
+			config.Endpoint{Address: "[::1]:9", Host: "hq", Policy: "p", Key: "k"},
 			true,
 		},
-		"a namespace": {config.Remote{Namespace: "billing"}, config.Place{Host: "billing.localhost"}, true},
+		"a namespace": {config.Remote{Namespace: "billing"}, config.Endpoint{Host: "billing.localhost"}, true},
 	} {
-		got, err := c.remote.Place()
+		got, err := c.remote.Endpoint()
 		if err != nil || got != c.want || c.remote.TakesBatches() != c.batches {
 			t.Errorf("%s: got %+v, %v, batches %v, want %+v", name, got, err, c.remote.TakesBatches(), c.want)
 		}

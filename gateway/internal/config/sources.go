@@ -172,7 +172,7 @@ func envLayer(environ []string, all []setting, r *report) layer {
 			if near := nearest(name, known); near != "" {
 				text = "no setting has this variable: did you mean " + near + "?"
 			}
-			r.addAt(place{source: name}, "%s", text)
+			r.addAt(origin{source: name}, "%s", text)
 		}
 	}
 	return l
@@ -188,7 +188,7 @@ func (l layer) set(path string, value any, source string) {
 		values = values[name].(map[string]any)
 	}
 	values[names[len(names)-1]] = value
-	l.places[path] = place{source: source}
+	l.origins[path] = origin{source: source}
 }
 
 // elementPath is the path of a list's element.
@@ -201,7 +201,7 @@ func policiesOf(texts []string, source string, r *report) []any {
 		name, rest, named := strings.Cut(text, "=")
 		colon := strings.LastIndexByte(rest, ':')
 		if !named || colon < 0 {
-			r.addAt(place{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen", name)
+			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen", name)
 			continue
 		}
 		all = append(all, map[string]any{"name": name, "key": rest[:colon], "rights": rest[colon+1:]})

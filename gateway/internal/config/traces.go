@@ -27,24 +27,24 @@ const tracesPath = "/v1/traces"
 // not. An endpoint of theirs turns traces on.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
-	if _, given := r.places["traces.endpoint"]; !given && !off {
+	if _, given := r.origins["traces.endpoint"]; !given && !off {
 		const own, all = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 		if t.Endpoint = Variable(environ, own); t.Endpoint != "" {
-			r.places["traces.endpoint"] = place{source: own}
+			r.origins["traces.endpoint"] = origin{source: own}
 		} else if t.Endpoint = Variable(environ, all); t.Endpoint != "" {
-			r.places["traces.endpoint"] = place{source: all}
+			r.origins["traces.endpoint"] = origin{source: all}
 		}
 	}
-	if _, given := r.places["traces.protocol"]; !given {
+	if _, given := r.origins["traces.protocol"]; !given {
 		for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 			if v := Variable(environ, name); v != "" {
 				t.Protocol = strings.TrimSuffix(v, "/protobuf")
-				r.places["traces.protocol"] = place{source: name}
+				r.origins["traces.protocol"] = origin{source: name}
 				break
 			}
 		}
 	}
-	if _, given := r.places["traces.sample"]; !given {
+	if _, given := r.origins["traces.sample"]; !given {
 		t.inheritSampler(environ, r)
 	}
 }
@@ -62,12 +62,12 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 	case "traceidratio":
 		part, err := strconv.ParseFloat(Variable(environ, argument), 64)
 		if err != nil || !(part >= 0 && part <= 1) {
-			r.addAt(place{source: argument}, "%q is no part of the messages: use 0 to 1, such as 0.01", Variable(environ, argument))
+			r.addAt(origin{source: argument}, "%q is no part of the messages: use 0 to 1, such as 0.01", Variable(environ, argument))
 			return
 		}
 		t.Sample = part
 	default:
-		r.addAt(place{source: variable}, "%q is not known: use one of always_on, always_off, traceidratio, with or without parentbased_ before it", name)
+		r.addAt(origin{source: variable}, "%q is not known: use one of always_on, always_off, traceidratio, with or without parentbased_ before it", name)
 	}
 }
 
@@ -97,7 +97,7 @@ func (t *Traces) complete(r *report) {
 			t.Protocol = tracesGRPC
 		}
 	}
-	if t.Protocol == tracesHTTP && !strings.HasSuffix(u.Path, tracesPath) && r.places["traces.endpoint"].source != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" {
+	if t.Protocol == tracesHTTP && !strings.HasSuffix(u.Path, tracesPath) && r.origins["traces.endpoint"].source != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" {
 		t.Endpoint = u.JoinPath(tracesPath).String()
 	}
 }

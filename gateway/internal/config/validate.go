@@ -109,7 +109,7 @@ func (c *Config) validateAdmin(r *report) {
 
 func (m *Metrics) validate(r *report) {
 	validateLimits(r, "metrics", []limit{{"max-entities", m.MaxEntities, 1, mostOfAll}, {"max-namespaces", m.MaxNamespaces, 1, mostOfAll}})
-	if _, given := r.places["metrics.refresh"]; given && m.Refresh < time.Second && !r.concerns("metrics.refresh") {
+	if _, given := r.origins["metrics.refresh"]; given && m.Refresh < time.Second && !r.concerns("metrics.refresh") {
 		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", m.Refresh)
 	}
 }
@@ -142,7 +142,7 @@ type limit struct {
 func validateLimits(r *report, section string, limits []limit) {
 	for _, l := range limits {
 		path := section + "." + l.name
-		if _, given := r.places[path]; given && !r.concerns(path) {
+		if _, given := r.origins[path]; given && !r.concerns(path) {
 			between(r, path, l.v, l.least, l.most)
 		}
 	}
@@ -178,7 +178,7 @@ func (h *Contents) validatePolicies(prefix string, r *report) {
 		path := elementPath(prefix+"policies", i)
 		p.validate(path, r)
 		same := slices.IndexFunc(h.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
-		if same >= 0 && r.places.find(path).source == r.places.find(elementPath(prefix+"policies", same)).source {
+		if same >= 0 && r.origins.find(path).source == r.origins.find(elementPath(prefix+"policies", same)).source {
 			r.add(path, "policy %q is there twice: remove one", p.Name)
 		}
 	}
@@ -304,8 +304,8 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 
 // concerns reports whether the setting at path has a problem already.
 func (r *report) concerns(path string) bool {
-	at := r.places.find(path)
-	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.place == at })
+	at := r.origins.find(path)
+	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.origin == at })
 }
 
 func oneOf(r *report, path, v string, allowed ...string) {

@@ -137,7 +137,7 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 			theirs = list.New()
 			a.peers[c.peer] = theirs
 		}
-		c.place = theirs.PushBack(c)
+		c.element = theirs.PushBack(c)
 	}
 	a.mu.Unlock()
 	switch {
@@ -168,15 +168,15 @@ func (a *Admission) victim() *Conn {
 
 // leave takes c out of the strangers. a.mu is held.
 func (a *Admission) leave(c *Conn) {
-	if c.place == nil {
+	if c.element == nil {
 		return
 	}
 	theirs := a.peers[c.peer]
-	theirs.Remove(c.place)
+	theirs.Remove(c.element)
 	if theirs.Len() == 0 {
 		delete(a.peers, c.peer)
 	}
-	c.place = nil
+	c.element = nil
 	a.strangers--
 }
 
@@ -215,7 +215,7 @@ type Conn struct {
 	proven atomic.Bool
 	bytes  atomic.Int64 // of Admission.bytes
 
-	place   *list.Element // among the strangers of its address; nil: it is none. admission.mu guards it
+	element *list.Element // among the strangers of its address; nil: it is none. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 

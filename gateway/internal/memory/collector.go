@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// lookout is how often a Collector looks whether there is little to do.
-	lookout = 5 * time.Second
+	// checkInterval is how often a Collector checks whether the gateway is idle.
+	checkInterval = 5 * time.Second
 	// quiet is how many bytes at most a gateway allocates from one look to the next that has little to do.
 	quiet = 4 << 20
 	// worthwhile is how many bytes are worth a collection.
@@ -58,7 +58,7 @@ func (c *Collector) Released(n int64) {
 
 // Run gives memory back until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
-	ticks := time.NewTicker(lookout)
+	ticks := time.NewTicker(checkInterval)
 	defer ticks.Stop()
 	for {
 		select {

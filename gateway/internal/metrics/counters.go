@@ -68,7 +68,7 @@ func NewCounters(source Counted) *Counters {
 // Read returns the counts of an entity, or NotFound. Those who ask for the same
 // at the same time share an answer.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
-	n, first := c.place(core.FoldName(e.Name))
+	n, first := c.lookup(core.FoldName(e.Name))
 	if first { // others wait for it, whether or not our client does
 		c.find(context.WithoutCancel(ctx), n, e)
 	}
@@ -80,8 +80,8 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	}
 }
 
-// place returns the answer for an entity; first says that the caller has to find it.
-func (c *Counters) place(key string) (n *count, first bool) {
+// lookup returns the answer for an entity; first says that the caller has to find it.
+func (c *Counters) lookup(key string) (n *count, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n = c.kept[key]; n != nil && !n.isOld() {

@@ -21,8 +21,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
 
-// tenant is a namespace with queues through which as many messages have gone.
-type tenant struct {
+// namespaceSource is a namespace with queues through which as many messages have gone.
+type namespaceSource struct {
 	queues []string
 	err    error
 
@@ -30,7 +30,7 @@ type tenant struct {
 	counted int
 }
 
-func (n *tenant) Traffic() []broker.Traffic {
+func (n *namespaceSource) Traffic() []broker.Traffic {
 	var all []broker.Traffic
 	for _, name := range n.queues {
 		all = append(all, broker.Traffic{Entity: name, Accepted: 10})
@@ -38,7 +38,7 @@ func (n *tenant) Traffic() []broker.Traffic {
 	return all
 }
 
-func (n *tenant) Holdings(ctx context.Context, wanted func(string, core.Kind) bool) ([]broker.Holding, error) {
+func (n *namespaceSource) Holdings(ctx context.Context, wanted func(string, core.Kind) bool) ([]broker.Holding, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.counted++
@@ -55,7 +55,7 @@ func (n *tenant) Holdings(ctx context.Context, wanted func(string, core.Kind) bo
 	return all, nil
 }
 
-func (n *tenant) Stages() []broker.StageCounts {
+func (n *namespaceSource) Stages() []broker.StageCounts {
 	return []broker.StageCounts{{Kind: "ingress", Router: "geo", Judged: 1}}
 }
 
@@ -76,9 +76,9 @@ func TestANamespaceSeesItsOwnSeriesOnly(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{})
 	m.HTTP()("send", 201)
-	_, _ = m.Namespace("own", &tenant{queues: []string{"q"}}, nil)
-	a, _ := m.Namespace("a", &tenant{queues: []string{"q", "secret-a"}}, branch)
-	b, _ := m.Namespace("b", &tenant{queues: []string{"q", "secret-b"}}, branch)
+	_, _ = m.Namespace("own", &namespaceSource{queues: []string{"q"}}, nil)
+	a, _ := m.Namespace("a", &namespaceSource{queues: []string{"q", "secret-a"}}, branch)
+	b, _ := m.Namespace("b", &namespaceSource{queues: []string{"q", "secret-b"}}, branch)
 	for name, h := range map[string]http.Handler{"a": a, "b": b} {
 		got := scraped(t, h)
 		if n := got.sum("crosstown_accepted_messages_total", "namespace", name, "entity", "secret-"+name); n != 10 {
@@ -105,10 +105,10 @@ func TestANamespaceSeesItsOwnSeriesOnly(t *testing.T) {
 func TestWhatOthersHaveTakesNoSeriesOfANamespace(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{MaxEntities: 2})
-	_, _ = m.Namespace("own", &tenant{}, nil)
-	_, _ = m.Namespace("greedy", &tenant{queues: []string{"q1", "q2", "q3"}}, nil)
+	_, _ = m.Namespace("own", &namespaceSource{}, nil)
+	_, _ = m.Namespace("greedy", &namespaceSource{queues: []string{"q1", "q2", "q3"}}, nil)
 	scraped(t, m.Handler()) // nothing is left then
-	small, _ := m.Namespace("small", &tenant{queues: []string{"q"}}, nil)
+	small, _ := m.Namespace("small", &namespaceSource{queues: []string{"q"}}, nil)
 	if got := scraped(t, small).values("entity"); len(got) != 1 || !got["q"] {
 		t.Errorf("its own see %v, want q", got)
 	}
@@ -124,10 +124,10 @@ func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 	for i := range 4 {
 		queues = append(queues, fmt.Sprint("q", i))
 	}
-	hidden := &tenant{queues: queues}
+	hidden := &namespaceSource{queues: queues}
 	var hide func()
 	for i := range 10 {
-		name, source := fmt.Sprint("ns", i), &tenant{queues: queues}
+		name, source := fmt.Sprint("ns", i), &namespaceSource{queues: queues}
 		if i == 9 {
 			source = hidden
 		}
@@ -179,9 +179,9 @@ func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 func TestANamespaceThatIsMadeAnewHasTheNameAtOnce(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{})
-	_, _ = m.Namespace("own", &tenant{}, nil)
-	_, hide := m.Namespace("a", &tenant{queues: []string{"old"}}, nil)
-	again, _ := m.Namespace("a", &tenant{queues: []string{"new"}}, nil) // while the old one ends
+	_, _ = m.Namespace("own", &namespaceSource{}, nil)
+	_, hide := m.Namespace("a", &namespaceSource{queues: []string{"old"}}, nil)
+	again, _ := m.Namespace("a", &namespaceSource{queues: []string{"new"}}, nil) // while the old one ends
 	if got := scraped(t, again).values("entity"); len(got) != 1 || !got["new"] {
 		t.Errorf("its own see %v", got)
 	}
@@ -200,7 +200,7 @@ func TestAScrapeEndsWhereTheStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Options{Logger: slog.New(slog.DiscardHandler)})
 		for i := range 50 {
-			_, _ = m.Namespace(fmt.Sprint("ns", i), &tenant{err: errors.New("no connection")}, nil)
+			_, _ = m.Namespace(fmt.Sprint("ns", i), &namespaceSource{err: errors.New("no connection")}, nil)
 		}
 		began := time.Now()
 		got := scraped(t, m.Handler())

@@ -102,7 +102,7 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				p := pool{places: make(chan struct{}, sideBySide), tasks: &sync.WaitGroup{}, chosen: chosen}
+				p := pool{slots: make(chan struct{}, sideBySide), tasks: &sync.WaitGroup{}, chosen: chosen}
 				for i := range creds {
 					transport(t, g, &creds[i], p)
 				}
@@ -120,15 +120,15 @@ const sideBySide = 25
 
 // A pool runs what is tried side by side.
 type pool struct {
-	places chan struct{}
+	slots  chan struct{}
 	tasks  *sync.WaitGroup
 	chosen func(cell ...string) bool // reports whether an operation of a credential over a transport is among those to try
 }
 
 func (p *pool) run(f func()) {
-	p.places <- struct{}{}
+	p.slots <- struct{}{}
 	p.tasks.Go(func() {
-		defer func() { <-p.places }()
+		defer func() { <-p.slots }()
 		f()
 	})
 }

@@ -14,17 +14,16 @@ const (
 	Rotate = "rotate"
 )
 
-// Wish is what a namespace is to be like. What is left out stays as it is: in a new
-// one there are no hosts but those of its name, one policy with random keys, and no
-// quotas.
-type Wish struct {
+// Request sets properties of a namespace. Properties that it omits keep their values; in a new
+// namespace these are: no hosts but those of its name, one policy with random keys, no quotas.
+type Request struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
 }
 
-// Policy is a shared access policy. In a Wish, one without keys keeps those that it
-// has, or gets random ones.
+// Policy is a shared access policy. In a Request, a policy without keys keeps those that it has,
+// or gets random ones.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"

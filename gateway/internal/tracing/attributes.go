@@ -47,15 +47,15 @@ const (
 	keyRemote      = "crosstown.remote.name"
 )
 
-// place is an entity as spans name it.
-type place struct {
+// destination is an entity as spans name it.
+type destination struct {
 	name  string               // the whole path
 	attrs []attribute.KeyValue // with those that every span of a message has
 }
 
-// placeOf reads an address that somebody gave in a namespace.
-func placeOf(namespace, address string) place {
-	p := place{name: address, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
+// destinationOf reads an address that a client gave in a namespace.
+func destinationOf(namespace, address string) destination {
+	p := destination{name: address, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
 	if namespace != "" {
 		p.attrs = append(p.attrs, attribute.String(keyNamespace, namespace))
 	}

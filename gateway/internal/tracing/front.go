@@ -31,34 +31,34 @@ func (b *front) OpenSender(ctx context.Context, id core.Identity, address string
 	if err != nil {
 		return nil, err
 	}
-	return &sender{s, b, placeOf(id.Namespace(), address)}, nil
+	return &sender{s, b, destinationOf(id.Namespace(), address)}, nil
 }
 
 func (b *front) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
-	b.watch(ctx, &o, placeOf(id.Namespace(), address))
+	b.watch(ctx, &o, destinationOf(id.Namespace(), address))
 	return b.Broker.OpenReceiver(ctx, id, address, o)
 }
 
 func (b *front) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
-	b.watch(ctx, &o.ReceiverOptions, placeOf(id.Namespace(), address))
+	b.watch(ctx, &o.ReceiverOptions, destinationOf(id.Namespace(), address))
 	s, err := b.Broker.AcceptSession(ctx, id, address, o)
 	if err != nil {
 		return nil, err
 	}
-	return &session{s, b, placeOf(id.Namespace(), address)}, nil
+	return &session{s, b, destinationOf(id.Namespace(), address)}, nil
 }
 
 func (b *front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	ds, err := b.Broker.ReceiveDeferred(ctx, id, address, numbers, mode)
 	if len(ds) > 0 {
-		p := placeOf(id.Namespace(), address)
+		p := destinationOf(id.Namespace(), address)
 		b.arrive(ctx, &p, ds, attribute.Bool(keyDeferred, true))
 	}
 	return ds, err
 }
 
 // watch traces what comes to a receiver.
-func (b *front) watch(ctx context.Context, o *core.ReceiverOptions, p place) {
+func (b *front) watch(ctx context.Context, o *core.ReceiverOptions, p destination) {
 	asked, inner := context.WithoutCancel(ctx), o.Deliver
 	o.Deliver = func(ds []core.Delivery) {
 		b.arrive(asked, &p, ds)
@@ -68,7 +68,7 @@ func (b *front) watch(ctx context.Context, o *core.ReceiverOptions, p place) {
 
 // arrive makes the spans of deliveries, and remembers them for as long as the
 // messages are locked.
-func (b *front) arrive(ctx context.Context, p *place, ds []core.Delivery, more ...attribute.KeyValue) {
+func (b *front) arrive(ctx context.Context, p *destination, ds []core.Delivery, more ...attribute.KeyValue) {
 	for i := range ds {
 		d := &ds[i]
 		parent := origin(d.Message)
@@ -125,7 +125,7 @@ func (b *front) leave(ctx context.Context, id core.Identity, address string, set
 			continue
 		}
 		if t == nil {
-			t = &trail{place: placeOf(id.Namespace(), address), tokens: make(map[core.LockToken]trace.Span)}
+			t = &trail{destination: destinationOf(id.Namespace(), address), tokens: make(map[core.LockToken]trace.Span)}
 			spans = make([]trace.Span, len(settlements))
 		}
 		outcome := settlements[i].Outcome
@@ -152,19 +152,19 @@ func disposition(o core.Outcome) string {
 type sender struct {
 	core.Sender
 	b *front
-	place
+	destination
 }
 
 func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	var t *trail
 	var spans []trace.Span
 	for i, g := range groups {
-		span := s.b.t.depart(ctx, &s.place, s.b.protocol, g)
+		span := s.b.t.depart(ctx, &s.destination, s.b.protocol, g)
 		if span == nil {
 			continue
 		}
 		if t == nil {
-			t, spans = &trail{place: s.place, limit: s.MaxMessageSize()}, make([]trace.Span, len(groups))
+			t, spans = &trail{destination: s.destination, limit: s.MaxMessageSize()}, make([]trace.Span, len(groups))
 		}
 		spans[i] = span
 		t.follow(g, span)
@@ -185,12 +185,12 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 type session struct {
 	core.Session
 	b *front
-	place
+	destination
 }
 
 func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	ds, err := s.Session.ReceiveDeferred(ctx, numbers, mode)
-	s.b.arrive(ctx, &s.place, ds, attribute.Bool(keyDeferred, true))
+	s.b.arrive(ctx, &s.destination, ds, attribute.Bool(keyDeferred, true))
 	return ds, err
 }
 
@@ -225,7 +225,7 @@ func (x *transaction) Schedule(ctx context.Context, id core.Identity, address st
 
 // depart traces messages that the client sends or schedules.
 func (x *transaction) depart(ctx context.Context, id core.Identity, address string, group []*core.Message, send func() error) error {
-	p := placeOf(id.Namespace(), address)
+	p := destinationOf(id.Namespace(), address)
 	p.attrs = append(p.attrs, inTransaction)
 	span := x.b.t.depart(ctx, &p, x.b.protocol, group)
 	err := send()

@@ -47,10 +47,10 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	verdicts, err := r.Router.Route(ctx, at, ms)
 	for i, s := range c.spans {
 		outcome := err
-		switch place := c.at[i]; {
+		switch at := c.at[i]; {
 		case err != nil:
-		case place < len(verdicts):
-			s.SetAttributes(attribute.String(keyVerdict, verdicts[place].Action.String()))
+		case at < len(verdicts):
+			s.SetAttributes(attribute.String(keyVerdict, verdicts[at].Action.String()))
 		default:
 			outcome = fmt.Errorf("%d verdicts for %d messages", len(verdicts), len(ms))
 		}

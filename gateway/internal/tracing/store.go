@@ -17,8 +17,8 @@ import (
 // its span, and what is forwarded, below the span that the message comes of.
 type store struct {
 	core.Store
-	t      *Tracing
-	places places
+	t            *Tracing
+	destinations destinations
 }
 
 // Store returns inner with its calls traced.
@@ -62,7 +62,7 @@ func (s *store) moves(p core.Partition, m *core.Message) trace.Span {
 	if p.Sub != core.Main {
 		operation = "dead-letter" // where it could not get on
 	}
-	to := s.places.of(p.Entity)
+	to := s.destinations.of(p.Entity)
 	attrs := make([]attribute.KeyValue, 0, 12)
 	attrs = append(attrs, to.attrs...)
 	attrs = append(attrs, attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
@@ -222,7 +222,7 @@ func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core
 func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
 	e, err := s.Store.Entity(ctx, namespace, name)
 	if err == nil {
-		s.places.learn(&e)
+		s.destinations.learn(&e)
 	}
 	return e, err
 }
@@ -231,7 +231,7 @@ func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity
 func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
 	v, err := s.Store.Topic(ctx, namespace, name)
 	if err == nil {
-		s.places.learn(&v.Entity)
+		s.destinations.learn(&v.Entity)
 	}
 	return v, err
 }
@@ -245,7 +245,7 @@ func (s *store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 func (s *store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, err := s.Store.CreateEntityWithin(ctx, e, q)
 	if err == nil {
-		s.places.learn(&e)
+		s.destinations.learn(&e)
 	}
 	return e, err
 }
@@ -254,7 +254,7 @@ func (s *store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n, err := s.Store.CreateNamespace(ctx, n)
 	if err == nil {
-		s.places.meet(&n)
+		s.destinations.meet(&n)
 	}
 	return n, err
 }
@@ -263,7 +263,7 @@ func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, error) {
 	n, err := s.Store.Namespace(ctx, name)
 	if err == nil {
-		s.places.meet(&n)
+		s.destinations.meet(&n)
 	}
 	return n, err
 }
@@ -272,50 +272,49 @@ func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, err
 func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.Namespace, error) {
 	all, err := s.Store.Namespaces(ctx, after, top)
 	for i := range all {
-		s.places.meet(&all[i])
+		s.destinations.meet(&all[i])
 	}
 	return all, err
 }
 
-// places are entities by their IDs, as far as they came by: partitions have no
-// more than IDs.
-type places struct {
+// destinations are the entities that the store has returned, by ID: partitions have only IDs.
+type destinations struct {
 	mu         sync.RWMutex
-	byID       map[string]place
+	byID       map[string]destination
 	namespaces map[string]string // names by IDs; an ID that is missing is the name
 }
 
-// maxPlaces bounds them: beyond that all are forgotten, and learnt again.
-const maxPlaces = 20_000
+// maxDestinations bounds them: beyond that all are forgotten, and learnt again.
+const maxDestinations = 20_000
 
 // meet learns a namespace's name.
-func (p *places) meet(n *core.Namespace) {
+func (p *destinations) meet(n *core.Namespace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.namespaces == nil || len(p.namespaces) >= maxPlaces {
+	if p.namespaces == nil || len(p.namespaces) >= maxDestinations {
 		p.namespaces = make(map[string]string)
 	}
 	p.namespaces[n.ID] = n.Name
 }
 
-func (p *places) learn(e *core.Entity) {
+func (p *destinations) learn(e *core.Entity) {
 	if p.of(e.ID).name == e.Name {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byID == nil || len(p.byID) >= maxPlaces {
-		p.byID = make(map[string]place)
+	if p.byID == nil || len(p.byID) >= maxDestinations {
+		p.byID = make(map[string]destination)
 	}
-	p.byID[e.ID] = placeOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
+	p.byID[e.ID] = destinationOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
 }
 
-// of returns the place of an ID, named by the ID if it is not known.
-func (p *places) of(id string) place {
+// of returns the destination of an ID, named by the ID if it is not known.
+func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if known, ok := p.byID[id]; ok {
 		return known
 	}
-	return place{name: id}
+	return destination{name: id}
 }

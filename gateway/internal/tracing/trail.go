@@ -12,7 +12,7 @@ import (
 // trail is what is traced of one call, on its way down to the store in the call's
 // context. It is not changed on the way.
 type trail struct {
-	place
+	destination
 	limit    int64 // of a message's size in bytes
 	messages map[*core.Message]trace.Span
 	tokens   map[core.LockToken]trace.Span
@@ -43,7 +43,7 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 // the trace of its messages or, if they are of several, linked to them. What
 // comes of no span is below that of the request in ctx, if there is one, else a
 // root if it is chosen.
-func (t *Tracing) depart(ctx context.Context, p *place, protocol string, group []*core.Message) trace.Span {
+func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {
 		return nil

@@ -28,7 +28,7 @@ func (q *quick) Received(l *Link, m Message) {
 
 func (q *quick) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
 
-func (q *quick) Room(*Link, int64, bool) Verdict { return Granted }
+func (q *quick) Reserve(*Link, int64, bool) Verdict { return Granted }
 
 func (q *quick) Crowded(*Link, int64) *wire.Error { return fault(wire.CondServerBusy, "") }
 func (q *quick) TooSlow(*Link, int64) *wire.Error { return fault(wire.CondTimeout, "") }

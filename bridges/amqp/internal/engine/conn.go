@@ -10,18 +10,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// stage is how far the connection has come.
-type stage uint8
+// connState is the state of the connection.
+type connState uint8
 
 const (
-	stageHeader     stage = iota // the first protocol header is awaited
-	stageInit                    // a SASL init is awaited
-	stageAuth                    // the handler's word on it is awaited
-	stageAMQPHeader              // the header after SASL is awaited
-	stageOpen                    // an open is awaited
-	stageOpened
-	stageClosing // our close is sent, the peer's is awaited
-	stageDone
+	stateHeader     connState = iota // the first protocol header is awaited
+	stateInit                        // a SASL init is awaited
+	stateAuth                        // the handler's word on it is awaited
+	stateAMQPHeader                  // the header after SASL is awaited
+	stateOpen                        // an open is awaited
+	stateOpened
+	stateClosing // our close is sent, the peer's is awaited
+	stateDone
 )
 
 // maxHandshakeFrame bounds the frames before and with the open in bytes. AMQP 1.0 §2.4.1 has them be 512 at most, to
@@ -35,7 +35,7 @@ const minHeartbeat = 50 * time.Millisecond
 type Conn struct {
 	opts    Options
 	handler Handler
-	stage   stage
+	state   connState
 	err     *wire.Error // why we closed, or the peer did
 
 	dec      wire.Decoder
@@ -88,7 +88,7 @@ func (c *Conn) Bound(b Bounds) { c.bounds = b }
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
-	for c.stage != stageDone && c.stage != stageAuth {
+	for c.state != stateDone && c.state != stateAuth {
 		k := c.step(b[n:])
 		if k == 0 {
 			return n
@@ -100,7 +100,7 @@ func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 
 // step takes one protocol header or frame and returns its length, 0 if it is not complete.
 func (c *Conn) step(b []byte) int {
-	if c.stage == stageHeader || c.stage == stageAMQPHeader {
+	if c.state == stateHeader || c.state == stateAMQPHeader {
 		if len(b) < wire.ProtocolHeaderSize {
 			return 0
 		}
@@ -108,7 +108,7 @@ func (c *Conn) step(b []byte) int {
 		return wire.ProtocolHeaderSize
 	}
 	limit := c.opts.MaxFrameSize
-	if c.stage < stageOpened {
+	if c.state < stateOpened {
 		limit = min(limit, maxHandshakeFrame)
 	}
 	f, n, err := wire.CutFrame(b, limit)
@@ -131,15 +131,15 @@ func (c *Conn) protocol(b []byte) {
 	switch {
 	case err == nil && p == wire.ProtocolAMQP:
 		c.out = wire.AppendProtocolHeader(c.out, wire.ProtocolAMQP)
-		c.stage = stageOpen
-	case err == nil && p == wire.ProtocolSASL && c.stage == stageHeader:
+		c.state = stateOpen
+	case err == nil && p == wire.ProtocolSASL && c.state == stateHeader:
 		c.out = wire.AppendProtocolHeader(c.out, wire.ProtocolSASL)
 		c.emit(0, &wire.SASLMechanisms{Mechanisms: c.opts.Mechanisms})
-		c.stage = stageInit
+		c.state = stateInit
 	default:
 		// §2.2: answer with a header that is supported, then end the connection.
 		supported := wire.ProtocolSASL
-		if c.stage == stageAMQPHeader {
+		if c.state == stateAMQPHeader {
 			supported = wire.ProtocolAMQP
 		}
 		c.out = wire.AppendProtocolHeader(c.out, supported)
@@ -149,7 +149,7 @@ func (c *Conn) protocol(b []byte) {
 
 // frame decodes and carries out one frame.
 func (c *Conn) frame(f wire.Frame) {
-	sasl := c.stage == stageInit
+	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {
 		c.fail(fault(wire.CondFramingError, "a frame of the wrong type for this stage of the connection"))
 		return
@@ -165,16 +165,16 @@ func (c *Conn) frame(f wire.Frame) {
 		c.fail(err)
 		return
 	}
-	switch c.stage {
-	case stageInit:
+	switch c.state {
+	case stateInit:
 		c.init(p)
-	case stageOpen:
+	case stateOpen:
 		c.open(p)
-	case stageOpened:
+	case stateOpened:
 		c.perform(f.Channel, p, payload)
-	case stageClosing: // §2.4.6: only the peer's close counts now
+	case stateClosing: // §2.4.6: only the peer's close counts now
 		if _, ok := p.(*wire.Close); ok {
-			c.stage = stageDone
+			c.state = stateDone
 		}
 	}
 }
@@ -185,18 +185,18 @@ func (c *Conn) init(p wire.Performative) {
 		c.finish(fault(wire.CondNotAllowed, "the SASL exchange starts with an init"))
 		return
 	}
-	c.stage = stageAuth
+	c.state = stateAuth
 	c.handler.Authenticate(init)
 }
 
 // Authenticated answers the handler's last Authenticate. After anything but wire.SASLOK the connection is done.
 func (c *Conn) Authenticated(code wire.SASLCode) {
-	if c.stage != stageAuth {
+	if c.state != stateAuth {
 		return
 	}
 	c.emit(0, &wire.SASLOutcome{Code: code})
 	if code == wire.SASLOK {
-		c.stage = stageAMQPHeader
+		c.state = stateAMQPHeader
 		return
 	}
 	c.finish(fault(wire.CondUnauthorizedAccess, "the SASL exchange failed"))
@@ -214,7 +214,7 @@ func (c *Conn) open(p wire.Performative) {
 		c.heartbeat = max(time.Duration(ms)*time.Millisecond/2, minHeartbeat)
 	}
 	c.sayOpen()
-	c.stage = stageOpened
+	c.state = stateOpened
 	c.handler.Opened(o)
 }
 
@@ -238,10 +238,10 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte) {
 		return
 	case *wire.Close:
 		c.err = p.Error
-		c.stage = stageClosing
+		c.state = stateClosing
 		c.abandon()
 		c.emit(0, &wire.Close{})
-		c.stage = stageDone
+		c.state = stateDone
 		return
 	case *wire.Open:
 		c.fail(fault(wire.CondNotAllowed, "the connection is open already"))
@@ -257,21 +257,21 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte) {
 
 // Close ends the connection with err, which may be nil. Links are abandoned.
 func (c *Conn) Close(err *wire.Error) {
-	switch c.stage {
-	case stageClosing, stageDone:
+	switch c.state {
+	case stateClosing, stateDone:
 		return
-	case stageOpen:
+	case stateOpen:
 		c.sayOpen() // §2.4.1: an open precedes every close
-	case stageOpened:
+	case stateOpened:
 		c.Flush()
-		c.stage = stageClosing
+		c.state = stateClosing
 		c.abandon()
 	default:
 		c.finish(err)
 		return
 	}
 	c.err = err
-	c.stage = stageClosing
+	c.state = stateClosing
 	c.emit(0, &wire.Close{Error: err})
 }
 
@@ -287,7 +287,7 @@ func (c *Conn) fail(err error) {
 // finish ends the connection without a close.
 func (c *Conn) finish(err *wire.Error) {
 	c.err = err
-	c.stage = stageDone
+	c.state = stateDone
 	c.abandon()
 }
 
@@ -301,33 +301,33 @@ func (c *Conn) abandon() {
 
 // Abandon ends the connection because its transport has failed.
 func (c *Conn) Abandon() {
-	if c.stage != stageDone {
-		c.stage = stageDone
+	if c.state != stateDone {
+		c.state = stateDone
 		c.abandon()
 	}
 }
 
 // Opened reports whether open frames have been exchanged and neither side has closed.
-func (c *Conn) Opened() bool { return c.stage == stageOpened }
+func (c *Conn) Opened() bool { return c.state == stateOpened }
 
 // Closing reports whether we have sent a close and await the peer's.
-func (c *Conn) Closing() bool { return c.stage == stageClosing }
+func (c *Conn) Closing() bool { return c.state == stateClosing }
 
-// Waiting reports whether Receive takes nothing before Authenticated is called, or Handler.Room grants what it asks for.
-func (c *Conn) Waiting() bool { return c.stage == stageAuth || c.stalled }
+// Waiting reports whether Receive takes nothing before Authenticated is called, or Handler.Reserve grants what it asks for.
+func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
-// Reserved returns how many bytes Handler.Room has granted for messages that are not complete.
+// Reserved returns how many bytes Handler.Reserve has granted for messages that are not complete.
 func (c *Conn) Reserved() int64 { return c.reserved }
 
 // Done reports whether nothing more will be received; what is left to send should be sent, and the transport closed.
-func (c *Conn) Done() bool { return c.stage == stageDone }
+func (c *Conn) Done() bool { return c.state == stateDone }
 
 // Err returns the error the connection was closed with by either side, nil if there was none.
 func (c *Conn) Err() *wire.Error { return c.err }
 
 // Tick does what is due at now, and returns when to call again, at the latest; zero means never.
 func (c *Conn) Tick(now time.Time) (next time.Time) {
-	if c.stage != stageOpened {
+	if c.state != stateOpened {
 		return time.Time{}
 	}
 	next = c.heard.Add(2 * c.opts.IdleTimeout)
@@ -374,7 +374,7 @@ func (c *Conn) Flush() {
 	}
 	for _, s := range c.dirty {
 		s.dirty = false
-		if c.stage == stageOpened && !s.ended {
+		if c.state == stateOpened && !s.ended {
 			s.flush()
 		}
 	}
@@ -419,7 +419,7 @@ func (c *Conn) emit(channel uint16, p wire.Performative) {
 		c.finish(fault(wire.CondInternalError, err.Error()))
 		return
 	}
-	if c.stage == stageOpened && len(c.out)-start > int(c.frameMax) {
+	if c.state == stateOpened && len(c.out)-start > int(c.frameMax) {
 		c.out = c.out[:start]
 		c.Close(fault(wire.CondFrameSizeTooSmall, ""))
 	}

@@ -42,7 +42,7 @@ func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 
 // say adds to the run, or says it and begins another.
 func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
-	if s.ended || s.conn.stage != stageOpened {
+	if s.ended || s.conn.state != stateOpened {
 		return
 	}
 	r := &s.run

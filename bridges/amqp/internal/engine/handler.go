@@ -18,9 +18,9 @@ type Handler interface {
 	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
 	// message is not settled, a Settle.
 	Received(l *Link, m Message)
-	// Room asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received or
+	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received or
 	// Conn.Reserved no longer counts them. begun says that parts of messages are there already: then it cannot wait.
-	Room(l *Link, n int64, begun bool) Verdict
+	Reserve(l *Link, n int64, begun bool) Verdict
 	// Crowded says that a message of n bytes or more is thrown away because there is no room, and returns why it is
 	// rejected.
 	Crowded(l *Link, n int64) *wire.Error

@@ -16,7 +16,7 @@ type partial struct {
 	discard bool        // refused: only its size counts
 	why     *wire.Error // it is refused; nil: it is too large
 	size    int64
-	room    int64 // bytes that the handler has granted
+	granted int64 // bytes that the handler has granted
 	pace    budget.Pace
 	Message
 }
@@ -73,7 +73,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte) bool {
 	} else if l.maxSize > 0 && uint64(len(payload)) > l.maxSize {
 		return true // it will be thrown away
 	}
-	switch s.conn.handler.Room(l, l.granted, s.conn.reserved > 0) {
+	switch s.conn.handler.Reserve(l, l.granted, s.conn.reserved > 0) {
 	case Granted:
 	case Later:
 		return false
@@ -123,10 +123,10 @@ func (l *Link) start(t *wire.Transfer) bool {
 	return true
 }
 
-// reserve notes that the message under way has been granted so many bytes.
-func (l *Link) reserve(room int64) {
-	l.session.conn.reserved += room - l.partial.room
-	l.partial.room = room
+// reserve notes that the message under way has been granted n bytes.
+func (l *Link) reserve(n int64) {
+	l.session.conn.reserved += n - l.partial.granted
+	l.partial.granted = n
 }
 
 // refuse has the message under way read to its end and rejected.
@@ -158,7 +158,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 	if l.maxSize > 0 && uint64(p.size) > l.maxSize && !l.discardable() {
 		return
 	}
-	if !p.discard && p.room > 0 && p.size > p.room {
+	if !p.discard && p.granted > 0 && p.size > p.granted {
 		l.extend()
 	}
 	if p.discard {
@@ -188,18 +188,18 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 // meanwhile, and what it has others may wait for.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
-	room := max(p.size, min(2*p.room, l.most()))
-	if c.handler.Room(l, room-p.room, true) != Granted {
-		l.refuse(c.handler.Crowded(l, room))
+	wanted := max(p.size, min(2*p.granted, l.most()))
+	if c.handler.Reserve(l, wanted-p.granted, true) != Granted {
+		l.refuse(c.handler.Crowded(l, wanted))
 		return
 	}
-	l.reserve(room)
+	l.reserve(wanted)
 }
 
 // append adds a frame's payload. The buffer grows in few steps to the size that the message is known to have.
 func (p *partial) append(payload []byte) {
 	if need := len(p.Payload) + len(payload); need > cap(p.Payload) {
-		grown := make([]byte, len(p.Payload), max(int64(need), min(p.room, int64(maxLeap*need))))
+		grown := make([]byte, len(p.Payload), max(int64(need), min(p.granted, int64(maxLeap*need))))
 		copy(grown, p.Payload)
 		p.Payload = grown
 	}

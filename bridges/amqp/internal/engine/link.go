@@ -187,7 +187,7 @@ func (l *Link) Detach(err *wire.Error) {
 		l.Refuse(err)
 		return
 	}
-	if l.state != linkOpen || l.session.conn.stage != stageOpened {
+	if l.state != linkOpen || l.session.conn.state != stateOpened {
 		return
 	}
 	l.session.sayDispositions()

@@ -112,7 +112,7 @@ func (s *Session) end(*wire.End) {
 
 // End ends the session with err. The peer's end is awaited.
 func (s *Session) End(err *wire.Error) {
-	if s.ended || s.conn.stage != stageOpened {
+	if s.ended || s.conn.state != stateOpened {
 		return
 	}
 	s.sayDispositions()

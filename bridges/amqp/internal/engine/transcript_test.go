@@ -103,11 +103,11 @@ type script struct {
 	now    time.Time
 	dec    wire.Decoder
 	raw    []byte // bytes of the peer that were not taken
-	room   int64  // bytes for incomplete messages
+	memory int64  // bytes for incomplete messages
 }
 
 func newScript(t *testing.T) *script {
-	s := &script{t: t, links: map[string]*Link{}, now: time.Unix(0, 0), room: 4096}
+	s := &script{t: t, links: map[string]*Link{}, now: time.Unix(0, 0), memory: 4096}
 	o := testOptions()
 	o.MaxFrameSize, o.IncomingWindow = 1024, 8
 	o.MaxSessions, o.MaxHandles, o.MaxLinks = 4, 4, 3
@@ -134,9 +134,9 @@ func (s *script) Received(l *Link, m Message) {
 
 func (s *script) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
 
-func (s *script) Room(l *Link, n int64, begun bool) Verdict {
+func (s *script) Reserve(l *Link, n int64, begun bool) Verdict {
 	switch {
-	case s.conn.Reserved()+n <= s.room:
+	case s.conn.Reserved()+n <= s.memory:
 		return Granted
 	case begun || n > 4096:
 		return Never
@@ -228,7 +228,7 @@ func (s *script) do(args []string) {
 		}
 		l.Send(Tag{15: byte(arg(2))}, args[4] == "true", s.now.Add(time.Minute), Payload{Copied: make([]byte, arg(3))})
 	case "room": // bytes
-		s.room = int64(arg(1))
+		s.memory = int64(arg(1))
 		s.raw = s.raw[s.conn.Receive(s.raw, s.now):]
 	case "settle": // link id state: what the peer sent
 		l.Settle(uint32(arg(2)), states[args[3]])

@@ -1,6 +1,6 @@
 // The policies of a namespace: what clients connect with.
 import { html, Action, confirm, Empty, Field, Loading, open, textOf, useLoaded } from "./ui.js";
-import { ask } from "./desk.js";
+import { ask } from "./adminapi.js";
 
 /** The policies of the namespace that the gateway tells of at a path. */
 export function Access({ path, name }) {

@@ -1,7 +1,7 @@
 // The namespaces of the gateway, for who runs it.
 import { html, Action, confirm, Empty, Form, Icon, Input, Loading, open, textOf, useState } from "./ui.js";
 import { changed, mayRun, session } from "./session.js";
-import { ask } from "./desk.js";
+import { ask } from "./adminapi.js";
 import { go, route } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";

@@ -1,6 +1,6 @@
 // The programs that the gateway runs beside itself, and what they have done.
 import { html, Action, Empty, Form, Icon, Input, Loading, open, signal, textOf, toast, useState } from "./ui.js";
-import { ask } from "./desk.js";
+import { ask } from "./adminapi.js";
 import { mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { amount, time } from "./format.js";

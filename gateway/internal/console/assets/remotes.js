@@ -1,6 +1,6 @@
 // The brokers elsewhere that messages go to and come from.
 import { html, Empty, Icon, Loading, signal, textOf, useState } from "./ui.js";
-import { ask } from "./desk.js";
+import { ask } from "./adminapi.js";
 import { mayList, mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { age, amount, time } from "./format.js";

@@ -1,6 +1,6 @@
 // What happened to a message, where the gateway remembers that.
 import { html, Action, Empty, Icon, Loading, textOf, useLoaded, useState } from "./ui.js";
-import { ask } from "./desk.js";
+import { ask } from "./adminapi.js";
 import { may, mayRun, session } from "./session.js";
 import { addressOf, addressOfStory, go, route } from "./route.js";
 import { instant } from "./format.js";

@@ -9,19 +9,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/account"
 )
 
-// narrator answers GET of what is remembered of a message, to who has Manage on
-// the entity.
-type narrator struct{ desk }
+// explainAPI answers GET with the history of a message, for clients with Manage on the entity.
+type explainAPI struct{ adminAPI }
 
-func (n *narrator) routes(routes map[string]http.Handler) { routes[account.Path] = n }
+func (n *explainAPI) routes(routes map[string]http.Handler) { routes[account.Path] = n }
 
 // ServeHTTP answers one request.
-func (n *narrator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *explainAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told, err := n.answer(r)
 	n.reply(w, r, told, err)
 }
 
-func (n *narrator) answer(r *http.Request) (any, error) {
+func (n *explainAPI) answer(r *http.Request) (any, error) {
 	id, err := n.identity(r)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// desk answers requests about the gateway itself, with JSON, to those who may ask.
-type desk struct {
+// adminAPI is what all parts of the administration API share: it authenticates a request and
+// writes the answer as JSON.
+type adminAPI struct {
 	directory *namespaces.Directory
 	log       *slog.Logger
 	refusals  *refusals.Log
@@ -23,7 +24,7 @@ type desk struct {
 
 // identity proves who sent a request: by a token or, to look only, by a policy's
 // name and key as user and password, because monitors cannot sign tokens.
-func (d *desk) identity(r *http.Request) (core.Identity, error) {
+func (d *adminAPI) identity(r *http.Request) (core.Identity, error) {
 	grant, err := d.grant(r)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (d *desk) identity(r *http.Request) (core.Identity, error) {
 	return core.Identity{grant}, nil
 }
 
-func (d *desk) grant(r *http.Request) (core.Grant, error) {
+func (d *adminAPI) grant(r *http.Request) (core.Grant, error) {
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
 		return d.directory.Key(r.Context(), bridges.Hosts(r), policy, key)
 	}
@@ -44,7 +45,7 @@ func (d *desk) grant(r *http.Request) (core.Grant, error) {
 }
 
 // authorize refuses those who may not Manage the gateway's own namespace.
-func (d *desk) authorize(r *http.Request) error {
+func (d *adminAPI) authorize(r *http.Request) error {
 	id, err := d.identity(r)
 	if err != nil {
 		return err
@@ -60,12 +61,12 @@ func (d *desk) authorize(r *http.Request) error {
 }
 
 // reply writes an answer, or why there is none.
-func (d *desk) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
+func (d *adminAPI) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
 	d.replyWith(w, r, http.StatusOK, answer, err)
 }
 
 // replyWith is reply with another status than 200 where all is well.
-func (d *desk) replyWith(w http.ResponseWriter, r *http.Request, status int, answer any, err error) {
+func (d *adminAPI) replyWith(w http.ResponseWriter, r *http.Request, status int, answer any, err error) {
 	if err != nil {
 		tracking, code := refusals.NewTracking(), core.CodeOf(err)
 		text := cmp.Or(core.TextOf(err), string(code))

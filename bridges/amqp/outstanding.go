@@ -19,8 +19,8 @@ const (
 	fewRenewals = 1024
 )
 
-// room counts the deliveries of a connection, to bound them.
-type room struct {
+// outstanding counts the deliveries of a connection, to bound them.
+type outstanding struct {
 	pending  int  // PeekLock deliveries that wait to be sent
 	bytes    int  // of all deliveries that wait to be sent
 	settling int  // settlements under way of deliveries that are neither pending nor unsettled
@@ -33,11 +33,13 @@ type room struct {
 }
 
 // unsettled returns how many PeekLock deliveries the connection has, of those that count towards its bound.
-func (c *conn) unsettled() int { return c.eng.Unsettled() + c.room.pending + c.room.settling }
+func (c *conn) unsettled() int {
+	return c.eng.Unsettled() + c.outstanding.pending + c.outstanding.settling
+}
 
 // feed lets links ask for deliveries once there is room for unsettled ones again.
 func (c *conn) feed(now time.Time) {
-	r := &c.room
+	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
 	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= maxPendingBytes/2
 	if !lapsed && !relieved {
@@ -55,7 +57,7 @@ func (c *conn) feed(now time.Time) {
 // and reports whether there were any. The client may have renewed a lock; what it renews on another connection is not
 // known here.
 func (c *conn) lapse(now time.Time) bool {
-	r := &c.room
+	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {
 		if later := r.renewed[swapToken(core.LockToken(tag))]; later.After(until) {
 			return later
@@ -72,7 +74,7 @@ func (c *conn) lapse(now time.Time) bool {
 
 // renew notes until when a lock is renewed.
 func (c *conn) renew(token core.LockToken, until, now time.Time) {
-	r := &c.room
+	r := &c.outstanding
 	if r.renewed == nil {
 		r.renewed = make(map[core.LockToken]time.Time)
 	}

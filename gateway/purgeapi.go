@@ -17,24 +17,24 @@ const purgePath = "/$crosstown/purge/"
 // are no more but those that have just arrived.
 const leastPurge = 500
 
-// purger answers POST by removing all messages of an entity that can be received,
+// purgeAPI answers POST by removing all messages of an entity that can be received,
 // for clients with Listen on it.
-type purger struct{ desk }
+type purgeAPI struct{ adminAPI }
 
 // purged is the answer.
 type purged struct {
 	Purged int `json:"purged"`
 }
 
-func (p *purger) routes(routes map[string]http.Handler) { routes[purgePath] = p }
+func (p *purgeAPI) routes(routes map[string]http.Handler) { routes[purgePath] = p }
 
 // ServeHTTP answers one request.
-func (p *purger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *purgeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := p.answer(r)
 	p.reply(w, r, answer, err)
 }
 
-func (p *purger) answer(r *http.Request) (any, error) {
+func (p *purgeAPI) answer(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost {
 		return nil, core.Refuse(core.NotAllowed, "Only POST purges an entity.")
 	}

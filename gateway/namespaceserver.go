@@ -17,8 +17,9 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// tenants makes what serves each namespace, and knows what it has made.
-type tenants struct {
+// namespaceServer makes the broker of each namespace with all that belongs to it, and keeps the
+// namespaces that are served.
+type namespaceServer struct {
 	c       *config.Config
 	store   core.Store
 	traces  *tracing.Tracing
@@ -29,18 +30,18 @@ type tenants struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	open map[string]*tenant // by the namespace's ID
+	open map[string]*servedNamespace // by the namespace's ID
 }
 
-// tenant is a namespace that is served.
-type tenant struct {
+// servedNamespace is a namespace that is served.
+type servedNamespace struct {
 	broker   *broker.Broker
 	counters *metrics.Counters
 	metrics  http.Handler // those of the namespace alone
 }
 
 // directory opens the namespaces that there are.
-func (t *tenants) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
+func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
 		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
 		Hosts: hosts, Issuers: issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.store.Now, Logger: t.log,
@@ -50,7 +51,7 @@ func (t *tenants) directory(ctx context.Context, issuers auth.Issuers, hosts []s
 // serve makes what serves one namespace: the gateway's own, a configured one or one
 // of the registry. Behind the serializers there is a broker, whose configured
 // entities exist then, and which is counted.
-func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
+func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
 		log = log.With("namespace", n.Name)
@@ -71,7 +72,7 @@ func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() cor
 		return b.Run(runs)
 	})
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	t.note(n.ID, &tenant{b, metrics.NewCounters(b), shown})
+	t.note(n.ID, &servedNamespace{b, metrics.NewCounters(b), shown})
 	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
 		t.note(n.ID, nil)
 		hide()
@@ -88,7 +89,7 @@ func (t *tenants) serve(ctx context.Context, n core.Namespace, quotas func() cor
 
 // serializers are those of a namespace: entities have some of their own in the
 // gateway's own only.
-func (t *tenants) serializers(n core.Namespace) *config.Serializers {
+func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
 		all.Entities = nil
@@ -96,8 +97,8 @@ func (t *tenants) serializers(n core.Namespace) *config.Serializers {
 	return &all
 }
 
-// note makes a tenant known, nil makes it forgotten.
-func (t *tenants) note(id string, is *tenant) {
+// note records the namespace that is served under an ID; nil removes it.
+func (t *namespaceServer) note(id string, is *servedNamespace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if is == nil {
@@ -107,15 +108,15 @@ func (t *tenants) note(id string, is *tenant) {
 	t.open[id] = is
 }
 
-// of is what serves a namespace, nil if nothing does.
-func (t *tenants) of(id string) *tenant {
+// of returns the namespace of an ID, nil if it is not served.
+func (t *namespaceServer) of(id string) *servedNamespace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
 }
 
 // stages are what the stages of all namespaces have done.
-func (t *tenants) stages() []broker.StageCounts {
+func (t *namespaceServer) stages() []broker.StageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []broker.StageCounts

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	maxWish     = 64 << 10 // bytes of a request about a namespace
+	maxRequest  = 64 << 10 // bytes of a request about a namespace
 	defaultPage = 100      // of a list
 	maxPage     = 1000
 )
 
-// namespaceDesk makes, shows, changes and ends namespaces. Who manages the gateway's
-// own may do all of it; who manages another one may see and reset that, and rotate
-// its keys.
-type namespaceDesk struct {
-	desk
-	tenants *tenants
+// namespaceAPI creates, shows, changes and deletes namespaces. Clients with Manage on the
+// gateway's own namespace may do all of it; clients with Manage on another one may see and reset
+// that one, and rotate its keys.
+type namespaceAPI struct {
+	adminAPI
+	served *namespaceServer
 }
 
-func (d *namespaceDesk) routes(routes map[string]http.Handler) {
+func (d *namespaceAPI) routes(routes map[string]http.Handler) {
 	routes[tenancy.Path], routes[tenancy.Path+"/"] = d, d
 }
 
 // ServeHTTP answers one request.
-func (d *namespaceDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *namespaceAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, answer, err := d.answer(r)
 	d.replyWith(w, r, status, answer, err)
 }
 
-func (d *namespaceDesk) answer(r *http.Request) (status int, answer any, err error) {
+func (d *namespaceAPI) answer(r *http.Request) (status int, answer any, err error) {
 	id, err := d.identity(r)
 	if err != nil {
 		return 0, nil, err
@@ -71,7 +71,7 @@ func (d *namespaceDesk) answer(r *http.Request) (status int, answer any, err err
 }
 
 // one answers what is asked of a namespace itself.
-func (d *namespaceDesk) one(r *http.Request, name string, operator bool) (status int, answer any, err error) {
+func (d *namespaceAPI) one(r *http.Request, name string, operator bool) (status int, answer any, err error) {
 	switch {
 	case r.Method == http.MethodGet:
 		about, err := d.directory.Describe(r.Context(), name)
@@ -87,7 +87,7 @@ func (d *namespaceDesk) one(r *http.Request, name string, operator bool) (status
 }
 
 // act does something to a namespace.
-func (d *namespaceDesk) act(r *http.Request, name, what string) (any, error) {
+func (d *namespaceAPI) act(r *http.Request, name, what string) (any, error) {
 	if r.Method != http.MethodPost {
 		return nil, useMethods(http.MethodPost, "It is done with POST.")
 	}
@@ -103,18 +103,18 @@ func (d *namespaceDesk) act(r *http.Request, name, what string) (any, error) {
 }
 
 // put makes a namespace, or changes it. With If-None-Match: * it only makes one.
-func (d *namespaceDesk) put(r *http.Request, name string) (status int, answer any, err error) {
-	wish, err := readWish(r)
+func (d *namespaceAPI) put(r *http.Request, name string) (status int, answer any, err error) {
+	request, err := readRequest(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	fresh := core.Namespace{Name: name}
-	if err := fulfil(wish, &fresh); err != nil {
+	if err := apply(request, &fresh); err != nil {
 		return 0, nil, err
 	}
 	about, err := d.directory.Create(r.Context(), fresh)
 	if errors.Is(err, core.AlreadyExists) && r.Header.Get("If-None-Match") != "*" {
-		about, changed := d.directory.Change(r.Context(), name, func(n *core.Namespace) error { return fulfil(wish, n) })
+		about, changed := d.directory.Change(r.Context(), name, func(n *core.Namespace) error { return apply(request, n) })
 		if core.CodeOf(changed) != core.NotFound { // the host may have been what exists
 			return http.StatusOK, d.describe(r, &about, true), changed
 		}
@@ -122,36 +122,36 @@ func (d *namespaceDesk) put(r *http.Request, name string) (status int, answer an
 	return http.StatusCreated, d.describe(r, &about, true), err
 }
 
-func readWish(r *http.Request) (*tenancy.Wish, error) {
-	wish := &tenancy.Wish{}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxWish+1))
-	if err != nil || len(body) > maxWish {
-		return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have %d bytes.", maxWish)
+func readRequest(r *http.Request) (*tenancy.Request, error) {
+	request := &tenancy.Request{}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+	if err != nil || len(body) > maxRequest {
+		return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have %d bytes.", maxRequest)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return wish, nil
+		return request, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(wish); err != nil {
+	if err := dec.Decode(request); err != nil {
 		return nil, core.Refuse(core.InvalidArgument, `The body is no JSON like {"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}: %v.`, err)
 	}
-	return wish, nil
+	return request, nil
 }
 
-// fulfil lays a wish over a namespace.
-func fulfil(wish *tenancy.Wish, n *core.Namespace) error {
-	if wish.Hosts != nil {
-		n.Hosts = *wish.Hosts
+// apply sets what a request gives in a namespace.
+func apply(request *tenancy.Request, n *core.Namespace) error {
+	if request.Hosts != nil {
+		n.Hosts = *request.Hosts
 	}
-	if q := wish.Quotas; q != nil {
+	if q := request.Quotas; q != nil {
 		n.Quotas = core.NamespaceQuotas{MaxEntities: q.MaxEntities, MaxConnections: q.MaxConnections, MaxSizeMegabytes: q.MaxSizeMegabytes}
 	}
-	if wish.Policies == nil {
+	if request.Policies == nil {
 		return nil
 	}
 	n.Policies = nil
-	for _, p := range *wish.Policies {
+	for _, p := range *request.Policies {
 		rights, err := core.ParseRights(p.Rights)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func fulfil(wish *tenancy.Wish, n *core.Namespace) error {
 }
 
 // list answers with a page: of all to an operator, else of the own one.
-func (d *namespaceDesk) list(r *http.Request, id core.Identity, operator bool) (any, error) {
+func (d *namespaceAPI) list(r *http.Request, id core.Identity, operator bool) (any, error) {
 	if !operator {
 		about, err := d.directory.Describe(r.Context(), id.Namespace())
 		if err != nil {
@@ -186,12 +186,12 @@ func (d *namespaceDesk) list(r *http.Request, id core.Identity, operator bool) (
 }
 
 // page is a page of a list, which counts entities where the request says so.
-func (d *namespaceDesk) page(r *http.Request, all []namespaces.About, next string) (any, error) {
+func (d *namespaceAPI) page(r *http.Request, all []namespaces.About, next string) (any, error) {
 	page := tenancy.List{Namespaces: []tenancy.Namespace{}, Next: next}
 	count := r.URL.Query().Get("entities") == "true"
 	for i := range all {
 		n := d.describe(r, &all[i], false)
-		if t := d.tenants.of(all[i].ID); count && t != nil {
+		if t := d.served.of(all[i].ID); count && t != nil {
 			entities, megabytes, err := t.broker.Population(r.Context())
 			if err != nil {
 				return nil, err
@@ -204,7 +204,7 @@ func (d *namespaceDesk) page(r *http.Request, all []namespaces.About, next strin
 }
 
 // describe is what is told of a namespace.
-func (d *namespaceDesk) describe(r *http.Request, about *namespaces.About, whole bool) tenancy.Namespace {
+func (d *namespaceAPI) describe(r *http.Request, about *namespaces.About, whole bool) tenancy.Namespace {
 	n := tenancy.Namespace{
 		Name: about.Name, Kind: tenancy.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections,
 		Quotas: tenancy.Quotas{MaxEntities: about.Quotas.MaxEntities, MaxConnections: about.Quotas.MaxConnections, MaxSizeMegabytes: about.Quotas.MaxSizeMegabytes},
@@ -234,7 +234,7 @@ func (d *namespaceDesk) describe(r *http.Request, about *namespaces.About, whole
 
 // byPolicy is a connection string with the host by which the request came. Where
 // that would lead into another namespace it is localhost, if that is here.
-func (d *namespaceDesk) byPolicy(r *http.Request, p *core.AccessRule) string {
+func (d *namespaceAPI) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !d.directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
 	}

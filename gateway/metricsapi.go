@@ -33,21 +33,21 @@ func observed(m *metrics.Metrics, st *store) core.Store {
 	return m.Store(st)
 }
 
-// lookout answers GET for the metrics, to who may Manage a namespace: those of the
-// namespace, or all if it is the gateway's own. And it does for the counts that
-// autoscalers want, to who has Listen on the entity.
-type lookout struct {
-	desk
+// metricsAPI answers GET for metrics and for the counters that autoscalers read. Metrics need
+// Manage on a namespace: the client gets that namespace's, or all if it is the gateway's own.
+// Counters need Listen on the entity.
+type metricsAPI struct {
+	adminAPI
 	metrics http.Handler // of every namespace
-	tenants *tenants
+	served  *namespaceServer
 }
 
-func (l *lookout) routes(routes map[string]http.Handler) {
+func (l *metricsAPI) routes(routes map[string]http.Handler) {
 	routes[metricsPath] = http.HandlerFunc(l.serveMetrics)
 	routes[countersPath] = http.HandlerFunc(l.serveCounters)
 }
 
-func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
+func (l *metricsAPI) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	shown, err := l.visible(r)
 	if err == nil && r.Method != http.MethodGet {
 		err = useMethods(http.MethodGet, "The metrics can be got.")
@@ -59,8 +59,8 @@ func (l *lookout) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// visible is what shows a request's sender what it may see.
-func (l *lookout) visible(r *http.Request) (http.Handler, error) {
+// visible returns the handler of the metrics that the client may see.
+func (l *metricsAPI) visible(r *http.Request) (http.Handler, error) {
 	id, err := l.identity(r)
 	if err != nil {
 		return nil, err
@@ -71,27 +71,27 @@ func (l *lookout) visible(r *http.Request) (http.Handler, error) {
 	if _, err := l.directory.Namespace(r.Context(), id); err != nil { // who may not Manage it; it is served then
 		return nil, err
 	}
-	tenant, err := l.tenant(id)
+	served, err := l.servedOf(id)
 	if err != nil {
 		return nil, err
 	}
-	return tenant.metrics, nil
+	return served.metrics, nil
 }
 
-// tenant is what serves a peer's namespace.
-func (l *lookout) tenant(id core.Identity) (*tenant, error) {
-	if is := l.tenants.of(id.NamespaceID()); is != nil {
+// servedOf returns the client's namespace.
+func (l *metricsAPI) servedOf(id core.Identity) (*servedNamespace, error) {
+	if is := l.served.of(id.NamespaceID()); is != nil {
 		return is, nil
 	}
 	return nil, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace()) // any more
 }
 
-func (l *lookout) serveCounters(w http.ResponseWriter, r *http.Request) {
+func (l *metricsAPI) serveCounters(w http.ResponseWriter, r *http.Request) {
 	told, err := l.count(r)
 	l.reply(w, r, told, err)
 }
 
-func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
+func (l *metricsAPI) count(r *http.Request) (metrics.Counter, error) {
 	id, err := l.identity(r)
 	if err != nil {
 		return metrics.Counter{}, err
@@ -111,9 +111,9 @@ func (l *lookout) count(r *http.Request) (metrics.Counter, error) {
 	if err != nil {
 		return metrics.Counter{}, err
 	}
-	tenant, err := l.tenant(id)
+	served, err := l.servedOf(id)
 	if err != nil {
 		return metrics.Counter{}, err
 	}
-	return tenant.counters.Read(r.Context(), e)
+	return served.counters.Read(r.Context(), e)
 }

@@ -16,7 +16,7 @@ import (
 // an internal error.
 func TestEveryCodeHasAStatus(t *testing.T) {
 	t.Parallel()
-	d := desk{log: slog.New(slog.DiscardHandler), refusals: refusals.New()}
+	d := adminAPI{log: slog.New(slog.DiscardHandler), refusals: refusals.New()}
 	for _, code := range core.Codes() {
 		w := httptest.NewRecorder()
 		d.reply(w, httptest.NewRequest(http.MethodGet, "/", nil), nil, core.Refuse(code, "no"))

@@ -25,8 +25,8 @@ const (
 	farewell = time.Second
 )
 
-// line is one connection to a remote.
-type line struct {
+// connection is one connection to a remote.
+type connection struct {
 	r       *Remote
 	conn    *goamqp.Conn
 	session *goamqp.Session
@@ -34,13 +34,13 @@ type line struct {
 
 	policy, key string // what signs its tokens
 
-	mu      sync.Mutex
-	outlets map[string]*outlet // by entity
-	tokens  tokens
+	mu          sync.Mutex
+	senderLinks map[string]*senderLink // by entity
+	tokens      tokens
 }
 
 // connect opens a connection.
-func (r *Remote) connect(ctx context.Context) (*line, error) {
+func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	policy, key := r.o.Policy, r.o.Key
@@ -79,7 +79,7 @@ func (r *Remote) connect(ctx context.Context) (*line, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &line{r: r, conn: conn, session: session, outlets: map[string]*outlet{}, policy: policy, key: key}
+	l := &connection{r: r, conn: conn, session: session, senderLinks: map[string]*senderLink{}, policy: policy, key: key}
 	if policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()
@@ -90,26 +90,26 @@ func (r *Remote) connect(ctx context.Context) (*line, error) {
 }
 
 // close ends the connection in order, as far as the remote goes along.
-func (l *line) close() {
+func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	_ = l.session.Close(ctx) // it may be broken
 	_ = l.conn.Close()
 }
 
-// outlet is the link to an entity.
-type outlet struct {
+// senderLink is the link to an entity.
+type senderLink struct {
 	mu   sync.Mutex // held while it is attached
 	link *goamqp.Sender
 }
 
 // sender is the link to an entity, attached if need be.
-func (l *line) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
+func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
 	l.mu.Lock()
-	o := l.outlets[entity]
+	o := l.senderLinks[entity]
 	if o == nil {
-		o = &outlet{}
-		l.outlets[entity] = o
+		o = &senderLink{}
+		l.senderLinks[entity] = o
 	}
 	l.mu.Unlock()
 	o.mu.Lock()
@@ -134,9 +134,9 @@ func (l *line) sender(ctx context.Context, entity string) (*goamqp.Sender, error
 }
 
 // drop closes a link that is broken, or does not get answers.
-func (l *line) drop(entity string, s *goamqp.Sender) {
+func (l *connection) drop(entity string, s *goamqp.Sender) {
 	l.mu.Lock()
-	o := l.outlets[entity]
+	o := l.senderLinks[entity]
 	l.mu.Unlock()
 	o.mu.Lock()
 	if o.link == s {
@@ -151,14 +151,14 @@ func (l *line) drop(entity string, s *goamqp.Sender) {
 // suspect gives the connection up if err says that its session has ended, which all
 // links are in, or that no answer came for so long that nobody may be there who
 // gives one.
-func (l *line) suspect(err error) {
+func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		_ = l.conn.Close() // serve takes note
 	}
 }
 
 // receiver opens a link from an entity. Credit is given by hand.
-func (l *line) receiver(ctx context.Context, entity string) (*goamqp.Receiver, error) {
+func (l *connection) receiver(ctx context.Context, entity string) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	if err := l.tokens.prove(ctx, l, entity); err != nil {
