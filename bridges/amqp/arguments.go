@@ -21,7 +21,7 @@ func (o *operation) modified(outcome core.Outcome) (core.Properties, error) {
 			"deadletter-description": core.PropertyDeadLetterDescription,
 		} {
 			v, _ := o.args.Get(arg)
-			if why := because(v); why != nil {
+			if why := reasonValue(v); why != nil {
 				pairs = append(pairs, core.Property{Key: key, Value: why})
 			}
 		}

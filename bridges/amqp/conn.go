@@ -97,8 +97,8 @@ type conn struct {
 
 // waiter is a link that has something to send when the connection has room for it.
 type waiter interface {
-	// pump sends what it can, and reports whether something is left that only needs room.
-	pump() bool
+	// resume sends what the writer takes, and reports whether something is left that waits for the writer only.
+	resume() bool
 }
 
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
@@ -143,7 +143,7 @@ func (c *conn) run(ctx context.Context) error {
 			if ok {
 				c.chunk, c.held = chunk, chunk
 			} else {
-				c.lose(c.reader.err)
+				c.disconnected(c.reader.err)
 			}
 		case w := <-c.writer.written:
 			c.wrote(w)
@@ -223,7 +223,7 @@ func (c *conn) pass(now time.Time) {
 		c.take(now)
 	}
 	c.feed(now)
-	c.pump()
+	c.resume()
 	c.start()
 	c.arm(c.tick(now))
 	c.eng.Flush()
@@ -241,15 +241,15 @@ func (c *conn) take(now time.Time) {
 	c.chunk, c.held = nil, nil
 }
 
-// pump lets waiting links send while the writer keeps up.
-func (c *conn) pump() {
+// resume lets waiting links send while the writer keeps up.
+func (c *conn) resume() {
 	if len(c.waiting) == 0 || c.eng.Buffered() > maxBacklog {
 		return
 	}
 	waiting := c.waiting
 	c.waiting = nil
 	for _, w := range waiting {
-		if w.pump() {
+		if w.resume() {
 			c.waiting = append(c.waiting, w)
 		}
 	}
@@ -283,7 +283,7 @@ func (c *conn) wrote(w writeOutcome) {
 		c.spare = w.buf
 	}
 	if w.err != nil {
-		c.lose(fmt.Errorf("write: %w", w.err))
+		c.disconnected(fmt.Errorf("write: %w", w.err))
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// lose notes that the transport is gone.
-func (c *conn) lose(err error) {
+// disconnected notes that the transport is gone.
+func (c *conn) disconnected(err error) {
 	c.gone = true
 	if c.lost == nil {
 		c.lost = err
@@ -65,7 +65,7 @@ func (c *conn) end(now time.Time) time.Time {
 		c.said = true
 		c.closing = now.Add(closeGrace)
 	case c.eng.Closing() && !now.Before(c.closing):
-		c.lose(errNoClose)
+		c.disconnected(errNoClose)
 		fallthrough
 	case c.eng.Done() && !c.ended:
 		c.ended = true

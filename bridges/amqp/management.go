@@ -21,7 +21,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}
-	if err := claim(l, addr); err != nil {
+	if err := checkScope(l, addr); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}

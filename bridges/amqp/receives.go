@@ -80,7 +80,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		l.Refuse(c.refusal(l, core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
 		return
 	}
-	if err := claim(l, addr); err != nil {
+	if err := checkScope(l, addr); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}
@@ -321,14 +321,14 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 
 // send sends what it can now, and has the rest wait.
 func (r *receiverLink) send() {
-	if !r.queued && r.pump() {
+	if !r.queued && r.resume() {
 		r.queued = true
 		r.conn.waiting = append(r.conn.waiting, r)
 	}
 }
 
-// pump sends pending deliveries and reports whether some are left. When none is, a drain is answered.
-func (r *receiverLink) pump() (left bool) {
+// resume sends pending deliveries and reports whether some are left. When none is, a drain is answered.
+func (r *receiverLink) resume() (left bool) {
 	n, f := 0, formOf(r.addr, r.session != nil)
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		d := &r.pending[n]

@@ -275,14 +275,14 @@ func (r *replyLink) push(payload []byte) {
 }
 
 func (r *replyLink) flowed() {
-	if !r.queued && r.pump() {
+	if !r.queued && r.resume() {
 		r.queued = true
 		r.conn.waiting = append(r.conn.waiting, r)
 	}
 }
 
-// pump sends waiting responses and reports whether some are left that only need room.
-func (r *replyLink) pump() (left bool) {
+// resume sends waiting responses and reports whether some are left that wait for the writer only.
+func (r *replyLink) resume() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})
 		r.conn.replies -= len(r.queue[0])

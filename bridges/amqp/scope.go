@@ -30,8 +30,9 @@ func topLevel(addr core.Address) string { return core.EntityOf(core.FoldName(add
 
 var errSeveralEntities = core.Refuse(core.NotAllowed, "Local transactions cannot span multiple top-level entities such as queue or topic.")
 
-// claim notes that link l uses the entity of addr, and refuses what its AMQP session may not receive from.
-func claim(l *engine.Link, addr core.Address) error {
+// checkScope notes that link l uses the entity of addr, and refuses an entity from which its AMQP session may not
+// receive.
+func checkScope(l *engine.Link, addr core.Address) error {
 	s, top := scopeOf(l), topLevel(addr)
 	switch {
 	case s.root == "" || s.by.Refused():

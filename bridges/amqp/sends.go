@@ -39,7 +39,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	if isVia {
 		s.destination, s.via = final, addr.String()
 	}
-	if err := claim(l, addr); err != nil {
+	if err := checkScope(l, addr); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}

@@ -207,7 +207,7 @@ func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 		if !ok {
 			continue
 		}
-		v := because(entry.Value)
+		v := reasonValue(entry.Value)
 		switch {
 		case key != core.PropertyDeadLetterReason && key != core.PropertyDeadLetterDescription:
 			pairs = append(pairs, core.Property{Key: key, Value: entry.Value})
@@ -227,8 +227,8 @@ func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// because is the value of a reason or a description: clients read a symbol as a string. It is nil for null.
-func because(v any) any {
+// reasonValue is the value of a reason or a description: clients read a symbol as a string. It is nil for null.
+func reasonValue(v any) any {
 	if s, ok := text(v); ok {
 		return s
 	}

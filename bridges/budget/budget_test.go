@@ -136,7 +136,7 @@ func TestGatherTakesWhatAMessageHas(t *testing.T) {
 			judged := 0
 			got, w, err := gather(t, b, budget.Arrival{
 				Reader: iotest.HalfReader(bytes.NewReader(message)), Size: said, Limit: 10 * mb,
-				Judge: func(start []byte) (int64, error) { judged++; return 10 * mb, nil },
+				Inspect: func(start []byte) (int64, error) { judged++; return 10 * mb, nil },
 			})
 			if err != nil || !bytes.Equal(got, message) {
 				t.Errorf("%d bytes, of which the sender says %s: got %d, %v", size, name, len(got), err)
@@ -162,8 +162,8 @@ func TestGatherRefuses(t *testing.T) {
 	}{
 		"too large, as it says":      {budget.Arrival{Reader: bytes.NewReader(nil), Size: 11, Limit: 10}, budget.ErrTooLarge},
 		"too large":                  {budget.Arrival{Reader: endless, Size: -1, Limit: 10}, budget.ErrTooLarge},
-		"too large, when it is seen": {budget.Arrival{Reader: bytes.NewReader(make([]byte, mb)), Size: mb, Limit: mb, Judge: func([]byte) (int64, error) { return mb - 1, nil }}, budget.ErrTooLarge},
-		"not as it should be":        {budget.Arrival{Reader: bytes.NewReader(make([]byte, mb)), Size: mb, Limit: mb, Judge: func([]byte) (int64, error) { return 0, broken }}, broken},
+		"too large, when it is seen": {budget.Arrival{Reader: bytes.NewReader(make([]byte, mb)), Size: mb, Limit: mb, Inspect: func([]byte) (int64, error) { return mb - 1, nil }}, budget.ErrTooLarge},
+		"not as it should be":        {budget.Arrival{Reader: bytes.NewReader(make([]byte, mb)), Size: mb, Limit: mb, Inspect: func([]byte) (int64, error) { return 0, broken }}, broken},
 		"reader":                     {budget.Arrival{Reader: iotest.ErrReader(broken), Size: -1, Limit: mb}, broken},
 		"budget, as it says":         {budget.Arrival{Reader: bytes.NewReader(nil), Size: 6 * mb, Limit: 10 * mb}, core.QuotaExceeded},
 		"budget":                     {budget.Arrival{Reader: bytes.NewReader(make([]byte, 20*mb)), Size: -1, Limit: 20 * mb}, core.QuotaExceeded},

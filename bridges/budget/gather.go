@@ -16,7 +16,7 @@ const (
 	maxLeap = 17
 )
 
-// The errors of Gather beside those of the reader, of Await and of Judge.
+// The errors of Gather beside those of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than its limit")
 	ErrTooSlow  = errors.New("the rest of the message did not come in time")
@@ -30,9 +30,9 @@ type Arrival struct {
 	Limit    int64                 // bytes
 	Buffer   []byte                // to be used where the message fits; may be nil
 
-	// Judge, if not nil, is shown the start of a message of more than 64 KiB, and
+	// Inspect, if not nil, is shown the start of a message of more than 64 KiB, and
 	// returns a limit that replaces Limit.
-	Judge func(start []byte) (limit int64, err error)
+	Inspect func(start []byte) (limit int64, err error)
 }
 
 // gathering is an Arrival under way.
@@ -70,7 +70,7 @@ func (g *gathering) begin(ctx context.Context) error {
 		return ErrTooLarge
 	}
 	first := min(firstGrant, g.Limit)
-	if g.Size >= 0 && (g.Size < firstGrant || g.Judge == nil) {
+	if g.Size >= 0 && (g.Size < firstGrant || g.Inspect == nil) {
 		first = g.Size
 	}
 	if err := g.share.Await(ctx, first); err != nil {
@@ -121,14 +121,14 @@ func (g *gathering) read(into []byte) (int, error) {
 // grow makes room for another byte at least.
 func (g *gathering) grow(ctx context.Context) error {
 	have := int64(len(g.message))
-	if have >= firstGrant && g.Judge != nil {
-		limit, err := g.Judge(g.message)
+	if have >= firstGrant && g.Inspect != nil {
+		limit, err := g.Inspect(g.message)
 		if err != nil {
 			return err
 		}
-		g.Limit, g.Judge = limit, nil
+		g.Limit, g.Inspect = limit, nil
 	}
-	if have >= g.Limit || g.Judge == nil && g.Size > g.Limit {
+	if have >= g.Limit || g.Inspect == nil && g.Size > g.Limit {
 		return ErrTooLarge
 	}
 	if have == g.taken {

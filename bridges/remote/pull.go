@@ -18,9 +18,9 @@ import (
 const (
 	// pullBatch is how many messages are stored at a time.
 	pullBatch = 200
-	// keyKept is how long the key of a message is known after it was accepted at the
-	// remote: longer than a lock lasts there, should it not have heard of that.
-	keyKept = 10 * time.Minute
+	// keyLife is how long the key of a message is kept after the message was accepted at the remote. It
+	// is longer than a lock lasts there, in case the remote has not received the acceptance.
+	keyLife = 10 * time.Minute
 	// firstRetry and lastRetry bound the pauses before messages are stored that
 	// could not be, or a link is attached that was refused.
 	firstRetry = 100 * time.Millisecond
@@ -46,12 +46,12 @@ type source struct {
 	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
 	err      atomic.Pointer[error]
 
-	kept     []kept // owned by run; oldest first
-	cautious bool   // owned by run; messages could not be stored
+	stored   []storedKeys // owned by run; oldest first
+	cautious bool         // owned by run; messages could not be stored
 }
 
-// kept is keys that are to be forgotten.
-type kept struct {
+// storedKeys are the keys of messages that were stored here; they are forgotten after keyLife.
+type storedKeys struct {
 	since time.Time
 	keys  []string
 }
@@ -158,14 +158,14 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 			err = errors.New("it is a batch")
 		}
 		if err != nil {
-			if err := s.park(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {
+			if err := s.reject(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {
 				return err
 			}
 			continue
 		}
 		s.mark(&a)
 		if !a.CountHop() {
-			if err := s.park(ctx, link, m, core.Refuse(core.NotAllowed, "The message has gone from one broker to another %d times.", core.MaxRemoteHops)); err != nil {
+			if err := s.reject(ctx, link, m, core.Refuse(core.NotAllowed, "The message has gone from one broker to another %d times.", core.MaxRemoteHops)); err != nil {
 				return err
 			}
 			continue
@@ -205,7 +205,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 				}
 				keys = s.took(&arrived[i], answer, keys)
 			case isHopeless(answer.Err):
-				if err := s.park(ctx, link, at[i], answer.Err); err != nil {
+				if err := s.reject(ctx, link, at[i], answer.Err); err != nil {
 					return err
 				}
 			default:
@@ -232,7 +232,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 		}
 	}
 	if len(keys) > 0 {
-		s.kept = append(s.kept, kept{time.Now(), keys})
+		s.stored = append(s.stored, storedKeys{time.Now(), keys})
 	}
 	s.err.Store(nil)
 	return nil
@@ -282,8 +282,8 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 	return append(keys, a.Transit.Key)
 }
 
-// park makes a dead letter, at the remote, of a message that cannot be stored here.
-func (s *source) park(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
+// reject dead-letters, at the remote, a message that cannot be stored here.
+func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)
 	s.r.log.Warn("a message of a remote cannot be stored: it is rejected there", "from", s.From, "entity", s.Into, "err", text)
@@ -295,11 +295,11 @@ func (s *source) park(ctx context.Context, link *goamqp.Receiver, m *goamqp.Mess
 
 // forget drops keys that have been known for long enough.
 func (s *source) forget(ctx context.Context) {
-	for len(s.kept) > 0 && time.Since(s.kept[0].since) > keyKept {
-		if err := s.r.here.Forget(ctx, s.Into, s.kept[0].keys); err != nil {
+	for len(s.stored) > 0 && time.Since(s.stored[0].since) > keyLife {
+		if err := s.r.here.Forget(ctx, s.Into, s.stored[0].keys); err != nil {
 			s.r.log.Debug("forget messages that were pulled: they are after a while", "entity", s.Into, "err", err)
 		}
-		s.kept = s.kept[1:]
+		s.stored = s.stored[1:]
 	}
 }
 

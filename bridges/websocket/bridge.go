@@ -40,7 +40,7 @@ type Bridge struct {
 	auth     core.Authority
 	opts     Options
 	upgrader *upgrader
-	gate     *gate
+	group    *connGroup
 	refusals *refusals.Log
 
 	mu     sync.Mutex
@@ -54,7 +54,7 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 	o = o.withDefaults()
 	bridge := &Bridge{
 		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
-		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), gate: newGate(), refusals: refusals.New(),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
 	}
 	bridge.opts.Censuses = append([]bridges.Census{bridge}, o.Censuses...)
 	return bridge
@@ -64,7 +64,7 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 // those that there are, lets what they have under way finish, and returns nil
 // when they have ended.
 func (b *Bridge) Run(ctx context.Context) error {
-	b.gate.attend(ctx)
+	b.group.drainAfter(ctx)
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := &hijacker{ResponseWriter: w, size: readAhead}
 	ws, err := b.upgrader.upgrade(in, r)
 	if err != nil {
-		b.gate.leave()
+		b.group.done()
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
@@ -99,13 +99,13 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter lets a connection in, or says why it may not come in.
 func (b *Bridge) enter() (refusal string) {
-	if !b.gate.enter() {
+	if !b.group.add() {
 		return stoppingText
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.proven >= b.opts.MaxConnections {
-		b.gate.leave()
+		b.group.done()
 		return b.tooMany()
 	}
 	return ""
@@ -137,7 +137,7 @@ func (b *Bridge) leave(c *conn) {
 	b.mu.Lock()
 	delete(b.conns, c)
 	b.mu.Unlock()
-	b.gate.leave()
+	b.group.done()
 }
 
 func (b *Bridge) serve(c *conn) {
@@ -150,7 +150,7 @@ func (b *Bridge) serve(c *conn) {
 			_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
 		}
 	}()
-	err := c.run(b.gate.ctx)
+	err := c.run(b.group.ctx)
 	c.log.Debug("connection closed", "err", err)
 }
 

@@ -357,7 +357,7 @@ func (c *conn) wrote(buf []byte, err error) {
 	}
 	if err != nil {
 		c.said = c.said || errors.Is(err, errSlow)
-		c.lose(err)
+		c.disconnected(err)
 		c.out = nil
 		_ = c.nc.Close() // which ends the reader
 	}
@@ -367,9 +367,9 @@ func (c *conn) wrote(buf []byte, err error) {
 	}
 }
 
-// lose notes that nothing more can be read, and why. What the client is owed is
-// told to it, if it can still hear.
-func (c *conn) lose(err error) {
+// disconnected notes that nothing more can be read, and why. Answers under way are still written, if
+// the client can read them.
+func (c *conn) disconnected(err error) {
 	if fault, ok := errors.AsType[*fault](err); ok {
 		c.close(fault.code, fault.text)
 		return

@@ -40,11 +40,11 @@ func (c *conn) read() {
 	for err == nil {
 		err = c.readFrame()
 	}
-	c.mail.Post(func() { c.lose(err) })
+	c.mail.Post(func() { c.disconnected(err) })
 	if _, ok := errors.AsType[*fault](err); ok { // the client may go on, until it reads of it
 		for {
 			if _, _, err := c.ws.NextReader(); err != nil {
-				c.mail.Post(func() { c.lose(err) })
+				c.mail.Post(func() { c.disconnected(err) })
 				return
 			}
 		}
@@ -115,7 +115,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // pings find out when the client has gone
 	}
 	if limit > strangerFrame {
-		a.Judge = func(start []byte) (most int64, err error) {
+		a.Inspect = func(start []byte) (most int64, err error) {
 			limit, err = c.frameLimit(start)
 			return limit, err
 		}

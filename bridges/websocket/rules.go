@@ -159,18 +159,18 @@ func (c *conn) deleteRule(q *request) {
 	})
 }
 
-// testRules tells what rules make of a message: first those that match, then
-// those that fail, then the others.
+// testRules answers with the result of each rule for a message: first the rules that match, then those
+// that fail, then the others.
 func (c *conn) testRules(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
-		judgements, err := c.judge(ctx, id, q)
+		judgements, err := c.runRuleTest(ctx, id, q)
 		slices.SortStableFunc(judgements, func(a, b core.Judgement) int { return cmp.Compare(weight(&b), weight(&a)) })
 		return func(w frame.Writer) { c.writeJudgements(w, judgements, q.entity) }, err
 	})
 }
 
-// judge asks the rules of a topic, or of one of its subscriptions.
-func (c *conn) judge(ctx context.Context, id core.Identity, q *request) ([]core.Judgement, error) {
+// runRuleTest tests a message against the rules of a topic, or of one of its subscriptions.
+func (c *conn) runRuleTest(ctx context.Context, id core.Identity, q *request) ([]core.Judgement, error) {
 	topic, subscription, ok := core.SplitSubscription(q.entity)
 	if !ok {
 		return c.bridge.admin.TestRules(ctx, id, q.entity, q.message, q.rules)
@@ -206,7 +206,7 @@ func (c *conn) writeJudgements(w frame.Writer, all []core.Judgement, entity stri
 	w.Int(int64(matched))
 }
 
-// weight is how much a judgement matters to who tests rules.
+// weight orders judgements.
 func weight(j *core.Judgement) int {
 	switch {
 	case j.Matched:

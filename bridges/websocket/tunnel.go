@@ -36,7 +36,7 @@ type Tunnel struct {
 	upgrader *upgrader
 	serve    func(context.Context, net.Conn) error
 	log      *slog.Logger
-	gate     *gate
+	group    *connGroup
 }
 
 // NewTunnel returns a tunnel whose connections are served by serve, which has to
@@ -45,13 +45,13 @@ func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tu
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, gate: newGate()}
+	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
 }
 
 // Run waits for ctx to end, then turns new connections away, has those that
 // there are drain, and returns nil when they have ended.
 func (t *Tunnel) Run(ctx context.Context) error {
-	t.gate.attend(ctx)
+	t.group.drainAfter(ctx)
 	return nil
 }
 
@@ -62,19 +62,19 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if !t.gate.enter() {
+	if !t.group.add() {
 		http.Error(w, stoppingText, http.StatusServiceUnavailable)
 		return
 	}
 	in := &hijacker{ResponseWriter: w, size: tunnelBuffer}
 	ws, err := t.upgrader.upgrade(in, r)
 	if err != nil {
-		t.gate.leave()
+		t.group.done()
 		t.log.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
 	go func() {
-		defer t.gate.leave()
-		_ = t.serve(t.gate.ctx, newStream(ws, in.buffer, bridges.Hosts(r))) // it logs what there is to say
+		defer t.group.done()
+		_ = t.serve(t.group.ctx, newStream(ws, in.buffer, bridges.Hosts(r))) // it logs what there is to say
 	}()
 }

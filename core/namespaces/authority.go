@@ -14,19 +14,19 @@ import (
 // Token implements core.Authority. A JSON web token is for the namespace of the
 // host, or for the gateway's own; so is a signature by an entity's policy.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
-	judge := func(m *member) (core.Grant, error) {
+	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
 	}
 	s, web, err := auth.ParseSignature(token)
 	if web || err != nil { // there is nothing to look for
 		m, _, _ := d.decide(credentials{hosts: hosts})
-		return judge(m)
+		return authorize(m)
 	}
 	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) }
 	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // else it may be an entity's name
 		hosts = append(slices.Clip(hosts), host)
 	}
-	return d.prove(ctx, credentials{hosts, s.Policy(), fits, judge})
+	return d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize})
 }
 
 // Key implements core.Authority.
@@ -43,28 +43,28 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 
 // credentials are what a peer proves itself with.
 type credentials struct {
-	hosts  []string // by which it calls the namespace, the surest first
-	policy string
-	fits   func(*member) bool // a key of that policy in the namespace fits
-	judge  func(*member) (core.Grant, error)
+	hosts     []string // by which it calls the namespace, the surest first
+	policy    string
+	fits      func(*member) bool // a key of that policy in the namespace fits
+	authorize func(*member) (core.Grant, error)
 }
 
-// prove has the namespace that a peer wants to be in judge its credentials. What
-// no policy that is known here has signed may be of a namespace, or by a key, that
-// another gateway has just made: then the registry is asked.
+// prove has the namespace that a client wants check its credentials. Credentials that no known policy
+// fits may be of a namespace, or a key, that another gateway has just created: then the registry is
+// read.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
 		return core.Grant{}, err
 	}
-	grant, err := c.judge(m)
+	grant, err := c.authorize(m)
 	if core.CodeOf(err) != core.Unauthorized || d.try(m, c) || !d.look(ctx, version) {
 		return grant, err
 	}
 	if m, _, err = d.decide(c); err != nil {
 		return core.Grant{}, err
 	}
-	return c.judge(m)
+	return c.authorize(m)
 }
 
 // decide finds the namespace that a peer wants to be in: that of the first host

@@ -70,7 +70,7 @@ type Directory struct {
 	losses   uint64               // how often something was found to be gone
 
 	news     news
-	scout    scout
+	lookup   sharedLookup
 	searches searches
 	tries    atomic.Uint64
 }
@@ -216,8 +216,8 @@ func (d *Directory) strike(m *member, r *record) {
 	}
 }
 
-// amend gives m a newer record.
-func (d *Directory) amend(m *member, n core.Namespace) {
+// update gives m a newer record.
+func (d *Directory) update(m *member, n core.Namespace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := m.record.Load()
@@ -239,7 +239,7 @@ func (d *Directory) Configure(all []core.Namespace) {
 		for _, n := range all {
 			if n.Name == old.Name {
 				n.ID, n.Revision = old.ID, old.Revision+1
-				d.amend(m, n)
+				d.update(m, n)
 			}
 		}
 	}

@@ -198,7 +198,7 @@ func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Names
 	if err != nil {
 		return About{}, err
 	}
-	d.amend(m, changed)
+	d.update(m, changed)
 	return m.about(), nil
 }
 

@@ -206,7 +206,7 @@ func (d *Directory) learn(n core.Namespace) *member {
 	case closed:
 		return nil
 	case known != nil:
-		d.amend(known, n)
+		d.update(known, n)
 		return known
 	case named != nil && named.fixed:
 		return nil // configured here: that comes first
@@ -218,21 +218,22 @@ func (d *Directory) learn(n core.Namespace) *member {
 	return d.enter(newMember(d, n))
 }
 
-// scout has strangers look at the registry together, and not often.
-type scout struct {
+// sharedLookup lets clients that no known policy fits share reads of the registry, and limits how often it is
+// read.
+type sharedLookup struct {
 	mu      sync.Mutex
 	next    chan struct{} // closed when the next look is over; nil: none is planned
 	waiting int
 	last    time.Time
 }
 
-// look reads the registry, or waits for somebody who does, and reports whether
-// more is known then than at the version given.
+// look reads the registry, or waits for a read under way, and reports whether the version is newer
+// afterwards than the one given.
 func (d *Directory) look(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {
 		return false
 	}
-	s := &d.scout
+	s := &d.lookup
 	s.mu.Lock()
 	if s.waiting >= maxLookers {
 		s.mu.Unlock()
@@ -267,7 +268,7 @@ func (d *Directory) look(ctx context.Context, version uint64) bool {
 // lookOnce waits until the registry may be read again, and reads it. Who comes
 // while it reads is for the next look.
 func (d *Directory) lookOnce() {
-	s := &d.scout
+	s := &d.lookup
 	s.mu.Lock()
 	pause := time.Until(s.last.Add(lookPause))
 	s.mu.Unlock()

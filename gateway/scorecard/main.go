@@ -112,7 +112,7 @@ func scoreAll(ctx context.Context, o options) error {
 			engine, _, _ := strings.Cut(sum.Store, ",")
 			if !o.amend {
 				all.put(s, engine, sum)
-			} else if err := all.amend(s, engine, tests, sum); err != nil {
+			} else if err := all.merge(s, engine, tests, sum); err != nil {
 				return err
 			}
 			if written { // a later suite may fail

@@ -126,9 +126,8 @@ func (r *record) put(s *suite, engine string, sum *score) {
 	})
 }
 
-// amend puts what came out of some tests of a suite in the place of what was
-// known of them.
-func (r *record) amend(s *suite, engine string, tests []string, sum *score) error {
+// merge replaces the recorded results of some tests of a suite.
+func (r *record) merge(s *suite, engine string, tests []string, sum *score) error {
 	i := slices.IndexFunc(r.Suites, func(e *entry) bool { return e.SDK == s.sdk && e.Name == s.name && e.Version == s.version })
 	if i < 0 || r.Suites[i].Scores[engine] == nil {
 		return fmt.Errorf("%s %s has no results on %s that can be amended: run all of it", s.name, s.version, engine)

@@ -103,7 +103,7 @@ func TestResultsOfSomeTestsAmendThoseOfAll(t *testing.T) {
 	sum := newScore(s, &gateway{about: "memory", version: "v0.3.0"}, tests, map[string]result{
 		"TestB": {outcome: passed, again: true}, "TestC": {outcome: failed}, "TestSessionE": {outcome: passed},
 	})
-	if err := r.amend(s, "memory", tests, sum); err != nil {
+	if err := r.merge(s, "memory", tests, sum); err != nil {
 		t.Fatal(err)
 	}
 	got := r.Suites[0].Scores["memory"]
@@ -115,7 +115,7 @@ func TestResultsOfSomeTestsAmendThoseOfAll(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if err := r.amend(&suite{sdk: "go", name: "sdk", version: "v2"}, "memory", tests, sum); err == nil {
+	if err := r.merge(&suite{sdk: "go", name: "sdk", version: "v2"}, "memory", tests, sum); err == nil {
 		t.Error("results of another version were amended")
 	}
 }

@@ -101,9 +101,9 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 			i.retire(context.WithoutCancel(ctx))
 			return nil
 		case <-i.session.done:
-			return p.lose(i, i.session.cause())
+			return p.discard(i, i.session.cause())
 		case <-i.process.exited:
-			return p.lose(i, errors.New("it ended"))
+			return p.discard(i, errors.New("it ended"))
 		case r := <-p.reloads:
 			i = p.replace(ctx, i, r)
 		case <-health.C:
@@ -111,7 +111,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 				i = p.replace(ctx, i, reload{done: make(chan error, 1)})
 			}
 			if err := p.check(ctx, i); err != nil && ctx.Err() == nil {
-				return p.lose(i, err)
+				return p.discard(i, err)
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func (p *supervised) check(ctx context.Context, i *instance) error {
 	return err
 }
 
-// lose ends an instance that answers no longer.
-func (p *supervised) lose(i *instance, err error) error {
+// discard ends an instance that answers no longer.
+func (p *supervised) discard(i *instance, err error) error {
 	p.current.CompareAndSwap(i, nil)
 	i.session.fail(err)
 	select {

@@ -33,7 +33,7 @@ type stream interface {
 type session struct {
 	stream stream
 	opts   Options
-	wake   chan struct{} // capacity 1: the writer has something to look at
+	wakes  chan struct{} // capacity 1: the writer has something to look at
 	done   chan struct{} // closed when the session has ended
 
 	mu       sync.Mutex
@@ -69,7 +69,7 @@ type frame struct{ answered bool }
 // return with an error, which ending the stream's context makes them do.
 func newSession(s stream, o Options) *session {
 	n := &session{
-		stream: s, opts: o, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		stream: s, opts: o, wakes: make(chan struct{}, 1), done: make(chan struct{}),
 		pending: map[uint64]*call{}, answered: time.Now(),
 	}
 	go n.write()
@@ -112,13 +112,13 @@ func (s *session) enqueue(c *call) error {
 	s.queue = append(s.queue, c)
 	s.messages += c.messages
 	s.bytes += len(c.question)
-	s.poke()
+	s.wake()
 	return nil
 }
 
-func (s *session) poke() {
+func (s *session) wake() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.wakes <- struct{}{}:
 	default:
 	}
 }
@@ -174,7 +174,7 @@ func (s *session) leave(c *call) {
 	if c.frame != nil && !c.frame.answered {
 		c.frame.answered = true
 		s.frames--
-		s.poke()
+		s.wake()
 	}
 	if s.messages == 0 && s.idle != nil {
 		close(s.idle)
@@ -198,7 +198,7 @@ func (s *session) write() {
 			}
 		default:
 			select {
-			case <-s.wake:
+			case <-s.wakes:
 			case <-s.done:
 				return
 			}
@@ -291,7 +291,7 @@ func (s *session) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
-	s.poke()
+	s.wake()
 }
 
 // fail ends the session: whoever waits gets err.

@@ -208,14 +208,14 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	}
 	r := &route{stage: stages[q.Stage], entity: q.Entity, parameters: parameters}
 	verdicts := make([]*pb.Verdict, len(q.Messages))
-	if err := w.judge(ctx, r, q.Messages, verdicts); err != nil {
+	if err := w.fillVerdicts(ctx, r, q.Messages, verdicts); err != nil {
 		return failure(id, pb.Failure_UNAVAILABLE, err.Error())
 	}
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// judge fills in verdicts, Concurrency of them at once.
-func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
+// fillVerdicts has the plugin judge messages, Concurrency of them at once.
+func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {
 			var err error
@@ -229,7 +229,7 @@ func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts
 		all   sync.WaitGroup
 		errs  = make([]error, len(ms))
 		slots = make(chan struct{}, w.p.Concurrency)
-		judge = func(i int) (err error) {
+		fill  = func(i int) (err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					slog.Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -244,7 +244,7 @@ func (w *worker) judge(ctx context.Context, r *route, ms []*pb.Message, verdicts
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = judge(i)
+			errs[i] = fill(i)
 		})
 	}
 	all.Wait()

@@ -30,8 +30,8 @@ type node struct {
 
 const unauthorized amqp.ErrCond = "amqp:unauthorized-access"
 
-// judge tells a refusal from other errors.
-func judge(err error) answer {
+// classify tells a refusal from other errors.
+func classify(err error) answer {
 	if err == nil {
 		return answer{allowed: true}
 	}
@@ -98,7 +98,7 @@ func (p *peer) put(token string) (bool, error) {
 func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	m, err := p.request(entity+"/$management", map[string]any{"operation": "com.microsoft:" + operation}, body)
 	if err != nil {
-		return judge(err)
+		return classify(err)
 	}
 	status, _ := m.ApplicationProperties["statusCode"].(int32)
 	text := fmt.Sprint(m.ApplicationProperties)
@@ -116,10 +116,10 @@ func sends(entity string) amqpOperation {
 	return amqpOperation{"Send " + entity, "send to " + entity, func(_ *testing.T, y *try, p *peer) answer {
 		s, err := p.session.NewSender(p.ctx, entity, nil)
 		if err != nil {
-			return judge(err)
+			return classify(err)
 		}
 		err = s.Send(p.ctx, &amqp.Message{Properties: &amqp.MessageProperties{MessageID: y.id}, Data: [][]byte{[]byte("m")}}, nil)
-		return judge(errors.Join(err, s.Close(p.ctx)))
+		return classify(errors.Join(err, s.Close(p.ctx)))
 	}}
 }
 
@@ -127,9 +127,9 @@ func sendsVia(entity, through string) amqpOperation {
 	return amqpOperation{"Send " + entity + ", Send " + through, "send to " + entity + " through " + through, func(_ *testing.T, _ *try, p *peer) answer {
 		s, err := p.session.NewSender(p.ctx, through, &amqp.SenderOptions{Properties: map[string]any{"com.microsoft:transfer-destination-address": entity}})
 		if err != nil {
-			return judge(err)
+			return classify(err)
 		}
-		return judge(s.Close(p.ctx))
+		return classify(s.Close(p.ctx))
 	}}
 }
 
@@ -141,9 +141,9 @@ func receives(entity string, deletes bool) amqpOperation {
 		}
 		r, err := p.session.NewReceiver(p.ctx, entity, o)
 		if err != nil {
-			return judge(err)
+			return classify(err)
 		}
-		return judge(r.Close(p.ctx))
+		return classify(r.Close(p.ctx))
 	}}
 }
 
@@ -185,7 +185,7 @@ func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	r, err := p.session.NewReceiver(p.ctx, "sessions", &amqp.ReceiverOptions{
 		Credit: -1, Filters: []amqp.LinkFilter{amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, id)},
 	})
-	a := judge(err)
+	a := classify(err)
 	for operation, body := range map[string]map[string]any{
 		"set-session-state": {"session-id": id, "session-state": []byte("x")}, "get-session-state": {"session-id": id}, "renew-session-lock": {"session-id": id},
 	} {
@@ -194,7 +194,7 @@ func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 		}
 	}
 	if err == nil {
-		a = judge(r.Close(p.ctx))
+		a = classify(r.Close(p.ctx))
 	}
 	return a
 }
