@@ -26,7 +26,7 @@ func (s *Store) Append(_ context.Context, p core.Partition, groups [][]*core.Mes
 	return answers
 }
 
-func (t *turn) append(group []*core.Message, spare sparing) ([]int64, error) {
+func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes && !t.allKnown(group, spare) {
 		return nil, t.full(t.queue.bytes)
 	}
@@ -50,7 +50,7 @@ func (t *turn) append(group []*core.Message, spare sparing) ([]int64, error) {
 
 // allKnown reports whether nothing of the group will be stored, because it was
 // by an earlier Append, or is spared.
-func (t *turn) allKnown(group []*core.Message, spare sparing) bool {
+func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
 		if !spare.has(i) && !t.isKnown(m) {
 			return false
@@ -60,14 +60,14 @@ func (t *turn) allKnown(group []*core.Message, spare sparing) bool {
 }
 
 // full is the refusal of what would be stored in a partition of so many bytes.
-func (t *turn) full(bytes int64) error {
+func (t *txn) full(bytes int64) error {
 	return core.Refuse(core.QuotaExceeded,
 		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
 		bytes, t.MaxBytes)
 }
 
 // due returns when m is to be available, if that is later than now.
-func (t *turn) due(m *core.Message) (due int64, later bool) {
+func (t *txn) due(m *core.Message) (due int64, later bool) {
 	if m.ScheduledEnqueueTime.IsZero() {
 		return 0, false
 	}
@@ -77,14 +77,14 @@ func (t *turn) due(m *core.Message) (due int64, later bool) {
 
 // enqueue makes m available in q now and returns its sequence number. origin is
 // the number it has where it was submitted; 0 means here.
-func (t *turn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
+func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, m, sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
 	return number
 }
 
 // admit is enqueue without a word in the history.
-func (t *turn) admit(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
+func (t *txn) admit(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.number(q.last + 1)
 	e := &entry{message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful: sessionful}
 	if m.TimeToLive > 0 {
@@ -96,41 +96,41 @@ func (t *turn) admit(q *queue, m *core.Message, sessionful bool, origin int64) i
 }
 
 // schedule keeps m until it is due and returns its sequence number.
-func (t *turn) schedule(m *core.Message, due int64) int64 {
+func (t *txn) schedule(m *core.Message, due int64) int64 {
 	m = kept(m)
 	number := t.number(t.queue.last + 1)
 	t.queue.append(&entry{
 		message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, number), sessionful: t.Sessions,
-		standing: scheduled, until: due,
+		state: scheduled, until: due,
 	})
 	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
-	t.ring(t.queue) // who waits must learn when to ask again
+	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 	return number
 }
 
 // reserve keeps messages for a transaction, at the longest until some time, and returns their sequence numbers.
-func (t *turn) reserve(ms []*core.Message, until int64) []int64 {
+func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {
 		m = kept(m)
 		numbers[i] = t.number(t.queue.last + 1)
 		t.queue.append(&entry{
 			message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, numbers[i]), sessionful: t.Sessions,
-			standing: reserved, until: until,
+			state: reserved, until: until,
 		})
 	}
 	return numbers
 }
 
 // scheduleReserved keeps a reserved message until it is due, unless duplicate detection knows it.
-func (t *turn) scheduleReserved(e *entry) {
+func (t *txn) scheduleReserved(e *entry) {
 	if t.isDuplicate(e.message, false) {
 		t.queue.remove(e)
 		return
 	}
 	t.queue.quit(e)
-	e.standing, e.until = scheduled, e.message.ScheduledEnqueueTime.UnixMilli()
+	e.state, e.until = scheduled, e.message.ScheduledEnqueueTime.UnixMilli()
 	t.queue.join(e)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
-	t.ring(t.queue) // who waits must learn when to ask again
+	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 }

@@ -18,11 +18,11 @@ func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int)
 		if len(deliveries) >= limit {
 			break
 		}
-		if e.standing == reserved {
+		if e.state == reserved {
 			continue
 		}
 		d := t.delivery(e)
-		if e.standing.isLocked() {
+		if e.state.isLocked() {
 			d.LockedUntil = instant(e.until)
 		}
 		deliveries = append(deliveries, d)
@@ -31,7 +31,7 @@ func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int)
 }
 
 // delivery describes e, without its lock.
-func (t *turn) delivery(e *entry) core.Delivery {
+func (t *txn) delivery(e *entry) core.Delivery {
 	return core.Delivery{
 		Message: e.message,
 		BrokerProperties: core.BrokerProperties{
@@ -40,15 +40,15 @@ func (t *turn) delivery(e *entry) core.Delivery {
 			EnqueuedTime:           instant(e.enqueued),
 			ExpiresAt:              instant(e.expires),
 			DeliveryCount:          e.failures,
-			State:                  e.standing.state(),
+			State:                  e.state.state(),
 			DeadLetterSource:       transit(e.message).DeadLetterSource,
 			Partitioned:            t.Partitioned,
 		},
 	}
 }
 
-// state is how the standing is shown to receivers.
-func (s standing) state() core.State {
+// state is how the state is shown to receivers.
+func (s messageState) state() core.State {
 	switch s {
 	case deferred, lockedDeferred:
 		return core.Deferred
@@ -66,7 +66,7 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 		return missing("scheduled", p, numbers)
 	}
 	defer t.leave()
-	entries := t.allStandingAs(numbers, scheduled, reserved)
+	entries := t.allInState(numbers, scheduled, reserved)
 	if entries == nil {
 		return missing("scheduled", p, numbers)
 	}
@@ -75,16 +75,16 @@ func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) err
 }
 
 // cancel removes scheduled and reserved entries.
-func (t *turn) cancel(entries []*entry) {
+func (t *txn) cancel(entries []*entry) {
 	for _, e := range entries {
-		if e.standing == scheduled {
+		if e.state == scheduled {
 			t.note(core.EventCancelled, t.queue, e)
 		}
 		t.queue.remove(e)
 	}
 }
 
-// Stats counts messages by where they stand, all that there have been, and sessions.
+// Stats counts messages by their state, all that there have been, and sessions.
 func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	t, ok := s.enter(p)
 	if !ok {

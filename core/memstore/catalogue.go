@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue keeps the entities and their partitions. Whoever holds its mutex may
+// catalogue keeps the entities and their partitions. A caller that holds its mutex may
 // wait for a partition's, not the other way round: so changes of subscriptions
 // and what the partitions know of them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space                             // by namespace
-	sealed     sightings                                     // deleted namespaces
+	sealed     seenIDs                                       // deleted namespaces
 	partitions map[string][]*partition                       // by the ID of the queue or topic
 	topics     map[string]*topic                             // by ID
 	rules      map[string]*ruleBook                          // by the subscription's ID

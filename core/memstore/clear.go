@@ -17,7 +17,7 @@ func (s *Store) Clear(_ context.Context, p core.Partition) error {
 		return nil
 	}
 	shard.mu.Lock()
-	t := turn{partition: shard, store: s, ref: p.Ref}
+	t := txn{partition: shard, store: s, ref: p.Ref}
 	defer t.leave()
 	if shard.own == nil {
 		return nil
@@ -30,10 +30,10 @@ func (s *Store) Clear(_ context.Context, p core.Partition) error {
 	return nil
 }
 
-// clear puts new queues in the place of a branch's, which go on with their
+// clear puts new queues in the place of a entityState's, which go on with their
 // numbers.
-func (t *turn) clear(b *branch) {
-	b.seen, b.moves, b.history = sightings{}, sightings{}, history{}
+func (t *txn) clear(b *entityState) {
+	b.seen, b.moves, b.history = seenIDs{}, seenIDs{}, history{}
 	for sub, old := range b.queues {
 		if old == nil {
 			continue
@@ -42,7 +42,7 @@ func (t *turn) clear(b *branch) {
 		q := b.queue(core.SubQueue(sub))
 		q.last, q.cursor = old.last, old.last
 		if _, held := old.held.first(); held {
-			t.ring(q) // whoever waits in a session must learn that it is lost
+			t.wakeReceivers(q) // the holder of a session must learn that its lock is lost
 		}
 	}
 }

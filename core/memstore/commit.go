@@ -23,11 +23,11 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 	if err != nil {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
 	}
-	cancelled := t.allStandingAs(w.Cancels, scheduled, reserved)
+	cancelled := t.allInState(w.Cancels, scheduled, reserved)
 	if cancelled == nil {
 		return nil, missing("scheduled", p, w.Cancels)
 	}
-	waiting := t.allStandingAs(numbersOf(w.Scheduled), reserved)
+	waiting := t.allInState(numbersOf(w.Scheduled), reserved)
 	if waiting == nil {
 		return nil, missing("reserved", p, numbersOf(w.Scheduled))
 	}
@@ -57,7 +57,7 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 }
 
 // stateful finds the sessions whose states are to be set. All their locks must stand.
-func (t *turn) stateful(states []core.SessionState) ([]*session, error) {
+func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
 	all := make([]*session, len(states))
 	for i := range states {
 		if all[i] = t.holds(&states[i].Lock); all[i] == nil {
@@ -75,7 +75,7 @@ func numbersOf(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-func (t *turn) appendWork(w *core.Work) ([]int64, error) {
+func (t *txn) appendWork(w *core.Work) ([]int64, error) {
 	if !w.Reserve.IsZero() {
 		return t.reserveWork(w)
 	}
@@ -89,7 +89,7 @@ func (t *turn) appendWork(w *core.Work) ([]int64, error) {
 }
 
 // reserveWork sets the messages of the work aside.
-func (t *turn) reserveWork(w *core.Work) ([]int64, error) {
+func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	held, ms := t.queue.bytes, w.Messages
 	if len(w.Publications) > 0 {
 		if w.Version < t.version {
@@ -129,7 +129,7 @@ func spared(w *core.Work, n int) sparing {
 }
 
 // takeEffect does what else comes of messages that were given these numbers.
-func (t *turn) takeEffect(effects []core.Effect, numbers []int64) {
+func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	for i := range effects {
 		x := &effects[i]
 		if numbers[x.Of] == 0 {
@@ -148,7 +148,7 @@ func (t *turn) takeEffect(effects []core.Effect, numbers []int64) {
 }
 
 // checkSettlements reports why one of them could not be carried out.
-func (t *turn) checkSettlements(settlements []core.Settlement) error {
+func (t *txn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {
 		x := &settlements[i]

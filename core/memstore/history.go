@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// history is what a branch remembers of what happened to its messages.
+// history is what a entityState remembers of what happened to its messages.
 type history struct {
 	events  []core.Event
 	written []int64 // when each was written; never falls
@@ -35,14 +35,14 @@ func (h *history) trim(now int64, bounds core.HistoryBounds) {
 }
 
 // note writes what happened to e, which lies in q.
-func (t *turn) note(kind core.EventKind, q *queue, e *entry) {
+func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n)})
 	}
 }
 
 // noteFailure is note for a failed delivery.
-func (t *turn) noteFailure(kind core.EventKind, q *queue, e *entry) {
+func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	switch {
 	case t.History.Max <= 0:
 	case q.ref.Sub.IsDeadLetter(): // where nothing is counted
@@ -53,20 +53,20 @@ func (t *turn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 }
 
 // noteMove is note for an event that gives the message another number.
-func (t *turn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
+func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.message.MessageID, Reason: reason})
 	}
 }
 
 // noteArrival writes that m was stored in q, or was not because it is a duplicate.
-func (t *turn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
+func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})
 	}
 }
 
-func (t *turn) write(q *queue, e core.Event) {
+func (t *txn) write(q *queue, e core.Event) {
 	e.Sub = q.ref.Sub
 	q.home.history.add(e, t.now, t.History)
 }

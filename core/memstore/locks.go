@@ -39,7 +39,7 @@ func (q *queue) oldest() *entry {
 	}
 	for e := range q.log.from(q.cursor + 1) {
 		q.cursor = e.n
-		if e.standing == fresh {
+		if e.state == fresh {
 			return e
 		}
 	}
@@ -47,10 +47,10 @@ func (q *queue) oldest() *entry {
 }
 
 // lockEnd is when a lock that begins now ends.
-func (t *turn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
+func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
 // lock claims e and returns it as it is delivered.
-func (t *turn) lock(e *entry, as standing, nonce uint64, until int64) core.Delivery {
+func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until = nonce, until
 	t.queue.move(e, as)
 	d := t.delivery(e)
@@ -79,7 +79,7 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 		}
 		if e.session == nil {
 			e.until = t.lockEnd()
-			t.queue.move(e, e.standing)
+			t.queue.move(e, e.state)
 		}
 		answers[i].Until = instant(e.until)
 	}
@@ -87,9 +87,9 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 }
 
 // holder returns the entry whose lock token proves, or nil if the lock is lost.
-func (t *turn) holder(token core.LockToken) *entry {
+func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.standing.isLocked() || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.isLocked() || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e
@@ -123,13 +123,13 @@ func (s *Store) lockDeferredInSession(p core.Partition, numbers []int64, l *core
 }
 
 // lockDeferred locks messages of the session x, or those without if it is nil.
-func (t *turn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
+func (t *txn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
 	for _, number := range numbers {
-		if e := t.standingAs(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
+		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
 			t.expire(t.queue, e)
 		}
 	}
-	entries := t.allStandingAs(numbers, deferred)
+	entries := t.allInState(numbers, deferred)
 	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
 		return nil, missing("deferred", p, numbers)
 	}
@@ -144,13 +144,13 @@ func (t *turn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]co
 	return deliveries, nil
 }
 
-// allStandingAs returns the entries of sequence numbers, or nil if one is not
-// there, stands otherwise, or is given twice.
-func (t *turn) allStandingAs(numbers []int64, as ...standing) []*entry {
+// allInState returns the entries of sequence numbers, or nil if one is not
+// there, is in another state, or is given twice.
+func (t *txn) allInState(numbers []int64, as ...messageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
 	for i, number := range numbers {
-		entries[i] = t.standingAs(number, as...)
+		entries[i] = t.inState(number, as...)
 		if entries[i] == nil || given[number] {
 			return nil
 		}
@@ -159,13 +159,13 @@ func (t *turn) allStandingAs(numbers []int64, as ...standing) []*entry {
 	return entries
 }
 
-// standingAs returns the entry of a sequence number if it stands in one of the ways given, else nil.
-func (t *turn) standingAs(number int64, as ...standing) *entry {
+// inState returns the entry of a sequence number if it is in one of the states given, else nil.
+func (t *txn) inState(number int64, as ...messageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.ref.Index {
 		return nil
 	}
-	if e := t.queue.log.get(n); e != nil && slices.Contains(as, e.standing) {
+	if e := t.queue.log.get(n); e != nil && slices.Contains(as, e.state) {
 		return e
 	}
 	return nil

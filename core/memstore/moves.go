@@ -41,19 +41,19 @@ func kept(m *core.Message) *core.Message {
 
 // isRepeated reports whether m comes from a move that has ended here; if not, it
 // has from now on.
-func (t *turn) isRepeated(m *core.Message) bool {
+func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	return key != "" && !t.moved().first(key, t.now)
 }
 
 // isKnown is isRepeated without consequences.
-func (t *turn) isKnown(m *core.Message) bool {
+func (t *txn) isKnown(m *core.Message) bool {
 	_, known := t.moved().known[transit(m).Key]
 	return known
 }
 
 // moved returns the keys of the moves that ended here and are remembered.
-func (t *turn) moved() *sightings {
+func (t *txn) moved() *seenIDs {
 	t.home.moves.forget(t.now - core.KeyLife.Milliseconds())
 	return &t.home.moves
 }

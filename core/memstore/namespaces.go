@@ -123,7 +123,7 @@ func cloneNamespace(n core.Namespace) core.Namespace {
 	return n
 }
 
-// sealLife is how long the ID of a deleted namespace is known as such: whoever
+// sealLife is how long the ID of a deleted namespace is known as such: a caller that
 // has begun to create an entity in it has ended by then.
 const sealLife = time.Hour
 
@@ -131,7 +131,7 @@ const sealLife = time.Hour
 const removalStep = 100
 
 // DeleteNamespace takes a namespace out of the registry. Its entities are removed
-// meanwhile, some at a time, so that nobody else waits long for the catalogue.
+// meanwhile, some at a time, so that no other call waits long for the catalogue.
 func (s *Store) DeleteNamespace(_ context.Context, name string) error {
 	id, ok := s.take(name)
 	if !ok {
@@ -151,7 +151,7 @@ func (s *Store) DeleteNamespace(_ context.Context, name string) error {
 	return nil
 }
 
-// seal turns away who would create an entity in a deleted namespace.
+// seal refuses to create an entity in a deleted namespace.
 func (c *catalogue) seal(namespace string, now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

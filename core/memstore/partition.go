@@ -10,32 +10,32 @@ import (
 // that changes together.
 type partition struct {
 	mu            sync.Mutex
-	own           *branch            // of the queue or topic itself; nil when it is deleted
-	subscriptions map[string]*branch // of a topic, by ID
-	version       int64              // of the topic's subscriptions
-	bytes         int64              // in all main queues
-	rings         []ring             // of the turn under way
+	own           *entityState            // of the queue or topic itself; nil when it is deleted
+	subscriptions map[string]*entityState // of a topic, by ID
+	version       int64                   // of the topic's subscriptions
+	bytes         int64                   // in all main queues
+	wakes         []wake                  // of the call under way
 }
 
-// branch is what one queue, topic or subscription has of a partition.
-type branch struct {
+// entityState is what one queue, topic or subscription has of a partition.
+type entityState struct {
 	partition *partition
 	ref       core.Ref               // of its main queue
 	queues    [core.SubQueues]*queue // nil until they are needed
-	seen      sightings              // message ids, for duplicate detection
-	moves     sightings              // keys of the moves that ended here
+	seen      seenIDs                // message ids, for duplicate detection
+	moves     seenIDs                // keys of the moves that ended here
 	history   history
 }
 
 func newPartition(r core.Ref) *partition {
 	p := &partition{}
-	p.own = &branch{partition: p, ref: r}
+	p.own = &entityState{partition: p, ref: r}
 	return p
 }
 
-// branch returns what the queue, topic or subscription has here, or nil if it is
+// entity returns what the queue, topic or subscription has here, or nil if it is
 // no more.
-func (p *partition) branch(subscription string) *branch {
+func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
 		return p.own
 	}
@@ -43,7 +43,7 @@ func (p *partition) branch(subscription string) *branch {
 }
 
 // queue returns a sub-queue.
-func (b *branch) queue(sub core.SubQueue) *queue {
+func (b *entityState) queue(sub core.SubQueue) *queue {
 	q := b.queues[sub]
 	if q == nil {
 		q = &queue{home: b, ref: b.ref}
@@ -63,10 +63,10 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	defer p.mu.Unlock()
 	p.version = version
 	if p.subscriptions == nil {
-		p.subscriptions = make(map[string]*branch)
+		p.subscriptions = make(map[string]*entityState)
 	}
 	if p.subscriptions[r.Subscription] == nil {
-		p.subscriptions[r.Subscription] = &branch{partition: p, ref: r}
+		p.subscriptions[r.Subscription] = &entityState{partition: p, ref: r}
 	}
 }
 
@@ -81,38 +81,38 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	}
 }
 
-// drop forgets everything and turns later operations away.
+// drop forgets everything and refuses later operations.
 func (p *partition) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.subscriptions = nil, nil
 }
 
-// turn is one operation's exclusive hold of a partition, at one instant.
-type turn struct {
+// txn is one operation's exclusive hold of a partition, at one instant.
+type txn struct {
 	*partition
 	store *Store
 	ref   core.Ref
 	core.Policy
-	home  *branch // the one that ref lies in
-	queue *queue  // the one that ref names
+	home  *entityState // the one that ref lies in
+	queue *queue       // the one that ref names
 	now   int64
 }
 
-// enter waits for the partition, begins a turn and sweeps. The caller must
-// leave it. It returns false, and no turn, when the partition does not exist.
-func (s *Store) enter(p core.Partition) (t turn, ok bool) {
+// enter waits for the partition, begins a call and sweeps. The caller must
+// leave it. It returns false, and no txn, when the partition does not exist.
+func (s *Store) enter(p core.Partition) (t txn, ok bool) {
 	shard := s.partition(p.Ref)
 	if shard == nil {
-		return turn{}, false
+		return txn{}, false
 	}
 	shard.mu.Lock()
-	home := shard.branch(p.Subscription)
+	home := shard.entity(p.Subscription)
 	if home == nil {
 		shard.mu.Unlock()
-		return turn{}, false
+		return txn{}, false
 	}
-	t = turn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: s.millis()}
+	t = txn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: s.millis()}
 	if p.Sub.IsDeadLetter() {
 		// First: what that sweep dead-letters must be seen here.
 		t.sweep(home.queue(p.Sub - 1))
@@ -124,53 +124,53 @@ func (s *Store) enter(p core.Partition) (t turn, ok bool) {
 	return t, true
 }
 
-// ring is a call of the doorbells of a queue, for one session or for none.
-type ring struct {
+// wake is a call of the doorbells of a queue, for one session or for none.
+type wake struct {
 	queue   *queue
 	session *session // nil: none
 }
 
-// ring rings for messages, or sessions, that anybody may have.
-func (t *turn) ring(q *queue) {
-	if !q.rung {
-		q.rung = true
-		t.rings = append(t.rings, ring{queue: q})
+// wakeReceivers calls the doorbells for messages, or sessions, that any receiver may have.
+func (t *txn) wakeReceivers(q *queue) {
+	if !q.woken {
+		q.woken = true
+		t.wakes = append(t.wakes, wake{queue: q})
 	}
 }
 
-// ringHolder rings for messages that only the holder of x may have.
-func (t *turn) ringHolder(q *queue, x *session) {
-	if !x.rung {
-		x.rung = true
-		t.rings = append(t.rings, ring{q, x})
+// wakeHolder calls the doorbells for messages that only the holder of x may have.
+func (t *txn) wakeHolder(q *queue, x *session) {
+	if !x.woken {
+		x.woken = true
+		t.wakes = append(t.wakes, wake{q, x})
 	}
 }
 
-// leave ends the turn and rings the doorbells.
-func (t *turn) leave() {
+// leave ends the step and calls the doorbells.
+func (t *txn) leave() {
 	type call struct {
-		bell    *func(core.SessionKey)
-		session core.SessionKey
+		doorbell *func(core.SessionKey)
+		session  core.SessionKey
 	}
 	var calls []call
-	for _, r := range t.rings {
+	for _, r := range t.wakes {
 		session := core.SessionKey("")
 		if r.session == nil {
-			r.queue.rung = false
+			r.queue.woken = false
 		} else {
-			r.session.rung, session = false, r.session.key
+			r.session.woken, session = false, r.session.key
 		}
-		for _, bell := range t.store.bells.of(r.queue.ref) {
-			calls = append(calls, call{bell, session})
+		for _, doorbell := range t.store.doorbells.of(r.queue.ref) {
+			calls = append(calls, call{doorbell, session})
 		}
 	}
-	clear(t.rings)
-	t.rings = t.rings[:0]
+	clear(t.wakes)
+	t.wakes = t.wakes[:0]
 	t.mu.Unlock()
 	for _, c := range calls {
-		(*c.bell)(c.session)
+		(*c.doorbell)(c.session)
 	}
 }
 
 // number is the sequence number of the message at position n.
-func (t *turn) number(n int64) int64 { return core.SequenceNumber(t.ref.Index, n) }
+func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.ref.Index, n) }

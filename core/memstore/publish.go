@@ -27,7 +27,7 @@ func (s *Store) Publish(_ context.Context, p core.Partition, version int64, grou
 	return answers
 }
 
-func (t *turn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
+func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
 	if version < t.version {
 		return nil, t.outdated(version)
 	}
@@ -46,7 +46,7 @@ func (t *turn) publish(version int64, group []core.Publication, spare sparing) (
 }
 
 // outdated refuses what was made with an older version of the topic's subscriptions.
-func (t *turn) outdated(version int64) error {
+func (t *txn) outdated(version int64) error {
 	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
 		t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
 }
@@ -54,7 +54,7 @@ func (t *turn) outdated(version int64) error {
 // sources returns the entries in the topic's own queue that the publications
 // are made of, nil for what comes from a sender; ok is false if a lock is lost,
 // or given twice.
-func (t *turn) sources(group []core.Publication) (entries []*entry, ok bool) {
+func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	entries = make([]*entry, len(group))
 	for i := range group {
 		if source := group[i].Source; !source.IsZero() {
@@ -69,7 +69,7 @@ func (t *turn) sources(group []core.Publication) (entries []*entry, ok bool) {
 }
 
 // needsRoom reports whether there is something new in the group.
-func (t *turn) needsRoom(group []core.Publication, spare sparing) bool {
+func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
 		if x := &group[i]; x.Source.IsZero() && !spare.has(i) && !t.isKnown(x.Message) {
 			return true
@@ -80,7 +80,7 @@ func (t *turn) needsRoom(group []core.Publication, spare sparing) bool {
 
 // publishOne makes the copies of x, or schedules it, and returns its number.
 // One that is spared is noted and no more.
-func (t *turn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
+func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {
 	case source != nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// purgeStep is how many messages Purge removes in one turn.
+// purgeStep is how many messages Purge removes in one step.
 const purgeStep = 1000
 
 // Purge removes up to limit available messages without reading them.
@@ -23,7 +23,7 @@ func (s *Store) Purge(_ context.Context, p core.Partition, limit int) (removed i
 	return removed, nil
 }
 
-// purge is one turn of Purge, which removes messages up to number last, 0 for the
+// purge is one step of Purge, which removes messages up to number last, 0 for the
 // one given last. It returns that number.
 func (s *Store) purge(p core.Partition, limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := s.enter(p)

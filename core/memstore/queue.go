@@ -2,25 +2,25 @@ package memstore
 
 import "github.com/crosstown-mq/crosstown/core"
 
-// standing says what may happen to a stored message.
-type standing uint8
+// messageState says what may happen to a stored message.
+type messageState uint8
 
 const (
-	fresh          standing = iota // available, never delivered
-	again                          // available, delivered before
-	locked                         // under lock
-	deferred                       // aside, to be asked for by number
-	lockedDeferred                 // asked for by number, and under lock
-	scheduled                      // waiting for its time
-	reserved                       // waiting for its transaction, which will have it scheduled
-	standings
+	fresh          messageState = iota // available, never delivered
+	again                              // available, delivered before
+	locked                             // under lock
+	deferred                           // aside, to be asked for by number
+	lockedDeferred                     // asked for by number, and under lock
+	scheduled                          // waiting for its time
+	reserved                           // waiting for its transaction, which will have it scheduled
+	messageStates
 )
 
-// isAvailable reports whether a message can be locked by who comes next.
-func (s standing) isAvailable() bool { return s == fresh || s == again }
+// isAvailable reports whether a message can be locked by the next receiver.
+func (s messageState) isAvailable() bool { return s == fresh || s == again }
 
 // isLocked reports whether a message is under lock.
-func (s standing) isLocked() bool { return s == locked || s == lockedDeferred }
+func (s messageState) isLocked() bool { return s == locked || s == lockedDeferred }
 
 // entry is a stored message and what the broker knows of it.
 type entry struct {
@@ -30,41 +30,41 @@ type entry struct {
 	enqueued   int64
 	expires    int64  // 0: never
 	failures   uint32 // deliveries that ended and left it here, deferrals included
-	standing   standing
-	postponed  bool     // nobody holds its lock: it waits after a failed delivery
+	state      messageState
+	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
 	sessionful bool     // it belongs to the session of its SessionKey, where
 	session    *session // it is from when it was due; else nil
 	until      int64    // when the lock or the reservation ends, or the schedule is due
 	nonce      uint64   // of the lock
 
-	place        int // the entry's place in the agenda of its standing
+	place        int // the entry's place in the heap of its state
 	expiryPlace  int // its place in queue.expiries
 	sessionPlace int // its place in session.locked or session.aside
 }
 
 // queue is one sub-queue.
 type queue struct {
-	home   *branch
+	home   *entityState
 	ref    core.Ref
 	last   int64 // the number given last
 	cursor int64 // the highest number that was offered for first delivery
 	log    log
-	counts [standings]int64
+	counts [messageStates]int64
 	bytes  int64
 	sum    *int64 // where its bytes are counted with those of others, or nil
-	rung   bool   // the turn under way rings for none
+	woken  bool   // the call under way calls the doorbells for none
 
-	again     agenda[*entry] // redeliverable entries without a session, by number
-	locks     agenda[*entry] // entries under lock by the lock's end
-	schedules agenda[*entry] // scheduled entries by due time, reserved ones by their end
-	expiries  agenda[*entry] // available entries with a time to live, by expiry
+	again     timerHeap[*entry] // redeliverable entries without a session, by number
+	locks     timerHeap[*entry] // entries under lock by the lock's end
+	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by their end
+	expiries  timerHeap[*entry] // available entries with a time to live, by expiry
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
-	waiting  agenda[*session]             // those with available messages that nobody holds, by the first
-	held     agenda[*session]             // by the end of their locks
+	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by the first
+	held     timerHeap[*session]          // by the end of their locks
 }
 
-// append gives e the next number and lets it stand as it says.
+// append gives e the next number and enters it in the heaps of its state.
 func (q *queue) append(e *entry) {
 	q.last++
 	e.n = q.last
@@ -80,10 +80,10 @@ func (q *queue) remove(e *entry) {
 	q.log.remove(e.n)
 }
 
-// move changes e's standing.
-func (q *queue) move(e *entry, to standing) {
+// move changes e's state.
+func (q *queue) move(e *entry, to messageState) {
 	q.quit(e)
-	e.standing = to
+	e.state = to
 	q.join(e)
 }
 
@@ -114,13 +114,13 @@ func (q *queue) grow(by int) {
 	}
 }
 
-// join enters e in the agendas of its standing.
+// join enters e in the heaps of its state.
 func (q *queue) join(e *entry) {
-	q.counts[e.standing]++
-	if e.sessionful && e.standing != scheduled && e.standing != reserved {
+	q.counts[e.state]++
+	if e.sessionful && e.state != scheduled && e.state != reserved {
 		q.enrol(e)
 	}
-	switch e.standing {
+	switch e.state {
 	case fresh:
 		// The log keeps these in order.
 	case again:
@@ -139,11 +139,11 @@ func (q *queue) join(e *entry) {
 
 // quit is the reverse of join.
 func (q *queue) quit(e *entry) {
-	q.counts[e.standing]--
+	q.counts[e.state]--
 	if e.session != nil {
 		q.strike(e)
 	}
-	switch e.standing {
+	switch e.state {
 	case again:
 		if !e.sessionful {
 			q.again.remove(e.place)
@@ -163,10 +163,10 @@ func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
 // mayExpire reports whether time alone can expire e.
 func (q *queue) mayExpire(e *entry) bool {
-	return q.expires() && e.expires != 0 && e.standing.isAvailable()
+	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
 
-// hasExpired reports whether e's time to live is over, whatever its standing.
+// hasExpired reports whether e's time to live is over, whatever its state.
 func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
@@ -174,7 +174,7 @@ func (q *queue) hasExpired(e *entry, now int64) bool {
 // next returns when something is due next, 0 if nothing is.
 func (q *queue) next() int64 {
 	var next int64
-	for _, a := range [...]*agenda[*entry]{&q.locks, &q.schedules, &q.expiries} {
+	for _, a := range [...]*timerHeap[*entry]{&q.locks, &q.schedules, &q.expiries} {
 		if at, ok := a.first(); ok && (next == 0 || at < next) {
 			next = at
 		}

@@ -7,22 +7,22 @@ import (
 )
 
 // session is one session of a queue. It is forgotten when it has neither
-// messages nor state and nobody holds it.
+// messages nor state and no receiver holds it.
 type session struct {
 	key      core.SessionKey
-	messages int            // available, locked or deferred
-	ready    agenda[*entry] // those that are available, by number
-	locked   agenda[*entry] // those under lock, by number
-	aside    agenda[*entry] // those that are deferred and not under lock, by number
-	until    int64          // when its lock ends; 0: nobody holds it
-	nonce    uint64         // of the lock
+	messages int               // available, locked or deferred
+	ready    timerHeap[*entry] // those that are available, by number
+	locked   timerHeap[*entry] // those under lock, by number
+	aside    timerHeap[*entry] // those that are deferred and not under lock, by number
+	until    int64             // when its lock ends; 0: no receiver holds it
+	nonce    uint64            // of the lock
 	mode     core.SessionMode
 	passed   uint32 // how often the lock has been taken over
 	state    []byte // nil: none
 	stated   int64  // when the state was set,
 	stater   string // and the id as the receiver wrote it that set it
 	first    int64  // the number by which it waits in queue.waiting; 0: it does not
-	rung     bool   // the turn under way rings for its holder
+	woken    bool   // the call under way calls the doorbells for its holder
 
 	waitingPlace int // its place in queue.waiting
 	heldPlace    int // its place in queue.held
@@ -37,7 +37,7 @@ func (s *session) id() string {
 		return s.stater
 	}
 	var oldest *entry
-	for _, a := range [...]*agenda[*entry]{&s.ready, &s.locked, &s.aside} {
+	for _, a := range [...]*timerHeap[*entry]{&s.ready, &s.locked, &s.aside} {
 		if e := a.due(math.MaxInt64); e != nil && (oldest == nil || e.n < oldest.n) {
 			oldest = e
 		}
@@ -65,11 +65,11 @@ func (q *queue) enrol(e *entry) {
 	e.session = s
 	s.messages++
 	switch {
-	case e.standing.isAvailable():
+	case e.state.isAvailable():
 		// Other than in a queue without sessions, those delivered before need no
-		// agenda of their own: their numbers are lower.
+		// heap of their own: their numbers are lower.
 		s.ready.add(e, e.n, e.n, &e.place)
-	case e.standing.isLocked():
+	case e.state.isLocked():
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
 	default:
 		s.aside.add(e, e.n, e.n, &e.sessionPlace)
@@ -83,9 +83,9 @@ func (q *queue) strike(e *entry) {
 	e.session = nil
 	s.messages--
 	switch {
-	case e.standing.isAvailable():
+	case e.state.isAvailable():
 		s.ready.remove(e.place)
-	case e.standing.isLocked():
+	case e.state.isLocked():
 		s.locked.remove(e.sessionPlace)
 	default:
 		s.aside.remove(e.sessionPlace)
@@ -93,7 +93,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives s's lock to whoever knows nonce, or extends it. The locks of its
+// hold gives the lock of s to the holder of nonce, or extends it. The locks of its
 // messages end with it.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {

@@ -39,15 +39,15 @@ func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.Se
 	return t.accept(first, first.ready.due(math.MaxInt64).message.SessionID, m), true, time.Time{}, nil
 }
 
-// accept locks a session that nobody holds, under its id as it is written there.
-func (t *turn) accept(x *session, id string, m core.SessionMode) core.SessionLock {
+// accept locks a session that no receiver holds, under its id as it is written there.
+func (t *txn) accept(x *session, id string, m core.SessionMode) core.SessionLock {
 	x.mode = m
 	t.queue.hold(x, core.NewNonce(), t.lockEnd())
 	return t.lockOf(x, id)
 }
 
 // lockOf is the lock of a session as its holder knows it.
-func (t *turn) lockOf(x *session, id string) core.SessionLock {
+func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
 }
 
@@ -70,13 +70,13 @@ func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, 
 	}
 	x.passed++
 	t.queue.hold(x, x.nonce, t.lockEnd())
-	t.ringHolder(t.queue, x)
+	t.wakeHolder(t.queue, x)
 	return t.lockOf(x, id), nil
 }
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost,
-// and no turn, when l is held no more.
-func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t turn, x *session, err error) {
+// and no txn, when l is held no more.
+func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t txn, x *session, err error) {
 	t, ok := s.enter(p)
 	if ok {
 		if x = t.holds(&l); x != nil {
@@ -84,11 +84,11 @@ func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t turn, x *s
 		}
 		t.leave()
 	}
-	return turn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, core.SessionLockLost)
+	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, core.SessionLockLost)
 }
 
 // holds returns the session whose lock l proves, or nil if the lock is lost.
-func (t *turn) holds(l *core.SessionLock) *session {
+func (t *txn) holds(l *core.SessionLock) *session {
 	x := t.queue.sessions[l.Key()]
 	if x == nil || !x.isHeld() || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
 		return nil
@@ -122,11 +122,11 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 	return nil
 }
 
-// letGo ends the lock of a session and tells those who wait for one.
-func (t *turn) letGo(q *queue, x *session) {
+// letGo ends the lock of a session and wakes the receivers that wait for a session.
+func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
 	if x.first != 0 {
-		t.ring(q)
+		t.wakeReceivers(q)
 	}
 }
 

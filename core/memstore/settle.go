@@ -24,7 +24,7 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 	return errs
 }
 
-func (t *turn) settle(s *core.Settlement) error {
+func (t *txn) settle(s *core.Settlement) error {
 	q := t.queue
 	e, err := t.settleable(s)
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *turn) settle(s *core.Settlement) error {
 }
 
 // settleable returns the entry whose lock can end as s says, or why it cannot.
-func (t *turn) settleable(s *core.Settlement) (*entry, error) {
+func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	under := s.Session
 	if t.Sessions && under != nil && t.holds(under) == nil {
 		return nil, core.SessionLockLost
@@ -65,7 +65,7 @@ func (t *turn) settleable(s *core.Settlement) (*entry, error) {
 }
 
 // allows reports why a lock that is held cannot end so.
-func (t *turn) allows(s *core.Settlement) error {
+func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
 		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
@@ -78,8 +78,8 @@ func (t *turn) allows(s *core.Settlement) error {
 }
 
 // abandon ends the lock of e after a failed delivery. With a backoff another lock
-// takes its place, whose nonce nobody is told.
-func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
+// takes its place, whose nonce no receiver is told.
+func (t *txn) abandon(q *queue, e *entry, b core.Backoff) {
 	if b.IsZero() || t.hasFailed(q, e.failures+1) {
 		t.unlock(q, e, core.EventAbandoned)
 		return
@@ -89,12 +89,12 @@ func (t *turn) abandon(q *queue, e *entry, b core.Backoff) {
 		failures = 0
 	}
 	e.nonce, e.until = core.NewNonce(), t.now+b.After(failures).Milliseconds()
-	e.postponed = true
-	q.move(e, e.standing)
+	e.delayed = true
+	q.move(e, e.state)
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
 	}
-	t.ring(q) // who waits must learn when to look again
+	t.wakeReceivers(q) // a waiting receiver must learn when to look again
 }
 
 // lost is what a lock that has ended is answered. under is the lock of a session

@@ -3,8 +3,8 @@
 // answers is right by definition; storetest compares the others with it.
 //
 // Each partition has one mutex, a topic's together with its subscriptions. An
-// operation holds it for one turn, which begins with a sweep, so nothing in here
-// ever waits for a timer, and a publication is one turn however many copies it
+// operation holds it for one step, which begins with a sweep, so nothing in here
+// ever waits for a timer, and a publication is one step however many copies it
 // has. All instants are whole milliseconds since the Unix epoch. Nothing survives
 // the process.
 package memstore
@@ -27,9 +27,9 @@ type Options struct {
 type Store struct {
 	catalogue
 	registry
-	clock    func() time.Time
-	bells    hooks[core.Ref, func(core.SessionKey)]
-	removals sync.WaitGroup // of what deleted namespaces held
+	clock     func() time.Time
+	doorbells hooks[core.Ref, func(core.SessionKey)]
+	removals  sync.WaitGroup // of what deleted namespaces held
 }
 
 var _ core.Store = (*Store)(nil)
@@ -66,9 +66,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Watch calls ring when messages may have become available to Lock.
-func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
-	return s.bells.add(r, ring)
+// Watch calls wake when messages may have become available to Lock.
+func (s *Store) Watch(r core.Ref, wake func(core.SessionKey)) (stop func()) {
+	return s.doorbells.add(r, wake)
 }
 
 // instant is the time of a whole millisecond; 0 stands for none.

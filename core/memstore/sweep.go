@@ -25,21 +25,21 @@ func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
 //
 // What it does depends on nothing that the queue's dead letters have a different
 // Policy for, because it runs on their behalf too.
-func (t *turn) sweep(q *queue) {
+func (t *txn) sweep(q *queue) {
 	for x := q.held.due(t.now); x != nil; x = q.held.due(t.now) {
 		t.letGo(q, x)
 	}
 	for e := q.locks.due(t.now); e != nil; e = q.locks.due(t.now) {
 		failure := core.EventLockExpired
-		if e.postponed {
+		if e.delayed {
 			failure = core.EventReturned
 		}
-		e.postponed = false
+		e.delayed = false
 		t.unlock(q, e, failure)
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		q.remove(e)
-		if e.standing == reserved { // its transaction has not committed in time
+		if e.state == reserved { // its transaction has not committed in time
 			continue
 		}
 		t.noteMove(core.EventActivated, q, e, t.admit(q, e.message, e.sessionful, 0), "")
@@ -52,19 +52,19 @@ func (t *turn) sweep(q *queue) {
 // unlock ends the lock of e, and finds e's new place. failure is how the delivery
 // failed, "" if it did not. But for dead letters a failed delivery counts, and the last one allowed dead-letters the message; a
 // time to live that ended under the lock takes effect. A deferred message stays
-// deferred: it expires only when somebody asks for it.
-func (t *turn) unlock(q *queue, e *entry, failure core.EventKind) {
+// deferred: it expires only when a receiver asks for it.
+func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
 		q.countDelivery(e)
 		t.noteFailure(failure, q, e)
 		if t.hasFailed(q, e.failures) {
-			t.deadLetter(q, e, because(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),
+			t.deadLetter(q, e, reasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),
 				core.ReasonMaxDeliveryCount)
 			return
 		}
 	}
 	switch {
-	case e.standing == lockedDeferred:
+	case e.state == lockedDeferred:
 		q.move(e, deferred)
 	case q.hasExpired(e, t.now):
 		t.expire(q, e)
@@ -75,23 +75,23 @@ func (t *turn) unlock(q *queue, e *entry, failure core.EventKind) {
 }
 
 // hasFailed reports whether so many failed deliveries are too many.
-func (t *turn) hasFailed(q *queue, failures uint32) bool {
+func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }
 
-// announce rings for e, which has become available.
-func (t *turn) announce(q *queue, e *entry) {
+// announce calls the doorbells for e, which has become available.
+func (t *txn) announce(q *queue, e *entry) {
 	if e.session != nil && e.session.isHeld() {
-		t.ringHolder(q, e.session)
+		t.wakeHolder(q, e.session)
 	} else {
-		t.ring(q)
+		t.wakeReceivers(q)
 	}
 }
 
 // expire removes a message whose time to live is over.
-func (t *turn) expire(q *queue, e *entry) {
+func (t *txn) expire(q *queue, e *entry) {
 	if t.DeadLetterExpired {
-		t.deadLetter(q, e, because(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
+		t.deadLetter(q, e, reasonProperties(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
 	} else {
 		t.note(core.EventExpired, q, e)
 		q.remove(e)
@@ -100,7 +100,7 @@ func (t *turn) expire(q *queue, e *entry) {
 
 // deadLetter moves a message to the queue's dead letters, where it belongs to no
 // session. reason is the broker's, "" where a receiver did it.
-func (t *turn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
+func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
 	dead := t.home.queue(q.ref.Sub.DeadLetters())
@@ -112,11 +112,11 @@ func (t *turn) deadLetter(q *queue, e *entry, over core.Properties, reason strin
 		failures: e.failures,
 	})
 	t.noteMove(core.EventDeadLettered, q, e, t.number(dead.last), reason)
-	t.ring(dead)
+	t.wakeReceivers(dead)
 }
 
-// because says why a message is dead-lettered.
-func because(reason, description string) core.Properties {
+// reasonProperties says why a message is dead-lettered.
+func reasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: reason},
 		core.Property{Key: core.PropertyDeadLetterDescription, Value: description},

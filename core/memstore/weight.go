@@ -6,21 +6,21 @@ import "github.com/crosstown-mq/crosstown/core"
 // runtime allocates it. TestSizesAreWhatIsKept compares the sums with the heap.
 const (
 	// entryWeight is an entry and its message, but for what Size stands for itself,
-	// with their places in the log and in one agenda.
+	// with their places in the log and in one heap.
 	entryWeight = 570
-	// expiryWeight is a place in the agenda of what expires.
+	// expiryWeight is a place in the heap of what expires.
 	expiryWeight = 40
-	// memberWeight is a place in the agenda of a session.
+	// memberWeight is a place in the heap of a session.
 	memberWeight = 40
 	// sessionWeight is a session with its places in the queue.
 	sessionWeight = 320
 	// transitWeight is what a message brings along from another entity.
 	transitWeight = 64
-	// sightingWeight is a message id that duplicate detection remembers.
-	sightingWeight = 90
+	// seenIDWeight is a message id that duplicate detection remembers.
+	seenIDWeight = 90
 )
 
-// weightOf is what an entry takes. It does not depend on where the entry stands.
+// weightOf is what an entry takes. It does not depend on the state of the entry.
 func weightOf(e *entry) int {
 	weight := entryWeight + sizeOf(e.message)
 	if e.expires != 0 {

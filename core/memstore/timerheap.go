@@ -2,24 +2,24 @@ package memstore
 
 import "slices"
 
-// agenda orders things by an instant or number, then by their own numbers: a
+// timerHeap orders things by an instant or number, then by their own numbers: a
 // binary heap in which every thing knows its place, so that any can be removed.
-type agenda[T any] struct {
-	items []appointment[T]
+type timerHeap[T any] struct {
+	items []timer[T]
 }
 
-// roomy is how many places an agenda keeps that are free: one that fills and empties
+// roomy is how many places a heap keeps that are free: one that fills and empties
 // all the time is not made anew.
 const roomy = 1024
 
-type appointment[T any] struct {
+type timer[T any] struct {
 	at, n int64
 	of    T
 	place *int // of's index in items
 }
 
-// first returns the earliest instant, false if the agenda is empty.
-func (a *agenda[T]) first() (at int64, ok bool) {
+// first returns the earliest instant, false if the heap is empty.
+func (a *timerHeap[T]) first() (at int64, ok bool) {
 	if len(a.items) == 0 {
 		return 0, false
 	}
@@ -27,7 +27,7 @@ func (a *agenda[T]) first() (at int64, ok bool) {
 }
 
 // due returns what is first if its instant is not later than now, else zero.
-func (a *agenda[T]) due(now int64) (first T) {
+func (a *timerHeap[T]) due(now int64) (first T) {
 	if at, ok := a.first(); ok && at <= now {
 		first = a.items[0].of
 	}
@@ -35,16 +35,16 @@ func (a *agenda[T]) due(now int64) (first T) {
 }
 
 // add enters a thing of number n and keeps its place up to date until it is removed.
-func (a *agenda[T]) add(of T, at, n int64, place *int) {
-	a.items = append(a.items, appointment[T]{})
-	a.up(len(a.items)-1, appointment[T]{at, n, of, place})
+func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
+	a.items = append(a.items, timer[T]{})
+	a.up(len(a.items)-1, timer[T]{at, n, of, place})
 }
 
 // remove takes out what is at that place.
-func (a *agenda[T]) remove(place int) {
+func (a *timerHeap[T]) remove(place int) {
 	last := len(a.items) - 1
 	moved := a.items[last]
-	a.items[last] = appointment[T]{}
+	a.items[last] = timer[T]{}
 	a.items = a.items[:last]
 	if cap(a.items) > 4*last+roomy {
 		a.items = slices.Clone(a.items) // give back the memory of a crowd
@@ -58,12 +58,12 @@ func (a *agenda[T]) remove(place int) {
 	}
 }
 
-func (x *appointment[T]) before(y *appointment[T]) bool {
+func (x *timer[T]) before(y *timer[T]) bool {
 	return x.at < y.at || x.at == y.at && x.n < y.n
 }
 
 // up puts x into the free place i or above it.
-func (a *agenda[T]) up(i int, x appointment[T]) {
+func (a *timerHeap[T]) up(i int, x timer[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !x.before(&a.items[parent]) {
@@ -76,7 +76,7 @@ func (a *agenda[T]) up(i int, x appointment[T]) {
 }
 
 // down puts x into the free place i or below it.
-func (a *agenda[T]) down(i int, x appointment[T]) {
+func (a *timerHeap[T]) down(i int, x timer[T]) {
 	for {
 		child := 2*i + 1
 		if child >= len(a.items) {
@@ -94,7 +94,7 @@ func (a *agenda[T]) down(i int, x appointment[T]) {
 	a.set(i, x)
 }
 
-func (a *agenda[T]) set(i int, x appointment[T]) {
+func (a *timerHeap[T]) set(i int, x timer[T]) {
 	a.items[i] = x
 	*x.place = i
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sightings remember which message ids, or keys of moves, were seen lately.
-type sightings struct {
+// seenIDs remember which message ids, or keys of moves, were seen lately.
+type seenIDs struct {
 	known map[string]int64 // when each was seen
-	order []sighting       // of what is known, oldest first; some may be known no more
+	order []seenID         // of what is known, oldest first; some may be known no more
 	most  int              // how many were known at once since known was made
 }
 
-type sighting struct {
+type seenID struct {
 	key string
 	at  int64
 }
 
 // isDuplicate reports whether a message of m's id was accepted within the
 // window; if not, m is the first from now on. The history has no word of what is spared.
-func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
+func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
 		return false
@@ -32,7 +32,7 @@ func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
 		key += "\x00" + m.PartitionKey
 	}
 	if t.home.seen.first(key, t.now) {
-		t.home.queue(core.Main).grow(sightingWeight + len(key))
+		t.home.queue(core.Main).grow(seenIDWeight + len(key))
 		return false
 	}
 	if !spared {
@@ -42,18 +42,18 @@ func (t *turn) isDuplicate(m *core.Message, spared bool) bool {
 }
 
 // forgetIDs drops the message ids that were seen at the given instant or before.
-func (b *branch) forgetIDs(until int64) {
+func (b *entityState) forgetIDs(until int64) {
 	b.queue(core.Main).grow(-b.seen.forget(until))
 }
 
 // forget drops what was seen at the given instant or before, and returns its weight.
-func (s *sightings) forget(until int64) (weight int) {
+func (s *seenIDs) forget(until int64) (weight int) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
 		x := s.order[gone]
 		gone++
 		if s.known[x.key] == x.at {
-			weight += sightingWeight + len(x.key)
+			weight += seenIDWeight + len(x.key)
 			delete(s.known, x.key)
 		}
 	}
@@ -71,14 +71,14 @@ func (s *sightings) forget(until int64) (weight int) {
 }
 
 // tidy drops from the order what is known no more, once that is the most of it.
-func (s *sightings) tidy() {
+func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
-		s.order = slices.DeleteFunc(s.order, func(x sighting) bool { return s.known[x.key] != x.at })
+		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
 	}
 }
 
 // first remembers key, and reports whether it was unknown.
-func (s *sightings) first(key string, now int64) bool {
+func (s *seenIDs) first(key string, now int64) bool {
 	if _, known := s.known[key]; known {
 		return false
 	}
@@ -87,7 +87,7 @@ func (s *sightings) first(key string, now int64) bool {
 	}
 	key = strings.Clone(key) // it may be a part of the message
 	s.known[key] = now
-	s.order = append(s.order, sighting{key, now})
+	s.order = append(s.order, seenID{key, now})
 	s.most = max(s.most, len(s.known))
 	return true
 }

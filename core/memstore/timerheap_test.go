@@ -11,10 +11,10 @@ func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		dice := rand.New(rand.NewPCG(seed, 0))
-		var a agenda[*entry]
-		var wanted []appointment[*entry]
+		var a timerHeap[*entry]
+		var wanted []timer[*entry]
 		for n := range int64(200) {
-			x := appointment[*entry]{at: dice.Int64N(20), n: n, of: &entry{n: n}}
+			x := timer[*entry]{at: dice.Int64N(20), n: n, of: &entry{n: n}}
 			a.add(x.of, x.at, n, &x.of.place)
 			wanted = append(wanted, x)
 			for range dice.IntN(3) {
@@ -25,7 +25,7 @@ func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
 				}
 			}
 		}
-		slices.SortFunc(wanted, func(x, y appointment[*entry]) int {
+		slices.SortFunc(wanted, func(x, y timer[*entry]) int {
 			return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.n, y.n))
 		})
 		for _, x := range wanted {
@@ -35,14 +35,14 @@ func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
 			a.remove(x.of.place)
 		}
 		if at, ok := a.first(); ok {
-			t.Fatalf("seed %d: first of an empty agenda: got %d", seed, at)
+			t.Fatalf("seed %d: first of an empty heap: got %d", seed, at)
 		}
 	}
 }
 
 func TestAgendaIsDueAtItsInstant(t *testing.T) {
 	t.Parallel()
-	var a agenda[*entry]
+	var a timerHeap[*entry]
 	e := &entry{n: 1}
 	a.add(e, 10, e.n, &e.place)
 	if got := a.due(9); got != nil {
