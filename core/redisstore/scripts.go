@@ -27,6 +27,7 @@ type script struct {
 	moreKeys    bool
 	repeat      int
 
+	before   string                    // a file of lua/ that goes in front of lua/state.lua
 	preludes []string                  // files of lua/ that go in front
 	parts    []string                  // scripts that go in front as functions of their ARGV
 	variants [everyFlavour + 1]*script // with more preludes, by flavour; nil but for scripts on a partition's state
@@ -59,7 +60,7 @@ var (
 	deferredScript = stateScript("deferred", 0, 5, 1)
 	cancelScript   = stateScript("cancel", 0, 0, 1)
 	purgeScript    = stateScript("purge", 0, 2, 0)
-	sweepScript    = stateScript("sweep", 0, 1, 0)
+	sweepScript    = (&script{name: "sweep", keys: stateKeys, fixed: stateArgs + 1, before: "idle"}).onState()
 	statsScript    = stateScript("stats", 0, 0, 0)
 	acceptScript   = stateScript("accept", 0, 4, 0)
 	extendScript   = stateScript("extend", 0, 3, 0)
@@ -115,7 +116,11 @@ func (s *script) onState() *script {
 	var variants [everyFlavour + 1]*script
 	for f := range variants {
 		v := base
-		v.preludes = append([]string{"state"}, base.preludes...)
+		v.preludes = nil
+		if base.before != "" {
+			v.preludes = append(v.preludes, base.before)
+		}
+		v.preludes = append(append(v.preludes, "state"), base.preludes...)
 		if flavour(f)&sharing != 0 {
 			v.preludes = append(v.preludes, "shared")
 			v.keys += sharedKeys

@@ -34,5 +34,6 @@ end
 call('ZREM', open, sid)
 call('HSET', holders, sid, ARGV[6])
 call('ZADD', slocks, ARGV[5], sid)
+expect(ARGV[5])
 ring()
 return {'ok', 1, name}

@@ -43,7 +43,7 @@ end
 
 local knownKeys, freshKeys, noteKey = remember(moved, 8, tonumber(ARGV[6]))
 local known, fresh, noteID = remember(seen, 7, tonumber(ARGV[5]))
-local reply, due, expiring, placeholders, last = {'ok'}, {}, {}, {}, nil
+local reply, planned, expiring, placeholders, last = {'ok'}, {}, {}, {}, nil
 local numbers, sids = {}, {} -- of those that become available in sessions
 for i = 7, #ARGV, 6 do
   local id, key, at, ttl, sid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
@@ -68,8 +68,10 @@ for i = 7, #ARGV, 6 do
     local reserved = sub(at, -1) == 'r'
     if history and not reserved then history.add(at == '' and 'a' or 's', last, {['until'] = at ~= '' and at or 0, record = record}) end
     if at ~= '' then
-      due[#due + 1] = reserved and sub(at, 1, -2) or at
-      due[#due + 1] = pad(last) .. (reserved and 'r' or '')
+      local when = reserved and sub(at, 1, -2) or at
+      planned[#planned + 1] = when
+      planned[#planned + 1] = pad(last) .. (reserved and 'r' or '')
+      expect(when)
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
       ready = true -- will be: who waits must learn when to ask again
@@ -77,6 +79,7 @@ for i = 7, #ARGV, 6 do
     else
       if ttl ~= '' and mortal then
         expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
+        expect(now + tonumber(ttl))
         expiring[#expiring + 1] = pad(last)
       end
       if sid == '' then
@@ -89,7 +92,7 @@ for i = 7, #ARGV, 6 do
 end
 many('ZADD', moved, freshKeys)
 many('ZADD', seen, fresh)
-many('ZADD', scheduled, due)
+many('ZADD', scheduled, planned)
 if not session then many('ZADD', holes, placeholders) end
 many('ZADD', expiry, expiring)
 if session then session.join(numbers, sids) end

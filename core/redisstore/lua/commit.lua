@@ -96,6 +96,7 @@ local function schedule(n, due, id, window)
   end
   if id ~= '' then call('ZADD', seen, ARGV[1], id) end
   call('ZADD', scheduled, due, pad(n))
+  expect(due)
   if history then history.add('s', n, {['until'] = due, record = record}) end
   local sid = session and call('HGET', of, n)
   if sid then session.note(n, sid) end

@@ -50,6 +50,7 @@ for _, n in ipairs(numbers) do
 end
 many('ZADD', locks, members)
 many('ZADD', deferred, stamps)
+if not session then expect(deadline) end
 
 local entries = {}
 if #numbers <= tonumber(ARGV[7]) then

@@ -11,4 +11,5 @@ ring()
 if not done then return {'more'} end
 if not holds(ARGV[7], ARGV[6]) then return {'session_lock_lost'} end
 call('ZADD', slocks, ARGV[5], ARGV[7])
+expect(ARGV[5])
 return {'ok'}

@@ -61,6 +61,7 @@ if found < max and cursor < top then
   if pages > 1 or #page > 0 then call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor)) end
 end
 many('ZADD', locks, members)
+if #members > 0 then expect(ARGV[5]) end
 
 local next = 0
 if found < max and rest == 0 then

@@ -52,7 +52,7 @@ end
 
 local state = call('HMGET', head, 's', 'v')
 local last, version, given = tonumber(state[1] or 0), tonumber(state[2] or 0), false
-local touched, order, arrived = {}, {}, {} -- by target: the last number, and what came into sessions
+local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: the last number, what came into sessions, the first expiry
 
 -- copy stores one copy and returns the kind of its target, nil if it is no more.
 local function copy(n, from, body)
@@ -68,7 +68,11 @@ local function copy(n, from, body)
   if not touched[target] then order[#order + 1] = target end
   touched[target] = m
   if body ~= '' then call('HSET', KEYS[base + 3], m, n) end
-  if ttl ~= '' then call('ZADD', KEYS[base + 4], format('%.0f', now + tonumber(ttl)), pad(m)) end
+  if ttl ~= '' then
+    local at = now + tonumber(ttl)
+    call('ZADD', KEYS[base + 4], format('%.0f', at), pad(m))
+    soonest[target] = math.min(soonest[target] or at, at)
+  end
   if sid ~= '' then
     local a = arrived[target] or {numbers = {}, sids = {}, pairs = {}}
     arrived[target] = a
@@ -109,11 +113,10 @@ local function publish(p)
     else
       call('XADD', stream, '0-' .. n, 'd', record, 't', ttl)
     end
-    if sub(due, -1) == 'r' then
-      call('ZADD', scheduled, sub(due, 1, -2), pad(n) .. 'r')
-    else
-      call('ZADD', scheduled, due, pad(n))
-    end
+    local reserved = sub(due, -1) == 'r'
+    local when = reserved and sub(due, 1, -2) or due
+    call('ZADD', scheduled, when, pad(n) .. (reserved and 'r' or ''))
+    expect(when)
     ready = true -- will be: who waits must learn when to ask again
     return tonumber(n)
   end
@@ -174,6 +177,8 @@ for _, target in ipairs(order) do
   else
     call('HSET', theirHead, 's', touched[target])
   end
+  local d = soonest[target] and call('HGET', theirHead, 'd')
+  if d and tonumber(d) > soonest[target] then call('HSET', theirHead, 'd', format('%.0f', soonest[target])) end
   if rings and call('HDEL', theirHead, 'w') == 1 then call('SPUBLISH', theirBell, '') end
 end
 ring()

@@ -23,5 +23,6 @@ for i, member in ipairs(members) do
   end
 end
 many('ZADD', locks, extended)
+if #extended > 0 then expect(ARGV[5]) end
 ring()
 return reply

@@ -10,7 +10,9 @@
 --                             are returned may have b, a shared body
 -- KEYS[2]  head       hash    s last number given, c last number claimed (cursor), w set while somebody waits, a once the
 --                             holder of a session has; of a topic v the version of its subscriptions, and there c is s:
---                             what becomes due goes to again
+--                             what becomes due goes to again; d the earliest time (ms) at which a sweep may find
+--                             something: each script that adds a deadline lowers it, a sweep sets it anew; without
+--                             d the next script sweeps
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce where nobody holds the lock:
 --                             the message waits after a failed delivery
 -- KEYS[4]  again      zset    numbers to deliver once more, by number
@@ -65,6 +67,17 @@ local function pad(n) return format('%015d', n) end
 
 -- number reads the n of a member of locks, scheduled or expiry.
 local function number(member) return format('%d', tonumber(sub(member, 1, 15))) end
+
+-- due is d of head, the time before which a sweep finds nothing; sweep reads it.
+local due = 0
+
+-- expect lowers d to the earliest of the deadlines that a script has added.
+local function expect(at)
+  at = tonumber(at)
+  if at >= due then return end
+  due = at
+  call('HSET', head, 'd', format('%.0f', at))
+end
 
 -- acts are what may become of a message when its time comes or its lock ends.
 -- They are made when the first is needed: mostly none is, and making them costs
@@ -163,6 +176,7 @@ local function makeActs()
     local deadline = format('%.0f', now + math.floor(math.min(first * factor ^ failures, tonumber(most))))
     call('ZADD', locks, deadline, pad(n))
     call('ZADD', deferred, 'XX', deadline, n)
+    expect(deadline)
     if history then history.add('t', n, {['until'] = deadline}) end
     ready = true
   end
@@ -190,7 +204,10 @@ local function makeActs()
     end
     call('XDEL', stream, '0-' .. n)
     if history then history.add('v', n, {other = fresh, record = fields[2]}) end
-    if ttl and mortal then call('ZADD', expiry, format('%.0f', now + ttl), pad(fresh)) end
+    if ttl and mortal then
+      call('ZADD', expiry, format('%.0f', now + ttl), pad(fresh))
+      expect(now + ttl)
+    end
     budget = budget - #fields[2] / 4096
     if not session or not session.rename(n, fresh) then ready = true end
   end
@@ -227,7 +244,6 @@ end
 -- drain takes what is due from a zset in the order (time, n) and acts on it.
 -- It returns false if the budget ended before the work.
 local function drain(key, what)
-  if call('ZCOUNT', key, '-inf', ARGV[1]) == 0 then return true end
   repeat
     local due = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'LIMIT', 0, 100)
     for _, member in ipairs(due) do
@@ -240,18 +256,32 @@ local function drain(key, what)
   return true
 end
 
+-- never stands for a time that does not come.
+local never = 9007199254740991
+
 -- sweep does what is due: ends expired locks, activates schedules, ends expired
 -- messages. It returns false if some is left: the caller then answers 'more'.
 local function sweep()
-  return (not session or session.sweep()) and drain(locks, 'fail') and drain(scheduled, 'activate') and
+  due = tonumber(call('HGET', head, 'd') or 0)
+  if due > now then return true end
+  local done = (not session or session.sweep()) and drain(locks, 'fail') and drain(scheduled, 'activate') and
     (not mortal or drain(expiry, 'lapse'))
+  if not done then return false end
+  due = never
+  for _, key in ipairs({locks, scheduled, mortal and expiry or locks, session and session.locks or locks}) do
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    due = math.min(due, tonumber(first or never)) -- a lock in a session has no deadline of its own
+  end
+  if call('EXISTS', stream) == 1 then call('HSET', head, 'd', format('%.0f', due)) end
+  return true
 end
 
 -- nextDue is when a sweep will next find something, 0: nothing is known. Of
 -- the messages that expire only those count that are available; emptied says
 -- that there are none.
 local function nextDue(emptied)
-  local next = math.huge
+  if due == never then return 0 end
+  local next = never
   for _, key in ipairs({locks, scheduled, session and session.locks or nil}) do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
     next = math.min(next, tonumber(first[2] or next))
@@ -266,8 +296,7 @@ local function nextDue(emptied)
       end
     end
   end
-  if next == math.huge then return 0 end
-  return next
+  return next < never and next or 0
 end
 
 -- ring wakes those who wait for what this call made available.

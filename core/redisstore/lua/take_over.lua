@@ -18,6 +18,7 @@ local times = tonumber(sub(proof, 9))
 if sub(proof, 1, 8) ~= ARGV[6] or not times then return {'session_locked'} end
 call('HSET', holders, sid, ARGV[6] .. format('%d', times + 1))
 call('ZADD', slocks, ARGV[5], sid)
+expect(ARGV[5])
 call('SREM', waiting, sid)
 call('SPUBLISH', bell, sid)
 return {'ok', times + 1}
