@@ -17,7 +17,7 @@
 //   - credit: how many deliveries a receiver is willing to take.
 //   - session: messages of one SessionId, received in order by whoever holds its lock.
 //   - publication, copy: a message sent to a topic, and what one subscription gets of it.
-//   - pump: moves messages from an entity to where they are forwarded; a hop is one such move.
+//   - forwarder: moves messages from an entity to where they are forwarded; a hop is one such move.
 //   - router: decides what becomes of messages at a stage of their way in; a
 //     verdict is its answer for one of them.
 //   - sweep: expire locks and messages that are due, activate due schedules.

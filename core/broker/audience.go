@@ -282,12 +282,12 @@ func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core
 // dead is a copy of a message in the subscription's dead-letter queue.
 func (m *member) dead(index uint16, msg *core.Message, reason, description string) core.Copy {
 	dead := *msg
-	dead.Properties = msg.Properties.Merge(because(reason, description))
+	dead.Properties = msg.Properties.Merge(reasonProperties(reason, description))
 	return core.Copy{To: m.partitions[core.DeadLetter][index], Message: &dead}
 }
 
-// because says why a message is dead-lettered.
-func because(reason, description string) core.Properties {
+// reasonProperties says why a message is dead-lettered.
+func reasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: truncate(reason, core.MaxDeadLetterTextChars)},
 		core.Property{Key: core.PropertyDeadLetterDescription, Value: truncate(description, core.MaxDeadLetterTextChars)},

@@ -91,10 +91,10 @@ type Broker struct {
 	entries map[string]*entry // by folded name
 	closed  bool
 
-	dirty  chan struct{} // an entry needs to be read anew; holds at most one
-	pumps  *pumps
-	annals *annals
-	gate   *gate
+	dirty      chan struct{} // an entry needs to be read anew; holds at most one
+	forwarders *forwarders
+	annals     *annals
+	gate       *gate
 
 	probe struct {
 		mu  sync.Mutex
@@ -139,7 +139,7 @@ func New(store core.Store, o Options) *Broker {
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.retries.Store(&o.Retries)
-	b.pumps, b.annals = newPumps(b), newAnnals(b)
+	b.forwarders, b.annals = newForwarders(b), newAnnals(b)
 	return b
 }
 
@@ -148,9 +148,9 @@ func New(store core.Store, o Options) *Broker {
 // waits for what is under way, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
-	var pumping sync.WaitGroup
-	pumping.Go(func() { b.pumps.run(ctx) })
-	pumping.Go(func() { b.annals.run(ctx) })
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { b.forwarders.run(ctx) })
+	forwarding.Go(func() { b.annals.run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -175,7 +175,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		}
 	}
 	stopWatching()
-	pumping.Wait()
+	forwarding.Wait()
 	b.stop()
 	return nil
 }

@@ -168,7 +168,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 	case b.entries[name] != nil:
 		b.entries[name].changed()
 	}
-	b.pumps.changed(name)
+	b.forwarders.changed(name)
 	b.wake()
 }
 

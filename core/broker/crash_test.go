@@ -257,7 +257,7 @@ func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
 	}
 }
 
-// Two gateways pump at the same time over a store that fails at random, and one
+// Two gateways forward at the same time over a store that fails at random, and one
 // after the other dies and is replaced.
 func TestGatewaysThatDieAtRandomMoveEveryMessageOnce(t *testing.T) {
 	for seed := range uint64(8) {

@@ -212,7 +212,7 @@ func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 		m := text("transfer")
 		m.Transit = &core.Transit{Destination: "to"}
 		b.store.Append(t.Context(), partition(&via, 0, core.Transfer), each(m))
-		time.Sleep(patrolInterval)
+		time.Sleep(scanInterval)
 		rests()
 		b.holds(t, map[string]string{"to": "", "from": "", "dead": "", "dead/$DeadLetterQueue": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
 		b.transferDead(t, "from", "0 1 2", reasonDisabled)
@@ -320,7 +320,7 @@ func TestMessagesWaitForADestinationThatIsFull(t *testing.T) {
 			t.Errorf("%d messages wait and %d arrived, %v, want 6 and 6", here.Active, there.Active, err)
 		}
 		in := b.receive(t, "to", core.ReceiveAndDelete, 12)
-		time.Sleep(lastHold)
+		time.Sleep(maxHold)
 		if got := in.take(); len(got) != 12 {
 			t.Errorf("%d messages arrived, want 12", len(got))
 		}
@@ -372,7 +372,7 @@ func TestADeadLetterThatCannotBeForwardedTellsBothReasons(t *testing.T) {
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
 		b.send(t, "q", text("m"))
-		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: because("Poison", "it smells")}
+		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: reasonProperties("Poison", "it smells")}
 		if errs := b.Settle(t.Context(), root, "q", []core.Settlement{why}); errs[0] != nil {
 			t.Fatal(errs)
 		}
@@ -404,7 +404,7 @@ func TestTransfersGoWhereTheySay(t *testing.T) {
 		if err != nil || rt.Transfer != 5 {
 			t.Errorf("counts: got %+v, %v, want 5 on the way", rt, err)
 		}
-		time.Sleep(patrolInterval)
+		time.Sleep(scanInterval)
 		synctest.Wait()
 		b.holds(t, map[string]string{"x": "0 4", "via/$Transfer": "1", "via/$Transfer/$DeadLetterQueue": "2 3"})
 		for _, d := range b.all(t, "via/$Transfer/$DeadLetterQueue") {
@@ -431,7 +431,7 @@ func TestManyStuckTransfersDoNotHoldUpOthers(t *testing.T) {
 			}
 			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
 		}
-		time.Sleep(patrolInterval)
+		time.Sleep(scanInterval)
 		synctest.Wait()
 		b.holds(t, map[string]string{"open": "1000"})
 	})
@@ -491,8 +491,8 @@ func TestForwardingFollowsTheSettings(t *testing.T) {
 		b.send(t, "from", text("3"))
 		time.Sleep(time.Hour)
 		b.holds(t, map[string]string{"x": "0 1", "y": "2", "from": "3"})
-		if len(b.pumps.byKey) != 0 {
-			t.Errorf("%d pumps are left", len(b.pumps.byKey))
+		if len(b.forwarders.byKey) != 0 {
+			t.Errorf("%d forwarders are left", len(b.forwarders.byKey))
 		}
 	})
 }
@@ -636,18 +636,18 @@ func TestIdlePumpsCostNothing(t *testing.T) {
 		later.ScheduledEnqueueTime = b.store.Now().Add(time.Hour)
 		b.send(t, "t3", later)
 		rests()
-		if n := len(b.pumps.byKey); n != 21 {
-			t.Errorf("%d pumps, want one for each queue that forwards, and one for the topic with a schedule", n)
+		if n := len(b.forwarders.byKey); n != 21 {
+			t.Errorf("%d forwarders, want one for each queue that forwards, and one for the topic with a schedule", n)
 		}
 		calls := b.store.lockCalls()
 		time.Sleep(59 * time.Minute)
 		if n := b.store.lockCalls() - calls; n != 0 {
-			t.Errorf("idle pumps locked %d times in an hour", n)
+			t.Errorf("idle forwarders locked %d times in an hour", n)
 		}
-		time.Sleep(2*time.Minute + pumpLinger)
+		time.Sleep(2*time.Minute + idleForwarderLife)
 		synctest.Wait()
-		if n := len(b.pumps.byKey); n != 20 {
-			t.Errorf("%d pumps, want none for the topic any more", n)
+		if n := len(b.forwarders.byKey); n != 20 {
+			t.Errorf("%d forwarders, want none for the topic any more", n)
 		}
 	})
 }

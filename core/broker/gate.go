@@ -6,7 +6,7 @@ import (
 )
 
 // gate is what everybody goes through who takes messages out of entities without
-// being asked to at that moment: workers, holders of sessions, lanes. While it is
+// being asked to at that moment: workers, holders of sessions, partition forwarders. While it is
 // shut nobody is inside.
 type gate struct {
 	inside atomic.Int64

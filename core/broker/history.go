@@ -324,8 +324,8 @@ func (e *entry) notePassage(ctx context.Context, p core.Partition, l load) {
 	}
 }
 
-// noteMove remembers where a pump has brought a message, or why it could not.
-func (h *haul) noteMove(i int) {
+// noteMove remembers where a forwarder has brought a message, or why it could not.
+func (h *forwardBatch) noteMove(i int) {
 	if !h.e.remembers() {
 		return
 	}

@@ -165,7 +165,7 @@ func (e *entry) commit(ctx context.Context, v *view, p core.Partition, w core.Wo
 		e.expectSchedules([][]*core.Message{w.Messages, scheduled})
 	}
 	if sendsAway(&w) {
-		e.b.pumps.expect(v, core.Transfer)
+		e.b.forwarders.messagesAdded(v, core.Transfer)
 	}
 	return numbers, nil
 }

@@ -62,7 +62,7 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 	}
 }
 
-// leisurely is a store that takes a while to append for pumps.
+// leisurely is a store that takes a while to append for forwarders.
 type leisurely struct{ core.Store }
 
 func (s *leisurely) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {

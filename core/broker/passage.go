@@ -168,7 +168,7 @@ func (p *passage) carryOut(st *stage, x *passenger, v *core.Verdict) {
 func (x *passenger) bury(st *stage, reason, description string) {
 	x.note(core.EventBuried, st.Name, "", reason)
 	dead := *x.m
-	dead.Properties = x.m.Properties.Merge(because(reason, description))
+	dead.Properties = x.m.Properties.Merge(reasonProperties(reason, description))
 	x.fate, x.dead = gone, &dead
 }
 

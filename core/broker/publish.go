@@ -59,7 +59,7 @@ func (e *entry) publishOnce(ctx context.Context, v *view, partition uint16, grou
 	})
 }
 
-// publications evaluates the rules for messages from senders, and from pumps.
+// publications evaluates the rules for messages from senders, and from forwarders.
 func (e *entry) publications(ctx context.Context, a *audience, v *view, partition uint16, groups [][]*core.Message) ([][]core.Publication, error) {
 	total := 0
 	for _, g := range groups {
@@ -110,7 +110,7 @@ func keyless(m *core.Message) *core.Message {
 	return &own
 }
 
-// expectSchedules has the topic's pump look for scheduled messages, if there are some.
+// expectSchedules has the topic's forwarder look for scheduled messages, if there are some.
 func (e *entry) expectSchedules(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {
@@ -122,7 +122,7 @@ func (e *entry) expectSchedules(groups [][]*core.Message) {
 				now = e.b.store.Now()
 			}
 			if m.ScheduledEnqueueTime.After(now) {
-				e.b.pumps.expect(e.current.Load(), core.Main)
+				e.b.forwarders.messagesAdded(e.current.Load(), core.Main)
 				return
 			}
 		}

@@ -68,7 +68,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 }
 
 // receivable refuses to take messages, other than by their numbers, where only
-// pumps or the holders of sessions do.
+// forwarders or the holders of sessions do.
 func (v *view) receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:

@@ -47,7 +47,7 @@ func disabled(name string) error {
 
 // forwards is the refusal to receive from an entity that forwards its messages.
 func forwards(v *view) error {
-	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, destination(&v.Settings, core.Main))
+	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, forwardPath(&v.Settings, core.Main))
 }
 
 // refusal turns what the store answered for an entity into what the peer may

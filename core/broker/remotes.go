@@ -35,11 +35,11 @@ func (r remotes) check(setting, to, remote, entity string) error {
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
-// watch has pumps try again whose remote is back. stop ends that.
-func (r remotes) watch(pumps *pumps) (stop func()) {
+// watch has forwarders try again whose remote is back. stop ends that.
+func (r remotes) watch(forwarders *forwarders) (stop func()) {
 	var stops []func()
 	for name, remote := range r {
-		stops = append(stops, remote.Watch(func() { pumps.back(name) }))
+		stops = append(stops, remote.Watch(func() { forwarders.retryRemote(name) }))
 	}
 	return func() {
 		for _, stop := range stops {
@@ -48,15 +48,15 @@ func (r remotes) watch(pumps *pumps) (stop func()) {
 	}
 }
 
-// back has those try again at once who wait for the remote of the folded name,
+// retryRemote has those try again at once who wait for the remote of the folded name,
 // or whose messages may.
-func (s *pumps) back(remote string) {
+func (s *forwarders) retryRemote(remote string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.byKey {
-		if p.key.sub == core.Transfer || p.remote == remote {
-			for _, l := range p.lanes {
-				l.hurry()
+	for _, f := range s.byKey {
+		if f.key.sub == core.Transfer || f.remote == remote {
+			for _, pf := range f.partitions {
+				pf.retry()
 			}
 		}
 	}
@@ -69,8 +69,8 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range e.current.Load().partitions[core.Main] {
-		if err := b.store.Forget(ctx, p, keys); err != nil {
+	for _, f := range e.current.Load().partitions[core.Main] {
+		if err := b.store.Forget(ctx, f, keys); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
 		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
-			if remote, to, ok := core.SplitRemote(destination(&ent.Settings, sub)); ok {
+			if remote, to, ok := core.SplitRemote(forwardPath(&ent.Settings, sub)); ok {
 				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
 				ents = append(ents, *ent)
 			}

@@ -89,7 +89,7 @@ func (r *distant) Send(ctx context.Context, _ string, ms []*core.Message) []erro
 			}
 			answers[i] = err
 		}
-		if answers[i] != nil && !isHopeless(answers[i]) {
+		if answers[i] != nil && !isPermanent(answers[i]) {
 			waits[key] = answers[i]
 		}
 	}
@@ -260,7 +260,7 @@ func TestARouteMayLeadToARemote(t *testing.T) {
 			m.Transit = &core.Transit{Destination: to}
 			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
 		}
-		time.Sleep(patrolInterval)
+		time.Sleep(scanInterval)
 		rests()
 		b.holds(t, map[string]string{"via/$Transfer": "", "x": "1"})
 		if got := hq.bodies(); got != "0" {
@@ -288,7 +288,7 @@ func TestRemotesThatHangKeepNobodyElseFromWork(t *testing.T) {
 		hq.took = func() time.Duration { return time.Hour }
 		b.create(t, "to")
 		b.create(t, "from", forwardTo("to"))
-		for i := range maxSteps + 10 {
+		for i := range maxConcurrentSteps + 10 {
 			name := fmt.Sprint("q", i)
 			b.create(t, name, forwardTo("hq:orders"))
 			b.send(t, name, text("m"))
@@ -480,7 +480,7 @@ func TestAResetDoesNotWaitForARemote(t *testing.T) {
 		if err := b.Reset(t.Context(), root); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > pumpCall {
+		if took := time.Since(began); took > forwardCallTimeout {
 			t.Errorf("it took %v", took)
 		}
 		b.holds(t, map[string]string{"q": ""})

@@ -40,7 +40,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 			s.end(errSessionLost)
 		}
 	}
-	b.pumps.dropHeld()
+	b.forwarders.dropHeld()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -141,16 +141,16 @@ func (d *dispatcher) dropUndelivered() {
 	d.assign()
 }
 
-// dropHeld has the lanes forget what they hold: nobody can move it any more, and
+// dropHeld has the partition forwarders forget what they hold: nobody can move it any more, and
 // what comes from now on need not wait behind it. Where it was not cleared its locks
 // expire. The gate is shut.
-func (s *pumps) dropHeld() {
+func (s *forwarders) dropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.byKey {
-		for _, l := range p.lanes {
-			l.held, l.blocked, l.spread, l.hold = nil, nil, false, 0
-			l.hurry()
+		for _, l := range p.partitions {
+			l.held, l.blocked, l.manyDestinations, l.holdTime = nil, nil, false, 0
+			l.retry()
 		}
 	}
 }

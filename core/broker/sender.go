@@ -87,7 +87,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 			d.expectExpiry(soonest(groups, e.b.store.Now()))
 		}
 		if v.Settings.ForwardDeadLetteredMessagesTo != "" {
-			e.b.pumps.expectExpiry(v, soonest(groups, e.b.store.Now()))
+			e.b.forwarders.expectExpiry(v, soonest(groups, e.b.store.Now()))
 		}
 	}
 	return answers

@@ -14,7 +14,7 @@ type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted  int64 // messages that it took from senders, transactions and pumps, scheduled ones included
+	Accepted  int64 // messages that it took from senders, transactions and forwarders, scheduled ones included
 	Absorbed  int64 // messages that were accepted and not stored in it: duplicates, and what its stages dropped or sent elsewhere
 	Cancelled int64 // scheduled messages
 	Senders   int   // open now
@@ -28,7 +28,7 @@ type Outlet struct {
 	Delivered int64                   // messages handed to receivers, each time anew
 	Settled   [core.Release + 1]int64 // locks ended, by outcome; receiving and deleting completes
 	LocksLost int64                   // settlements that came too late
-	Moved     int64                   // messages that pumps took away
+	Moved     int64                   // messages that forwarders took away
 	Receivers int                     // open now, without those of sessions
 	Credit    int                     // of all of these, not spent
 }

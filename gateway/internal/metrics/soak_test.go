@@ -218,7 +218,7 @@ func TestTheBalanceHoldsOnRedis(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() }) // after the broker's end
 	r := newRigOn(t, metrics.Options{Refresh: time.Millisecond}, store)
 	r.soak(t, 3, 150, 2*time.Millisecond, 200*time.Millisecond)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // until the pumps have ended their work
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // until the forwarders have ended their work
 		got, _ := r.scrape(t)
 		problems := got.problems()
 		if len(problems) == 0 {

@@ -75,8 +75,8 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// destination is the path that a source's sub-queue is forwarded to; "" where it is not.
-func destination(s *core.Settings, sub core.SubQueue) string {
+// forwardPath is the path that a source's sub-queue is forwarded to; "" where it is not.
+func forwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
 		return core.ResourcePath(s.ForwardTo)
@@ -87,10 +87,10 @@ func destination(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// target is destination with names folded: but for that of an entity at a remote,
+// forwardTarget is destination with names folded: but for that of an entity at a remote,
 // which may tell upper case from lower.
-func target(s *core.Settings, sub core.SubQueue) string {
-	to := destination(s, sub)
+func forwardTarget(s *core.Settings, sub core.SubQueue) string {
+	to := forwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {
 		return core.FoldName(remote) + ":" + entity
 	}

@@ -1,0 +1,485 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Reasons of transfer dead letters, beside those that core names.
+const (
+	reasonNoDestination = "MessagingEntityNotFound"
+	reasonTooLarge      = "MessageSizeExceeded"
+	reasonDisabled      = "MessagingEntityDisabled"
+	reasonFull          = "QuotaExceeded"
+	reasonUnsuitable    = "ForwardingFailed"
+)
+
+var (
+	// errNoVerdict stands for the want of a verdict at the destination.
+	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has not been judged."), Refuse}
+	// errTooManyHops says that a message has been forwarded too often.
+	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
+)
+
+// forwardBatch is a batch of messages on its way from a partition forwarder's partition. A crash at any
+// point of it repeats a step: what was stored at the destination is known there
+// by its key until the source has been settled.
+type forwardBatch struct {
+	pf      *partitionForwarder
+	e       *entry // the source
+	v       *view
+	p       core.Partition
+	ds      []core.Delivery
+	dests   map[string]resolved
+	batches []*destinationBatch
+	byDest  map[destination]*destinationBatch
+
+	remoteBatches []*remoteBatch
+	returned      []int // deliveries that a remote did not take
+
+	mu          sync.Mutex // for what piles find at the same time
+	locked      time.Time  // when the source's locks began or were renewed, or before
+	settlements []core.Settlement
+	stored      []stored // by settlement: what to forget when it went well
+	rejected    []int    // deliveries to dead-letter, and
+	reasons     []error  // why
+}
+
+// resolved is a destination, or why there is none.
+type resolved struct {
+	e   *entry
+	v   *view
+	err error
+}
+
+// destinationBatch is the messages of a forward batch that go to one partition.
+type destinationBatch struct {
+	to     destination
+	v      *view
+	groups [][]*core.Message
+	at     []int // their places in the forward batch
+}
+
+// stored is where a message was stored under a key; none if the key is "".
+type stored struct {
+	p   core.Partition
+	key string
+	to  string // the entity; "" where it could not be moved
+}
+
+// forward moves locked messages to their destinations and returns how many have
+// left the source.
+func (pf *partitionForwarder) forward(ctx context.Context, e *entry, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
+	fb := &forwardBatch{pf: pf, e: e, v: e.current.Load(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
+	for i := range ds {
+		fb.assign(ctx, i)
+	}
+	if fb.isTooLate() {
+		for _, batch := range fb.batches {
+			fb.holdBackAll(batch, batch.at)
+		}
+		for _, c := range fb.remoteBatches {
+			for _, i := range c.at {
+				fb.holdBack(i, c.destination())
+			}
+		}
+		fb.batches, fb.remoteBatches = nil, nil
+	}
+	var wg sync.WaitGroup
+	for _, batch := range fb.batches {
+		wg.Go(func() { fb.deliver(ctx, batch) })
+	}
+	if len(fb.remoteBatches) > 0 {
+		fb.sendAll(ctx)
+	}
+	wg.Wait()
+	fb.deadLetterRejected(ctx)
+	fb.releaseReturned(ctx)
+	return fb.finish(ctx)
+}
+
+// isTooLate reports whether it is too late to store anything: see pumpCall.
+func (fb *forwardBatch) isTooLate() bool {
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	return time.Since(fb.locked) > forwardLock/2
+}
+
+// assign finds out where a message goes.
+func (fb *forwardBatch) assign(ctx context.Context, i int) {
+	d := &fb.ds[i]
+	to, hops := fb.pf.parent.to, uint8(0)
+	if d.Transit != nil {
+		hops = d.Transit.Hops
+		if to == "" {
+			to = d.Transit.Destination
+		}
+	}
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		fb.assignRemote(i, remote, entity)
+		return
+	}
+	returns := fb.p.Sub == core.Transfer && core.FoldName(to) == fb.e.key // it was parked, and goes nowhere else
+	if !returns {
+		hops++
+	}
+	if hops > core.MaxHops {
+		fb.reject(i, errTooManyHops)
+		return
+	}
+	dest := fb.resolve(ctx, to)
+	switch {
+	case dest.e != nil:
+	case isPermanent(dest.err):
+		fb.reject(i, dest.err)
+		return
+	default:
+		fb.pf.holdBack(d, destination{})
+		return
+	}
+	m := fb.forwarded(d, hops)
+	if returns {
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // the transfer queue's is nobody's concern
+	}
+	if err := dest.v.admit(m); err != nil {
+		fb.reject(i, err)
+		return
+	}
+	key := keyOf(m, dest.v.Settings.RequiresDuplicateDetection)
+	if key == "" {
+		key = m.Transit.Key // a repeated step must find the same partition
+	}
+	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.partitions[core.Main]))}
+	if !dest.v.Settings.Status.CanSend() {
+		fb.destinationRefused(i, where, disabled(dest.v.Name))
+		return
+	}
+	if _, blocked := fb.pf.blocked[where]; blocked {
+		fb.pf.holdBack(d, where)
+		return
+	}
+	batch := fb.byDest[where]
+	if batch == nil {
+		batch = &destinationBatch{to: where, v: dest.v}
+		fb.byDest[where] = batch
+		fb.batches = append(fb.batches, batch)
+	}
+	batch.groups = append(batch.groups, []*core.Message{m})
+	batch.at = append(batch.at, i)
+}
+
+// resolve finds a destination.
+func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
+	if r, ok := fb.dests[name]; ok {
+		return r
+	}
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	var r resolved
+	b := fb.pf.parent.set.b
+	e, err := b.entity(call, name)
+	if err == nil && !e.current.Load().Settings.Status.CanSend() {
+		e, err = b.load(call, name) // what is known may be old, and decides about dead letters
+	}
+	switch {
+	case name == "":
+		r.err = core.Refuse(core.NotFound, "The message has no destination.")
+	case err != nil:
+		r.err = err
+	default:
+		if v := e.current.Load(); v.Kind == core.Subscription {
+			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which takes no messages but its topic's.", v.Name)
+		} else {
+			r.e, r.v = e, v
+		}
+	}
+	fb.dests[name] = r
+	return r
+}
+
+// forwarded is the message as its destination gets it.
+func (fb *forwardBatch) forwarded(d *core.Delivery, hops uint8) *core.Message {
+	m := *d.Message
+	m.Transit = &core.Transit{
+		EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+		DeadLetterSource:       d.DeadLetterSource,
+		Hops:                   hops,
+		Key:                    fb.moveKey(d),
+	}
+	if fb.p.Sub == core.DeadLetter {
+		m.Transit.DeadLetterSource = fb.v.Name
+	}
+	return &m
+}
+
+// moveKey tells this move from all others: a number is never given again.
+func (fb *forwardBatch) moveKey(d *core.Delivery) string {
+	_, n := core.SplitSequenceNumber(d.SequenceNumber)
+	b := make([]byte, 0, 64)
+	b = append(b, fb.p.Entity...)
+	b = append(b, '/')
+	b = append(b, fb.p.Subscription...)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(fb.p.Index), 10)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(fb.p.Sub), 10)
+	b = append(b, '/')
+	return string(strconv.AppendInt(b, n, 10))
+}
+
+// deliver stores a batch at its destination.
+func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
+	batch.to.e.use()
+	ctx = batch.to.e.sent(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	var answers []core.Appended
+	if batch.to.e.pipe == nil {
+		call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+		defer cancel()
+		answers = batch.to.e.appendTo(call, batch.v, batch.to.partition, batch.groups)
+	} else {
+		answers = fb.deliverThroughPipeline(ctx, batch)
+	}
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	for i, a := range answers {
+		at := batch.at[i]
+		switch {
+		case a.Err == nil:
+			fb.settle(at, core.Settlement{}, stored{batch.v.partitions[core.Main][batch.to.partition], batch.groups[i][0].Transit.Key, batch.v.Name})
+		case lacksVerdict(a.Err):
+			fb.pf.holdBack(&fb.ds[at], batch.to)
+			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
+		case core.CodeOf(a.Err) == core.QuotaExceeded:
+			fb.destinationRefused(at, batch.to, a.Err)
+		case core.CodeOf(a.Err) == core.NotFound || !isPermanent(a.Err): // what is gone will not be found the next time
+			fb.pf.holdBack(&fb.ds[at], batch.to)
+		default:
+			fb.reject(at, a.Err)
+		}
+	}
+}
+
+// deliverThroughPipeline has the destination's stages judge a batch and stores what they
+// leave of it. What comes of a message is stored with the key of its move: should
+// the step be repeated nothing of it is, whatever the verdict is then. Where there
+// is no verdict a message stays at the source, with those that would overtake it.
+func (fb *forwardBatch) deliverThroughPipeline(ctx context.Context, batch *destinationBatch) []core.Appended {
+	e := batch.to.e
+	judging, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	p := newPassage(e, batch.v, batch.groups)
+	p.pass(judging)
+	cancel()
+	answers := make([]core.Appended, len(batch.groups))
+	var groups [][]*core.Message
+	var loads []load
+	var at []int
+	late, waiting := fb.isTooLate(), false
+	for i, pf := range p.loads(batch.groups) {
+		waiting = waiting || pf[0].fate == parked || pf[0].fate == refused
+		switch {
+		case late || waiting && pf[0].fate != gone:
+			answers[i].Err = errNoVerdict
+		default:
+			groups, loads, at = append(groups, batch.groups[i]), append(loads, pf), append(at, i)
+		}
+	}
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	for i, a := range e.storeLoads(call, batch.v, batch.to.partition, groups, loads) {
+		answers[at[i]] = a
+	}
+	return answers
+}
+
+// holdBackAll holds all of a batch.
+func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
+	for _, i := range at {
+		fb.pf.holdBack(&fb.ds[i], batch.to)
+	}
+}
+
+// destinationRefused says what becomes of a message whose destination is disabled or
+// full. One that was parked is at its destination already, and waits there.
+func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
+	if fb.pf.parent.set.b.options.ForwardWait || fb.p.Sub == core.Transfer && to.e.key == fb.e.key {
+		fb.pf.holdBack(&fb.ds[i], to)
+		return
+	}
+	fb.reject(i, err)
+}
+
+// settle notes how a message leaves the source.
+func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
+	s.Token = fb.ds[i].LockToken
+	fb.settlements = append(fb.settlements, s)
+	fb.stored = append(fb.stored, where)
+}
+
+// reject notes that a message cannot be moved, now or ever.
+func (fb *forwardBatch) reject(i int, err error) {
+	fb.rejected = append(fb.rejected, i)
+	fb.reasons = append(fb.reasons, err)
+}
+
+// deadLetterRejected dead-letters what cannot be moved. A chain that is too long ends in the
+// dead-letter queue of the entity where it did; what cannot reach its
+// destination among the transfer dead letters.
+func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
+	transferDeadLetters := fb.v.partitions[core.TransferDeadLetter][fb.p.Index]
+	var groups [][]*core.Message
+	var at []int
+	for n, i := range fb.rejected {
+		d := &fb.ds[i]
+		why := deadLetterReason(d, fb.reasons[n])
+		if fb.p.Sub == core.Transfer || fb.p.Sub == core.Main && errors.Is(fb.reasons[n], errTooManyHops) {
+			fb.settle(i, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}, stored{})
+			continue
+		}
+		m := *d.Message
+		m.Properties = m.Properties.Merge(why)
+		transit := core.Transit{EnqueuedSequenceNumber: d.EnqueuedSequenceNumber, DeadLetterSource: d.DeadLetterSource, Key: fb.moveKey(d)}
+		if d.Transit != nil {
+			transit.Hops = d.Transit.Hops
+		}
+		m.Transit = &transit
+		groups = append(groups, []*core.Message{&m})
+		at = append(at, i)
+	}
+	if len(groups) == 0 {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	for n, a := range fb.pf.parent.set.b.store.Append(call, transferDeadLetters, groups) {
+		if a.Err != nil {
+			fb.pf.holdBack(&fb.ds[at[n]], destination{})
+			continue
+		}
+		fb.settle(at[n], core.Settlement{}, stored{p: transferDeadLetters, key: groups[n][0].Transit.Key})
+	}
+}
+
+// finish settles the source, and has the keys forgotten of the moves that have
+// ended there. It returns how many have.
+func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
+	if len(fb.settlements) == 0 {
+		return 0
+	}
+	b := fb.pf.parent.set.b
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	forget := map[core.Ref][]string{}
+	where := map[core.Ref]core.Partition{}
+	for i, err := range b.store.Settle(call, fb.p, fb.settlements) {
+		if err != nil { // somebody repeats the move, and is not to store it again
+			continue
+		}
+		ended++
+		fb.noteMove(i)
+		if s := fb.stored[i]; s.key != "" {
+			forget[s.p.Ref] = append(forget[s.p.Ref], s.key)
+			where[s.p.Ref] = s.p
+		}
+	}
+	for ref, keys := range forget {
+		if err := b.store.Forget(call, where[ref], keys); err != nil && core.CodeOf(err) != core.NotFound {
+			b.log.Debug("forget moves that have ended: they are after a while", "entity", fb.v.Name, "err", err)
+		}
+	}
+	if ended > 0 {
+		fb.e.use()
+	}
+	return ended
+}
+
+// isPermanent reports whether trying again cannot help.
+func isPermanent(err error) bool {
+	switch core.CodeOf(err) {
+	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// deadLetterReason says why a message was not moved, and if it was dead-lettered before,
+// why that was.
+func deadLetterReason(d *core.Delivery, err error) core.Properties {
+	reason, text := reasonUnsuitable, core.TextOf(err)
+	switch {
+	case errors.Is(err, errTooManyHops):
+		reason = core.ReasonMaxHops
+	case errors.Is(err, errNoSessionID):
+		reason, text = core.ReasonNoSession, core.DescriptionNoSession
+	case core.CodeOf(err) == core.NotFound:
+		reason = reasonNoDestination
+	case core.CodeOf(err) == core.TooLarge:
+		reason = reasonTooLarge
+	case core.CodeOf(err) == core.EntityDisabled:
+		reason = reasonDisabled
+	case core.CodeOf(err) == core.QuotaExceeded:
+		reason = reasonFull
+	}
+	if before, ok := d.Properties.Get(core.PropertyDeadLetterReason); ok {
+		if s, ok := before.(string); ok {
+			text += " It was dead-lettered before: " + s
+		}
+	}
+	return reasonProperties(reason, text)
+}
+
+// publishDue publishes what has become due on a topic, and returns how many
+// messages have left it.
+func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.Partition, ds []core.Delivery) (moved int) {
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	v := e.current.Load()
+	x := e.errandOf(e.sent(ctx, core.Party{}, ""))
+	judged := e.b.store.Now()
+	ms := make([]*core.Message, len(ds))
+	for i := range ds {
+		ms[i] = ds[i].Message
+	}
+	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) ([][]core.Publication, error) {
+		q, err := e.b.inquire(call, v.Name, a.set.Calls(), ms[first:])
+		if err != nil {
+			return nil, err
+		}
+		read := e.b.decodingFor(a.set)
+		groups := make([][]core.Publication, 0, len(ds)-first)
+		for i := first; i < len(ds); i++ {
+			d := &ds[i]
+			facts := q.facts(read.facts(rules.Facts{
+				EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+			}), i-first)
+			copies := a.copies(nil, v, p.Index, d.Message, facts)
+			if x != nil {
+				x.match(d.Message, a.verdicts(copies, d.Message, facts))
+			}
+			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
+		}
+		if err := read.failure(); err != nil {
+			return nil, err
+		}
+		return groups, nil
+	})
+	for i, a := range answers {
+		switch {
+		case a.Err == nil:
+			moved++
+			if x != nil {
+				e.b.annals.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
+			}
+		case core.CodeOf(a.Err) == core.LockLost: // somebody else published it
+		default:
+			pf.holdBack(&ds[i], destination{})
+		}
+	}
+	return moved
+}

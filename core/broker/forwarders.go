@@ -1,0 +1,399 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// scanInterval is how often all entities are looked at for forwarders that they
+	// need: another gateway may have died over what only it knew of.
+	scanInterval = time.Minute
+	// idleForwarderLife is how long a forwarder outlives the last message it was made for.
+	idleForwarderLife = time.Minute
+	// maxConcurrentSteps is how many partition forwarders work at a time.
+	maxConcurrentSteps = 64
+)
+
+// forwarders move messages to where they belong, without a client asking: from
+// entities that forward, out of transfer queues, and what was scheduled on a
+// topic to its subscriptions. Only entities that need one have a forwarder, and an
+// idle forwarder is a doorbell and a timer.
+//
+// Every gateway forwards: the locks of messages share the work, and an order lease keeps
+// their order.
+type forwarders struct {
+	b *Broker
+
+	mu     sync.Mutex
+	open   bool // between start and end of run
+	byKey  map[forwarderKey]*forwarder
+	byName map[string][]*forwarder
+
+	pending struct { // what changed is called with
+		mu    sync.Mutex
+		names map[string]struct{} // folded
+		all   bool
+	}
+	woken chan struct{} // there is news; holds at most one
+
+	localWork, remoteWork workQueue // of partition forwarders here, and of those that wait for remotes
+
+	tasks  sync.WaitGroup  // whoever works
+	ctx    context.Context // of steps
+	cancel context.CancelFunc
+}
+
+// workQueue is partition forwarders that have something to do, and those who see to it.
+type workQueue struct {
+	mu     sync.Mutex
+	queue  []*partitionForwarder
+	active int // goroutines
+	closed bool
+}
+
+// forwarderKey is the source of a forwarder: the ID of an entity, and the sub-queue.
+type forwarderKey struct {
+	id  string
+	sub core.SubQueue
+}
+
+// forwarder empties one sub-queue of one entity.
+type forwarder struct {
+	set  *forwarders
+	key  forwarderKey
+	name string // of the entity, folded
+	to   string // where the settings forward to, as target has it; "": the messages say
+	// temporary: it goes when it has nothing left to do.
+	temporary   bool
+	remote      string                // that the settings forward to, folded; "": none
+	partitions  []*partitionForwarder // by partition
+	retireTimer *time.Timer           // guarded by set.mu
+}
+
+func newForwarders(b *Broker) *forwarders {
+	s := &forwarders{b: b, byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: make(chan struct{}, 1)}
+	s.pending.names = map[string]struct{}{}
+	s.ctx, s.cancel = context.WithCancel(b.base)
+	return s
+}
+
+// run keeps the forwarders fitting what the entities say, until ctx ends. Then it
+// stops them and waits for what they do.
+func (s *forwarders) run(ctx context.Context) {
+	s.mu.Lock()
+	s.open = true
+	s.mu.Unlock()
+	defer s.b.remotes.watch(s)()
+	tick := time.NewTicker(scanInterval)
+	defer tick.Stop()
+	retry := time.NewTimer(refreshRetry)
+	retry.Stop()
+	defer retry.Stop()
+	scanned := make(chan struct{}, 1) // holds one while no scan is under way
+	scanned <- struct{}{}
+	var due <-chan struct{} = scanned // nil while no scan is wanted
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-due:
+			due = nil
+			s.tasks.Go(func() {
+				s.scan(ctx)
+				scanned <- struct{}{}
+			})
+		case <-tick.C:
+			due = scanned
+		case <-s.woken:
+			all, ok := s.readChanges(ctx)
+			if all {
+				due = scanned
+			}
+			if !ok {
+				retry.Reset(refreshRetry)
+			}
+		case <-retry.C:
+			s.wake()
+		}
+	}
+	s.stop()
+}
+
+func (s *forwarders) stop() {
+	s.mu.Lock()
+	s.open = false
+	for _, f := range s.byKey {
+		s.end(f)
+	}
+	s.mu.Unlock()
+	grace := time.AfterFunc(stopGrace, s.cancel)
+	defer grace.Stop()
+	s.localWork.close()
+	s.remoteWork.close()
+	s.tasks.Wait()
+	s.cancel()
+}
+
+// changed notes that the entity of the folded name has changed; "" is any. It
+// does not block.
+func (s *forwarders) changed(name string) {
+	s.pending.mu.Lock()
+	if name == "" {
+		s.pending.all = true
+	} else {
+		s.pending.names[name] = struct{}{}
+	}
+	s.pending.mu.Unlock()
+	s.wake()
+}
+
+func (s *forwarders) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// readChanges looks at the entities that have changed. all says that it may be any;
+// ok is false when the store did not answer for some, which stay news.
+func (s *forwarders) readChanges(ctx context.Context) (all, ok bool) {
+	s.pending.mu.Lock()
+	names := s.pending.names
+	all = s.pending.all
+	s.pending.names, s.pending.all = map[string]struct{}{}, false
+	s.pending.mu.Unlock()
+	ok = true
+	for name := range names {
+		ent, err := s.b.store.Entity(ctx, s.b.namespace, name)
+		switch {
+		case err == nil:
+			s.reconcile(&ent)
+		case core.CodeOf(err) == core.NotFound:
+			s.remove(name)
+		default:
+			s.pending.mu.Lock()
+			s.pending.names[name] = struct{}{}
+			s.pending.mu.Unlock()
+			ok = false
+			continue
+		}
+		s.retry(name)
+	}
+	return all, ok
+}
+
+// scan looks at all entities.
+func (s *forwarders) scan(ctx context.Context) {
+	err := s.b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		s.reconcile(ent)
+		s.startForBacklog(ctx, ent)
+		return false
+	})
+	if err != nil && ctx.Err() == nil {
+		s.b.log.Warn("look for entities that forward: done again in a while", "err", err)
+	}
+}
+
+// reconcile makes the forwarders of an entity those that its settings ask for.
+func (s *forwarders) reconcile(ent *core.Entity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := core.FoldName(ent.Name)
+	for sub := range core.SubQueues {
+		to := forwardTarget(&ent.Settings, sub)
+		if f := s.byKey[forwarderKey{ent.ID, sub}]; f != nil && f.to != to {
+			s.end(f)
+		}
+		if to != "" {
+			s.start(ent, sub)
+		}
+	}
+	for _, f := range slices.Clone(s.byName[name]) {
+		if f.key.id != ent.ID {
+			s.end(f)
+		}
+	}
+}
+
+// remove ends the forwarders of an entity that is no more.
+func (s *forwarders) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range slices.Clone(s.byName[name]) {
+		s.end(f)
+	}
+}
+
+// retry has those try again at once who wait for the entity of the folded name,
+// or whose messages may.
+func (s *forwarders) retry(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.byKey {
+		if f.to == name || f.name == name || f.key.sub == core.Transfer {
+			for _, pf := range f.partitions {
+				pf.retry()
+			}
+		}
+	}
+}
+
+// startForBacklog starts the forwarders for messages that an entity holds.
+func (s *forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
+	subs := []core.SubQueue{core.Transfer}
+	if ent.Kind == core.Topic {
+		subs = []core.SubQueue{core.Main, core.Transfer}
+	}
+	for _, sub := range subs {
+		for i := range ent.Partitions {
+			stats, err := s.b.store.Stats(ctx, s.b.partition(ent, uint16(i), sub))
+			if err == nil && stats.Ready+stats.Locked+stats.Scheduled > 0 {
+				s.mu.Lock()
+				s.start(ent, sub)
+				s.mu.Unlock()
+				break
+			}
+		}
+	}
+}
+
+// messagesAdded has the forwarder of a sub-queue look for messages that just came.
+func (s *forwarders) messagesAdded(v *view, sub core.SubQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.start(&v.Entity, sub); f != nil {
+		for _, pf := range f.partitions {
+			pf.wake("")
+		}
+	}
+}
+
+// expectExpiry has the forwarder of an entity's dead letters look for them when a
+// message of the entity may expire. Zero is never.
+func (s *forwarders) expectExpiry(v *view, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.byKey[forwarderKey{v.ID, core.DeadLetter}]; f != nil {
+		for _, pf := range f.partitions {
+			pf.wakeAt(at)
+		}
+	}
+}
+
+// start makes the forwarder of a sub-queue unless there is one. s.mu is held.
+func (s *forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
+	key := forwarderKey{ent.ID, sub}
+	if f := s.byKey[key]; f != nil || !s.open {
+		return f
+	}
+	f := &forwarder{set: s, key: key, name: core.FoldName(ent.Name), to: forwardTarget(&ent.Settings, sub)}
+	f.temporary = f.to == ""
+	if remote, _, ok := core.SplitRemote(f.to); ok {
+		f.remote = remote
+		if s.b.remotes[remote] == nil {
+			s.b.log.Warn("entity forwards to a remote that the configuration does not name: its messages wait", "entity", ent.Name, "to", f.to)
+		}
+	}
+	for i := range ent.Partitions {
+		f.partitions = append(f.partitions, &partitionForwarder{parent: f, index: i})
+	}
+	s.byKey[key] = f
+	s.byName[f.name] = append(s.byName[f.name], f)
+	s.b.log.Debug("forwarder started", "entity", ent.Name, "sub", sub.Suffix(), "to", f.to)
+	for i, pf := range f.partitions {
+		pf.open(s.b.store.Watch(ent.Ref(uint16(i), sub), pf.wake))
+	}
+	return f
+}
+
+// end stops a forwarder. s.mu is held.
+func (s *forwarders) end(f *forwarder) {
+	delete(s.byKey, f.key)
+	s.byName[f.name] = slices.DeleteFunc(s.byName[f.name], func(other *forwarder) bool { return other == f })
+	if len(s.byName[f.name]) == 0 {
+		delete(s.byName, f.name)
+	}
+	if f.retireTimer != nil {
+		f.retireTimer.Stop()
+	}
+	for _, pf := range f.partitions {
+		pf.stop()
+	}
+}
+
+// retireIfIdle is called when a partition forwarder of a passing forwarder has found nothing.
+func (s *forwarders) retireIfIdle(f *forwarder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey[f.key] != f || !f.idle() {
+		return
+	}
+	if f.retireTimer == nil {
+		f.retireTimer = time.AfterFunc(idleForwarderLife, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			f.retireTimer = nil
+			if s.byKey[f.key] == f && f.idle() {
+				s.end(f)
+			}
+		})
+	}
+}
+
+func (f *forwarder) idle() bool {
+	for _, pf := range f.partitions {
+		if !pf.isIdle() {
+			return false
+		}
+	}
+	return true
+}
+
+// enqueue has a partition forwarder take a step as soon as somebody is free. Who waits for
+// remotes keeps nobody else from work.
+func (s *forwarders) enqueue(pf *partitionForwarder) {
+	q := &s.localWork
+	if pf.parent.remote != "" {
+		q = &s.remoteWork
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.queue = append(q.queue, pf)
+	if q.active < maxConcurrentSteps {
+		q.active++
+		s.tasks.Go(func() { s.serve(q) })
+	}
+}
+
+func (q *workQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}
+
+// serve takes steps until there are none to take.
+func (s *forwarders) serve(q *workQueue) {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.queue = nil
+			q.active--
+			q.mu.Unlock()
+			return
+		}
+		pf := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		pf.serve(s.ctx)
+	}
+}

@@ -1,0 +1,378 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// forwardBatchSize is how many messages a step moves.
+	forwardBatchSize = 200
+	// forwardLock is how long a step's messages are locked, and pumpCall how long one
+	// of its calls may take: a move that is stored so late that its source is
+	// unlocked, moved again and its key forgotten would be a second one.
+	forwardLock        = 20 * time.Second
+	forwardCallTimeout = 3 * time.Second
+	// minHold and lastHold bound how long messages are held that their
+	// destination does not take, and maxHeld how many.
+	minHold = 100 * time.Millisecond
+	maxHold = 10 * time.Second
+	// maxVerdictHold is the longest where it is a verdict that is missing.
+	maxVerdictHold = time.Second
+	maxHeld        = 2000
+	// maxSweepPause is how often a queue whose dead letters are forwarded is swept
+	// while nothing is known to be due there.
+	maxSweepPause = 30 * time.Second
+)
+
+// partitionForwarder is a forwarder's work on one partition: steps, one at a time.
+type partitionForwarder struct {
+	parent *forwarder
+	index  int
+
+	// Of the step under way.
+	held             []core.Settlement        // messages that could not be moved yet
+	blocked          map[destination]struct{} // where those are to go
+	manyDestinations bool                     // others may go elsewhere
+	holdTime         time.Duration            // how long they are held; 0 when all goes well
+	retryAt          time.Time                // when they are tried again
+	lease            orderLease
+	remoteStalled    bool      // a remote did not take all
+	remoteAway       bool      // it could not be asked
+	pausedUntil      time.Time // until when none is to be asked, whatever rings
+
+	mu        sync.Mutex
+	unwatch   func()
+	queued    bool // a step is to come, or under way
+	woken     bool // since the step under way began
+	retryHeld bool // what is held is to be tried again
+	stopped   bool
+	idle      bool // the last step found nothing, and nothing is due
+	timer     *time.Timer
+	due       time.Time // when the timer rings, by this machine's clock
+}
+
+// destination is a partition that messages are moved to, or an entity of a remote.
+type destination struct {
+	e         *entry
+	partition uint16
+	remote    string // REMOTE:ENTITY
+}
+
+// open begins the work of the partition forwarder.
+func (pf *partitionForwarder) open(unwatch func()) {
+	pf.mu.Lock()
+	pf.unwatch = unwatch
+	pf.mu.Unlock()
+	pf.wake("")
+}
+
+// wake says that there may be messages: the store's doorbell, or the timer.
+func (pf *partitionForwarder) wake(core.SessionKey) {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.schedule()
+}
+
+// retry is ring when more may go well than before.
+func (pf *partitionForwarder) retry() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.retryHeld = true
+	pf.schedule()
+}
+
+// schedule has a step follow. l.mu is held.
+func (pf *partitionForwarder) schedule() {
+	switch {
+	case pf.stopped:
+	case pf.queued:
+		pf.woken = true
+	default:
+		pf.queued, pf.idle = true, false
+		pf.parent.set.enqueue(pf)
+	}
+}
+
+// wakeAt has the partition forwarder rung at an instant of the store's clock.
+func (pf *partitionForwarder) wakeAt(at time.Time) {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.wakeAfter(max(at.Sub(pf.parent.set.b.store.Now()), time.Millisecond))
+}
+
+// wakeAfter rings after a pause, if that is sooner than what is set. l.mu is held.
+func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
+	due := time.Now().Add(pause)
+	switch {
+	case pf.stopped || !pf.due.IsZero() && !due.Before(pf.due):
+	case pf.timer == nil:
+		pf.due = due
+		pf.timer = time.AfterFunc(pause, pf.elapsed)
+	default:
+		pf.due = due
+		pf.timer.Reset(pause)
+	}
+}
+
+func (pf *partitionForwarder) elapsed() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.due = time.Time{}
+	pf.schedule()
+}
+
+func (pf *partitionForwarder) isIdle() bool {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	return pf.idle && !pf.queued
+}
+
+// stop ends the partition forwarder; a last step gives back what is held.
+func (pf *partitionForwarder) stop() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	if pf.stopped {
+		return
+	}
+	pf.stopped = true
+	pf.unwatch()
+	if pf.timer != nil {
+		pf.timer.Stop()
+	}
+	if !pf.queued {
+		pf.queued = true
+		pf.parent.set.enqueue(pf)
+	}
+}
+
+// nextStep is what a step found to follow.
+type nextStep struct {
+	again bool          // there is more to do now
+	pause time.Duration // else when to look again; 0: when it rings
+}
+
+// serve takes a step and sees to the next.
+func (pf *partitionForwarder) serve(ctx context.Context) {
+	pf.parent.set.b.gate.enter()
+	defer pf.parent.set.b.gate.leave()
+	pf.mu.Lock()
+	pf.woken = false
+	stopped, hurried := pf.stopped, pf.retryHeld
+	pf.retryHeld = false
+	pf.mu.Unlock()
+	if stopped {
+		pf.releaseHeld(ctx)
+		return
+	}
+	if hurried {
+		pf.retryAt, pf.pausedUntil = time.Time{}, time.Time{}
+	}
+	next := pf.step(ctx)
+
+	pf.mu.Lock()
+	switch {
+	case pf.stopped:
+		pf.mu.Unlock()
+		pf.releaseHeld(ctx)
+		return
+	case next.again || pf.woken:
+		pf.parent.set.enqueue(pf)
+		pf.mu.Unlock()
+		return
+	}
+	pf.queued = false
+	if next.pause > 0 {
+		pf.wakeAfter(next.pause)
+	}
+	pf.idle = next.pause == 0
+	rest := pf.idle && pf.parent.temporary
+	pf.mu.Unlock()
+	if rest {
+		pf.parent.set.retireIfIdle(pf.parent)
+	}
+}
+
+// step locks a batch of messages and moves them.
+func (pf *partitionForwarder) step(ctx context.Context) nextStep {
+	b := pf.parent.set.b
+	if len(pf.held) > 0 && !time.Now().Before(pf.retryAt) {
+		pf.releaseHeld(ctx)
+	}
+	if len(pf.held) >= maxHeld {
+		return nextStep{pause: max(time.Until(pf.retryAt), time.Millisecond)}
+	}
+	if pause := max(time.Until(pf.lease.yieldUntil), time.Until(pf.pausedUntil)); pause > 0 {
+		return nextStep{pause: pause}
+	}
+	e, err := b.entity(ctx, pf.parent.name)
+	if core.CodeOf(err) == core.NotFound {
+		b.forwarders.changed(pf.parent.name)
+		return nextStep{}
+	}
+	if err != nil {
+		return pf.backOff()
+	}
+	v := e.current.Load()
+	if v.ID != pf.parent.key.id || !pf.mayTake(v) {
+		return nextStep{}
+	}
+	var pause time.Duration
+	if pf.parent.key.sub == core.DeadLetter {
+		pause = pf.sweep(ctx, v)
+	}
+	p := v.partitions[pf.parent.key.sub][pf.index]
+	p.LockDuration = forwardLock
+	asked := forwardBatchSize
+	r := b.remotes[pf.parent.remote]
+	if r != nil {
+		asked = r.Window()
+	}
+	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
+		asked = 1 // is it worth the effort?
+	}
+	pf.remoteStalled, pf.remoteAway = false, false
+	locked := time.Now()
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	ds, next, err := b.store.Lock(call, p, asked)
+	cancel()
+	if err != nil {
+		return pf.backOff()
+	}
+	moved := 0
+	if len(ds) > 0 {
+		if !pf.mayMove(ctx, p, ds) {
+			pf.releaseUntried(ctx, p, ds)
+			return nextStep{pause: max(time.Until(pf.lease.yieldUntil), time.Millisecond)}
+		}
+		if pf.parent.key.sub == core.Main && v.Kind == core.Topic {
+			moved = pf.publishDue(ctx, e, p, ds)
+		} else {
+			moved = pf.forward(ctx, e, p, ds, locked)
+		}
+		e.traffic.outlets[p.Sub].moved.Add(int64(moved))
+	}
+	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
+}
+
+// planNext is what follows a step that found as many messages as it asked for or
+// not, and got one moved or not.
+func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
+	if pf.remoteStalled {
+		if moved {
+			pf.holdTime = 0
+		}
+		pf.lengthenHold()
+		pf.pausedUntil = time.Now().Add(pf.holdTime)
+		return nextStep{pause: pf.holdTime}
+	}
+	if len(pf.held) == 0 {
+		pf.holdTime = 0
+		if full {
+			return nextStep{again: true}
+		}
+	} else {
+		if full && len(pf.held) < maxHeld && (moved || pf.manyDestinations) {
+			return nextStep{again: true}
+		}
+		pause = sooner(pause, max(time.Until(pf.retryAt), time.Millisecond))
+	}
+	if !next.IsZero() {
+		pause = sooner(pause, max(next.Sub(pf.parent.set.b.store.Now()), time.Millisecond))
+	}
+	return nextStep{pause: pause}
+}
+
+// sooner is the shorter of two pauses, 0 being none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// backOff is the plan when the store does not answer.
+func (pf *partitionForwarder) backOff() nextStep {
+	pf.lengthenHold()
+	return nextStep{pause: pf.holdTime}
+}
+
+// mayTake reports whether messages may be taken from the source. Disabled
+// entities keep theirs; what is scheduled, or on its way, was accepted before.
+func (pf *partitionForwarder) mayTake(v *view) bool {
+	switch {
+	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:
+		return true
+	case forwardTarget(&v.Settings, pf.parent.key.sub) != pf.parent.to:
+		return false // its forwarder is about to be told
+	default:
+		return v.Settings.Status.CanReceive()
+	}
+}
+
+// sweep makes dead letters of what is due in the queue that they come from, and
+// returns when to do so again.
+func (pf *partitionForwarder) sweep(ctx context.Context, v *view) time.Duration {
+	b := pf.parent.set.b
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	next, err := b.store.Sweep(call, v.partitions[core.Main][pf.index])
+	if err != nil || next.IsZero() {
+		return maxSweepPause
+	}
+	return min(max(next.Sub(b.store.Now()), time.Millisecond), maxSweepPause)
+}
+
+// holdBack holds a message until its destination may take it.
+func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
+	if len(pf.held) == 0 {
+		pf.lengthenHold()
+		pf.retryAt = time.Now().Add(pf.holdTime)
+	}
+	pf.held = append(pf.held, core.Settlement{Token: d.LockToken, Outcome: core.Release})
+	if to != (destination{}) {
+		if pf.blocked == nil {
+			pf.blocked = map[destination]struct{}{}
+		}
+		pf.blocked[to] = struct{}{}
+		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && len(to.e.shunned) > 1
+	}
+}
+
+// lengthenHold doubles the pause that follows a failure.
+func (pf *partitionForwarder) lengthenHold() { pf.holdTime = min(max(2*pf.holdTime, minHold), maxHold) }
+
+// releaseUntried releases messages that were not tried.
+func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partition, ds []core.Delivery) {
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
+	}
+	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+	defer cancel()
+	pf.parent.set.b.store.Settle(call, p, settlements) // else the locks expire
+}
+
+// releaseHeld gives back what is held.
+func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
+	held := pf.held
+	pf.held, pf.blocked, pf.manyDestinations = nil, nil, false
+	if len(held) == 0 {
+		return
+	}
+	if e := pf.parent.set.b.cached(pf.parent.name); e != nil && e.current.Load().ID == pf.parent.key.id {
+		call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
+		defer cancel()
+		pf.parent.set.b.store.Settle(call, e.current.Load().partitions[pf.parent.key.sub][pf.index], held) // else the locks expire
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
