@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
 func TestBenchBalancesItsBooks(t *testing.T) {
@@ -17,9 +19,12 @@ func TestBenchBalancesItsBooks(t *testing.T) {
 			{"--messages", "300", "--settle", "first", "--senders", "3", "--receivers", "2", "--connections", "1", "--credit", "7"},
 			{"--messages", "60", "--settle", "none", "--size", "70000"},
 			{"--mode", "latency", "--rate", "500", "--duration", "1s"},
+			{"--mode", "lone", "--messages", "50"},
 		} {
 			e.bench(queue, append([]string{"--connection-string", e.gw.connection(devPolicy, devKey, e.plain)}, args...)...)
 		}
+		sessions := e.queue(&admin.QueueProperties{RequiresSession: new(true)})
+		e.bench(sessions, "--connection-string", e.gw.connection(devPolicy, devKey, e.plain), "--mode", "sessions", "--messages", "50")
 	})
 }
 

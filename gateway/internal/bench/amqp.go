@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,12 +10,9 @@ import (
 )
 
 // amqpConn is a connection that speaks AMQP 1.0.
-type amqpConn struct {
-	*amqp.Conn
-	entity string
-}
+type amqpConn struct{ *amqp.Conn }
 
-func (t *target) dialAMQP(ctx context.Context) (connection, error) {
+func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 	o := &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous(), HostName: t.host}
 	if t.user != "" {
 		o.SASLType = amqp.SASLTypePlain(t.user, t.password)
@@ -33,20 +31,21 @@ func (t *target) dialAMQP(ctx context.Context) (connection, error) {
 	if t.claims {
 		if err := t.putToken(ctx, conn); err != nil {
 			_ = conn.Close() // the refusal matters more
-			return nil, fmt.Errorf("put a token for %s at %s: %w", t.entity, t.address, plain(err))
+			return nil, fmt.Errorf("put a token for %s: %w", t.audience(), plain(err))
 		}
 	}
-	return &amqpConn{conn, t.entity}, nil
+	return amqpConn{conn}, nil
 }
 
-func (c *amqpConn) openSender(ctx context.Context) (senderLink, error) {
+// OpenSender implements Connection.
+func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, error) {
 	session, err := c.NewSession(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open a session: %w", plain(err))
 	}
-	link, err := session.NewSender(ctx, c.entity, nil)
+	link, err := session.NewSender(ctx, entity, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a sender to %s: %w", c.entity, plain(err))
+		return nil, fmt.Errorf("open a sender to %s: %w", entity, plain(err))
 	}
 	m := amqp.NewMessage(nil)
 	m.Header = &amqp.MessageHeader{Durable: true}
@@ -60,13 +59,20 @@ type amqpSender struct {
 	message *amqp.Message
 }
 
-func (s *amqpSender) send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error) {
+// Send implements SenderLink.
+func (s *amqpSender) Send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	s.message.Data = [][]byte{payload}
 	receipt, err := s.link.SendWithReceipt(ctx, s.message, nil)
 	if err != nil {
 		return nil, plain(err)
 	}
 	return func(ctx context.Context) error { return accepted(receipt.Wait(ctx)) }, nil
+}
+
+// sendToSession implements sessionLink.
+func (s *amqpSender) sendToSession(ctx context.Context, session string, payload []byte) (wait func(context.Context) error, err error) {
+	s.message.Properties = &amqp.MessageProperties{GroupID: &session}
+	return s.Send(ctx, payload)
 }
 
 // accepted says what is wrong with an outcome that is not accepted.
@@ -85,24 +91,36 @@ func accepted(state amqp.DeliveryState, err error) error {
 	return fmt.Errorf("the outcome was %T, not accepted", state)
 }
 
-func (c *amqpConn) openReceiver(ctx context.Context, o *Options) (receiverLink, error) {
-	session, err := c.NewSession(ctx, nil)
+// OpenReceiver implements Connection.
+func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error) {
+	_, link, err := c.attach(ctx, entity, o, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a session: %w", plain(err))
-	}
-	link, err := session.NewReceiver(ctx, c.entity, o.receiverOptions())
-	if err != nil {
-		err = fmt.Errorf("open a receiver of %s: %w", c.entity, plain(err))
-		if strings.Contains(err.Error(), "settle") {
-			err = fmt.Errorf("%w (every broker offers --settle %s)", err, SettleFirst)
-		}
 		return nil, err
 	}
 	return amqpReceiver{link}, nil
 }
 
-func (o *Options) receiverOptions() *amqp.ReceiverOptions {
-	ro := &amqp.ReceiverOptions{Credit: -1} // this package issues it: see receiver.replenish
+// acceptSession implements sessionConnection. Like the SDKs it takes an AMQP
+// session for each receiver.
+func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error) {
+	// A null filter asks for the next session. 0x13700000000C is its descriptor.
+	next := amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, nil)
+	session, receiver, err := c.attach(ctx, entity, o, []amqp.LinkFilter{next})
+	if err != nil {
+		return nil, nil, err
+	}
+	return amqpReceiver{receiver}, func(ctx context.Context) error {
+		return plain(errors.Join(receiver.Close(ctx), session.Close(ctx)))
+	}, nil
+}
+
+func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, filters []amqp.LinkFilter) (*amqp.Session, *amqp.Receiver, error) {
+	session, err := c.NewSession(ctx, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open a session: %w", plain(err))
+	}
+	// The driver issues the credit: see receiver.replenish.
+	ro := &amqp.ReceiverOptions{Credit: -1, Filters: filters}
 	switch o.Settle {
 	case SettleBatch, SettleEach:
 		ro.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr()
@@ -111,32 +129,45 @@ func (o *Options) receiverOptions() *amqp.ReceiverOptions {
 	case SettleNone:
 		ro.RequestedSenderSettleMode = amqp.SenderSettleModeSettled.Ptr()
 	}
-	return ro
+	link, err := session.NewReceiver(ctx, entity, ro)
+	if err != nil {
+		err = fmt.Errorf("open a receiver of %s: %w", entity, plain(err))
+		if strings.Contains(err.Error(), "settle") {
+			err = fmt.Errorf("%w (every broker offers --settle %s)", err, SettleFirst)
+		}
+		return nil, nil, err
+	}
+	return session, link, nil
 }
 
 type amqpReceiver struct{ link *amqp.Receiver }
 
-func (r amqpReceiver) issueCredit(n int) error { return plain(r.link.IssueCredit(uint32(n))) }
+// IssueCredit implements ReceiverLink.
+func (r amqpReceiver) IssueCredit(n int) error { return plain(r.link.IssueCredit(uint32(n))) }
 
-func (r amqpReceiver) receive(ctx context.Context) (delivery, error) {
+// Receive implements ReceiverLink.
+func (r amqpReceiver) Receive(ctx context.Context) (Delivery, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil {
 		return nil, plain(err)
 	}
-	return amqpArrival{r.link, m}, nil
+	return amqpDelivery{r.link, m}, nil
 }
 
-type amqpArrival struct {
+type amqpDelivery struct {
 	link    *amqp.Receiver
 	message *amqp.Message
 }
 
-func (a amqpArrival) payload() []byte { return a.message.GetData() }
+// Payload implements Delivery.
+func (d amqpDelivery) Payload() []byte { return d.message.GetData() }
 
-func (a amqpArrival) accept(ctx context.Context) error {
-	return plain(a.link.AcceptMessage(ctx, a.message))
+// Accept implements Delivery.
+func (d amqpDelivery) Accept(ctx context.Context) error {
+	return plain(d.link.AcceptMessage(ctx, d.message))
 }
 
-func (a amqpArrival) release(ctx context.Context) error {
-	return plain(a.link.ReleaseMessage(ctx, a.message))
+// Release implements Delivery.
+func (d amqpDelivery) Release(ctx context.Context) error {
+	return plain(d.link.ReleaseMessage(ctx, d.message))
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command returns `crosstown bench`.
-func Command() *cobra.Command {
+// Command returns `crosstown bench`, which also knows the schemes of dialers.
+func Command(dialers map[string]Dialer) *cobra.Command {
 	o := Defaults()
+	o.Dialers = dialers
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "bench",
@@ -22,11 +23,23 @@ check that each message arrives once.
 
 The entity must exist and hold nothing else. The command fails when a message
 was lost or doubled. Latencies count from when a message was due, so a stall
-of the broker shows in every message it delayed.`,
+of the broker shows in every message it delayed.
+
+Modes: throughput sends as fast as the windows allow; latency at a fixed rate;
+lone sends the next message when the one before has arrived and was settled;
+sessions sends one message to each of many sessions, then accepts the next
+session, receives, settles and releases until none is left; idle holds
+connections and waiting receivers without messages.
+
+CPU time is that of the measured interval only: from when everything was
+connected until the last message was settled. The line "bench" is the client's
+own work.`,
 		Example: `  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
   crosstown bench --connection-string "$CONNECTION" --entity bench --mode latency --rate 2000 --duration 30s
   crosstown bench --url ws://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost:5300 --entity bench --msgpack
-  crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)`,
+  crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)
+  crosstown bench --url amqp://localhost --entity bench --queues 10 --senders 100 --receivers 100
+  crosstown bench --url amqp://localhost --entity bench --mode idle --connections 10000 --receivers 1000 --pid gateway=$(pidof crosstown)`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.Validate() },
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,14 +51,15 @@ of the broker shows in every message it delayed.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.URL, "url", o.URL, "broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's own protocol")
+	f.StringArrayVar(&o.URLs, "url", nil, "broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's own protocol; repeatable, connections are spread over all")
 	f.BoolVar(&o.MessagePack, "msgpack", false, "speak MessagePack, not JSON, over a WebSocket")
 	f.StringVar(&o.ConnectionString, "connection-string", "", "broker, as a Service Bus connection string")
 	f.StringVar(&o.Entity, "entity", "", "queue to use; with a connection string its EntityPath is the default")
+	f.IntVar(&o.Queues, "queues", o.Queues, "queues to spread the links over; above 1 they are named ENTITY-0, ENTITY-1 and so on")
 	f.StringVar(&o.CAFile, "ca", "", "PEM `file` of authorities to trust for TLS")
-	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "throughput, or latency at a fixed --rate")
-	f.Int64Var(&o.Messages, "messages", 0, "messages to send in all (default 100000)")
-	f.DurationVar(&o.Duration, "duration", 0, "how long to send, instead of --messages (default 10s in latency mode)")
+	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "throughput, latency (at a fixed --rate), lone, sessions or idle")
+	f.Int64Var(&o.Messages, "messages", 0, "messages to send in all, or sessions in mode sessions (default 100000)")
+	f.DurationVar(&o.Duration, "duration", 0, "how long to send, instead of --messages (default 10s in modes latency, lone and idle)")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second in all, in latency mode")
 	f.IntVar(&o.Size, "size", o.Size, "payload `bytes`")
 	f.IntVar(&o.Senders, "senders", o.Senders, "sending links")

@@ -12,48 +12,64 @@ import (
 // offers the file to programs.
 const tick = 10 * time.Millisecond
 
-// cpuTime returns the user and system time a process has used, from
-// /proc/PID/stat; proc(5) numbers them fields 14 and 15.
-func cpuTime(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
-	}
-	return parseStat(string(b))
+// usage is what a process has used.
+type usage struct {
+	cpu      time.Duration // user and system, of the process and of its children that ended
+	resident int64         // bytes, now
 }
 
-func parseStat(stat string) (time.Duration, error) {
+// measure returns what a process has used until now.
+func measure(pid int) (usage, error) {
+	var u usage
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return u, fmt.Errorf("CPU time of process %d: %w", pid, err)
+	}
+	children, pages, err := parseStat(string(b))
+	if err != nil {
+		return u, err
+	}
+	own, err := cpuClock(pid)
+	if err != nil {
+		return u, err
+	}
+	return usage{own + children, pages * int64(os.Getpagesize())}, nil
+}
+
+// parseStat reads the CPU time of children and the resident pages from
+// /proc/PID/stat; proc(5) numbers them fields 16, 17 and 24.
+func parseStat(stat string) (children time.Duration, resident int64, err error) {
 	// The second field is the command in parentheses, and may hold anything.
 	end := strings.LastIndexByte(stat, ')')
 	fields := strings.Fields(stat[end+1:])
-	const user, system = 14 - 3, 15 - 3 // what follows the command begins with field 3
-	if end < 0 || len(fields) <= system {
-		return 0, fmt.Errorf("CPU time: %q is not a process status", stat)
+	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // what follows the command begins with field 3
+	if end < 0 || len(fields) <= pages {
+		return 0, 0, fmt.Errorf("CPU time: %q is not a process status", stat)
 	}
-	var ticks int64
-	for _, f := range []string{fields[user], fields[system]} {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("CPU time: %w", err)
+	var n [3]int64
+	for i, f := range []int{user, system, pages} {
+		if n[i], err = strconv.ParseInt(fields[f], 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("CPU time: %w", err)
 		}
-		ticks += n
 	}
-	return time.Duration(ticks) * tick, nil
+	return time.Duration(n[0]+n[1]) * tick, n[2], nil
 }
 
-// account remembers what processes had used when a run began.
+// account holds what processes have used at the marks of a run.
 type account struct {
 	processes []Process
-	start     []time.Duration
+	idle      []usage // before the run connected
+	start     []usage
+	lap       []usage
 }
 
-// openAccount notes the CPU time of the processes and, where the system tells
-// it, of this one.
+// openAccount notes what the processes and, where the system tells it, this one
+// have used.
 func openAccount(processes []Process) (*account, error) {
 	a := &account{}
 	self := Process{Name: "bench", PID: os.Getpid()}
 	for _, p := range append([]Process{self}, processes...) {
-		used, err := cpuTime(p.PID)
+		used, err := measure(p.PID)
 		if err != nil && p == self {
 			continue
 		}
@@ -61,23 +77,52 @@ func openAccount(processes []Process) (*account, error) {
 			return nil, fmt.Errorf("--pid %s=%d: %w", p.Name, p.PID, err)
 		}
 		a.processes = append(a.processes, p)
-		a.start = append(a.start, used)
+		a.idle = append(a.idle, used)
 	}
 	return a, nil
 }
 
-// close charges what was used since to messages. A process that has ended
-// meanwhile is left out.
-func (a *account) close(messages int64) []Charge {
+// begin starts the measured interval and its first phase.
+func (a *account) begin() {
+	a.start = a.now()
+	a.lap = a.start
+}
+
+// phase charges what was used since the last phase.
+func (a *account) phase(messages int64) []Charge {
+	from := a.lap
+	a.lap = a.now()
+	return a.charges(from, a.lap, messages)
+}
+
+// total charges what was used since begin.
+func (a *account) total(messages int64) []Charge {
+	return a.charges(a.start, a.now(), messages)
+}
+
+// now measures every process. One that has ended has used nothing.
+func (a *account) now() []usage {
+	all := make([]usage, len(a.processes))
+	for i, p := range a.processes {
+		all[i], _ = measure(p.PID)
+	}
+	return all
+}
+
+// charges leaves out a process that ended in between.
+func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {
-		now, err := cpuTime(p.PID)
-		if err != nil {
+		used := to[i].cpu - from[i].cpu
+		if to[i].cpu == 0 || from[i].cpu == 0 {
 			continue
 		}
-		c := Charge{Name: p.Name, PID: p.PID, CPUSeconds: (now - a.start[i]).Seconds()}
+		c := Charge{
+			Name: p.Name, PID: p.PID, CPUSeconds: used.Seconds(),
+			ResidentBytes: to[i].resident, GrownBytes: to[i].resident - a.idle[i].resident,
+		}
 		if messages > 0 {
-			c.MicrosPerMessage = float64((now - a.start[i]).Microseconds()) / float64(messages)
+			c.MicrosPerMessage = float64(used.Nanoseconds()) / 1e3 / float64(messages)
 		}
 		charges = append(charges, c)
 	}

@@ -13,6 +13,9 @@ type Mode string
 const (
 	Throughput Mode = "throughput" // as fast as the credit and the windows allow
 	Latency    Mode = "latency"    // at a fixed rate, timed from when each message was due
+	Lone       Mode = "lone"       // each sender sends its next message when the one before has arrived
+	Sessions   Mode = "sessions"   // one message to each of many sessions, then accept the next session until none is left
+	Idle       Mode = "idle"       // connections and waiting receivers, no messages
 )
 
 // Settle says how receivers settle.
@@ -28,22 +31,27 @@ const (
 
 // Options say what to run. Start from Defaults.
 type Options struct {
-	// URL is amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://…
-	// for the gateway's own protocol; ConnectionString is a Service Bus
-	// connection string. Exactly one of them is set.
-	URL              string
+	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://…
+	// for the gateway's own protocol; connections are spread over them.
+	// ConnectionString is a Service Bus connection string. Either is set.
+	URLs             []string
 	ConnectionString string
 	// Entity is the queue's address. It should hold nothing else: the first
 	// message that no run of this package sent ends the run, unless Verify is off.
 	Entity string
+	// Queues above 1 spreads the links over as many queues, Entity-0, Entity-1 and so on.
+	Queues int
+	// Dialers connect by schemes of URLs that this package does not know.
+	Dialers map[string]Dialer
 	// MessagePack is the encoding of the gateway's own protocol, instead of JSON.
 	MessagePack bool
 	// CAFile is a PEM file of authorities to trust for TLS; "" trusts the system's.
 	CAFile string
 
 	Mode Mode
-	// Messages or Duration ends the sending; both zero is 100,000 messages, or
-	// ten seconds in latency mode.
+	// Messages or Duration ends the sending; both zero is 100,000 messages, or ten
+	// seconds in modes latency, lone and idle. In mode sessions Messages is how many
+	// there are.
 	Messages int64
 	Duration time.Duration
 	// Rate is messages per second over all senders, in latency mode.
@@ -76,7 +84,7 @@ type Process struct {
 // Defaults returns the options of a plain throughput run, without a target.
 func Defaults() Options {
 	return Options{
-		Mode: Throughput, Rate: 1000, Size: 1024,
+		Mode: Throughput, Rate: 1000, Size: 1024, Queues: 1,
 		Senders: 4, Receivers: 4, Connections: 4, InFlight: 100, Credit: 200,
 		Settle: SettleBatch, Verify: true, Patience: 10 * time.Second,
 	}
@@ -87,15 +95,17 @@ func (o *Options) Validate() error {
 	var problems []error
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
-	if (o.URL == "") == (o.ConnectionString == "") {
+	if (len(o.URLs) == 0) == (o.ConnectionString == "") {
 		complain("give either --url or --connection-string")
-	} else if t, err := o.target(); err != nil {
+	} else if t, err := o.targets(); err != nil {
 		problems = append(problems, err)
-	} else if t.entity == "" {
+	} else if t[0].entity == "" {
 		complain("--entity is missing: name the queue to use")
 	}
-	if o.Mode != Throughput && o.Mode != Latency {
-		complain("--mode %q: use %s or %s", o.Mode, Throughput, Latency)
+	switch o.Mode {
+	case Throughput, Latency, Lone, Sessions, Idle:
+	default:
+		complain("--mode %q: use %s, %s, %s, %s or %s", o.Mode, Throughput, Latency, Lone, Sessions, Idle)
 	}
 	switch o.Settle {
 	case SettleBatch, SettleEach, SettleFirst, SettleNone:
@@ -110,6 +120,7 @@ func (o *Options) Validate() error {
 		v, min, max int
 	}{
 		{"size", o.Size, 0, 1 << 30},
+		{"queues", o.Queues, 1, 10_000},
 		{"senders", o.Senders, 1, 10_000},
 		{"receivers", o.Receivers, 0, 10_000},
 		{"connections", o.Connections, 1, 10_000},
@@ -123,16 +134,22 @@ func (o *Options) Validate() error {
 	if o.Verify && o.Size < stampSize {
 		complain("--size %d: verification writes %d bytes into each message; use a larger size or --verify=false", o.Size, stampSize)
 	}
-	if o.Mode == Latency {
-		if o.Rate <= 0 {
-			complain("--rate %g: use a number above 0", o.Rate)
-		}
+	if o.Mode == Latency && o.Rate <= 0 {
+		complain("--rate %g: use a number above 0", o.Rate)
+	}
+	if o.Mode != Throughput && o.Mode != Idle {
 		if o.Size < stampSize {
-			complain("--size %d: latency mode writes %d bytes into each message; use a larger size", o.Size, stampSize)
+			complain("--size %d: %s mode writes %d bytes into each message; use a larger size", o.Size, o.Mode, stampSize)
 		}
 		if o.Receivers == 0 || o.FillThenDrain {
-			complain("--mode %s needs receivers beside the senders: no --receivers 0, no --fill-then-drain", Latency)
+			complain("--mode %s needs receivers beside the senders: no --receivers 0, no --fill-then-drain", o.Mode)
 		}
+	}
+	if o.Mode == Sessions && (o.Duration > 0 || o.Settle == SettleNone || !o.Verify || o.Queues > 1) {
+		complain("--mode %s counts --messages and settles them, in one queue: no --duration, no --settle %s, no --verify=false, no --queues", o.Mode, SettleNone)
+	}
+	if o.Queues > 1 && o.Receivers > 0 && min(o.Senders, o.Receivers) < o.Queues && o.Mode != Idle {
+		complain("--queues %d: each needs a sender and a receiver, of %d and %d", o.Queues, o.Senders, o.Receivers)
 	}
 	if o.Patience <= 0 {
 		complain("--patience %v: use a time above 0", o.Patience)
@@ -145,9 +162,13 @@ func (o *Options) limits() (messages int64, duration time.Duration) {
 	switch {
 	case o.Messages > 0 || o.Duration > 0:
 		return o.Messages, o.Duration
-	case o.Mode == Latency:
+	case o.Mode == Latency || o.Mode == Lone || o.Mode == Idle:
 		return 0, 10 * time.Second
 	default:
 		return 100_000, 0
 	}
+}
+
+func (o *Options) receiveOptions() ReceiveOptions {
+	return ReceiveOptions{Credit: o.Credit, Settle: o.Settle}
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +18,17 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		{"duration", func(o *Options) { o.Duration = time.Second }, nil},
 		{"send only", func(o *Options) { o.Receivers = 0 }, nil},
 		{"small without verification", func(o *Options) { o.Size, o.Verify = 0, false }, nil},
-		{"no target", func(o *Options) { o.URL = "" }, []string{"--url"}},
+		{"no target", func(o *Options) { o.URLs = nil }, []string{"--url"}},
 		{"two targets", func(o *Options) { o.ConnectionString = "Endpoint=sb://h/" }, []string{"either --url or --connection-string"}},
 		{"no entity", func(o *Options) { o.Entity = "" }, []string{"--entity"}},
-		{"bad scheme", func(o *Options) { o.URL = "http://u:secret@h" }, []string{"amqps://"}},
+		{"bad scheme", func(o *Options) { o.URLs = []string{"http://u:secret@h"} }, []string{"amqps://"}},
 		{"both ends", func(o *Options) { o.Messages, o.Duration = 1, 1 }, []string{"either --messages or --duration"}},
 		{"small", func(o *Options) { o.Size = stampSize - 1 }, []string{"--size 35"}},
 		{"latency", func(o *Options) { o.Mode, o.Rate, o.FillThenDrain = Latency, 0, true }, []string{"--rate 0", "no --fill-then-drain"}},
+		{"lone", func(o *Options) { o.Mode, o.Receivers = Lone, 0 }, []string{"--mode lone needs receivers"}},
+		{"sessions", func(o *Options) { o.Mode, o.Duration = Sessions, 1 }, []string{"--mode sessions counts --messages"}},
+		{"queues", func(o *Options) { o.Queues = 5 }, []string{"--queues 5: each needs a sender and a receiver, of 4 and 4"}},
+		{"idle", func(o *Options) { o.Mode, o.Queues = Idle, 5 }, nil},
 		{
 			"many", func(o *Options) { o.Senders, o.Credit, o.Settle, o.Mode, o.Patience = 0, -1, "x", "y", 0 },
 			[]string{`--mode "y"`, `--settle "x"`, "--senders 0", "--credit -1", "--patience"},
@@ -32,7 +37,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := Defaults()
-			o.URL, o.Entity = "amqp://localhost", "q"
+			o.URLs, o.Entity = []string{"amqp://localhost"}, "q"
 			tt.change(&o)
 			err := o.Validate()
 			if (err == nil) != (tt.want == nil) {
@@ -73,15 +78,18 @@ func TestTargets(t *testing.T) {
 			want:       target{address: "amqps://h:5671", host: "h", entity: "q", claims: true, token: "SharedAccessSignature sr=x&sig=y"},
 		},
 	} {
-		o := Options{URL: tt.url, ConnectionString: tt.connection, Entity: tt.entity}
-		got, err := o.target()
-		if err != nil || got != tt.want {
+		o := Options{ConnectionString: tt.connection, Entity: tt.entity}
+		if tt.url != "" {
+			o.URLs = []string{tt.url}
+		}
+		got, err := o.targets()
+		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 			t.Errorf("%s%s: got %+v %v, want %+v", tt.url, tt.connection, got, err, tt.want)
 		}
 	}
 	for _, bad := range []string{"x", "SharedAccessKeyName=P;SharedAccessKey=k", "Endpoint=sb://h/", "Endpoint=sb://h/;SharedAccessKeyName=P"} {
 		o := Options{ConnectionString: bad}
-		if _, err := o.target(); err == nil || !strings.HasPrefix(err.Error(), "--connection-string: ") {
+		if _, err := o.targets(); err == nil || !strings.HasPrefix(err.Error(), "--connection-string: ") {
 			t.Errorf("%s: got %v, want a problem of --connection-string", bad, err)
 		}
 	}

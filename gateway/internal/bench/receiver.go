@@ -11,7 +11,8 @@ import (
 // receiver takes messages from one link and settles them.
 type receiver struct {
 	run    *run
-	link   receiverLink
+	entity string
+	link   ReceiverLink
 	order  order
 	result histogram
 
@@ -30,12 +31,12 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	defer stop()
 	defer context.AfterFunc(done, stop)()
 
-	if err := r.link.issueCredit(r.run.o.Credit); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, err)
+	if err := r.link.IssueCredit(r.run.o.Credit); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.entity, err)
 	}
 	var settling sync.WaitGroup
 	for {
-		m, err := r.link.receive(taking)
+		m, err := r.link.Receive(taking)
 		if err != nil {
 			settling.Wait()
 			if cause := context.Cause(ctx); cause != nil {
@@ -44,23 +45,24 @@ func (r *receiver) receive(ctx, done context.Context) error {
 			if done.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("receive from %s: %w", r.run.target.entity, err)
+			return fmt.Errorf("receive from %s: %w", r.entity, err)
 		}
 		if err := r.book(m); err != nil {
 			cancel(err)
-			_ = m.release(context.WithoutCancel(ctx)) // the lock would give it back, later
+			_ = m.Release(context.WithoutCancel(ctx)) // the lock would give it back, later
 			continue
 		}
 		r.run.taken.Add(1)
 		settle := func() {
-			if err := m.accept(ctx); err != nil {
-				cancel(fmt.Errorf("accept a message of %s: %w", r.run.target.entity, err))
+			if err := m.Accept(ctx); err != nil {
+				cancel(fmt.Errorf("accept a message of %s: %w", r.entity, err))
 				return
 			}
 			r.run.settled.Add(1)
 			if err := r.replenish(); err != nil {
 				cancel(err)
 			}
+			r.run.announce(m)
 		}
 		if r.run.o.Settle == SettleBatch {
 			settling.Go(settle) // as many at once as the credit lets arrive
@@ -77,16 +79,16 @@ func (r *receiver) replenish() error {
 	if r.spent.Add(1)%half != 0 {
 		return nil
 	}
-	if err := r.link.issueCredit(int(half)); err != nil {
-		return fmt.Errorf("issue credit to %s: %w", r.run.target.entity, err)
+	if err := r.link.IssueCredit(int(half)); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", r.entity, err)
 	}
 	return nil
 }
 
 // book enters one delivery in the books.
-func (r *receiver) book(m delivery) error {
+func (r *receiver) book(m Delivery) error {
 	now := r.run.elapsed()
-	s, ok := readStamp(m.payload())
+	s, ok := readStamp(m.Payload())
 	switch {
 	case !ok && r.run.o.Verify:
 		return errForeign

@@ -12,6 +12,7 @@ type Report struct {
 	Run       string  `json:"run"`
 	Address   string  `json:"address"`
 	Entity    string  `json:"entity"`
+	Queues    int     `json:"queues"`
 	Mode      Mode    `json:"mode"`
 	Settle    Settle  `json:"settle"`
 	Size      int     `json:"size"`
@@ -45,6 +46,20 @@ type Report struct {
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 
+	// Sessions is how long it took to accept a session, receive and settle its
+	// message and release it.
+	Sessions Percentiles `json:"sessions"`
+
+	// Phases are those of a fill and a drain, or of a mode with several.
+	Phases    []Phase  `json:"phases,omitempty"`
+	Processes []Charge `json:"processes"`
+}
+
+// Phase is a part of a run that is measured by itself.
+type Phase struct {
+	Name      string   `json:"name"`
+	Messages  int64    `json:"messages"`
+	Seconds   float64  `json:"seconds"`
 	Processes []Charge `json:"processes"`
 }
 
@@ -56,12 +71,17 @@ type Percentiles struct {
 	Max  float64 `json:"max"`
 }
 
-// Charge is the CPU time one process used during the run.
+// Charge is what one process used while the run sent and received: its CPU time
+// and that of its children that ended.
 type Charge struct {
 	Name             string  `json:"name"`
 	PID              int     `json:"pid"`
 	CPUSeconds       float64 `json:"cpuSeconds"`
 	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
+	// ResidentBytes is the process's memory at the end, GrownBytes how much more
+	// than before the run connected.
+	ResidentBytes int64 `json:"residentBytes"`
+	GrownBytes    int64 `json:"grownBytes"`
 }
 
 func percentiles(h *histogram) Percentiles {
@@ -91,9 +111,15 @@ func (r *Report) Write(w io.Writer) error {
 	}
 	p.percentiles("send", r.SendLatency)
 	p.percentiles("end to end", r.EndToEnd)
-	for _, c := range r.Processes {
-		p.line("  cpu %-12s %6.1f µs per message, %.2f s (process %d)", c.Name, c.MicrosPerMessage, c.CPUSeconds, c.PID)
+	p.percentiles("session", r.Sessions)
+	for _, phase := range r.Phases {
+		p.line("  %-11s %10d   in %.2f s, %.0f/s", phase.Name, phase.Messages, phase.Seconds, float64(phase.Messages)/phase.Seconds)
+		p.charges(phase.Processes)
 	}
+	if len(r.Phases) > 0 {
+		p.line("  in all")
+	}
+	p.charges(r.Processes)
 	p.line("  the run took %.2f s", r.Seconds)
 	return p.err
 }
@@ -107,6 +133,13 @@ type printer struct {
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) charges(all []Charge) {
+	for _, c := range all {
+		p.line("  cpu %-12s %6.1f µs per message, %.3f s, %.1f MiB resident (process %d)",
+			c.Name, c.MicrosPerMessage, c.CPUSeconds, float64(c.ResidentBytes)/(1<<20), c.PID)
 	}
 }
 

@@ -8,22 +8,31 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// setUpTimeout bounds connecting, and each close at the end.
-const setUpTimeout = 30 * time.Second
+// setUpTimeout bounds connecting, with setUpShare for each connection.
+const (
+	setUpTimeout = 30 * time.Second
+	setUpShare   = 20 * time.Millisecond
+)
 
 // run is one run under way.
 type run struct {
-	o       Options
-	id      uint64
-	target  target
-	ledger  *ledger
-	begin   time.Time
-	sendFor time.Duration // 0: no limit
+	o        Options
+	id       uint64
+	targets  []target
+	entities []string
+	ledger   *ledger
+	account  *account
+	begin    time.Time
+	sendFor  time.Duration // 0: no limit
+	phases   []Phase
+	sessions histogram       // how long accepting one took
+	arrived  []chan struct{} // by sender: its message has arrived and is settled; nil but in mode Lone
 
 	sent, acked     atomic.Int64
 	taken, settled  atomic.Int64 // all deliveries
@@ -43,22 +52,21 @@ func (r *run) arrivedAt(now time.Duration) {
 // progress, if not nil, gets a line a second. The report is valid, as far as it goes, beside an error too; that
 // messages were lost or doubled is not an error here: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
-	t, err := o.target()
+	r, err := newRun(o)
 	if err != nil {
 		return Report{}, err
 	}
-	r := &run{o: o, id: rand.Uint64(), target: t, ledger: newLedger(o.Senders)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	setUp, setUpDone := context.WithTimeoutCause(ctx, setUpTimeout, fmt.Errorf("%s did not answer within %v", t.address, setUpTimeout))
+	if r.account, err = openAccount(o.Processes); err != nil {
+		return Report{}, err
+	}
+	patience := setUpTimeout + time.Duration(o.Connections)*setUpShare
+	setUp, setUpDone := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s did not answer within %v", r.address(), patience))
 	defer setUpDone()
 	l, err := r.connect(setUp)
 	defer l.close()
-	if err != nil {
-		return Report{}, err
-	}
-	books, err := openAccount(o.Processes)
 	if err != nil {
 		return Report{}, err
 	}
@@ -66,13 +74,57 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 		stop := r.report(progress)
 		defer stop()
 	}
-	err = r.execute(ctx, l)
-	return r.sum(l, books), err
+	r.account.begin()
+	switch r.begin = time.Now(); o.Mode {
+	case Idle:
+		err = r.wait(ctx, l)
+	case Sessions:
+		err = r.acceptSessions(ctx, l)
+	default:
+		err = r.execute(ctx, l)
+	}
+	return r.sum(l), err
 }
+
+// newRun returns a run that has not connected.
+func newRun(o Options) (*run, error) {
+	targets, err := o.targets()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{o: o, id: rand.Uint64(), targets: targets, entities: []string{targets[0].entity}, ledger: newLedger(o.Senders)}
+	if o.Queues > 1 {
+		r.entities = nil
+		for i := range o.Queues {
+			r.entities = append(r.entities, fmt.Sprintf("%s-%d", targets[0].entity, i))
+		}
+		for i := range targets {
+			targets[i].entity = "" // tokens are for the namespace
+		}
+	}
+	if o.Mode == Lone {
+		for range o.Senders {
+			r.arrived = append(r.arrived, make(chan struct{}, 1))
+		}
+	}
+	return r, nil
+}
+
+// address names all targets.
+func (r *run) address() string {
+	var all []string
+	for _, t := range r.targets {
+		all = append(all, t.address)
+	}
+	return strings.Join(all, ",")
+}
+
+// entity returns the queue of a link.
+func (r *run) entity(link int) string { return r.entities[link%len(r.entities)] }
 
 // links are the connections of a run and what was opened on them.
 type links struct {
-	conns     []connection
+	conns     []Connection
 	senders   []*sender
 	receivers []*receiver
 	sendTime  time.Duration
@@ -88,21 +140,28 @@ func (l *links) close() {
 // receivers' links follow later.
 func (r *run) connect(ctx context.Context) (*links, error) {
 	l := &links{}
-	for range r.o.Connections {
-		c, err := r.target.dial(ctx)
+	for i := range r.o.Connections {
+		c, err := r.targets[i%len(r.targets)].dial(ctx)
 		if err != nil {
 			return l, withCause(ctx, err)
 		}
 		l.conns = append(l.conns, c)
 	}
+	if r.o.Mode == Idle {
+		return l, r.attachReceivers(ctx, l)
+	}
 	for i := range r.o.Senders {
-		link, err := l.conns[i%len(l.conns)].openSender(ctx)
+		link, err := l.conns[i%len(l.conns)].OpenSender(ctx, r.entity(i))
 		if err != nil {
 			return l, withCause(ctx, err)
 		}
-		l.senders = append(l.senders, &sender{run: r, id: uint32(i), link: link})
+		s := &sender{run: r, id: uint32(i), entity: r.entity(i), link: link}
+		if r.arrived != nil {
+			s.arrived = r.arrived[i]
+		}
+		l.senders = append(l.senders, s)
 	}
-	if r.o.FillThenDrain {
+	if r.o.FillThenDrain || r.o.Mode == Sessions {
 		return l, nil
 	}
 	return l, r.attachReceivers(ctx, l)
@@ -110,13 +169,17 @@ func (r *run) connect(ctx context.Context) (*links, error) {
 
 func (r *run) attachReceivers(ctx context.Context, l *links) error {
 	for i := range r.o.Receivers {
-		link, err := l.conns[i%len(l.conns)].openReceiver(ctx, &r.o)
+		link, err := l.conns[i%len(l.conns)].OpenReceiver(ctx, r.entity(i), r.o.receiveOptions())
 		if err != nil {
 			return withCause(ctx, err)
 		}
-		l.receivers = append(l.receivers, &receiver{run: r, link: link, order: order{next: make([]uint64, r.o.Senders)}})
+		l.receivers = append(l.receivers, r.newReceiver(i, link))
 	}
 	return nil
+}
+
+func (r *run) newReceiver(i int, link ReceiverLink) *receiver {
+	return &receiver{run: r, entity: r.entity(i), link: link, order: order{next: make([]uint64, r.o.Senders)}}
 }
 
 // withCause adds why ctx ended, when it did.
@@ -131,39 +194,16 @@ func withCause(ctx context.Context, err error) error {
 func (r *run) execute(ctx context.Context, l *links) error {
 	messages, duration := r.o.limits()
 	r.sendFor = duration
-	for i, s := range l.senders {
-		if messages > 0 {
-			// The first senders take what does not divide evenly.
-			s.limit = messages / int64(len(l.senders))
-			if int64(i) < messages%int64(len(l.senders)) {
-				s.limit++
-			}
-		}
-		if r.o.Mode == Latency {
-			interval := float64(time.Second) * float64(len(l.senders)) / r.o.Rate
-			s.pace = pace{interval: max(time.Duration(interval), 1), at: time.Duration(interval * float64(i) / float64(len(l.senders)))}
-		}
-	}
-	r.begin = time.Now()
+	r.share(l, messages)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	receiving, stopReceiving := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReceiving()
 	w := watchdog{run: r, lost: make(chan struct{})}
-	var watching, senders, receivers sync.WaitGroup
+	var watching, receivers sync.WaitGroup
 	watching.Go(func() { w.watch(ctx, cancel) })
 
-	for _, s := range l.senders {
-		if messages > 0 && s.limit == 0 {
-			continue
-		}
-		senders.Go(func() {
-			if err := s.send(ctx); err != nil {
-				cancel(err)
-			}
-		})
-	}
 	receive := func() {
 		for _, c := range l.receivers {
 			receivers.Go(func() {
@@ -174,9 +214,9 @@ func (r *run) execute(ctx context.Context, l *links) error {
 		}
 	}
 	receive()
-	senders.Wait()
-	l.sendTime = r.elapsed()
+	r.send(ctx, cancel, l)
 	if r.o.FillThenDrain && ctx.Err() == nil {
+		r.endPhase("fill", r.acked.Load())
 		attach, done := context.WithTimeout(ctx, setUpTimeout)
 		defer done()
 		if err := r.attachReceivers(attach, l); err != nil {
@@ -190,10 +230,71 @@ func (r *run) execute(ctx context.Context, l *links) error {
 	}
 	stopReceiving()
 	receivers.Wait()
+	if r.o.FillThenDrain {
+		r.endPhase("drain", r.received.Load())
+	}
 	err := context.Cause(ctx)
 	cancel(nil)
 	watching.Wait()
 	return err
+}
+
+// share tells each sender how many messages it sends, and when.
+func (r *run) share(l *links, messages int64) {
+	for i, s := range l.senders {
+		if messages > 0 {
+			// The first senders take what does not divide evenly.
+			s.limit = messages / int64(len(l.senders))
+			if int64(i) < messages%int64(len(l.senders)) {
+				s.limit++
+			}
+		}
+		if r.o.Mode == Latency {
+			interval := float64(time.Second) * float64(len(l.senders)) / r.o.Rate
+			s.pace = pace{interval: max(time.Duration(interval), 1), at: time.Duration(interval * float64(i) / float64(len(l.senders)))}
+		}
+	}
+}
+
+// send runs the senders until they have sent their shares.
+func (r *run) send(ctx context.Context, cancel context.CancelCauseFunc, l *links) {
+	var senders sync.WaitGroup
+	for _, s := range l.senders {
+		if s.limit == 0 && r.sendFor == 0 {
+			continue
+		}
+		senders.Go(func() {
+			if err := s.send(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	senders.Wait()
+	l.sendTime = r.elapsed()
+}
+
+// announce tells the sender of a message in mode Lone that it has arrived.
+func (r *run) announce(m Delivery) {
+	if r.arrived == nil {
+		return
+	}
+	if s, ok := readStamp(m.Payload()); ok && s.run == r.id {
+		select {
+		case r.arrived[s.sender] <- struct{}{}:
+		default: // a second delivery, which the ledger knows
+		}
+	}
+}
+
+// endPhase charges what the processes have used since the last phase.
+func (r *run) endPhase(name string, messages int64) {
+	began := 0.0
+	for _, p := range r.phases {
+		began += p.Seconds
+	}
+	r.phases = append(r.phases, Phase{
+		Name: name, Messages: messages, Seconds: r.elapsed().Seconds() - began, Processes: r.account.phase(messages),
+	})
 }
 
 // poll is how often the books are looked at.
@@ -252,12 +353,12 @@ func (r *run) report(w io.Writer) (stop func()) {
 }
 
 // sum makes the report once everything has stopped.
-func (r *run) sum(l *links, books *account) Report {
+func (r *run) sum(l *links) Report {
 	o := &r.o
 	var id [8]byte
 	binary.BigEndian.PutUint64(id[:], r.id)
 	rep := Report{
-		Run: hex.EncodeToString(id[:]), Address: r.target.address, Entity: r.target.entity,
+		Run: hex.EncodeToString(id[:]), Address: r.address(), Entity: r.o.Entity, Queues: o.Queues,
 		Mode: o.Mode, Settle: o.Settle, Size: o.Size, Senders: o.Senders, Receivers: o.Receivers,
 		Conns: o.Connections, InFlight: o.InFlight, Credit: o.Credit,
 		Sent: r.sent.Load(), Acknowledged: r.acked.Load(), Received: r.received.Load(),
@@ -290,6 +391,8 @@ func (r *run) sum(l *links, books *account) Report {
 	if o.Receivers == 0 {
 		charged = rep.Acknowledged
 	}
-	rep.Processes = books.close(charged)
+	rep.Phases = r.phases
+	rep.Sessions = percentiles(&r.sessions)
+	rep.Processes = r.account.total(charged)
 	return rep
 }

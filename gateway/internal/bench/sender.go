@@ -12,10 +12,13 @@ import (
 type sender struct {
 	run    *run
 	id     uint32
-	link   senderLink
+	entity string
+	link   SenderLink
 	pace   pace
 	limit  int64 // 0: until the run's time to send is over
 	result histogram
+
+	arrived chan struct{} // gets a token when the message under way has arrived; nil but in mode Lone
 }
 
 // flight is a message whose outcome is awaited.
@@ -58,9 +61,20 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 			stamp{s.run.id, s.id, number, due}.write(payload)
 		}
 		s.run.sent.Add(1)
-		wait, err := s.link.send(ctx, payload)
+		wait, err := s.sendOne(ctx, number, payload)
 		if err != nil {
-			return fmt.Errorf("send to %s: %w", s.run.target.entity, err)
+			return fmt.Errorf("send to %s: %w", s.entity, err)
+		}
+		if s.arrived != nil {
+			if err := s.settle(ctx, flight{wait, number, due}); err != nil {
+				return err
+			}
+			select {
+			case <-s.arrived:
+				continue
+			case <-ctx.Done():
+				return nil // send returns the cause
+			}
 		}
 		select {
 		case flights <- flight{wait, number, due}:
@@ -71,10 +85,18 @@ func (s *sender) post(ctx context.Context, flights chan<- flight) error {
 	return nil
 }
 
+// sendOne sends a message; in mode Sessions each to a session of its own.
+func (s *sender) sendOne(ctx context.Context, number uint64, payload []byte) (wait func(context.Context) error, err error) {
+	if link, ok := s.link.(sessionLink); ok && s.run.o.Mode == Sessions {
+		return link.sendToSession(ctx, fmt.Sprintf("%d-%d", s.id, number), payload)
+	}
+	return s.link.Send(ctx, payload)
+}
+
 // settle waits for one outcome and books it.
 func (s *sender) settle(ctx context.Context, f flight) error {
 	if err := f.wait(ctx); err != nil {
-		return fmt.Errorf("outcome of a send to %s: %w", s.run.target.entity, err)
+		return fmt.Errorf("outcome of a send to %s: %w", s.entity, err)
 	}
 	s.result.add(s.run.elapsed() - f.due)
 	if s.run.o.Verify {
@@ -93,6 +115,8 @@ type pace struct {
 // next waits until the next message is due and returns when that was, on the
 // run's clock; ok is false when ctx has ended. It never skips: after a stall
 // the messages that were due meanwhile follow at once, each with its own time.
+// That its own timer is late, by up to a millisecond, delays the message and is
+// not counted as its latency.
 func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {
 	now := elapsed()
 	if p.interval == 0 {
@@ -105,6 +129,7 @@ func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time
 		defer t.Stop()
 		select {
 		case <-t.C:
+			due = elapsed()
 		case <-ctx.Done():
 		}
 	}

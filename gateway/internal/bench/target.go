@@ -20,6 +20,7 @@ type target struct {
 	host    string // host name without port, for TLS
 	entity  string
 	caFile  string
+	dialer  func(context.Context) (Connection, error) // of a scheme that is not this package's
 
 	user, password string // SASL PLAIN, when there is a user
 
@@ -31,12 +32,32 @@ type target struct {
 	token  string
 }
 
-func (o *Options) target() (target, error) {
-	t := target{entity: o.Entity, caFile: o.CAFile, pack: o.MessagePack}
+// targets returns where to connect: at least one.
+func (o *Options) targets() ([]target, error) {
 	if o.ConnectionString != "" {
-		return t, t.readConnectionString(o.ConnectionString)
+		t := target{entity: o.Entity, caFile: o.CAFile}
+		err := t.readConnectionString(o.ConnectionString)
+		return []target{t}, err
 	}
-	u, err := url.Parse(o.URL)
+	var all []target
+	for _, address := range o.URLs {
+		t, err := o.readURL(address)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+func (o *Options) readURL(address string) (target, error) {
+	t := target{entity: o.Entity, caFile: o.CAFile, pack: o.MessagePack}
+	u, err := url.Parse(address)
+	if err == nil && u.Host != "" && o.Dialers[u.Scheme] != nil {
+		t.address = u.Redacted()
+		t.dialer = func(ctx context.Context) (Connection, error) { return o.Dialers[u.Scheme](ctx, address) }
+		return t, nil
+	}
 	if err != nil || u.Host == "" || ports[u.Scheme] == "" {
 		return t, errors.New("--url: use amqp://[user:password@]host[:port], amqps://…, ws://… or wss://…") // err could repeat the password
 	}
@@ -84,7 +105,10 @@ func (t *target) readConnectionString(s string) error {
 }
 
 // dial opens a connection and proves who we are.
-func (t *target) dial(ctx context.Context) (connection, error) {
+func (t *target) dial(ctx context.Context) (Connection, error) {
+	if t.dialer != nil {
+		return t.dialer(ctx)
+	}
 	if strings.HasPrefix(t.address, "ws") {
 		return t.dialWebSocket(ctx)
 	}

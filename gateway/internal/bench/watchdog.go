@@ -43,6 +43,8 @@ func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(fmt.Errorf("%d sends had no outcome for %v", sent-acked, r.o.Patience))
 		case settled < taken:
 			cancel(fmt.Errorf("%d settlements had no answer for %v", taken-settled, r.o.Patience))
+		case r.o.Mode == Lone:
+			cancel(fmt.Errorf("a message did not arrive within %v of being stored", r.o.Patience))
 		default:
 			close(w.lost)
 		}

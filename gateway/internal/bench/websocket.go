@@ -21,7 +21,6 @@ import (
 type wsConn struct {
 	ws      *websocket.Conn
 	kind    int // of frames
-	entity  string
 	encode  func(any) ([]byte, error)
 	decode  func([]byte, any) error
 	writing sync.Mutex // for one writer at a time
@@ -71,9 +70,9 @@ type wsProblem struct {
 
 func (p *wsProblem) Error() string { return p.Code + ": " + p.Text }
 
-func (t *target) dialWebSocket(ctx context.Context) (connection, error) {
+func (t *target) dialWebSocket(ctx context.Context) (Connection, error) {
 	c := &wsConn{
-		entity: t.entity, kind: websocket.TextMessage, encode: json.Marshal, decode: json.Unmarshal,
+		kind: websocket.TextMessage, encode: json.Marshal, decode: json.Unmarshal,
 		answers: make(map[int64]chan wsFrame), feeds: make(map[int64]chan wsMessage),
 	}
 	protocol := "crosstown.v1.json"
@@ -104,7 +103,7 @@ func (t *target) dialWebSocket(ctx context.Context) (connection, error) {
 	return c, nil
 }
 
-// Close implements connection.
+// Close implements Connection.
 func (c *wsConn) Close() error {
 	err := c.ws.Close()
 	c.reading.Wait()
@@ -207,21 +206,30 @@ func (c *wsConn) ask(ctx context.Context, f wsFrame) (wsFrame, error) {
 	return c.await(ctx, answer)
 }
 
-func (c *wsConn) openSender(context.Context) (senderLink, error) { return c, nil }
+// OpenSender implements Connection.
+func (c *wsConn) OpenSender(_ context.Context, entity string) (SenderLink, error) {
+	return wsSender{c, entity}, nil
+}
 
-// send implements senderLink.
-func (c *wsConn) send(_ context.Context, payload []byte) (wait func(context.Context) error, err error) {
-	answer, err := c.request(wsFrame{Op: "send", Entity: c.entity, Messages: []wsMessage{{Binary: payload}}})
+type wsSender struct {
+	conn   *wsConn
+	entity string
+}
+
+// Send implements SenderLink.
+func (s wsSender) Send(_ context.Context, payload []byte) (wait func(context.Context) error, err error) {
+	answer, err := s.conn.request(wsFrame{Op: "send", Entity: s.entity, Messages: []wsMessage{{Binary: payload}}})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		_, err := c.await(ctx, answer)
+		_, err := s.conn.await(ctx, answer)
 		return err
 	}, nil
 }
 
-func (c *wsConn) openReceiver(ctx context.Context, o *Options) (receiverLink, error) {
+// OpenReceiver implements Connection.
+func (c *wsConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error) {
 	feed := make(chan wsMessage, 2*o.Credit)
 	c.mu.Lock()
 	if c.ended != nil {
@@ -235,8 +243,8 @@ func (c *wsConn) openReceiver(ctx context.Context, o *Options) (receiverLink, er
 	if o.Settle == SettleNone {
 		mode = "receiveAndDelete"
 	}
-	if _, err := c.ask(ctx, wsFrame{Op: "feed", Feed: number, Entity: c.entity, Mode: mode}); err != nil {
-		return nil, fmt.Errorf("open a feed of %s: %w", c.entity, err)
+	if _, err := c.ask(ctx, wsFrame{Op: "feed", Feed: number, Entity: entity, Mode: mode}); err != nil {
+		return nil, fmt.Errorf("open a feed of %s: %w", entity, err)
 	}
 	return &wsReceiver{c, number, feed, o.Settle}, nil
 }
@@ -248,47 +256,51 @@ type wsReceiver struct {
 	settle Settle
 }
 
-// issueCredit does not wait for the answer: there is none but ok.
-func (r *wsReceiver) issueCredit(n int) error {
+// IssueCredit implements ReceiverLink. It does not wait for the answer: there is none but ok.
+func (r *wsReceiver) IssueCredit(n int) error {
 	_, err := r.conn.request(wsFrame{Op: "credit", Feed: r.number, Credit: n})
 	return err
 }
 
 var errEnded = errors.New("the connection has ended")
 
-func (r *wsReceiver) receive(ctx context.Context) (delivery, error) {
+// Receive implements ReceiverLink.
+func (r *wsReceiver) Receive(ctx context.Context) (Delivery, error) {
 	select {
 	case m, ok := <-r.feed:
 		if !ok {
 			return nil, errEnded
 		}
-		return wsArrival{r, m}, nil
+		return wsDelivery{r, m}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-type wsArrival struct {
+type wsDelivery struct {
 	from    *wsReceiver
 	message wsMessage
 }
 
-func (a wsArrival) payload() []byte { return a.message.Binary }
+// Payload implements Delivery.
+func (d wsDelivery) Payload() []byte { return d.message.Binary }
 
-func (a wsArrival) accept(ctx context.Context) error { return a.end(ctx, "complete") }
+// Accept implements Delivery.
+func (d wsDelivery) Accept(ctx context.Context) error { return d.end(ctx, "complete") }
 
-func (a wsArrival) release(ctx context.Context) error { return a.end(ctx, "release") }
+// Release implements Delivery.
+func (d wsDelivery) Release(ctx context.Context) error { return d.end(ctx, "release") }
 
-func (a wsArrival) end(ctx context.Context, outcome string) error {
-	if a.from.settle == SettleNone {
+func (d wsDelivery) end(ctx context.Context, outcome string) error {
+	if d.from.settle == SettleNone {
 		return nil
 	}
-	answer, err := a.from.conn.request(wsFrame{
-		Op: "settle", Feed: a.from.number, Settlements: []wsSettlement{{a.message.Broker.LockToken, outcome}},
+	answer, err := d.from.conn.request(wsFrame{
+		Op: "settle", Feed: d.from.number, Settlements: []wsSettlement{{d.message.Broker.LockToken, outcome}},
 	})
-	if err != nil || a.from.settle == SettleFirst {
+	if err != nil || d.from.settle == SettleFirst {
 		return err
 	}
-	_, err = a.from.conn.await(ctx, answer)
+	_, err = d.from.conn.await(ctx, answer)
 	return err
 }

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// acceptSessions sends one message to each of many sessions. Then receivers
+// accept the next session, receive, settle and release, until all are done.
+func (r *run) acceptSessions(ctx context.Context, l *links) error {
+	messages, _ := r.o.limits()
+	r.share(l, messages)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := watchdog{run: r, lost: make(chan struct{})}
+	var watching, receivers sync.WaitGroup
+	watching.Go(func() { w.watch(ctx, cancel) })
+	watching.Go(func() {
+		select {
+		case <-w.lost:
+			cancel(fmt.Errorf("no session was offered for %v", r.o.Patience))
+		case <-ctx.Done():
+		}
+	})
+	r.send(ctx, cancel, l)
+	r.endPhase("fill", r.acked.Load())
+
+	var begun atomic.Int64
+	var mu sync.Mutex // of r.sessions and l.receivers
+	for i := range r.o.Receivers {
+		receivers.Go(func() {
+			var took histogram
+			taker := r.newReceiver(i, nil)
+			for begun.Add(1) <= r.acked.Load() && ctx.Err() == nil {
+				from := r.elapsed()
+				if err := r.acceptSession(ctx, l.conns[i%len(l.conns)], taker); err != nil {
+					cancel(err)
+					break
+				}
+				took.add(r.elapsed() - from)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.sessions.merge(&took)
+			l.receivers = append(l.receivers, taker)
+		})
+	}
+	receivers.Wait()
+	r.endPhase("accept", r.received.Load())
+	err := context.Cause(ctx)
+	cancel(nil)
+	watching.Wait()
+	return err
+}
+
+// acceptSession takes the next session and its one message, and gives it up.
+func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
+	conn, ok := c.(sessionConnection)
+	if !ok {
+		return errors.New("--mode sessions works by AMQP only")
+	}
+	link, release, err := conn.acceptSession(ctx, taker.entity, r.o.receiveOptions())
+	if err != nil {
+		return err
+	}
+	taker.link = link
+	if err := taker.link.IssueCredit(1); err != nil {
+		return fmt.Errorf("issue credit to %s: %w", taker.entity, err)
+	}
+	m, err := link.Receive(ctx)
+	if err != nil {
+		return fmt.Errorf("receive from a session of %s: %w", taker.entity, err)
+	}
+	if err := taker.book(m); err != nil {
+		return err
+	}
+	r.taken.Add(1)
+	if err := m.Accept(ctx); err != nil {
+		return fmt.Errorf("accept a message of %s: %w", taker.entity, err)
+	}
+	r.settled.Add(1)
+	if err := release(ctx); err != nil {
+		return fmt.Errorf("release a session of %s: %w", taker.entity, err)
+	}
+	return nil
+}
