@@ -25,6 +25,7 @@ var arrows = []struct {
 	{"internal/freeport", nil},
 	{"core/redisstore/redistest", []string{"internal/freeport", "core/redisstore/internal/...", "github.com/redis/go-redis/v9/..."}},
 	{"core/redisstore/...", []string{"core", "core/value", "core/redisstore/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5"}},
+	{"core/filestore/...", []string{"core", "core/value", "core/filestore/..."}},
 	{"core/storetest", []string{"core", "core/value"}},
 	{"core/rules", []string{"core", "core/value"}},
 	{"core/broker", []string{"core", "core/value", "core/rules"}},

@@ -1,0 +1,72 @@
+// Package fsys is the part of a file system that the file engine needs, as an interface: the
+// operating system's implementation is OS, and package faultfs has one for tests that loses
+// what was not synced and fails on demand.
+package fsys
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// FS is a file system. Names are paths as the operating system writes them.
+type FS interface {
+	// Open opens a file with the flags of package os; a file that it creates has the rights 0600.
+	Open(name string, flag int) (File, error)
+	// ReadDir lists the names in a directory, sorted.
+	ReadDir(dir string) ([]string, error)
+	// MkdirAll makes a directory and its parents, with the rights 0700.
+	MkdirAll(dir string) error
+	// Rename gives a file another name, in place of a file that has it already.
+	Rename(from, to string) error
+	// Remove removes a file.
+	Remove(name string) error
+	// Link gives a file a second name.
+	Link(from, to string) error
+	// SyncDir makes the names in a directory durable: files created, renamed and removed.
+	SyncDir(dir string) error
+	// Lock takes the exclusive lock of a file, which it creates where there is none, and writes
+	// text into it. The lock ends when it is closed, and with the process. The error is a
+	// *LockedError if another process has the lock, ErrNoLocks if the file system has none, and
+	// an *OwnerError if the file belongs to another user.
+	Lock(name, text string) (io.Closer, error)
+	// Free is how many bytes the file system of a directory has left for this process.
+	Free(dir string) (int64, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Size is the file's length in bytes.
+	Size() (int64, error)
+	// Truncate changes the file's length.
+	Truncate(size int64) error
+	// Sync makes the file's content and its length durable. After an error it is not known what
+	// is durable, and a second Sync that succeeds does not make it so.
+	Sync() error
+}
+
+// ErrNoLocks says that a file system has no locks.
+var ErrNoLocks = errors.New("the file system has no file locks")
+
+// LockedError says that another process has a lock.
+type LockedError struct {
+	Name string
+	Text string // what that process wrote into the file
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s is locked by process %s", e.Name, e.Text)
+}
+
+// OwnerError says that a file belongs to another user.
+type OwnerError struct {
+	Name        string
+	Owner, Self int
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s belongs to user %d, this process runs as user %d", e.Name, e.Owner, e.Self)
+}

@@ -1,0 +1,90 @@
+package fsys
+
+import (
+	"io"
+	"os"
+	"strings"
+)
+
+// OS is the operating system's file system.
+type OS struct{}
+
+var _ FS = OS{}
+
+// Open opens a file.
+func (OS) Open(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// ReadDir lists the names in a directory.
+func (OS) ReadDir(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+// MkdirAll makes a directory and its parents.
+func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// Rename gives a file another name.
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove removes a file.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// Link gives a file a second name.
+func (OS) Link(from, to string) error { return os.Link(from, to) }
+
+// SyncDir makes the names in a directory durable.
+func (OS) SyncDir(dir string) error { return syncDir(dir) }
+
+// Free is how many bytes the file system of a directory has left.
+func (OS) Free(dir string) (int64, error) { return free(dir) }
+
+// Lock takes the exclusive lock of a file.
+func (OS) Lock(name, text string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		if locked, ok := err.(*LockedError); ok {
+			content := make([]byte, 64)
+			n, _ := f.ReadAt(content, 0)
+			locked.Text = strings.TrimSpace(string(content[:n]))
+		}
+		_ = f.Close()
+		return nil, err
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt([]byte(text), 0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f osFile) Sync() error { return syncData(f.File) }

@@ -1,0 +1,56 @@
+//go:build unix
+
+package fsys
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func lock(f *os.File) error {
+	if info, err := f.Stat(); err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+			return &OwnerError{f.Name(), int(stat.Uid), os.Geteuid()}
+		}
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return &LockedError{Name: f.Name()}
+		case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
+			return ErrNoLocks
+		default:
+			return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}
+
+func free(dir string) (int64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize), nil
+}
+
+// Full reports whether an error says that there is no space left, by the disk or by a quota.
+func Full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// ReadOnly reports whether an error says that a file system is read-only.
+func ReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }

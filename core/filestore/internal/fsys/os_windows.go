@@ -1,0 +1,63 @@
+package fsys
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+var (
+	kernel32       = syscall.NewLazyDLL("kernel32.dll")
+	lockFileEx     = kernel32.NewProc("LockFileEx")
+	freeDiskSpace  = kernel32.NewProc("GetDiskFreeSpaceExW")
+	errLocked      = syscall.Errno(33)  // ERROR_LOCK_VIOLATION
+	errNoLocks     = syscall.Errno(1)   // ERROR_INVALID_FUNCTION
+	errDiskFull    = syscall.Errno(112) // ERROR_DISK_FULL
+	errHandleFull  = syscall.Errno(39)  // ERROR_HANDLE_DISK_FULL
+	errWriteLocked = syscall.Errno(19)  // ERROR_WRITE_PROTECT
+)
+
+const (
+	lockExclusive       = 2
+	lockFailImmediately = 1
+	// lockedByte lies beyond the text: on Windows a locked range cannot be read.
+	lockedByte = 1 << 20
+)
+
+func lock(f *os.File) error {
+	at := syscall.Overlapped{Offset: lockedByte}
+	ok, _, err := lockFileEx.Call(f.Fd(), lockExclusive|lockFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(&at)))
+	switch {
+	case ok != 0:
+		return nil
+	case errors.Is(err, errLocked), errors.Is(err, syscall.ERROR_IO_PENDING):
+		return &LockedError{Name: f.Name()}
+	case errors.Is(err, errNoLocks):
+		return ErrNoLocks
+	default:
+		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+}
+
+// syncDir does nothing: Windows cannot sync a directory, and NTFS keeps names in its journal.
+func syncDir(string) error { return nil }
+
+func free(dir string) (int64, error) {
+	name, err := syscall.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var left int64
+	ok, _, err := freeDiskSpace.Call(uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&left)), 0, 0)
+	if ok == 0 {
+		return 0, &os.PathError{Op: "free space", Path: dir, Err: err}
+	}
+	return left, nil
+}
+
+// Full reports whether an error says that there is no space left.
+func Full(err error) bool { return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) }
+
+// ReadOnly reports whether an error says that a file system is read-only.
+func ReadOnly(err error) bool { return errors.Is(err, errWriteLocked) }

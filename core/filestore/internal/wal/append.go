@@ -1,0 +1,256 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// batch is what the writer writes in one go, and, behind that, recent records.
+type batch struct {
+	end     Position
+	frames  []frame
+	effects []byte
+	records []Record
+	bytes   int
+}
+
+// frame is a frame of a batch: what it has of the batch's effects and records.
+type frame struct {
+	at                 Position
+	kind               kind
+	effects, effectsTo int
+	records, recordsTo int
+}
+
+// Append puts a frame at the end of the log and returns where it begins and ends, and in each
+// record's Ref where that is. It never waits and never touches the disk, so it may be called with
+// a mutex held; the order of the calls is the order of the log. Effects are copied, the records'
+// contents are not: they must not change any more.
+//
+// A frame larger than Options.MaxFrame is an error of the caller, which Reserve has refused. After
+// the log has failed or was closed, Append keeps nothing and Wait says why.
+func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
+	size := FrameSize(len(effects), records)
+	if size > l.o.MaxFrame {
+		panic(fmt.Sprintf("wal: a frame of %d bytes, at most %d are allowed: Reserve refuses it", size, l.o.MaxFrame))
+	}
+	l.mu.Lock()
+	b := l.gather
+	idle := len(b.frames) == 0
+	if off := int64(l.next.Offset()); off+int64(size) > int64(l.o.SegmentSize) && off > segmentHeaderSize {
+		l.roll(b)
+	}
+	at = l.next
+	place := at + frameHeaderSize + Position(align(len(effects)))
+	for i := range records {
+		records[i].Ref.Position = place
+		place += Position(records[i].size())
+	}
+	end = at + Position(size)
+	if l.closed || l.failure.Load() != nil {
+		l.mu.Unlock()
+		return at, end
+	}
+	f := frame{at: at, kind: kindEffects, effects: len(b.effects), records: len(b.records)}
+	b.effects = append(b.effects, effects...)
+	b.records = append(b.records, records...)
+	f.effectsTo, f.recordsTo = len(b.effects), len(b.records)
+	b.frames = append(b.frames, f)
+	b.bytes += size
+	b.end, l.next = end, end
+	l.end.Store(uint64(end))
+	l.backlog.Add(int64(size))
+	l.mu.Unlock()
+	if idle {
+		signal(l.wake)
+	}
+	return at, end
+}
+
+// roll ends the segment of the next frame and begins another. l.mu is held.
+func (l *Log) roll(b *batch) {
+	l.mark(b, kindSeal)
+	l.ids++
+	l.next = At(l.ids, segmentHeaderSize)
+}
+
+// mark adds a frame without content. l.mu is held.
+func (l *Log) mark(b *batch, k kind) {
+	b.frames = append(b.frames, frame{
+		at: l.next, kind: k,
+		effects: len(b.effects), effectsTo: len(b.effects),
+		records: len(b.records), recordsTo: len(b.records),
+	})
+	b.bytes += frameHeaderSize
+	l.backlog.Add(frameHeaderSize)
+	l.next += frameHeaderSize
+	b.end = l.next
+	l.end.Store(uint64(l.next))
+}
+
+// Class says what a reservation is for.
+type Class int
+
+const (
+	// Grow is for what adds messages: it is refused when the disk is full.
+	Grow Class = iota
+	// Control is for what is needed to receive and settle: it may use what is kept free for it.
+	Control
+)
+
+// Reservation is room for frames. Release gives it back, after Append.
+type Reservation struct {
+	l *Log
+	n int64
+}
+
+// Reserve makes room for a frame of n bytes (FrameSize): in memory, for which it waits while too
+// much is not yet written, and on the disk, for which it does not wait. The error is a *FullError,
+// ErrTooLarge, ErrClosed, a *FailedError, or the context's.
+func (l *Log) Reserve(ctx context.Context, n int, c Class) (Reservation, error) {
+	if n > l.o.MaxFrame {
+		return Reservation{}, ErrTooLarge
+	}
+	if err := l.stopped(); err != nil {
+		return Reservation{}, err
+	}
+	if c == Grow {
+		if err := l.takeSpace(int64(n)); err != nil {
+			return Reservation{}, err
+		}
+	}
+	if l.takeRoom(int64(n)) {
+		return Reservation{l, int64(n)}, nil
+	}
+	for {
+		freed := l.room.wait()
+		if l.takeRoom(int64(n)) {
+			l.room.leave()
+			return Reservation{l, int64(n)}, nil
+		}
+		err := error(nil)
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-l.failed:
+			err = l.Err()
+		case <-l.closing:
+			err = ErrClosed
+		}
+		l.room.leave()
+		if err != nil {
+			return Reservation{}, err
+		}
+	}
+}
+
+// takeRoom takes room in memory if there is some. What is larger than all room has it alone.
+func (l *Log) takeRoom(n int64) bool {
+	if used := l.backlog.Add(n); used <= int64(l.o.Backlog) || used == n {
+		return true
+	}
+	l.giveRoom(n)
+	return false
+}
+
+func (l *Log) giveRoom(n int64) {
+	l.backlog.Add(-n)
+	l.room.freed()
+}
+
+// Release gives back what was reserved. It may be called again.
+func (r *Reservation) Release() {
+	if r.l != nil {
+		r.l.giveRoom(r.n)
+		r.l = nil
+	}
+}
+
+// stopped is why nothing can be appended any more, or nil.
+func (l *Log) stopped() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-l.closing:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// room lets reservations wait for the writer.
+type room struct {
+	waiting atomic.Int32
+	mu      sync.Mutex
+	ch      chan struct{}
+}
+
+// wait returns a channel that is closed when room was given back since. leave follows.
+func (r *room) wait() <-chan struct{} {
+	r.waiting.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ch == nil {
+		r.ch = make(chan struct{})
+	}
+	return r.ch
+}
+
+func (r *room) leave() { r.waiting.Add(-1) }
+
+func (r *room) freed() {
+	if r.waiting.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ch != nil {
+		close(r.ch)
+		r.ch = nil
+	}
+}
+
+// spaceInterval is how long an answer of the file system about its free space is used.
+const spaceInterval = 100 * time.Millisecond
+
+// space is what the disk has left.
+type space struct {
+	full atomic.Bool  // the last write found no space
+	due  atomic.Int64 // when to ask again, ns since the Unix epoch
+	left atomic.Int64 // bytes, less what was taken since
+}
+
+// takeSpace takes n bytes of what the disk has left beyond what is kept, or says that it is full.
+func (l *Log) takeSpace(n int64) error {
+	s := &l.space
+	now := time.Now().UnixNano()
+	if due := s.due.Load(); now >= due && s.due.CompareAndSwap(due, now+int64(spaceInterval)) {
+		left, err := l.fs.Free(l.dir)
+		if err != nil {
+			l.o.Logger.Warn("free space of the data directory is not known", "dir", l.dir, "err", err)
+			left = 1 << 62
+		}
+		s.left.Store(left - l.backlog.Load())
+	}
+	keep := l.keep.Load()
+	if !s.full.Load() && s.left.Add(-n) >= keep {
+		return nil
+	}
+	return &FullError{l.dir, max(s.left.Add(n), 0), keep}
+}
+
+// Full reports whether a message of the least size would be refused for lack of space.
+func (l *Log) Full() error {
+	if err := l.takeSpace(0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// SetKeep sets how many bytes of the disk are left to control records and snapshots.
+func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

@@ -1,0 +1,103 @@
+// Package wal is the log of the file engine: frames of effects, in the order of their Append, in
+// segments of a directory, with the records (messages) that the effects name, and snapshots
+// beside them. It knows nothing of what effects and records mean.
+//
+// # Use
+//
+//	l, err := wal.Open(fs, dir, wal.Options{})        // takes the lock, repairs a torn end
+//	s, err := l.Snapshots()                           // newest first: load one that is sound
+//	err = l.Replay(s.From, func(f wal.Frame) error)   // then apply what follows it
+//
+//	rec := wal.NewRecord(head, body)                  // checksums, before the partition's mutex
+//	r, err := l.Reserve(ctx, size, wal.Grow)          // room in memory and on disk, before it too
+//	// partition's mutex
+//	_, end := l.Append(effects, recs)                 // never waits; recs[i].Ref says where each is
+//	// end of partition's mutex
+//	r.Release()
+//	err = l.Wait(ctx, end)                            // as durable as Options.Sync promises
+//
+//	head, body, err := l.Read(recs[0].Ref)            // from memory if recent, else from the file
+//
+// Positions are bytes: a segment's id and an offset in it. They never change: what Open writes
+// again keeps its place, so effects may name records of earlier frames by Ref.
+//
+// # Directory
+//
+//	LOCK                 exclusive lock; its content, the process id, is for people
+//	00000001.log         log segment, in hexadecimal its id; ids rise, and may have gaps
+//	00000002.body        body segment: one record of its own, for a body above Options.LargeBody
+//	00000007.snapshot    snapshot
+//	*.tmp                what a stopped process had not finished; Open removes it
+//	*.damaged            what Open with Repair replaced
+//
+// All integers are little endian. CRC is CRC-32C (Castagnoli). Frames and records begin at
+// multiples of 8 bytes; the bytes up to the next multiple are 0.
+//
+// # Segment header, 64 bytes
+//
+//	 0  8  magic "xtownlog" (log) or "xtownbod" (body)
+//	 8  4  format version, 1
+//	12  4  id of this segment
+//	16  4  id of the log segment before, 0 for the first
+//	20  4  end of the log segment before: the offset behind its last frame
+//	24  8  id of the log, a random number that all its segments and snapshots have
+//	32  8  position up to which the log was known to be synced when the segment was made
+//	40  8  time when the segment was made, ms since the Unix epoch
+//	48 12  0
+//	60  4  CRC of bytes 0 to 59
+//
+// # Frame: header of 32 bytes, effects, records
+//
+//	 0  4  CRC of bytes 4 to 31, then the segment's id and the frame's offset (4 bytes each)
+//	 4  1  kind: 1 effects, 2 seal (the last of its segment), 3 close (the log was closed in
+//	       order), 4 gap (Repair put it in place of damage)
+//	 5  3  0
+//	 8  4  length of the effects
+//	12  4  CRC of the effects
+//	16  4  length of the records, with their headers and padding; in a gap the bytes replaced
+//	20  4  number of records
+//	24  8  position up to which the log was known to be synced when the frame was written
+//
+// The effects follow, padded to a multiple of 8, and then each record, padded too. The header
+// CRC covers where the frame is, so a frame that another use of the same disk block left there is
+// not taken for one of this segment. A header of 32 zero bytes is the end: with Sync Always a
+// segment is filled with zeros some way ahead, because writing within a file's length costs half
+// of what growing it costs.
+//
+// # Record: header of 16 bytes, head, body
+//
+//	 0  4  CRC of bytes 4 to 15, the head and the body
+//	 4  4  length of the head
+//	 8  4  length of the body
+//	12  4  0
+//
+// A body segment is a segment header and one record at offset 64.
+//
+// # Snapshot: header of 64 bytes, blocks, trailer
+//
+//	 0  8  magic "xtownsnp"
+//	 8  4  format version, 1
+//	12  4  id of the snapshot
+//	16  8  position from which the log is replayed on it
+//	24  8  end of the log when it was written: synced before the snapshot got its name
+//	32  8  time when it was made, ms since the Unix epoch
+//	40  8  id of the log
+//	48 12  0
+//	60  4  CRC of bytes 0 to 59
+//
+// Each block is 4 bytes length (1 to 1 MiB), 4 bytes CRC of the id, the block's number (4 bytes
+// each), and the content; then the content. The trailer is a block of length 0 whose CRC covers
+// the id, the number of blocks and the sum of their lengths (8 bytes).
+//
+// # What is damage
+//
+// A loss of power leaves a torn end: any of what was written since the last sync may be missing.
+// So Open cuts the log at the first frame that is not sound, if no sound header, frame or
+// snapshot says that the log was synced beyond it, and says so in its log. What is synced and not
+// sound is damage: Open and Replay return a *DamageError, and Open with Repair replaces it by a
+// gap and goes on.
+//
+// A process that stopped without Close may have stopped because a sync failed, and then the
+// kernel shows pages that the disk does not have. So Open writes everything beyond the position
+// known to be synced again, into new files that get the old names once they are synced.
+package wal

@@ -1,0 +1,152 @@
+package wal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+const (
+	formatVersion     = 1
+	segmentHeaderSize = 64
+	frameHeaderSize   = 32
+	recordHeaderSize  = 16
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	le         = binary.LittleEndian
+)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+
+type kind uint8
+
+const (
+	kindEffects kind = 1 + iota
+	kindSeal
+	kindClose
+	kindGap
+)
+
+// Record is a message, or whatever effects name, as the log keeps it. The log keeps Head and Body
+// by reference: they must not change any more.
+type Record struct {
+	Head []byte // what the store says of the body, small
+	Body []byte
+	Ref  Ref // set by Append
+	crc  uint32
+}
+
+// NewRecord makes a record and computes its checksum: that is work to do before a mutex is held.
+func NewRecord(head, body []byte) Record {
+	r := Record{Head: head, Body: body}
+	var h [recordHeaderSize]byte
+	r.putLengths(h[:])
+	r.crc = update(update(checksum(h[4:]), head), body)
+	r.Ref.Length = uint32(len(head) + len(body))
+	return r
+}
+
+func (r *Record) putLengths(h []byte) {
+	le.PutUint32(h[4:], uint32(len(r.Head)))
+	le.PutUint32(h[8:], uint32(len(r.Body)))
+	le.PutUint32(h[12:], 0)
+}
+
+func (r *Record) putHeader(h []byte) {
+	le.PutUint32(h, r.crc)
+	r.putLengths(h)
+}
+
+// size is what the record takes in a frame.
+func (r *Record) size() int { return recordHeaderSize + align(len(r.Head)+len(r.Body)) }
+
+// recordLengths reads the lengths of head and body from a record's header. They are numbers of
+// the disk: the caller bounds them.
+func recordLengths(h []byte) (head, body uint64) {
+	return uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
+}
+
+// decodeRecord checks a record, its header included, and returns its parts.
+func decodeRecord(b []byte) (head, body []byte, ok bool) {
+	if len(b) < recordHeaderSize {
+		return nil, nil, false
+	}
+	h, n := recordLengths(b)
+	if h+n != uint64(len(b)-recordHeaderSize) || le.Uint32(b[12:]) != 0 || checksum(b[4:]) != le.Uint32(b) {
+		return nil, nil, false
+	}
+	rest := b[recordHeaderSize:]
+	return rest[:h:h], rest[h:], true
+}
+
+// FrameSize is what a frame takes in the log.
+func FrameSize(effects int, records []Record) int {
+	return frameHeaderSize + align(effects) + recordsSize(records)
+}
+
+func recordsSize(records []Record) (n int) {
+	for i := range records {
+		n += records[i].size()
+	}
+	return n
+}
+
+// header is a frame's header.
+type header struct {
+	kind       kind
+	effects    uint32 // length
+	effectsCRC uint32
+	records    uint32 // length with headers and padding
+	count      uint32
+	synced     Position
+}
+
+func (h *header) size() int64 {
+	return frameHeaderSize + int64(align(int(h.effects))) + int64(h.records)
+}
+
+func (h *header) put(b []byte, at Position) {
+	clear(b[4:8])
+	b[4] = byte(h.kind)
+	le.PutUint32(b[8:], h.effects)
+	le.PutUint32(b[12:], h.effectsCRC)
+	le.PutUint32(b[16:], h.records)
+	le.PutUint32(b[20:], h.count)
+	le.PutUint64(b[24:], uint64(h.synced))
+	le.PutUint32(b, headerCRC(b, at))
+}
+
+func headerCRC(b []byte, at Position) uint32 {
+	var place [8]byte
+	le.PutUint32(place[:], at.Segment())
+	le.PutUint32(place[4:], at.Offset())
+	return update(checksum(b[4:frameHeaderSize]), place[:])
+}
+
+// decodeHeader reads the header of the frame at a position. ok is false if it is none: what it
+// says is then not to be used.
+func decodeHeader(b []byte, at Position) (h header, ok bool) {
+	k := kind(b[4])
+	if k < kindEffects || k > kindGap || b[5]|b[6]|b[7] != 0 || headerCRC(b, at) != le.Uint32(b) {
+		return header{}, false
+	}
+	h = header{
+		kind:       k,
+		effects:    le.Uint32(b[8:]),
+		effectsCRC: le.Uint32(b[12:]),
+		records:    le.Uint32(b[16:]),
+		count:      le.Uint32(b[20:]),
+		synced:     Position(le.Uint64(b[24:])),
+	}
+	ok = h.records%8 == 0 && uint64(h.count)*recordHeaderSize <= uint64(h.records) && h.synced <= at &&
+		int64(at.Offset())+h.size() <= maxSegment
+	if k == kindGap {
+		ok = ok && h.count == 0 && h.effects == 0
+	} else if k != kindEffects {
+		ok = ok && h.size() == frameHeaderSize
+	}
+	return h, ok
+}

@@ -1,0 +1,70 @@
+package wal
+
+import "fmt"
+
+// Frame is a frame that Replay reads.
+type Frame struct {
+	At, End Position
+	Effects []byte // until apply returns
+	Records []Ref  // until apply returns; their contents are not read
+}
+
+// Replay calls apply for each frame from a position on, which is 0 or a snapshot's From, up to the
+// end that the log had when it was opened, in the order of their Append. It checks all checksums
+// but those of the records, which Read checks. It comes before the first Append. The error is
+// apply's, or a *DamageError: a frame is not sound, or a segment is missing.
+func (l *Log) Replay(from Position, apply func(Frame) error) error {
+	var last *segment
+	for _, s := range l.segments.list() {
+		if s.body || s.id < from.Segment() {
+			continue
+		}
+		off := uint32(segmentHeaderSize)
+		switch {
+		case last == nil && s.id == from.Segment():
+			off = max(off, from.Offset())
+		case last == nil && (from != 0 || s.prev != 0) && !l.o.Repair:
+			return &DamageError{File: l.path(fileName(max(from.Segment(), 1), suffixLog)), Reason: "it is missing"}
+		case last != nil && (s.prev != last.id || s.prevEnd != last.end):
+			return &DamageError{l.path(last.name()), last.end, s.prevEnd, fmt.Sprintf("segment %08x does not follow it", s.id)}
+		}
+		if err := l.replay(s, off, apply); err != nil {
+			return err
+		}
+		last = s
+	}
+	return nil
+}
+
+// replay applies the frames of a segment.
+func (l *Log) replay(s *segment, off uint32, apply func(Frame) error) error {
+	file, err := l.openFile(s.name())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	sc, err := newScanner(file, s.id, off, false)
+	if err != nil {
+		return err
+	}
+	sc.size = min(sc.size, int64(s.end))
+	for {
+		ok, err := sc.next()
+		if err != nil {
+			return &DamageError{File: l.path(s.name()), From: sc.off, Reason: err.Error()}
+		}
+		if !ok {
+			break
+		}
+		if sc.header.kind != kindEffects {
+			continue
+		}
+		if err := apply(Frame{sc.at, At(s.id, sc.off), sc.effects, sc.refs}); err != nil {
+			return err
+		}
+	}
+	if sc.off != s.end {
+		return &DamageError{l.path(s.name()), sc.off, s.end, sc.reason}
+	}
+	return nil
+}
