@@ -64,12 +64,12 @@ type entry struct {
 	dirty      atomic.Bool  // current is known to be old
 	refreshing atomic.Bool  // somebody is reading it anew
 
-	used     atomic.Int64   // Unix milliseconds of the store's clock at last use; 0: never here
-	recorded atomic.Int64   // the used that the store knows of
-	turn     atomic.Uint32  // round robin over partitions
-	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
-	house    *house         // of a topic, else nil
-	pipe     *pipe          // nil: messages pass nothing on their way in
+	used     atomic.Int64    // Unix milliseconds of the store's clock at last use; 0: never here
+	recorded atomic.Int64    // the used that the store knows of
+	turn     atomic.Uint32   // round robin over partitions
+	shunned  []atomic.Int64  // by partition: Unix nanoseconds until which it is avoided
+	topic    *topicCache     // of a topic, else nil
+	pipeline *entityPipeline // nil: messages pass nothing on their way in
 	traffic  traffic
 	retry    atomic.Pointer[Retry] // nil: abandoned messages do not wait
 	history  bool                  // what happens to messages is remembered
@@ -86,9 +86,9 @@ type entry struct {
 func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	e := &entry{b: b, key: core.FoldName(ent.Name), shunned: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
 	if ent.Kind == core.Topic {
-		e.house = newHouse()
+		e.topic = newTopicCache()
 	}
-	e.pipe = b.newPipe(&ent)
+	e.pipeline = b.newEntityPipeline(&ent)
 	e.retry.Store(b.newRetry(&ent))
 	e.history = b.bounds(&ent).Max > 0
 	e.current.Store(b.newView(ent))
@@ -99,8 +99,8 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 // changed notes that the entity, or what belongs to it, is not what it was.
 func (e *entry) changed() {
 	e.dirty.Store(true)
-	if e.house != nil {
-		e.house.stale.Store(true)
+	if e.topic != nil {
+		e.topic.stale.Store(true)
 	}
 }
 

@@ -236,9 +236,9 @@ func (fb *forwardBatch) moveKey(d *core.Delivery) string {
 // deliver stores a batch at its destination.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.use()
-	ctx = batch.to.e.sent(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	ctx = batch.to.e.withAudit(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
 	var answers []core.Appended
-	if batch.to.e.pipe == nil {
+	if batch.to.e.pipeline == nil {
 		call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 		defer cancel()
 		answers = batch.to.e.appendTo(call, batch.v, batch.to.partition, batch.groups)
@@ -272,26 +272,26 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 func (fb *forwardBatch) deliverThroughPipeline(ctx context.Context, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, forwardCallTimeout)
-	p := newPassage(e, batch.v, batch.groups)
-	p.pass(judging)
+	run := newPipelineRun(e, batch.v, batch.groups)
+	run.run(judging)
 	cancel()
 	answers := make([]core.Appended, len(batch.groups))
 	var groups [][]*core.Message
-	var loads []load
+	var results []groupResult
 	var at []int
 	late, waiting := fb.isTooLate(), false
-	for i, pf := range p.loads(batch.groups) {
-		waiting = waiting || pf[0].fate == parked || pf[0].fate == refused
+	for i, r := range run.results(batch.groups) {
+		waiting = waiting || r[0].state == itemParked || r[0].state == itemRefused
 		switch {
-		case late || waiting && pf[0].fate != gone:
+		case late || waiting && r[0].state != itemGone:
 			answers[i].Err = errNoVerdict
 		default:
-			groups, loads, at = append(groups, batch.groups[i]), append(loads, pf), append(at, i)
+			groups, results, at = append(groups, batch.groups[i]), append(results, r), append(at, i)
 		}
 	}
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
-	for i, a := range e.storeLoads(call, batch.v, batch.to.partition, groups, loads) {
+	for i, a := range e.storeResults(call, batch.v, batch.to.partition, groups, results) {
 		answers[at[i]] = a
 	}
 	return answers
@@ -440,18 +440,18 @@ func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.P
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
 	v := e.current.Load()
-	x := e.errandOf(e.sent(ctx, core.Party{}, ""))
+	x := e.auditOf(e.withAudit(ctx, core.Party{}, ""))
 	judged := e.b.store.Now()
 	ms := make([]*core.Message, len(ds))
 	for i := range ds {
 		ms[i] = ds[i].Message
 	}
-	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) ([][]core.Publication, error) {
-		q, err := e.b.inquire(call, v.Name, a.set.Calls(), ms[first:])
+	answers := e.publishAs(call, p, len(ds), func(a *subscriptionSet, first int) ([][]core.Publication, error) {
+		q, err := e.b.askPlugins(call, v.Name, a.set.Calls(), ms[first:])
 		if err != nil {
 			return nil, err
 		}
-		read := e.b.decodingFor(a.set)
+		read := e.b.bodyDecoderFor(a.set)
 		groups := make([][]core.Publication, 0, len(ds)-first)
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
@@ -460,7 +460,7 @@ func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.P
 			}), i-first)
 			copies := a.copies(nil, v, p.Index, d.Message, facts)
 			if x != nil {
-				x.match(d.Message, a.verdicts(copies, d.Message, facts))
+				x.match(d.Message, a.matchEvents(copies, d.Message, facts))
 			}
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}
@@ -474,7 +474,7 @@ func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.P
 		case a.Err == nil:
 			moved++
 			if x != nil {
-				e.b.annals.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
+				e.b.audit.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
 			}
 		case core.CodeOf(a.Err) == core.LockLost: // somebody else published it
 		default:

@@ -157,8 +157,8 @@ type nextStep struct {
 
 // serve takes a step and sees to the next.
 func (pf *partitionForwarder) serve(ctx context.Context) {
-	pf.parent.set.b.gate.enter()
-	defer pf.parent.set.b.gate.leave()
+	pf.parent.set.b.barrier.enter()
+	defer pf.parent.set.b.barrier.leave()
 	pf.mu.Lock()
 	pf.woken = false
 	stopped, hurried := pf.stopped, pf.retryHeld

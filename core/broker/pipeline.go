@@ -47,11 +47,11 @@ const (
 	Park                      // it is accepted, and passes all stages once the router is back
 )
 
-// pipe is the pipeline of one entity.
-type pipe struct {
+// entityPipeline is the pipeline of one entity.
+type entityPipeline struct {
 	stages []*stage
 	parks  bool
-	parked []backlog // by partition
+	parked []parkedMark // by partition
 }
 
 // stage is a Stage at its place.
@@ -84,7 +84,7 @@ func (b *Broker) Stages() []StageCounts {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, name := range slices.Sorted(maps.Keys(b.entries)) {
-		p := b.entries[name].pipe
+		p := b.entries[name].pipeline
 		if p == nil {
 			continue
 		}
@@ -100,30 +100,30 @@ func (b *Broker) Stages() []StageCounts {
 	return all
 }
 
-// newPipe is the pipeline that messages to the entity pass: that of the first of
+// newEntityPipeline is the pipeline that messages to the entity pass: that of the first of
 // the broker's that is for it; nil if none is. One of a topic may do without
 // stages: what rules ask about its messages may have them parked.
-func (b *Broker) newPipe(ent *core.Entity) *pipe {
+func (b *Broker) newEntityPipeline(ent *core.Entity) *entityPipeline {
 	if ent.Kind == core.Subscription {
 		return nil
 	}
-	p := &pipe{parked: make([]backlog, ent.Partitions), parks: ent.Kind == core.Topic && b.filters.park}
+	p := &entityPipeline{parked: make([]parkedMark, ent.Partitions), parks: ent.Kind == core.Topic && b.rulePlugins.park}
 	for i := range p.parked {
 		p.parked[i].mark.Store(somethingParked) // by a gateway before this one, perhaps
 	}
 	for i := range b.options.Pipelines {
-		line := &b.options.Pipelines[i]
-		if !fitsPattern(core.FoldName(line.Entity), core.FoldName(ent.Name)) {
+		c := &b.options.Pipelines[i]
+		if !fitsPattern(core.FoldName(c.Entity), core.FoldName(ent.Name)) {
 			continue
 		}
-		for _, s := range line.Ingress {
+		for _, s := range c.Ingress {
 			p.add(ent, s, core.StageIngress)
 		}
 		switch {
-		case line.To != nil:
-			p.add(ent, *line.To, core.StageTo)
-		case len(line.FollowTo) > 0:
-			p.add(ent, Stage{Name: "to", Router: newAddressee(b, line.FollowTo)}, core.StageTo)
+		case c.To != nil:
+			p.add(ent, *c.To, core.StageTo)
+		case len(c.FollowTo) > 0:
+			p.add(ent, Stage{Name: "to", Router: newToRouter(b, c.FollowTo)}, core.StageTo)
 		}
 		break
 	}
@@ -133,7 +133,7 @@ func (b *Broker) newPipe(ent *core.Entity) *pipe {
 	return p
 }
 
-func (p *pipe) add(ent *core.Entity, s Stage, kind core.StageKind) {
+func (p *entityPipeline) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.parks = p.parks || s.Unavailable == Park
 	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
 }

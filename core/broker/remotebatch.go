@@ -143,7 +143,7 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	defer context.AfterFunc(fb.pf.parent.set.b.gate.hurry(), cancel)()
+	defer context.AfterFunc(fb.pf.parent.set.b.barrier.pausing(), cancel)()
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)

@@ -27,37 +27,37 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, b.filters.check(c)
+	return c, b.rulePlugins.check(c)
 }
 
-// census is an estimate of how many filters a topic has: those counted last and
+// filterCounts is an estimate of how many filters a topic has: those counted last and
 // those made here since. Only when it is old, or reaches a limit, they are
 // counted, because reading all subscriptions of a large topic takes a while.
-type census struct {
+type filterCounts struct {
 	mu      sync.Mutex
 	filters [2]int // SQL filters, others
 	at      time.Time
 }
 
-const censusAge = time.Minute
+const filterCountsAge = time.Minute
 
 // roomForRule refuses one more rule with a filter of the kind where the topic is full.
-func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*census, error) {
+func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
-	if e.house == nil {
+	if e.topic == nil {
 		return nil, b.notFound(topic)
 	}
-	c, sort := &e.house.census, sortOf(k)
+	c, sort := &e.topic.filterCounts, filterIndex(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit, what := maxSQLFilters, "SQL"
 	if sort > 0 {
 		limit, what = maxOtherFilters, "correlation"
 	}
-	if c.filters[sort] >= limit || time.Since(c.at) > censusAge {
+	if c.filters[sort] >= limit || time.Since(c.at) > filterCountsAge {
 		t, err := b.topic(ctx, topic)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		c.filters, c.at = [2]int{}, time.Now()
 		for i := range t.Subscriptions {
 			for _, r := range t.Subscriptions[i].Rules {
-				c.filters[sortOf(r.Filter.Kind)]++
+				c.filters[filterIndex(r.Filter.Kind)]++
 			}
 		}
 	}
@@ -75,8 +75,8 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	return c, nil
 }
 
-// sortOf is the place of a filter of the kind in a census.
-func sortOf(k core.FilterKind) int {
+// filterIndex is the place of a filter of the kind in filterCounts.
+func filterIndex(k core.FilterKind) int {
 	if k == core.SQLFilter {
 		return 0
 	}
@@ -84,10 +84,10 @@ func sortOf(k core.FilterKind) int {
 }
 
 // add notes one more filter of the kind.
-func (c *census) add(k core.FilterKind) {
+func (c *filterCounts) add(k core.FilterKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.filters[sortOf(k)]++
+	c.filters[filterIndex(k)]++
 }
 
 // CreateRule implements core.Admin.

@@ -252,8 +252,8 @@ func (s *session) pause(now time.Time) time.Duration {
 // take locks up to n messages and delivers them.
 func (s *session) take(n int) {
 	e := s.hub.e
-	e.b.gate.enter()
-	defer e.b.gate.leave()
+	e.b.barrier.enter()
+	defer e.b.barrier.leave()
 	ctx := e.b.base
 	_, _ = e.b.refresh(ctx, e) // if it is gone this has ended the session
 	p := s.partition()

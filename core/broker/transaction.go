@@ -234,8 +234,8 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	}
 	identify(group)
 	work := core.Work{Messages: group, Reserve: t.b.store.Now().Add(core.TransactionLifetime + reservationGrace)}
-	if e.pipe != nil {
-		if _, err := e.judgeInto(ctx, v, p.partition, &work); err != nil {
+	if e.pipeline != nil {
+		if _, err := e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return nil, err
 		}
 		if len(work.Messages) != len(group) || len(work.Effects)+len(work.Transfers) > 0 {
@@ -291,7 +291,7 @@ func (t *transaction) locate(ctx context.Context, p place, n int, work core.Work
 		return errSeveralPartitions
 	}
 	p.e.use()
-	if !isNothing(&work) {
+	if !isEmptyWork(&work) {
 		work.Check = true
 		if _, err := p.e.tryCommit(ctx, v, v.partitions[p.sub][p.partition], work); err != nil {
 			return t.b.refusals([]error{err}, v)[0]
@@ -371,15 +371,15 @@ func (t *transaction) commit(ctx context.Context) error {
 	}
 	identify(own)
 	work.Messages = own
-	var judged load
-	if p.e.pipe != nil && len(own) > 0 {
-		if judged, err = p.e.judgeInto(ctx, v, p.partition, &work); err != nil {
+	var judged groupResult
+	if p.e.pipeline != nil && len(own) > 0 {
+		if judged, err = p.e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}
 	}
-	ctx = p.e.sent(ctx, t.by, "")
+	ctx = p.e.withAudit(ctx, t.by, "")
 	if _, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work); err == nil {
-		p.e.notePassage(ctx, v.partitions[core.Main][p.partition], judged)
+		p.e.noteResults(ctx, v.partitions[core.Main][p.partition], judged)
 	}
 	return err
 }

@@ -82,12 +82,12 @@ func (w *worker) run() {
 func (w *worker) await() (n int, ok bool) {
 	d := w.d
 	for {
-		d.e.b.gate.enter()
+		d.e.b.barrier.enter()
 		d.mu.Lock()
 		d.flush()
 		n, w.granted = w.granted, 0
 		d.mu.Unlock()
-		d.e.b.gate.leave()
+		d.e.b.barrier.leave()
 		if n > 0 {
 			return n, true
 		}
@@ -101,8 +101,8 @@ func (w *worker) await() (n int, ok bool) {
 // lock locks up to n messages and shares them out.
 func (w *worker) lock(n int) {
 	d := w.d
-	d.e.b.gate.enter()
-	defer d.e.b.gate.leave()
+	d.e.b.barrier.enter()
+	defer d.e.b.barrier.leave()
 	_, _ = d.e.b.refresh(d.context(), d.e) // if it is gone this has closed the receivers
 	p := d.e.current.Load().partitions[d.sub][w.index]
 	ds, next, err := d.e.b.store.Lock(d.context(), p, n)

@@ -7,31 +7,31 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// decoding decodes the bodies of messages that are published together.
-type decoding struct {
+// bodyDecoder decodes the bodies of messages that are published together.
+type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
 	// err is that of a decoder that could not be asked. Then the rules have judged
 	// without knowing, and nothing may come of it.
 	err error
 }
 
-// decodingFor returns nil if none of the rules looks into bodies.
-func (b *Broker) decodingFor(s *rules.Set) *decoding {
+// bodyDecoderFor returns nil if none of the rules looks into bodies.
+func (b *Broker) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if b.options.Body == nil || !s.ReadsBodies() {
 		return nil
 	}
-	return &decoding{decode: b.options.Body}
+	return &bodyDecoder{decode: b.options.Body}
 }
 
 // facts adds the decoder to what is known of a message.
-func (d *decoding) facts(known rules.Facts) rules.Facts {
+func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
 	if d != nil {
 		known.Body = d.body
 	}
 	return known
 }
 
-func (d *decoding) body(m *core.Message) (any, error) {
+func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	v, err := d.decode(m)
 	if code, ok := errors.AsType[core.Code](err); ok && code.Retriable() && d.err == nil {
 		d.err = err
@@ -40,7 +40,7 @@ func (d *decoding) body(m *core.Message) (any, error) {
 }
 
 // failure is why the rules could not judge.
-func (d *decoding) failure() error {
+func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil
 	}

@@ -17,14 +17,14 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	c := court{topic: b.newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now(), Body: b.options.Body}}
-	if err := c.admit(m); err != nil {
+	rt := ruleTester{topic: b.newView(t.Entity), facts: rules.Facts{EnqueuedTime: b.store.Now(), Body: b.options.Body}}
+	if err := rt.admit(m); err != nil {
 		return nil, err
 	}
-	c.facts.Ask = b.askNow(ctx, t.Name, m)
+	rt.facts.Ask = b.askPluginNow(ctx, t.Name, m)
 	all := make([]core.Judgement, 0, len(trial))
 	for _, r := range trial {
-		all = append(all, c.judge(r))
+		all = append(all, rt.test(r))
 	}
 	for i := range t.Subscriptions {
 		if trial != nil {
@@ -35,14 +35,14 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 			if ctx.Err() != nil {
 				return nil, errTimeout
 			}
-			all = append(all, c.judgeFor(&s, r))
+			all = append(all, rt.testFor(&s, r))
 		}
 	}
 	return all, nil
 }
 
-// court judges one message that could be sent to a topic.
-type court struct {
+// ruleTester judges one message that could be sent to a topic.
+type ruleTester struct {
 	topic   *view
 	message *core.Message
 	index   uint16 // the partition that the message would go to; any for one without a key
@@ -50,35 +50,35 @@ type court struct {
 }
 
 // admit takes the message as the topic's sender would.
-func (c *court) admit(m *core.Message) error {
-	if err := c.topic.admit(m); err != nil {
+func (rt *ruleTester) admit(m *core.Message) error {
+	if err := rt.topic.admit(m); err != nil {
 		return err
 	}
-	key := keyOf(m, c.topic.Settings.RequiresDuplicateDetection)
-	c.message, c.index = m, core.PartitionOf(key, len(c.topic.partitions[core.Main]))
+	key := keyOf(m, rt.topic.Settings.RequiresDuplicateDetection)
+	rt.message, rt.index = m, core.PartitionOf(key, len(rt.topic.partitions[core.Main]))
 	identify([]*core.Message{m})
 	return nil
 }
 
-// judge tells what a rule makes of the message.
-func (c *court) judge(r core.Rule) core.Judgement {
-	e := rules.Explain(r, c.message, c.facts)
+// test tells what a rule makes of the message.
+func (rt *ruleTester) test(r core.Rule) core.Judgement {
+	e := rules.Explain(r, rt.message, rt.facts)
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// judgeFor tells what a rule of the subscription makes of the message, and what
+// testFor tells what a rule of the subscription makes of the message, and what
 // the subscription makes of that.
-func (c *court) judgeFor(s *member, r core.Rule) core.Judgement {
-	j := c.judge(r)
+func (rt *ruleTester) testFor(s *member, r core.Rule) core.Judgement {
+	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
 	if j.Message == nil {
 		return j
 	}
-	if err := s.checkChanged(r.Name, c.message, j.Message, c.index); err != nil {
+	if err := s.checkChanged(r.Name, rt.message, j.Message, rt.index); err != nil {
 		j.Err, j.Message = err, nil
 		return j
 	}
-	got := s.copy(c.topic, c.index, j.Message)
+	got := s.copy(rt.topic, rt.index, j.Message)
 	if j.Message = got.Message; got.To.Sub == core.DeadLetter {
 		j.Why = append(j.Why, "the subscription dead-letters the message: "+core.DescriptionNoSession)
 	}

@@ -13,38 +13,38 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// audience is a topic's subscriptions at one version, with their rules made
+// subscriptionSet is a topic's subscriptions at one version, with their rules made
 // ready. It never changes, but for its rules, which one that differs by a rule
 // shares: the store refuses what is published by the older one of the two.
-type audience struct {
-	version int64
-	members []member // in the order of the topic's view
-	set     *rules.Set
-	broken  []int // members with a rule that cannot be compiled
+type subscriptionSet struct {
+	version    int64
+	members    []member // in the order of the topic's view
+	set        *rules.Set
+	uncompiled []int // members with a rule that cannot be compiled
 }
 
-// member is a subscription in an audience.
+// member is a subscription in a subscription set.
 type member struct {
 	*view
-	rules *ruleBook
+	rules *compiledRules
 	err   error // why a rule could not be compiled
 }
 
-// ruleBook is the compiled rules of a subscription.
-type ruleBook struct {
+// compiledRules is the compiled rules of a subscription.
+type compiledRules struct {
 	mu     sync.Mutex
 	byName map[string]*rules.Rule // by folded name
 }
 
 // get returns the rule of that name, or nil.
-func (b *ruleBook) get(name string) *rules.Rule {
+func (b *compiledRules) get(name string) *rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.byName[core.FoldName(name)]
 }
 
 // set puts a rule in the place of the one of that name; nil removes it.
-func (b *ruleBook) set(name string, r *rules.Rule) {
+func (b *compiledRules) set(name string, r *rules.Rule) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r == nil {
@@ -55,7 +55,7 @@ func (b *ruleBook) set(name string, r *rules.Rule) {
 }
 
 // all returns the rules by name.
-func (b *ruleBook) all() []*rules.Rule {
+func (b *compiledRules) all() []*rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := make([]*rules.Rule, 0, len(b.byName))
@@ -65,27 +65,27 @@ func (b *ruleBook) all() []*rules.Rule {
 	return list
 }
 
-// house is where a topic keeps its audience. What is published to an old one the
+// topicCache is where a topic keeps its subscriptions. What is published to an old one the
 // store refuses, so it is read anew when it is known to have changed, and not by age.
-type house struct {
-	current atomic.Pointer[audience]
-	stale   atomic.Bool
-	swept   atomic.Int64  // Unix nanoseconds when the subscriptions were swept to make room
-	door    chan struct{} // holds one while the audience is read
-	census  census
+type topicCache struct {
+	current      atomic.Pointer[subscriptionSet]
+	stale        atomic.Bool
+	sweptAt      atomic.Int64  // Unix nanoseconds when the subscriptions were swept to make room
+	reading      chan struct{} // holds one while the subscription set is read
+	filterCounts filterCounts
 }
 
-func newHouse() *house { return &house{door: make(chan struct{}, 1)} }
+func newTopicCache() *topicCache { return &topicCache{reading: make(chan struct{}, 1)} }
 
-// audience returns who gets what is published to the topic, as far as is known.
-func (e *entry) audience(ctx context.Context) (*audience, error) {
-	h := e.house
-	if a := h.current.Load(); a != nil && !h.stale.Load() {
-		return a, nil
+// subscriptions returns who gets what is published to the topic, as far as is known.
+func (e *entry) subscriptions(ctx context.Context) (*subscriptionSet, error) {
+	h := e.topic
+	if ss := h.current.Load(); ss != nil && !h.stale.Load() {
+		return ss, nil
 	}
 	select {
-	case h.door <- struct{}{}:
-		defer func() { <-h.door }()
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
 	case <-ctx.Done():
 		return nil, errTimeout
 	}
@@ -93,31 +93,31 @@ func (e *entry) audience(ctx context.Context) (*audience, error) {
 	if old != nil && !h.stale.Swap(false) { // somebody else has read it meanwhile
 		return old, nil
 	}
-	a, err := e.readAudience(ctx, old)
+	ss, err := e.readSubscriptions(ctx, old)
 	if err != nil {
 		h.stale.Store(true)
 		return nil, err
 	}
-	h.current.Store(a)
-	return a, nil
+	h.current.Store(ss)
+	return ss, nil
 }
 
-// outdated notes that the store knows of a later audience than a.
-func (e *entry) outdated(a *audience) {
-	if e.house.current.Load() == a {
-		e.house.stale.Store(true)
+// noteOutdated notes that the store knows of a later subscription set than a.
+func (e *entry) noteOutdated(ss *subscriptionSet) {
+	if e.topic.current.Load() == ss {
+		e.topic.stale.Store(true)
 	}
 }
 
-// applyRule has the audience follow a change of a rule that was made here, so that
+// applyRule has the subscription set follow a change of a rule that was made here, so that
 // it need not be read anew. sub is the subscription after the change, at that
 // version of the topic; r is the compiled rule, nil if it was removed. Where the
 // audience is not the one right before, it stays stale.
 func (e *entry) applyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
-	h := e.house
+	h := e.topic
 	select {
-	case h.door <- struct{}{}:
-		defer func() { <-h.door }()
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
 	default: // it is read just now
 		return
 	}
@@ -134,14 +134,14 @@ func (e *entry) applyRule(sub core.Entity, version int64, name string, r *rules.
 		return
 	}
 	book.set(name, r)
-	a := &audience{version: version, members: slices.Clone(old.members), set: old.set, broken: old.broken}
-	a.members[i].view = e.b.newView(sub)
-	h.current.Store(a)
+	ss := &subscriptionSet{version: version, members: slices.Clone(old.members), set: old.set, uncompiled: old.uncompiled}
+	ss.members[i].view = e.b.newView(sub)
+	h.current.Store(ss)
 	h.stale.Store(false)
 }
 
-// readAudience reads the audience anew; what has not changed since old is taken from there.
-func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, error) {
+// readSubscriptions reads the subscription set anew; what has not changed since old is taken from there.
+func (e *entry) readSubscriptions(ctx context.Context, old *subscriptionSet) (*subscriptionSet, error) {
 	v := e.current.Load()
 	t, err := e.b.store.Topic(ctx, e.b.namespace, v.Name)
 	if err == nil && t.ID != v.ID {
@@ -156,7 +156,7 @@ func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, err
 	if old != nil && old.version == t.Version {
 		return old, nil
 	}
-	a := &audience{version: t.Version, members: make([]member, len(t.Subscriptions))}
+	ss := &subscriptionSet{version: t.Version, members: make([]member, len(t.Subscriptions))}
 	compiled := make([][]*rules.Rule, len(t.Subscriptions))
 	known := old.byID()
 	for i := range t.Subscriptions {
@@ -164,21 +164,21 @@ func (e *entry) readAudience(ctx context.Context, old *audience) (*audience, err
 		if !ok || m.Revision != t.Subscriptions[i].Revision {
 			m = e.b.newMember(t.Subscriptions[i])
 		}
-		a.members[i], compiled[i] = m, m.rules.all()
+		ss.members[i], compiled[i] = m, m.rules.all()
 		if m.err != nil {
-			a.broken = append(a.broken, i)
+			ss.uncompiled = append(ss.uncompiled, i)
 		}
 	}
-	a.set = rules.NewSet(compiled)
-	return a, nil
+	ss.set = rules.NewSet(compiled)
+	return ss, nil
 }
 
-func (a *audience) byID() map[string]member {
-	if a == nil {
+func (ss *subscriptionSet) byID() map[string]member {
+	if ss == nil {
 		return nil
 	}
-	known := make(map[string]member, len(a.members))
-	for _, m := range a.members {
+	known := make(map[string]member, len(ss.members))
+	for _, m := range ss.members {
 		known[m.ID] = m
 	}
 	return known
@@ -190,7 +190,7 @@ func (a *audience) byID() map[string]member {
 func (b *Broker) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil
-	m := member{view: b.newView(ent), rules: &ruleBook{byName: make(map[string]*rules.Rule, len(stored))}}
+	m := member{view: b.newView(ent), rules: &compiledRules{byName: make(map[string]*rules.Rule, len(stored))}}
 	for _, r := range stored {
 		c, err := rules.Compile(r)
 		if err != nil {
@@ -203,22 +203,22 @@ func (b *Broker) newMember(ent core.Entity) member {
 	return m
 }
 
-// matches are what rules say of a message, while copies are made of it.
-var matches = sync.Pool{New: func() any { return new([]rules.Copy) }}
+// matchBuffers are what rules say of a message, while copies are made of it.
+var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-// copies appends what the audience gets of a message in a partition of its topic.
-func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) []core.Copy {
-	found := matches.Get().(*[]rules.Copy)
-	*found = a.set.Match((*found)[:0], m, f)
+// copies appends what the subscription set gets of a message in a partition of its topic.
+func (ss *subscriptionSet) copies(dst []core.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) []core.Copy {
+	found := matchBuffers.Get().(*[]rules.Copy)
+	*found = ss.set.Match((*found)[:0], m, f)
 	defer func() {
 		clear(*found)
-		matches.Put(found)
+		matchBuffers.Put(found)
 	}()
 	first := len(dst)
 	dst = slices.Grow(dst, len(*found))
 	for i := range *found {
 		c := &(*found)[i]
-		own := &a.members[c.Sub]
+		own := &ss.members[c.Sub]
 		if c.Err == nil && c.Message != m {
 			c.Err = own.checkChanged(c.Rule.Name(), m, c.Message, index)
 		}
@@ -228,8 +228,8 @@ func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Me
 		}
 		dst = append(dst, own.copy(topic, index, c.Message))
 	}
-	for _, i := range a.broken {
-		own := &a.members[i]
+	for _, i := range ss.uncompiled {
+		own := &ss.members[i]
 		dst = own.appendFault(dst, first, index, m, own.err)
 	}
 	return dst
@@ -239,9 +239,9 @@ func (a *audience) copies(dst []core.Copy, topic *view, index uint16, m *core.Me
 // queue, or where it requires a session and the message has none, dead-lettered.
 func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {
-		return m.dead(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
+		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
 	}
-	life := shorter(shorter(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
+	life := cappedLife(cappedLife(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
 	if life != msg.TimeToLive {
 		shortened := *msg
 		shortened.TimeToLive = life
@@ -276,11 +276,11 @@ func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core
 			return dst
 		}
 	}
-	return append(dst, m.dead(index, msg, core.ReasonFilterException, core.TextOf(err)))
+	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
 }
 
-// dead is a copy of a message in the subscription's dead-letter queue.
-func (m *member) dead(index uint16, msg *core.Message, reason, description string) core.Copy {
+// deadLetterCopy is a copy of a message in the subscription's dead-letter queue.
+func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
 	dead := *msg
 	dead.Properties = msg.Properties.Merge(reasonProperties(reason, description))
 	return core.Copy{To: m.partitions[core.DeadLetter][index], Message: &dead}
@@ -298,8 +298,8 @@ func reasonProperties(reason, description string) core.Properties {
 	return over
 }
 
-// shorter caps a message's life, 0 for one without end, by a setting.
-func shorter(life, limit time.Duration) time.Duration {
+// cappedLife caps a message's life, 0 for one without end, by a setting.
+func cappedLife(life, limit time.Duration) time.Duration {
 	if life <= 0 || life > limit {
 		life = limit
 	}
@@ -309,13 +309,13 @@ func shorter(life, limit time.Duration) time.Duration {
 	return life
 }
 
-// verdicts are the events that tell which copies were made of a message, and by
+// matchEvents are the events that tell which copies were made of a message, and by
 // which rules.
-func (a *audience) verdicts(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
+func (ss *subscriptionSet) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
 	if len(copies) == 0 {
 		return []core.Event{{Kind: core.EventUnmatched}}
 	}
-	known := a.byID()
+	known := ss.byID()
 	events := make([]core.Event, 0, len(copies))
 	for i := range copies {
 		c := &copies[i]
@@ -327,25 +327,25 @@ func (a *audience) verdicts(copies []core.Copy, m *core.Message, f rules.Facts) 
 		if c.To.Sub == core.DeadLetter {
 			e.Reason = reasonOf(c.Message.Properties)
 		}
-		if by, ok := c.Message.Properties.Get(rules.PropertyRuleName); ok && own.acts(by) {
+		if by, ok := c.Message.Properties.Get(rules.PropertyRuleName); ok && own.hasAction(by) {
 			e.Rule, _ = by.(string)
 		} else {
-			e.Rule = own.matching(m, f)
+			e.Rule = own.matchingRules(m, f)
 		}
 		events = append(events, e)
 	}
 	return events
 }
 
-// acts reports whether the subscription has a rule of that name with an action.
-func (m *member) acts(name any) bool {
+// hasAction reports whether the subscription has a rule of that name with an action.
+func (m *member) hasAction(name any) bool {
 	text, _ := name.(string)
 	r := m.rules.get(text)
 	return r != nil && r.Name() == text && r.HasAction()
 }
 
-// matching names the subscription's rules without an action that match a message.
-func (m *member) matching(msg *core.Message, f rules.Facts) string {
+// matchingRules names the subscription's rules without an action that match a message.
+func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	var names []string
 	for _, r := range m.rules.all() {
 		if r.HasAction() {

@@ -12,16 +12,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// filters are the routers that rules may ask with plugin(…), by name.
-type filters struct {
+// rulePlugins are the routers that rules may ask with plugin(…), by name.
+type rulePlugins struct {
 	byName map[string]*Stage
 	// refusals are what a sender is told while a router gives no answer.
 	refusals map[string]*noVerdict
 	park     bool // some do
 }
 
-func newFilters(stages []Stage) *filters {
-	f := &filters{byName: map[string]*Stage{}, refusals: map[string]*noVerdict{}}
+func newRulePlugins(stages []Stage) *rulePlugins {
+	f := &rulePlugins{byName: map[string]*Stage{}, refusals: map[string]*noVerdict{}}
 	for i := range stages {
 		s := &stages[i]
 		f.byName[s.Name] = s
@@ -46,7 +46,7 @@ func lacksVerdict(err error) bool {
 }
 
 // check refuses a rule that asks a router which is not there.
-func (f *filters) check(r *rules.Rule) error {
+func (f *rulePlugins) check(r *rules.Rule) error {
 	for _, c := range r.Calls() {
 		if f.byName[c.Name] != nil {
 			continue
@@ -60,29 +60,29 @@ func (f *filters) check(r *rules.Rule) error {
 	return nil
 }
 
-// inquiry is what routers answer to the questions that rules ask about messages:
+// pluginAnswers is what routers answer to the questions that rules ask about messages:
 // each question once for all of them.
-type inquiry struct {
-	f       *filters
+type pluginAnswers struct {
+	f       *rulePlugins
 	topic   string
 	ms      []*core.Message
-	answers map[rules.Call][]answer // by message
+	answers map[rules.Call][]pluginAnswer // by message
 }
 
-// answer is that of a router to one question about one message.
-type answer struct {
+// pluginAnswer is that of a router to one question about one message.
+type pluginAnswer struct {
 	yes bool
 	err error // it cannot be answered
 }
 
-// inquire asks. The error is that of a router which gives no answer, and says
+// askPlugins asks. The error is that of a router which gives no answer, and says
 // that senders are refused then, or that messages park.
-func (b *Broker) inquire(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*inquiry, error) {
-	q := &inquiry{f: b.filters, topic: topic, ms: ms, answers: make(map[rules.Call][]answer, len(calls))}
+func (b *Broker) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
+	q := &pluginAnswers{f: b.rulePlugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
 		return q, nil
 	}
-	got, errs := make([][]answer, len(calls)), make([]error, len(calls))
+	got, errs := make([][]pluginAnswer, len(calls)), make([]error, len(calls))
 	inParallel(len(calls), func(i int) { got[i], errs[i] = q.ask(ctx, calls[i]) })
 	for i, c := range calls {
 		if errs[i] != nil {
@@ -90,17 +90,17 @@ func (b *Broker) inquire(ctx context.Context, topic string, calls []rules.Call, 
 			if ctx.Err() != nil {
 				return nil, errTimeout
 			}
-			return nil, b.filters.refusals[c.Name]
+			return nil, b.rulePlugins.refusals[c.Name]
 		}
 		q.answers[c] = got[i]
 	}
 	return q, nil
 }
 
-func (q *inquiry) ask(ctx context.Context, c rules.Call) ([]answer, error) {
+func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
 	s := q.f.byName[c.Name]
 	if s == nil {
-		return slices.Repeat([]answer{{err: fmt.Errorf("there is no plugin '%s' that rules may ask", c.Name)}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("there is no plugin '%s' that rules may ask", c.Name)}}, len(q.ms)), nil
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {
@@ -108,11 +108,11 @@ func (q *inquiry) ask(ctx context.Context, c rules.Call) ([]answer, error) {
 	}
 	switch {
 	case err != nil && s.Unavailable == Pass:
-		return slices.Repeat([]answer{{yes: true}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{yes: true}}, len(q.ms)), nil
 	case err != nil:
 		return nil, err
 	}
-	answers := make([]answer, len(verdicts))
+	answers := make([]pluginAnswer, len(verdicts))
 	for i := range verdicts {
 		switch v := &verdicts[i]; v.Action {
 		case core.VerdictPass:
@@ -126,7 +126,7 @@ func (q *inquiry) ask(ctx context.Context, c rules.Call) ([]answer, error) {
 }
 
 // facts adds the answers about the i-th message to what is known of it.
-func (q *inquiry) facts(known rules.Facts, i int) rules.Facts {
+func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
 	if len(q.answers) > 0 {
 		known.Ask = func(c rules.Call) (bool, error) {
 			a := q.answers[c][i]
@@ -136,10 +136,10 @@ func (q *inquiry) facts(known rules.Facts, i int) rules.Facts {
 	return known
 }
 
-// askNow answers questions about one message when they are asked.
-func (b *Broker) askNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
+// askPluginNow answers questions about one message when they are asked.
+func (b *Broker) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
 	return func(c rules.Call) (bool, error) {
-		q, err := b.inquire(ctx, topic, []rules.Call{c}, []*core.Message{m})
+		q, err := b.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
 		if err != nil {
 			return false, err
 		}
@@ -148,23 +148,23 @@ func (b *Broker) askNow(ctx context.Context, topic string, m *core.Message) func
 	}
 }
 
-// parkUnfiltered parks the groups of a batch that were not stored because a
+// parkUnjudged parks the groups of a batch that were not stored because a
 // router which a rule asks gave no answer, if that is what is to be done then.
-func (e *entry) parkUnfiltered(ctx context.Context, v *view, b *batch, answers []core.Appended) {
-	var loads []load
+func (e *entry) parkUnjudged(ctx context.Context, v *view, b *batch, answers []core.Appended) {
+	var results []groupResult
 	var places []int
 	for i := range answers {
 		if n, ok := errors.AsType[*noVerdict](answers[i].Err); ok && n.unavailable == Park {
-			for j := range b.loads[i] {
-				b.loads[i][j].park()
+			for j := range b.results[i] {
+				b.results[i][j].park()
 			}
-			loads, places = append(loads, b.loads[i]), append(places, i)
+			results, places = append(results, b.results[i]), append(places, i)
 		}
 	}
-	if len(loads) == 0 {
+	if len(results) == 0 {
 		return
 	}
-	for i, a := range e.commitLoads(ctx, v, b.partition, loads) {
+	for i, a := range e.commitResults(ctx, v, b.partition, results) {
 		answers[places[i]] = a
 	}
 }

@@ -46,11 +46,11 @@ func (b *Broker) bounds(ent *core.Entity) core.HistoryBounds {
 	return core.HistoryBounds{}
 }
 
-// annals write to histories what only the broker knows, in batches that nobody
+// auditWriter write to histories what only the broker knows, in batches that nobody
 // waits for.
-type annals struct {
-	b    *Broker
-	wake chan struct{} // there is something to write; holds at most one
+type auditWriter struct {
+	b     *Broker
+	woken chan struct{} // there is something to write; holds at most one
 
 	writing chan struct{} // holds one while nobody writes: events stay in order
 
@@ -60,14 +60,14 @@ type annals struct {
 	missed int // events that were forgotten since the last report
 }
 
-func newAnnals(b *Broker) *annals {
-	a := &annals{b: b, wake: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+func newAuditWriter(b *Broker) *auditWriter {
+	a := &auditWriter{b: b, woken: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
 	return a
 }
 
 // add has events written to the history of a partition.
-func (a *annals) add(p core.Partition, events ...core.Event) {
+func (a *auditWriter) add(p core.Partition, events ...core.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -83,18 +83,18 @@ func (a *annals) add(p core.Partition, events ...core.Event) {
 	a.notes[p] = append(a.notes[p], events...)
 	a.count += len(events)
 	select {
-	case a.wake <- struct{}{}:
+	case a.woken <- struct{}{}:
 	default:
 	}
 }
 
 // run writes until ctx ends.
-func (a *annals) run(ctx context.Context) {
+func (a *auditWriter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.wake:
+		case <-a.woken:
 		}
 		select {
 		case <-ctx.Done():
@@ -106,7 +106,7 @@ func (a *annals) run(ctx context.Context) {
 
 // flush writes what has been added so far, within noteTimeout, whatever becomes of
 // ctx. What cannot be written is forgotten.
-func (a *annals) flush(ctx context.Context) {
+func (a *auditWriter) flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()
 	a.mu.Lock()
@@ -129,12 +129,12 @@ func (a *annals) flush(ctx context.Context) {
 	}
 }
 
-// remembers reports whether what happens to the entity's messages is remembered.
-func (e *entry) remembers() bool { return e.history }
+// hasHistory reports whether what happens to the entity's messages is remembered.
+func (e *entry) hasHistory() bool { return e.history }
 
 // party is who uses an entity, where that is remembered.
 func (e *entry) party(ctx context.Context, id core.Identity, right core.Right) core.Party {
-	if !e.remembers() {
+	if !e.hasHistory() {
 		return core.Party{}
 	}
 	return partyOf(ctx, id, right, e.current.Load())
@@ -144,9 +144,9 @@ func partyOf(ctx context.Context, id core.Identity, right core.Right, v *view) c
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// errand is on whose behalf messages come to an entity, and what the broker finds
+// auditContext is on whose behalf messages come to an entity, and what the broker finds
 // out about them on the way.
-type errand struct {
+type auditContext struct {
 	by   core.Party
 	from string // the entity that they were forwarded from, "" from a sender
 
@@ -154,35 +154,35 @@ type errand struct {
 	matched map[*core.Message][]core.Event // what rules made of them
 }
 
-type errandKey struct{}
+type auditContextKey struct{}
 
-// sent has what is done under the context remembered as that of a party, or of
+// withAudit has what is done under the context remembered as that of a party, or of
 // the entity from.
-func (e *entry) sent(ctx context.Context, by core.Party, from string) context.Context {
-	if !e.remembers() {
+func (e *entry) withAudit(ctx context.Context, by core.Party, from string) context.Context {
+	if !e.hasHistory() {
 		return ctx
 	}
-	return context.WithValue(ctx, errandKey{}, &errand{by: by, from: from, matched: map[*core.Message][]core.Event{}})
+	return context.WithValue(ctx, auditContextKey{}, &auditContext{by: by, from: from, matched: map[*core.Message][]core.Event{}})
 }
 
-// errandOf is that of a context, nil where nothing is remembered.
-func (e *entry) errandOf(ctx context.Context) *errand {
-	if !e.remembers() {
+// auditOf is that of a context, nil where nothing is remembered.
+func (e *entry) auditOf(ctx context.Context) *auditContext {
+	if !e.hasHistory() {
 		return nil
 	}
-	x, _ := ctx.Value(errandKey{}).(*errand)
+	x, _ := ctx.Value(auditContextKey{}).(*auditContext)
 	return x
 }
 
-// match keeps what the rules of an audience made of a message.
-func (x *errand) match(m *core.Message, events []core.Event) {
+// match keeps what the rules of a subscription set made of a message.
+func (x *auditContext) match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.matched[m] = events
 }
 
 // matches are the events that match has kept.
-func (x *errand) matches(m *core.Message) []core.Event {
+func (x *auditContext) matches(m *core.Message) []core.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.matched[m]
@@ -191,7 +191,7 @@ func (x *errand) matches(m *core.Message) []core.Event {
 // noteArrivals remembers who sent messages that were stored under these numbers,
 // or dropped as duplicates, and which rules they matched.
 func (e *entry) noteArrivals(ctx context.Context, p core.Partition, ms []*core.Message, numbers []int64) {
-	x := e.errandOf(ctx)
+	x := e.auditOf(ctx)
 	if x == nil {
 		return
 	}
@@ -213,7 +213,7 @@ func (e *entry) noteArrivals(ctx context.Context, p core.Partition, ms []*core.M
 			events = append(events, at(now, numbers[i], x.matches(m))...)
 		}
 	}
-	e.b.annals.add(p, events...)
+	e.b.audit.add(p, events...)
 }
 
 // at sets when events happened, and to which message.
@@ -232,7 +232,7 @@ var settledAs = [...]core.EventKind{
 
 // noteSettled remembers who settled messages.
 func (e *entry) noteSettled(sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
-	if !e.remembers() {
+	if !e.hasHistory() {
 		return
 	}
 	v, now := e.current.Load(), e.b.store.Now()
@@ -247,7 +247,7 @@ func (e *entry) noteSettled(sub core.SubQueue, settlements []core.Settlement, er
 		if s.Outcome == core.DeadLetterOutcome {
 			x.Reason = reasonOf(s.Properties)
 		}
-		e.b.annals.add(v.partitions[sub][s.Token.Partition()], x)
+		e.b.audit.add(v.partitions[sub][s.Token.Partition()], x)
 	}
 }
 
@@ -260,7 +260,7 @@ func reasonOf(p core.Properties) string {
 
 // noteDelivered remembers who got messages.
 func (e *entry) noteDelivered(sub core.SubQueue, ds []core.Delivery, by core.Party) {
-	if !e.remembers() {
+	if !e.hasHistory() {
 		return
 	}
 	v, now := e.current.Load(), e.b.store.Now()
@@ -271,25 +271,25 @@ func (e *entry) noteDelivered(sub core.SubQueue, ds []core.Delivery, by core.Par
 			Time: now, Kind: core.EventDelivered, Sub: sub, Number: d.SequenceNumber, MessageID: d.MessageID,
 			Count: d.DeliveryCount, Until: d.LockedUntil, Note: core.Note{By: by},
 		}
-		e.b.annals.add(v.partitions[sub][partition], x)
+		e.b.audit.add(v.partitions[sub][partition], x)
 	}
 }
 
 // noteCancelled remembers who cancelled scheduled messages.
 func (e *entry) noteCancelled(sub core.SubQueue, numbers []int64, by core.Party) {
-	if !e.remembers() {
+	if !e.hasHistory() {
 		return
 	}
 	v, now := e.current.Load(), e.b.store.Now()
 	for _, n := range numbers {
 		x := core.Event{Time: now, Kind: core.EventCancelled, Sub: sub, Number: n, Note: core.Note{By: by}}
-		e.b.annals.add(v.partitions[sub][partitionOfNumber(&n)], x)
+		e.b.audit.add(v.partitions[sub][partitionOfNumber(&n)], x)
 	}
 }
 
 // noteWork remembers who had work done that was carried out.
 func (e *entry) noteWork(ctx context.Context, v *view, p core.Partition, w *core.Work, numbers []int64) {
-	x := e.errandOf(ctx)
+	x := e.auditOf(ctx)
 	if x == nil {
 		return
 	}
@@ -310,23 +310,23 @@ func (e *entry) noteWork(ctx context.Context, v *view, p core.Partition, w *core
 	e.noteArrivals(ctx, v.partitions[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// notePassage remembers what stages did with messages, once that is stored.
-func (e *entry) notePassage(ctx context.Context, p core.Partition, l load) {
-	x := e.errandOf(ctx)
+// noteResults remembers what stages did with messages, once that is stored.
+func (e *entry) noteResults(ctx context.Context, p core.Partition, l groupResult) {
+	x := e.auditOf(ctx)
 	if x == nil {
 		return
 	}
 	for i := range l {
-		for _, did := range l[i].did {
+		for _, did := range l[i].events {
 			did.MessageID, did.By = l[i].m.MessageID, x.by
-			e.b.annals.add(p, did)
+			e.b.audit.add(p, did)
 		}
 	}
 }
 
 // noteMove remembers where a forwarder has brought a message, or why it could not.
 func (h *forwardBatch) noteMove(i int) {
-	if !h.e.remembers() {
+	if !h.e.hasHistory() {
 		return
 	}
 	s, where := &h.settlements[i], &h.stored[i]
@@ -337,5 +337,5 @@ func (h *forwardBatch) noteMove(i int) {
 	if where.to == "" {
 		x.Kind = settledAs[s.Outcome]
 	}
-	h.e.b.annals.add(h.v.partitions[h.p.Sub][h.p.Index], x)
+	h.e.b.audit.add(h.v.partitions[h.p.Sub][h.p.Index], x)
 }

@@ -26,15 +26,15 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, entity string, s
 		return core.Account{}, err
 	}
 	v := e.current.Load()
-	if !e.remembers() {
+	if !e.hasHistory() {
 		return core.Account{}, core.Refuse(core.NotAllowed, "'%s' does not remember what happens to its messages: name it under explain in the configuration of the gateway.", v.Name)
 	}
-	b.annals.flush(ctx)
+	b.audit.flush(ctx)
 	found := make([][]core.Event, len(v.partitions[core.Main]))
 	errs := make([]error, len(found))
 	inParallel(len(found), func(i int) {
 		found[i], errs[i] = b.store.Recollect(ctx, v.partitions[core.Main][i], s)
-		found[i] = weave(found[i])
+		found[i] = mergeEvents(found[i])
 	})
 	for _, err := range errs {
 		if err != nil {
@@ -42,14 +42,14 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, entity string, s
 		}
 	}
 	events := slices.Concat(found...)
-	slices.SortStableFunc(events, inTime)
+	slices.SortStableFunc(events, byTime)
 	return core.Account{Entity: v.Name, Kind: v.Kind, Events: events}, nil
 }
 
-// weave joins what the broker knows of events with what the state machine has
+// mergeEvents joins what the broker knows of events with what the state machine has
 // written of them.
-func weave(events []core.Event) []core.Event {
-	woven := make([]core.Event, 0, len(events))
+func mergeEvents(events []core.Event) []core.Event {
+	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
 	later := map[int64]bool{} // numbers that messages had while they were scheduled
 	for i := range events {
@@ -58,10 +58,10 @@ func weave(events []core.Event) []core.Event {
 			later[e.Number] = true
 		}
 		if e.Gateway == "" {
-			woven = append(woven, *e)
+			merged = append(merged, *e)
 			continue
 		}
-		if fact := described(woven, e); fact != nil {
+		if fact := describedEvent(merged, e); fact != nil {
 			if e.Kind == core.EventForwarded {
 				fact.Kind = e.Kind
 			}
@@ -74,16 +74,16 @@ func weave(events []core.Event) []core.Event {
 			others = append(others, *e)
 		}
 	}
-	woven = append(deliver(woven, deliveries), others...)
-	return slices.DeleteFunc(woven, func(e core.Event) bool {
+	merged = append(placeDeliveries(merged, deliveries), others...)
+	return slices.DeleteFunc(merged, func(e core.Event) bool {
 		// What was judged when it was scheduled is judged again when it is due.
 		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
 	})
 }
 
-// deliver puts each delivery before the event that ended its lock, also where the
+// placeDeliveries puts each delivery before the event that ended its lock, also where the
 // clock of its gateway is ahead of that of another, which settled it.
-func deliver(events, deliveries []core.Event) []core.Event {
+func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	before := map[int][]core.Event{} // by the places of the events that end locks
 	for _, d := range deliveries {
 		end, last := -1, -1
@@ -131,9 +131,9 @@ func endsLock(k core.EventKind) bool {
 // skew is how much later an event may seem to have happened than the note about it.
 const skew = time.Second
 
-// described is the event that a note is about: the last before it. nil if the
+// describedEvent is the event that a note is about: the last before it. nil if the
 // note tells of an event of its own, or the other has been forgotten.
-func described(events []core.Event, note *core.Event) *core.Event {
+func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
 		same := e.Sub == note.Sub && e.Number == note.Number && (e.Number != 0 || e.MessageID == note.MessageID)
@@ -158,9 +158,9 @@ func describes(note, event core.EventKind) bool {
 	}
 }
 
-// inTime orders events by time, and those of one instant as they follow from
+// byTime orders events by time, and those of one instant as they follow from
 // each other.
-func inTime(a, b core.Event) int {
+func byTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }
 

@@ -311,13 +311,13 @@ func TestNobodyWaitsForHistories(t *testing.T) {
 		b.wrap(deaf)
 		b.send(t, "q", named("m", text("1")))
 		for range maxNotes/1000 + 2 {
-			b.annals.add(core.Partition{}, make([]core.Event, 1000)...)
+			b.audit.add(core.Partition{}, make([]core.Event, 1000)...)
 		}
-		b.annals.mu.Lock()
-		if n := b.annals.count; n > maxNotes {
+		b.audit.mu.Lock()
+		if n := b.audit.count; n > maxNotes {
 			t.Errorf("%d events wait, at most %d should", n, maxNotes)
 		}
-		b.annals.mu.Unlock()
+		b.audit.mu.Unlock()
 		time.Sleep(time.Minute)
 		b.wrap(deaf.Store)
 		b.tells(t, "q", "m", "accepted")
@@ -331,7 +331,7 @@ func TestTheNotesOfManyPartitionsWaitTogether(t *testing.T) {
 		b.create(t, "q")
 		b.wrap(&deaf{Store: b.store.Store})
 		for i := range uint16(100) {
-			b.annals.add(core.Partition{Ref: core.Ref{Entity: "e", Index: i}}, core.Event{})
+			b.audit.add(core.Partition{Ref: core.Ref{Entity: "e", Index: i}}, core.Event{})
 		}
 		began := time.Now()
 		if err := b.Reset(t.Context(), root); err != nil {
@@ -374,8 +374,8 @@ func TestADeliveryComesBeforeWhatEndedIt(t *testing.T) {
 			"accepted delivered lock-expired delivered",
 		},
 	} {
-		events := weave(c.events)
-		slices.SortStableFunc(events, inTime)
+		events := mergeEvents(c.events)
+		slices.SortStableFunc(events, byTime)
 		var got []string
 		for _, e := range events {
 			got = append(got, string(e.Kind))
