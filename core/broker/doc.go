@@ -12,7 +12,7 @@
 //
 // Sessions have a hub per entity instead: each held session has a goroutine that
 // locks its messages in order, and those that wait for a next one stand in one
-// queue, for which one scout per partition asks the store. Both go by the
+// queue, for which one finder per partition asks the store. Both go by the
 // store's doorbells and due times, and look by themselves every few seconds.
 //
 // What is sent to a topic is evaluated here against the rules of its subscriptions,

@@ -43,7 +43,7 @@ type forwardBatch struct {
 	remoteBatches []*remoteBatch
 	returned      []int // deliveries that a remote did not take
 
-	mu          sync.Mutex // for what piles find at the same time
+	mu          sync.Mutex // for what batches find at the same time
 	locked      time.Time  // when the source's locks began or were renewed, or before
 	settlements []core.Settlement
 	stored      []stored // by settlement: what to forget when it went well

@@ -42,7 +42,7 @@ type partitionForwarder struct {
 	lease            orderLease
 	remoteStalled    bool      // a remote did not take all
 	remoteAway       bool      // it could not be asked
-	pausedUntil      time.Time // until when none is to be asked, whatever rings
+	pausedUntil      time.Time // until when none is to be asked, whatever wakes
 
 	mu        sync.Mutex
 	unwatch   func()
@@ -52,7 +52,7 @@ type partitionForwarder struct {
 	stopped   bool
 	idle      bool // the last step found nothing, and nothing is due
 	timer     *time.Timer
-	due       time.Time // when the timer rings, by this machine's clock
+	due       time.Time // when the timer fires, by this machine's clock
 }
 
 // destination is a partition that messages are moved to, or an entity of a remote.
@@ -77,7 +77,7 @@ func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.schedule()
 }
 
-// retry is ring when more may go well than before.
+// retry is wake when more may go well than before.
 func (pf *partitionForwarder) retry() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -85,7 +85,7 @@ func (pf *partitionForwarder) retry() {
 	pf.schedule()
 }
 
-// schedule has a step follow. l.mu is held.
+// schedule has a step follow. pf.mu is held.
 func (pf *partitionForwarder) schedule() {
 	switch {
 	case pf.stopped:
@@ -97,14 +97,14 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt has the partition forwarder rung at an instant of the store's clock.
+// wakeAt wakes the partition forwarder at an instant of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.wakeAfter(max(at.Sub(pf.parent.set.b.store.Now()), time.Millisecond))
 }
 
-// wakeAfter rings after a pause, if that is sooner than what is set. l.mu is held.
+// wakeAfter wakes after a pause, if that is sooner than what is set. pf.mu is held.
 func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
 	due := time.Now().Add(pause)
 	switch {
@@ -152,7 +152,7 @@ func (pf *partitionForwarder) stop() {
 // nextStep is what a step found to follow.
 type nextStep struct {
 	again bool          // there is more to do now
-	pause time.Duration // else when to look again; 0: when it rings
+	pause time.Duration // else when to look again; 0: when it is woken
 }
 
 // serve takes a step and sees to the next.
@@ -161,14 +161,14 @@ func (pf *partitionForwarder) serve(ctx context.Context) {
 	defer pf.parent.set.b.barrier.leave()
 	pf.mu.Lock()
 	pf.woken = false
-	stopped, hurried := pf.stopped, pf.retryHeld
+	stopped, retryHeld := pf.stopped, pf.retryHeld
 	pf.retryHeld = false
 	pf.mu.Unlock()
 	if stopped {
 		pf.releaseHeld(ctx)
 		return
 	}
-	if hurried {
+	if retryHeld {
 		pf.retryAt, pf.pausedUntil = time.Time{}, time.Time{}
 	}
 	next := pf.step(ctx)
@@ -253,7 +253,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		} else {
 			moved = pf.forward(ctx, e, p, ds, locked)
 		}
-		e.traffic.outlets[p.Sub].moved.Add(int64(moved))
+		e.traffic.queues[p.Sub].moved.Add(int64(moved))
 	}
 	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
 }
@@ -338,7 +338,7 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 			pf.blocked = map[destination]struct{}{}
 		}
 		pf.blocked[to] = struct{}{}
-		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && len(to.e.shunned) > 1
+		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && len(to.e.unavailableUntil) > 1
 	}
 }
 

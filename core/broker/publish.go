@@ -129,8 +129,8 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	}
 }
 
-// sweepPause is how often a full topic's subscriptions are swept.
-const sweepPause = time.Second
+// minSweepInterval is how often a full topic's subscriptions are swept.
+const minSweepInterval = time.Second
 
 // makeRoom publishes the groups again that found the topic full, once what has
 // expired in its subscriptions is gone: where nobody reads, nothing else sweeps.
@@ -157,7 +157,7 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 // partition; it reports false where that was done just now, or could not be.
 func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	now := time.Now().UnixNano()
-	if swept := e.topic.sweptAt.Load(); now-swept < int64(sweepPause) || !e.topic.sweptAt.CompareAndSwap(swept, now) {
+	if swept := e.topic.sweptAt.Load(); now-swept < int64(minSweepInterval) || !e.topic.sweptAt.CompareAndSwap(swept, now) {
 		return false
 	}
 	a, err := e.subscriptions(ctx)

@@ -102,9 +102,9 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	tallies := b.count(ctx, ents...)
+	counts := b.countEntities(ctx, ents...)
 	for i := range all {
-		h, err := b.holding(ctx, &ents[i], &tallies[i])
+		h, err := b.holding(ctx, &ents[i], &counts[i])
 		if err != nil {
 			return nil, b.refusal(err, &ents[i])
 		}

@@ -537,7 +537,7 @@ func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
 					return true
 				})
 				if g.pausing().Err() == nil {
-					t.Error("nobody was hurried")
+					t.Error("the pause signal did not end")
 				}
 				g.resume()
 			}

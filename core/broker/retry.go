@@ -56,9 +56,9 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// putOff finds out how long an abandoned message is to wait.
-func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
-	wait, asked, err := askedWait(s.Properties, e.b.store.Now())
+// delay finds out how long an abandoned message is to wait.
+func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
+	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {
 	case err != nil:
 		return err
@@ -76,8 +76,8 @@ func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
 	return nil
 }
 
-// askedWait is the wait that properties ask for, if they do.
-func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
+// askedDelay is the wait that properties ask for, if they do.
+func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil
 	}
@@ -87,10 +87,10 @@ func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool
 	case hasAfter && hasAt:
 		return 0, true, core.Refuse(core.InvalidArgument, "There are both %s and %s: give one.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	case hasAfter:
-		wait, err = readWait(after)
+		wait, err = parseDelay(after)
 	case hasAt:
 		var due time.Time
-		due, err = readInstant(at)
+		due, err = parseInstant(at)
 		wait = max(due.Sub(now), 0)
 	default:
 		return 0, false, nil
@@ -101,8 +101,8 @@ func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool
 	return wait, true, err
 }
 
-// readWait reads a PropertyRetryAfter.
-func readWait(v any) (time.Duration, error) {
+// parseDelay reads a PropertyRetryAfter.
+func parseDelay(v any) (time.Duration, error) {
 	var seconds float64
 	switch v := v.(type) {
 	case string:
@@ -116,25 +116,25 @@ func readWait(v any) (time.Duration, error) {
 	case value.Described:
 		ticks, ok := v.Value.(int64)
 		if !ok || v.Descriptor != value.DescriptorTimeSpan {
-			return 0, errWait
+			return 0, errDelay
 		}
 		seconds = float64(ticks) / 1e7
 	default:
 		var ok bool
 		if seconds, ok = value.Float(v); !ok {
-			return 0, errWait
+			return 0, errDelay
 		}
 	}
 	if math.IsNaN(seconds) || seconds < 0 {
-		return 0, errWait
+		return 0, errDelay
 	}
 	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
 }
 
-var errWait = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+var errDelay = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
-// readInstant reads a PropertyRetryAt.
-func readInstant(v any) (time.Time, error) {
+// parseInstant reads a PropertyRetryAt.
+func parseInstant(v any) (time.Time, error) {
 	if t, ok := v.(value.Timestamp); ok {
 		return t.Time(), nil
 	}

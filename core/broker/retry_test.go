@@ -310,7 +310,7 @@ func FuzzAskedWaits(f *testing.F) {
 				if err != nil {
 					t.Skip() // no property can be that
 				}
-				wait, isAsked, err := askedWait(p, now)
+				wait, isAsked, err := askedDelay(p, now)
 				if code := core.CodeOf(err); !isAsked || code != "" && code != core.InvalidArgument && code != core.OutOfRange {
 					t.Fatalf("%s of %v: got %t, %v", name, v, isAsked, err)
 				}

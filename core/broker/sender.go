@@ -223,7 +223,7 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 			if core.CodeOf(answers[at].Err) != core.Busy {
 				continue
 			}
-			e.shun(b.partition, now)
+			e.markUnavailable(b.partition, now)
 			tried[at] |= 1 << b.partition
 			if keyless[at] && core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
 				again = append(again, at)

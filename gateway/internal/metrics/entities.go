@@ -217,9 +217,9 @@ func (d *entityDescs) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic
 	gauge(ch, d.senders, float64(t.Senders), t.Entity)
 	gauge(ch, d.sessions, float64(t.Sessions), t.Entity)
 	gauge(ch, d.waiting, float64(t.Waiting), t.Entity)
-	for sub := range t.Outlets {
-		o, queue := &t.Outlets[sub], queues[sub]
-		if core.SubQueue(sub) != core.Main && *o == (broker.Outlet{}) {
+	for sub := range t.Queues {
+		o, queue := &t.Queues[sub], queues[sub]
+		if core.SubQueue(sub) != core.Main && *o == (broker.QueueTraffic{}) {
 			continue // most sub-queues are never used
 		}
 		counter(ch, d.delivered, float64(o.Delivered), t.Entity, queue)
@@ -241,8 +241,8 @@ func add(sum, t *broker.Traffic) {
 	sum.Senders += t.Senders
 	sum.Sessions += t.Sessions
 	sum.Waiting += t.Waiting
-	for sub := range sum.Outlets {
-		to, from := &sum.Outlets[sub], &t.Outlets[sub]
+	for sub := range sum.Queues {
+		to, from := &sum.Queues[sub], &t.Queues[sub]
 		to.Delivered += from.Delivered
 		to.LocksLost += from.LocksLost
 		to.Moved += from.Moved

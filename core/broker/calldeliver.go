@@ -7,11 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// handOver calls a receiver's Deliver: nothing else does. isInDeliver finds it on
+// callDeliver calls a receiver's Deliver: nothing else does. isInDeliver finds it on
 // the stack.
-func handOver(deliver func([]core.Delivery), ds []core.Delivery) { deliver(ds) }
+func callDeliver(deliver func([]core.Delivery), ds []core.Delivery) { deliver(ds) }
 
-var handOverName = runtime.FuncForPC(reflect.ValueOf(handOver).Pointer()).Name()
+var callDeliverName = runtime.FuncForPC(reflect.ValueOf(callDeliver).Pointer()).Name()
 
 // isInDeliver reports whether it runs within a Deliver. A receiver that is closed
 // there cannot wait for its end.
@@ -21,7 +21,7 @@ func isInDeliver() bool {
 		n := runtime.Callers(skip, pcs)
 		for frames, more := runtime.CallersFrames(pcs[:n]), n > 0; more; {
 			var f runtime.Frame
-			if f, more = frames.Next(); f.Function == handOverName {
+			if f, more = frames.Next(); f.Function == callDeliverName {
 				return true
 			}
 		}

@@ -17,9 +17,9 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// full is the refusal of an entity, new or with new settings, that the store has
+// quotaRefusal is the refusal of an entity, new or with new settings, that the store has
 // refused for the namespace's quotas.
-func (b *Broker) full(ctx context.Context, ent *core.Entity) error {
+func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)
 	if err != nil {

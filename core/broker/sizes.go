@@ -12,15 +12,15 @@ import (
 // which share that sum.
 const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
 
-// reported is the entity as administration shows it.
-func reported(e core.Entity) core.Entity {
+// withReportedSize is the entity as administration shows it.
+func withReportedSize(e core.Entity) core.Entity {
 	e.Settings.MaxSizeInMegabytes = e.Megabytes()
 	return e
 }
 
-// noticed is the entity with a use of it that was not recorded yet. A
+// withUse is the entity with a use of it that was not recorded yet. A
 // subscription counts as used since it was created.
-func (b *Broker) noticed(e core.Entity) core.Entity {
+func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.current.Load().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
 			e.AccessedAt = used
