@@ -37,6 +37,16 @@ func (b *Broker) newView(ent core.Entity) *view {
 	return v
 }
 
+// unlimited is the view without its quota.
+func (v *view) unlimited() *view {
+	u := *v
+	u.partitions[core.Main] = slices.Clone(v.partitions[core.Main])
+	for i := range u.partitions[core.Main] {
+		u.partitions[core.Main][i].MaxBytes = 0
+	}
+	return &u
+}
+
 // partition is the entity's partition as the broker uses it. What waits to be
 // forwarded does so however often it is tried. Quota and duplicate detection
 // are for what comes from outside, not for what moves between sub-queues.

@@ -167,6 +167,9 @@ func (fb *forwardBatch) assign(ctx context.Context, i int) {
 	batch := fb.byDest[where]
 	if batch == nil {
 		batch = &destinationBatch{to: where, v: dest.v}
+		if dest.e.key == fb.e.key {
+			batch.v = dest.v.unlimited() // its messages count there already
+		}
 		fb.byDest[where] = batch
 		fb.batches = append(fb.batches, batch)
 	}

@@ -266,21 +266,13 @@ func (e *entry) runPipeline(ctx context.Context, v *view, batches []batch, answe
 	var places []int
 	for i := range batches {
 		b := &batches[i]
-		behind := false
-		var err error
-		if e.pipeline.parks && len(b.groups) > 0 {
-			behind, err = e.isBehind(ctx, v, uint16(i))
-		}
-		if !behind {
+		if !e.pipeline.parks || len(b.groups) == 0 || !e.isBehind(ctx, v, uint16(i)) {
 			groups = append(groups, b.groups...)
 			places = append(places, b.at...)
 			continue
 		}
 		run := newPipelineRun(e, v, b.groups)
 		run.parkAll()
-		if err != nil {
-			run.refuse(err)
-		}
 		for j, r := range run.results(b.groups) {
 			byPlace[b.at[j]] = r
 		}
@@ -313,14 +305,7 @@ func (e *entry) runPipeline(ctx context.Context, v *view, batches []batch, answe
 func (e *entry) runPipelineInto(ctx context.Context, v *view, partition uint16, w *core.Work) (groupResult, error) {
 	group := [][]*core.Message{w.Messages}
 	run := newPipelineRun(e, v, group)
-	behind := false
-	if e.pipeline.parks {
-		var err error
-		if behind, err = e.isBehind(ctx, v, partition); err != nil {
-			return nil, err
-		}
-	}
-	if behind {
+	if e.pipeline.parks && e.isBehind(ctx, v, partition) {
 		run.parkAll()
 	} else {
 		run.run(ctx)

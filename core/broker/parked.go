@@ -32,24 +32,20 @@ func (l *parkedMark) note() {
 // those that are parked. Where there are more some are taken to be.
 const maxParkedLook = 20
 
-// isBehind reports whether messages to a partition are to park behind others. It
-// refuses them when what waits there takes as much room as the entity has.
-func (e *entry) isBehind(ctx context.Context, v *view, partition uint16) (bool, error) {
+// isBehind reports whether messages to a partition are to park behind others.
+func (e *entry) isBehind(ctx context.Context, v *view, partition uint16) bool {
 	l := &e.pipeline.parked[partition]
 	mark := l.mark.Load()
 	if mark&somethingParked == 0 {
-		return false, nil
+		return false
 	}
 	p := v.partitions[core.Transfer][partition]
 	s, err := e.b.store.Stats(ctx, p)
-	if limit := v.partitions[core.Main][partition].MaxBytes; err == nil && limit > 0 && s.Bytes >= limit {
-		return true, e.b.refusal(core.QuotaExceeded, &v.Entity)
-	}
 	if n := s.Ready + s.Locked; err != nil || n > maxParkedLook || n > 0 && e.holdsParked(ctx, v, p) {
-		return true, nil
+		return true
 	}
 	l.mark.CompareAndSwap(mark, mark&^somethingParked)
-	return false, nil
+	return false
 }
 
 // holdsParked reports whether parked messages may be among the first in a transfer queue.
@@ -64,12 +60,5 @@ func (e *entry) holdsParked(ctx context.Context, v *view, p core.Partition) bool
 func (p *pipelineRun) parkAll() {
 	for i := range p.items {
 		p.items[i].park()
-	}
-}
-
-// refuse refuses all of a pipeline run.
-func (p *pipelineRun) refuse(err error) {
-	for i := range p.items {
-		p.items[i].state, p.items[i].err = itemRefused, err
 	}
 }

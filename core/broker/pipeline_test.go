@@ -367,6 +367,12 @@ func TestParkingEndsWhereTheEntityIsFull(t *testing.T) {
 		if err := tx.Commit(t.Context()); core.CodeOf(err) != core.QuotaExceeded {
 			t.Errorf("transaction: got %v", err)
 		}
+		c.fail(nil)
+		time.Sleep(time.Minute)
+		rests()
+		if ds := b.receive(t, "q", core.PeekLock, 9).take(); len(ds) != 2 { // they need no more room
+			t.Errorf("got %d messages", len(ds))
+		}
 	}, through("q", c, Park))
 }
 

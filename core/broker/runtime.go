@@ -100,10 +100,8 @@ func (t *entityCount) asRuntime() core.Runtime {
 		Transfer:           held(core.Transfer),
 		TransferDeadLetter: held(core.TransferDeadLetter),
 		Enqueued:           t.sums[core.Main].Enqueued,
+		Bytes:              t.sums[core.Main].Bytes,
 		Availability:       "Available",
-	}
-	for _, s := range t.sums {
-		r.Bytes += s.Bytes
 	}
 	return r
 }

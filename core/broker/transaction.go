@@ -377,11 +377,34 @@ func (t *transaction) commit(ctx context.Context) error {
 			return err
 		}
 	}
+	at := v.partitions[p.sub][p.partition]
+	if at.MaxBytes == 0 && work.Grows() {
+		if at.MaxBytes, err = t.b.quotaOf(ctx, v, p.partition); err != nil {
+			return err
+		}
+	}
 	ctx = p.e.withAudit(ctx, t.by, "")
-	if _, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work); err == nil {
+	if _, err = p.e.commit(ctx, v, at, work); err == nil {
 		p.e.noteResults(ctx, v.partitions[core.Main][p.partition], judged)
 	}
 	return err
+}
+
+// quotaOf is what limits all that is kept in a partition of the entity: its own quota, or that
+// of the subscription's topic.
+func (b *Broker) quotaOf(ctx context.Context, v *view, partition uint16) (int64, error) {
+	if v.Kind == core.Subscription {
+		topic, _, _ := core.SplitSubscription(v.Name)
+		e, err := b.entity(ctx, topic)
+		if err != nil {
+			return 0, err
+		}
+		v = e.current.Load()
+	}
+	if ps := v.partitions[core.Main]; int(partition) < len(ps) {
+		return ps[partition].MaxBytes, nil
+	}
+	return 0, nil // of a topic that has been made anew
 }
 
 // commitLocation is the place of the transaction: where it settles or cancels, else at

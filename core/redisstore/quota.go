@@ -46,10 +46,12 @@ func (s *Store) room(ctx context.Context, sh *shard) room {
 	if r.max <= 0 {
 		return r
 	}
+	whole := sh.Partition
+	whole.Subscription, whole.Sub = "", core.Main
 	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
 		bounded, cancel := s.bounded(ctx)
 		defer cancel()
-		found, errs := s.measure(bounded, []core.Partition{sh.Partition})
+		found, errs := s.measure(bounded, []core.Partition{whole})
 		return found[0], errs[0]
 	})
 	switch {

@@ -132,10 +132,7 @@ local function publish(p)
   if body ~= '' and living + buried > 0 then
     call('HSET', bodies, n, body)
     if buried > 0 then call('HSET', refs, 'd' .. n, buried) end
-    if living > 0 then
-      call('HSET', refs, n, living)
-      call('HINCRBY', refs, 'bytes', #body)
-    end
+    if living > 0 then call('HSET', refs, n, living) end
   end
   return tonumber(n)
 end

@@ -6,7 +6,7 @@
 --   deadShares  hash  the same of the dead letters
 --   bodies      hash  number of the publication -> body; one for all subscriptions
 --   refs        hash  number of the publication -> how many copies need the body, d and the number -> how many dead
---                     letters do; bytes -> the size of all bodies that copies need which are no dead letters
+--                     letters do
 local shares, deadShares, bodies, refs = unpack(KEYS, taken + 1, taken + 4)
 taken = taken + 4
 
@@ -17,7 +17,6 @@ local function release(publications)
     if not counting then own, other = other, own end
     if call('HINCRBY', refs, own, -1) <= 0 then
       call('HDEL', refs, own)
-      if counting and call('HINCRBY', refs, 'bytes', 0 - call('HSTRLEN', bodies, p)) <= 0 then call('HDEL', refs, 'bytes') end
       if call('HEXISTS', refs, other) == 0 then call('HDEL', bodies, p) end
     end
   end

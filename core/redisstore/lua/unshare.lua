@@ -14,7 +14,6 @@ for i = 1, #some, 2 do
   call('HDEL', shares, some[i])
   if call('HINCRBY', refs, own, -1) <= 0 then
     call('HDEL', refs, own)
-    if not dead and call('HINCRBY', refs, 'bytes', 0 - call('HSTRLEN', bodies, p)) <= 0 then call('HDEL', refs, 'bytes') end
     if call('HEXISTS', refs, other) == 0 then call('HDEL', bodies, p) end
   end
 end

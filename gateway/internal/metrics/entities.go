@@ -184,9 +184,7 @@ var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_
 
 func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, now time.Time) {
 	d := &c.descs
-	bytes := int64(0)
 	for sub, s := range h.Counts {
-		bytes += s.Bytes
 		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
 			continue // a topic has none
 		}
@@ -199,7 +197,7 @@ func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, n
 			gauge(ch, d.messages, float64(s.Scheduled), h.Entity, queues[sub], "scheduled")
 		}
 	}
-	gauge(ch, d.bytes, float64(bytes), h.Entity)
+	gauge(ch, d.bytes, float64(h.Counts[core.Main].Bytes), h.Entity)
 	if h.Sessions {
 		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
 		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
