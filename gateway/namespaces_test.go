@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/gateway/internal/tenancy"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 // asks sends requests about namespaces to a gateway, by a policy's key.
@@ -30,7 +30,7 @@ type asks struct {
 func (a *asks) do(method, path, body string, header ...string) (int, string) {
 	a.Helper()
 	if !strings.HasPrefix(path, "/$") {
-		path = tenancy.Path + path
+		path = api.NamespacesPath + path
 	}
 	r, err := http.NewRequestWithContext(a.Context(), method, "http://"+a.g.address+path, strings.NewReader(body))
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *asks) do(method, path, body string, header ...string) (int, string) {
 }
 
 // must has a request answered with the status, and returns what is told.
-func (a *asks) must(status int, method, path, body string) (n tenancy.Namespace) {
+func (a *asks) must(status int, method, path, body string) (n api.Namespace) {
 	a.Helper()
 	got, text := a.do(method, path, body)
 	if got != status {
@@ -85,7 +85,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 	made := op.must(201, "PUT", "/Suite-1", "")
 	p := made.Policies[0]
 	_, port, _ := strings.Cut(g.address, ":")
-	if made.Name != "Suite-1" || made.Kind != tenancy.Created || made.CreatedAt == nil || len(made.Policies) != 1 ||
+	if made.Name != "Suite-1" || made.Kind != api.Created || made.CreatedAt == nil || len(made.Policies) != 1 ||
 		p.Name != "RootManageSharedAccessKey" || p.Rights != "Send,Listen,Manage" || len(p.PrimaryKey) != 44 || len(p.SecondaryKey) != 44 ||
 		p.ConnectionString != "Endpoint=sb://"+g.address+";SharedAccessKeyName="+p.Name+";SharedAccessKey="+p.PrimaryKey+";UseDevelopmentEmulator=true" ||
 		p.HostConnectionString != strings.Replace(p.ConnectionString, g.address, "suite-1.localhost:"+port, 1) ||
@@ -94,12 +94,12 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 	}
 	whole := op.must(201, "PUT", "/suite-2", `{"hosts": ["two.example"], "quotas": {"maxEntities": 1, "maxConnections": 2, "maxSizeMegabytes": 3},
 		"policies": [{"name": "app", "rights": "Listen,Send", "primaryKey": "key"}, {"name": "more", "rights": "Manage"}]}`)
-	if whole.Quotas != (tenancy.Quotas{MaxEntities: 1, MaxConnections: 2, MaxSizeMegabytes: 3}) || whole.Policies[0].PrimaryKey != "key" || whole.Policies[0].SecondaryKey != "" ||
+	if whole.Quotas != (api.Quotas{MaxEntities: 1, MaxConnections: 2, MaxSizeMegabytes: 3}) || whole.Policies[0].PrimaryKey != "key" || whole.Policies[0].SecondaryKey != "" ||
 		whole.Policies[0].Rights != "Send,Listen" || !strings.Contains(whole.Policies[0].HostConnectionString, "sb://two.example:"+port+";") {
 		t.Errorf("whole: got %+v", whole)
 	}
 	changed := op.must(200, "PUT", "/SUITE-2", `{"quotas": {"maxEntities": 7}}`)
-	if changed.Name != "suite-2" || changed.Quotas != (tenancy.Quotas{MaxEntities: 7}) || len(changed.Policies) != 2 || len(changed.Hosts) != 3 {
+	if changed.Name != "suite-2" || changed.Quotas != (api.Quotas{MaxEntities: 7}) || len(changed.Policies) != 2 || len(changed.Hosts) != 3 {
 		t.Errorf("changed: got %+v", changed)
 	}
 	if got := op.must(200, "GET", "/suite-2", ""); got.Policies[1].PrimaryKey != whole.Policies[1].PrimaryKey {
@@ -109,7 +109,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 	if q := rotated.Policies[0]; q.SecondaryKey != p.PrimaryKey || q.PrimaryKey == p.PrimaryKey || !strings.Contains(q.ConnectionString, q.PrimaryKey) {
 		t.Errorf("rotated: got %+v, before it %+v", q, p)
 	}
-	for _, fixed := range []struct{ name, kind string }{{"home", tenancy.Own}, {"set", tenancy.Configured}} {
+	for _, fixed := range []struct{ name, kind string }{{"home", api.Own}, {"set", api.Configured}} {
 		if got := op.must(200, "GET", "/"+fixed.name, ""); got.Kind != fixed.kind || got.CreatedAt != nil || len(got.Policies) == 0 || got.Policies[0].PrimaryKey != "" || got.Policies[0].ConnectionString != "" {
 			t.Errorf("%s: got %+v", fixed.name, got)
 		}
@@ -118,7 +118,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 
 	var names []string
 	for after := ""; ; {
-		var page tenancy.List
+		var page api.NamespaceList
 		status, text := op.do("GET", "?top=3&after="+after, "")
 		if err := json.Unmarshal([]byte(text), &page); status != 200 || err != nil {
 			t.Fatalf("list: got %d %s", status, text)
@@ -133,7 +133,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 			break
 		}
 	}
-	var counted tenancy.List
+	var counted api.NamespaceList
 	if status, text := op.do("GET", "?entities=true", ""); status != 200 || json.Unmarshal([]byte(text), &counted) != nil ||
 		len(counted.Namespaces) != 4 || *counted.Namespaces[0].Entities != 0 || *counted.Namespaces[1].Entities != 2 || *counted.Namespaces[1].Megabytes != 2048 {
 		t.Errorf("list with entities: got %d %s", status, text)
@@ -154,7 +154,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		{"POST", "/suite-2/empty", "", 404, "/reset"},
 		{"GET", "/suite-2/reset", "", 405, "POST"},
 		{"POST", "/suite-2", "", 405, "PUT"},
-		{"PUT", "", "", 405, "PUT"},
+		{"PUT", "", "", 405, "use GET"},
 		{"DELETE", "/home", "", 405, "configuration"},
 		{"PUT", "/set", "{}", 405, "configuration"},
 		{"POST", "/set/policies/ops/rotate", "", 405, "configuration"},
@@ -235,7 +235,7 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		}
 		return stdout
 	}
-	var made tenancy.Namespace
+	var made api.Namespace
 	if err := json.Unmarshal([]byte(do(g.connection, "namespace", "create", "suite", "--policy=app:Send,Listen", "--policy=ops=ops-key:Manage", "--host", "suite.example", "--max-entities=3", "--json")), &made); err != nil {
 		t.Fatal(err)
 	}

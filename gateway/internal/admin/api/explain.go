@@ -1,6 +1,4 @@
-// Package account is what is said over HTTP about what happened to a message, by
-// the gateway and by its command line.
-package account
+package api
 
 import (
 	"strings"
@@ -9,22 +7,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Path has an entity's name behind it. No entity's name begins with a dollar sign.
-const Path = "/$crosstown/explain/"
-
-// Account is what is told of a message in one entity. Next are the entities in
-// which the same message is found, by this account.
+// Account is the history of a message in one entity. Next are the entities to which the message went
+// from there.
 type Account struct {
 	Namespace string   `json:"namespace"`
 	Entity    string   `json:"entity"`
 	Kind      string   `json:"kind"`
 	Events    []Event  `json:"events"`
 	Next      []string `json:"next,omitempty"`
-	// Missing says why nothing is told of this entity. A gateway refuses instead.
+	// Missing is the reason why there is no history. Only the command line sets it: a gateway refuses.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Event is one thing that happened; what is not known is left out.
+// Event is one thing that happened to a message. Members that do not apply are omitted.
 type Event struct {
 	Time           time.Time      `json:"time"`
 	Event          core.EventKind `json:"event"`
@@ -43,8 +38,8 @@ type Event struct {
 	Gateway        string         `json:"gateway,omitempty"`
 }
 
-// Of is the account as it is told.
-func Of(namespace string, a *core.Account) Account {
+// AccountOf converts the account of a message in a namespace.
+func AccountOf(namespace string, a *core.Account) Account {
 	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next()}
 	for i := range a.Events {
 		e := &a.Events[i]

@@ -1,28 +1,23 @@
-// Package tenancy is what is said over HTTP about namespaces, by the gateway and
-// by its command line.
-package tenancy
+package api
 
 import "time"
 
-// Path is where namespaces are listed; below it are those of the names there.
-const Path = "/$crosstown/namespaces"
-
-// What is done to a namespace with POST, below its path; Rotate has the policy's
-// name between: policies/POLICY/rotate.
+// The operations on a namespace, with POST below its path. Rotate has the policy's name before it:
+// policies/POLICY/rotate.
 const (
 	Reset  = "reset"
 	Rotate = "rotate"
 )
 
-// Request sets properties of a namespace. Properties that it omits keep their values; in a new
+// NamespaceRequest sets properties of a namespace. Properties that it omits keep their values; in a new
 // namespace these are: no hosts but those of its name, one policy with random keys, no quotas.
-type Request struct {
+type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
 }
 
-// Policy is a shared access policy. In a Request, a policy without keys keeps those that it has,
+// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps those that it has,
 // or gets random ones.
 type Policy struct {
 	Name         string `json:"name"`
@@ -35,7 +30,7 @@ type Policy struct {
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas bound what a namespace may hold. Zero bounds nothing.
+// Quotas bound a namespace. Zero is no bound.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
@@ -45,11 +40,11 @@ type Quotas struct {
 // The kinds of namespaces.
 const (
 	Own        = "own"        // the gateway's
-	Configured = "configured" // in its configuration
+	Configured = "configured" // in the gateway's configuration
 	Created    = "created"    // at run time
 )
 
-// Namespace describes one. Only of created ones times and keys are told.
+// Namespace describes a namespace. Times and keys are those of created ones only.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
@@ -60,15 +55,15 @@ type Namespace struct {
 	Connections int        `json:"connections"` // at this gateway
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// Entities are its queues and topics, and Megabytes what they may hold together;
-	// where a list is to tell.
+	// Entities are the number of its queues and topics, Megabytes the sum of their sizes; in a list,
+	// if the request asks for them.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
 
-// List is a page of namespaces, without their policies.
-type List struct {
+// NamespaceList is a page of namespaces, without their policies.
+type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is what to pass as after for the next page; "" when there is none.
+	// Next is the parameter after of the next page, "" if this is the last one.
 	Next string `json:"next,omitempty"`
 }

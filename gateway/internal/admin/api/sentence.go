@@ -1,4 +1,4 @@
-package account
+package api
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// InstantLayout writes times as they are compared in logs.
+// InstantLayout is the form of times, the same as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
 // Sentence tells the event in words.
@@ -55,7 +55,7 @@ func (e *Event) until() string {
 	return e.Until.UTC().Format(InstantLayout)
 }
 
-// happened is what happened, without who and where.
+// happened is the event, without the client and the sub-queue.
 func (e *Event) happened() string {
 	switch e.Event {
 	case core.EventAccepted:
