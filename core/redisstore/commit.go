@@ -23,7 +23,7 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numb
 func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
 	now := s.Now()
 	e := encoder{sh: sh, now: now, reserve: !w.Reserve.IsZero()}
-	spare := spared(w)
+	spare := notedOnly(w)
 	publications, err := e.group(w.Publications, spare)
 	if err != nil {
 		return nil, err
@@ -43,13 +43,13 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	var full error // the refusal for want of room, if it comes to that
 	if !w.Check && (w.Grows() || len(arriving) > 0) {
 		size += e.size + outgoingSize
-		room := s.room(ctx, sh)
-		if full = room.take(size); full == nil {
+		budget := s.sizeBudget(ctx, sh)
+		if full = budget.take(size); full == nil {
 			defer func() {
 				if err != nil {
-					room.give(size)
+					budget.give(size)
 				} else {
-					sh.quota.landed(size)
+					sh.quota.stored(size)
 				}
 			}()
 		}
@@ -61,14 +61,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		full = nil
 	}
 
-	b := newBundle(s.names, sh)
+	b := newPublishArgs(s.names, sh)
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
 	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
-	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.bell(transfer),
+	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
 	switch {
@@ -87,7 +87,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 }
 
 // workArgs are the arguments of commit.lua but for its transfers and dead letters.
-func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle) []any {
+func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles, _ := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
 	cancels := make([]any, len(own))
@@ -163,8 +163,8 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// spared are the messages of the work that are not stored, but noted.
-func spared(w *core.Work) map[*core.Message]bool {
+// notedOnly are the messages of the work that are not stored, but noted.
+func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
 		x := &w.Effects[i]

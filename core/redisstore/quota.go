@@ -33,16 +33,16 @@ type measurement struct {
 // quotaFresh is how long a measurement holds while the partition is more than half full.
 const quotaFresh = time.Second
 
-// room is one call's view of a quota.
-type room struct {
+// sizeBudget is one call's view of a quota.
+type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// room begins a call that appends, and measures if the answer may depend on it.
-func (s *Store) room(ctx context.Context, sh *shard) room {
-	r := room{quota: &sh.quota, max: sh.MaxBytes}
+// sizeBudget begins a call that appends, and measures if the answer may depend on it.
+func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
+	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
 		return r
 	}
@@ -58,7 +58,7 @@ func (s *Store) room(ctx context.Context, sh *shard) room {
 	case err != nil && ctx.Err() != nil:
 		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
 	case err != nil:
-		r.failure = core.CertainlyNotDone(s.explain("measure "+sh.keys.prefix, err))
+		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.prefix, err))
 	}
 	return r
 }
@@ -137,7 +137,7 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 
 // take admits a group of so many bytes, or refuses it because the partition is
 // full already.
-func (r room) take(size int) error {
+func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (r room) take(size int) error {
 }
 
 // give takes back a group that was not sent.
-func (r room) give(size int) {
+func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
 	}
@@ -168,8 +168,8 @@ func (r room) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// landed notes that so many bytes are on their way no longer.
-func (q *quota) landed(size int) {
+// stored notes that so many bytes are on their way no longer.
+func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))

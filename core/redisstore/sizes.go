@@ -22,7 +22,7 @@ const (
 	// seenSamples is how many ids are looked at to learn how long they are.
 	seenSamples = 100
 	// forgetCalls bounds how often one measurement has ids forgotten; forgetMost is how
-	// many forget.lua drops in one call.
+	// many duplicates_trim.lua drops in one call.
 	forgetCalls = 20
 	forgetMost  = 5000
 )
@@ -142,7 +142,7 @@ func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, [
 		m.ask(i, "HLEN", s.names.bodies(ps[i].Ref))
 	}
 	for _, i := range mains {
-		exist := append([]any{"EXISTS", s.names.base(queues[i]) + seenLetter}, lettered(s.names.prefix(queues[i]), stateLetters)...)
+		exist := append([]any{"EXISTS", s.names.base(queues[i]) + seenSuffix}, withSuffixes(s.names.prefix(queues[i]), stateSuffixes)...)
 		m.ask(owners[i], exist...)
 	}
 	replies, of = m.answer(ctx)
@@ -152,9 +152,9 @@ func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, [
 		if n, _ := existing[at].Int64(); n == 0 {
 			continue
 		}
-		m.usage(owners[i], s.names.base(queues[i])+seenLetter, seenSamples)
-		for _, letter := range stateLetters {
-			m.usage(owners[i], s.names.prefix(queues[i])+string(letter), 0)
+		m.usage(owners[i], s.names.base(queues[i])+seenSuffix, seenSamples)
+		for _, suffix := range stateSuffixes {
+			m.usage(owners[i], s.names.prefix(queues[i])+string(suffix), 0)
 		}
 	}
 	for i, r := range queues {
@@ -162,12 +162,12 @@ func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, [
 			continue
 		}
 		m.usage(owners[i], s.names.stream(r), 0)
-		beside := noteLetters
+		beside := messageDataSuffixes
 		if r.Sub == core.Main {
-			beside += sessionLetters
+			beside += sessionSuffixes
 		}
-		for _, letter := range beside {
-			m.usage(owners[i], s.names.prefix(r)+string(letter))
+		for _, suffix := range beside {
+			m.usage(owners[i], s.names.prefix(r)+string(suffix))
 		}
 	}
 	for i, of := range topics {
@@ -206,8 +206,8 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []core.Partition) {
 	for range forgetCalls {
 		for i, p := range ps {
 			if due[i] {
-				key := m.names.base(p.Ref) + seenLetter
-				m.ask(i, forgetScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+				key := m.names.base(p.Ref) + seenSuffix
+				m.ask(i, duplicatesTrimScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}
 		if len(m.asked) == 0 {
