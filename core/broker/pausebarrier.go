@@ -5,21 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// pauseBarrier is what everybody goes through who takes messages out of entities without
-// being asked to at that moment: workers, holders of sessions, partition forwarders. While it is
-// shut nobody is inside.
+// pauseBarrier stops background work for a while. Workers, session holders and partition forwarders
+// pass it before each step; while it is closed, none of them is inside.
 type pauseBarrier struct {
 	inside atomic.Int64
-	paused atomic.Pointer[pausePeriod] // nil while it is open
-	left   chan struct{}               // somebody left a closed barrier; holds at most one
-	pauser chan struct{}               // holds one while nobody shuts it
+	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
+	left   chan struct{}               // the last one inside a closed barrier has left; holds at most one
+	pauser chan struct{}               // holds one while no caller has closed the barrier
 	signal atomic.Pointer[pauseSignal]
 }
 
-// pausePeriod keeps a barrier closed.
+// pausePeriod ends when the barrier opens again.
 type pausePeriod struct{ over chan struct{} }
 
-// pauseSignal ends when the barrier is shut the next time.
+// pauseSignal is a context that ends when the barrier closes the next time.
 type pauseSignal struct {
 	context.Context
 	cancel context.CancelFunc
@@ -32,14 +31,13 @@ func newPauseBarrier() *pauseBarrier {
 	return pb
 }
 
-// rearm begins another pause signal.
+// rearm makes a new pause signal.
 func (pb *pauseBarrier) rearm() {
 	ctx, cancel := context.WithCancel(context.Background())
 	pb.signal.Store(&pauseSignal{ctx, cancel})
 }
 
-// enter waits until the barrier is open. Whoever has entered must leave, and must not
-// enter again before.
+// enter waits until the barrier is open. The caller must leave, and must not enter again before.
 func (pb *pauseBarrier) enter() {
 	for {
 		pb.inside.Add(1)
@@ -61,12 +59,11 @@ func (pb *pauseBarrier) leave() {
 	}
 }
 
-// pausing is a context that ends when the barrier is to be shut, for those inside who
-// would take long.
+// pausing is a context that ends when the barrier is about to close, for long steps inside.
 func (pb *pauseBarrier) pausing() context.Context { return pb.signal.Load() }
 
-// pause lets nobody in any more, and waits until all have left. Unless it fails
-// because ctx has ended the caller must open the barrier.
+// pause closes the barrier and waits until no step is inside. Unless it fails because ctx has
+// ended, the caller must resume.
 func (pb *pauseBarrier) pause(ctx context.Context) error {
 	select {
 	case <-pb.pauser:
