@@ -10,28 +10,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// History says which entities remember what happens to their messages. It is
-// configuration: all gateways of a namespace should have the same.
+// History says which entities have a history of their messages. It is configuration: all gateways
+// of a namespace should have the same.
 type History struct {
-	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A
-	// topic's subscriptions remember as the topic does.
+	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A topic's
+	// subscriptions have a history as the topic has.
 	Entity string
-	Keep   time.Duration // how long
+	Keep   time.Duration // how long events are kept
 	Max    int           // events of a queue, a topic or a subscription, in all its partitions
 }
 
 const (
-	// noteDelay is how long events gather before they are written.
+	// noteDelay is how long events are collected before they are written.
 	noteDelay = 50 * time.Millisecond
-	// maxNotes is how many events wait to be written, at most: more are forgotten.
+	// maxNotes is how many events may wait to be written; further ones are dropped.
 	maxNotes = 50_000
-	// maxReason is how many characters of a reason are remembered.
+	// maxReason is how many characters of a reason are kept.
 	maxReason = 200
-	// noteTimeout bounds the writing of those that have gathered.
+	// noteTimeout bounds the writing of the events collected.
 	noteTimeout = 5 * time.Second
 )
 
-// bounds are those of the first History that is for the entity.
+// bounds are those of the first History whose pattern fits the entity.
 func (b *Broker) bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -46,18 +46,18 @@ func (b *Broker) bounds(ent *core.Entity) core.HistoryBounds {
 	return core.HistoryBounds{}
 }
 
-// auditWriter write to histories what only the broker knows, in batches that nobody
-// waits for.
+// auditWriter writes to histories what only the broker knows. It writes in batches; no call waits
+// for it.
 type auditWriter struct {
 	b     *Broker
 	woken chan struct{} // there is something to write; holds at most one
 
-	writing chan struct{} // holds one while nobody writes: events stay in order
+	writing chan struct{} // holds one while no flush is under way: events stay in order
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event
 	count  int
-	missed int // events that were forgotten since the last report
+	missed int // events dropped since the last report
 }
 
 func newAuditWriter(b *Broker) *auditWriter {
@@ -66,7 +66,7 @@ func newAuditWriter(b *Broker) *auditWriter {
 	return a
 }
 
-// add has events written to the history of a partition.
+// add queues events for the history of a partition.
 func (a *auditWriter) add(p core.Partition, events ...core.Event) {
 	if len(events) == 0 {
 		return
@@ -104,8 +104,8 @@ func (a *auditWriter) run(ctx context.Context) {
 	}
 }
 
-// flush writes what has been added so far, within noteTimeout, whatever becomes of
-// ctx. What cannot be written is forgotten.
+// flush writes the queued events within noteTimeout, even if ctx ends. Events that cannot be
+// written are dropped.
 func (a *auditWriter) flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()
@@ -125,14 +125,14 @@ func (a *auditWriter) flush(ctx context.Context) {
 		}
 	}
 	if missed > 0 {
-		a.b.log.Warn("histories are incomplete: who asked for some of what happened is forgotten", "events", missed, "err", failure)
+		a.b.log.Warn("histories are incomplete: some events were dropped", "events", missed, "err", failure)
 	}
 }
 
-// hasHistory reports whether what happens to the entity's messages is remembered.
+// hasHistory reports whether the entity's messages have a history.
 func (e *entry) hasHistory() bool { return e.history }
 
-// party is who uses an entity, where that is remembered.
+// party is the client that uses an entity, if the entity has a history.
 func (e *entry) party(ctx context.Context, id core.Identity, right core.Right) core.Party {
 	if !e.hasHistory() {
 		return core.Party{}
@@ -144,20 +144,19 @@ func partyOf(ctx context.Context, id core.Identity, right core.Right, v *view) c
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// auditContext is on whose behalf messages come to an entity, and what the broker finds
-// out about them on the way.
+// auditContext says on whose behalf messages come to an entity, and collects what the broker finds
+// out about them.
 type auditContext struct {
 	by   core.Party
-	from string // the entity that they were forwarded from, "" from a sender
+	from string // the entity that they were forwarded from; "" for a sender
 
 	mu      sync.Mutex
-	matched map[*core.Message][]core.Event // what rules made of them
+	matched map[*core.Message][]core.Event // by message: what rules made of it
 }
 
 type auditContextKey struct{}
 
-// withAudit has what is done under the context remembered as that of a party, or of
-// the entity from.
+// withAudit returns a context under which events are noted for a party, or for the entity from.
 func (e *entry) withAudit(ctx context.Context, by core.Party, from string) context.Context {
 	if !e.hasHistory() {
 		return ctx
@@ -165,7 +164,7 @@ func (e *entry) withAudit(ctx context.Context, by core.Party, from string) conte
 	return context.WithValue(ctx, auditContextKey{}, &auditContext{by: by, from: from, matched: map[*core.Message][]core.Event{}})
 }
 
-// auditOf is that of a context, nil where nothing is remembered.
+// auditOf is the auditContext of a context; nil without a history.
 func (e *entry) auditOf(ctx context.Context) *auditContext {
 	if !e.hasHistory() {
 		return nil
@@ -174,22 +173,22 @@ func (e *entry) auditOf(ctx context.Context) *auditContext {
 	return x
 }
 
-// match keeps what the rules of a subscription set made of a message.
+// match keeps the events of a message's rules.
 func (x *auditContext) match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.matched[m] = events
 }
 
-// matches are the events that match has kept.
+// matches returns what match has kept.
 func (x *auditContext) matches(m *core.Message) []core.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.matched[m]
 }
 
-// noteArrivals remembers who sent messages that were stored under these numbers,
-// or dropped as duplicates, and which rules they matched.
+// noteArrivals notes which client sent messages that were stored under these numbers, or dropped as
+// duplicates, and which rules they matched.
 func (e *entry) noteArrivals(ctx context.Context, p core.Partition, ms []*core.Message, numbers []int64) {
 	x := e.auditOf(ctx)
 	if x == nil {
@@ -201,7 +200,7 @@ func (e *entry) noteArrivals(ctx context.Context, p core.Partition, ms []*core.M
 		kind := core.EventAccepted
 		switch {
 		case numbers[i] != 0:
-		case keyless(m) != m: // a move that is repeated
+		case keyless(m) != m: // a repeated move
 			continue
 		default:
 			kind = core.EventDuplicate
@@ -216,7 +215,7 @@ func (e *entry) noteArrivals(ctx context.Context, p core.Partition, ms []*core.M
 	e.b.audit.add(p, events...)
 }
 
-// at sets when events happened, and to which message.
+// at sets the time and the number of events.
 func at(now time.Time, number int64, events []core.Event) []core.Event {
 	for i := range events {
 		events[i].Time, events[i].Number = now, number
@@ -224,13 +223,13 @@ func at(now time.Time, number int64, events []core.Event) []core.Event {
 	return events
 }
 
-// settledAs are the events that outcomes make.
+// settledAs are the events of outcomes.
 var settledAs = [...]core.EventKind{
 	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,
 }
 
-// noteSettled remembers who settled messages.
+// noteSettled notes which client settled messages.
 func (e *entry) noteSettled(sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
 	if !e.hasHistory() {
 		return
@@ -258,7 +257,7 @@ func reasonOf(p core.Properties) string {
 	return truncate(text, maxReason)
 }
 
-// noteDelivered remembers who got messages.
+// noteDelivered notes which client received messages.
 func (e *entry) noteDelivered(sub core.SubQueue, ds []core.Delivery, by core.Party) {
 	if !e.hasHistory() {
 		return
@@ -275,7 +274,7 @@ func (e *entry) noteDelivered(sub core.SubQueue, ds []core.Delivery, by core.Par
 	}
 }
 
-// noteCancelled remembers who cancelled scheduled messages.
+// noteCancelled notes which client cancelled scheduled messages.
 func (e *entry) noteCancelled(sub core.SubQueue, numbers []int64, by core.Party) {
 	if !e.hasHistory() {
 		return
@@ -287,7 +286,7 @@ func (e *entry) noteCancelled(sub core.SubQueue, numbers []int64, by core.Party)
 	}
 }
 
-// noteWork remembers who had work done that was carried out.
+// noteWork notes the events of work that was committed.
 func (e *entry) noteWork(ctx context.Context, v *view, p core.Partition, w *core.Work, numbers []int64) {
 	x := e.auditOf(ctx)
 	if x == nil {
@@ -310,7 +309,7 @@ func (e *entry) noteWork(ctx context.Context, v *view, p core.Partition, w *core
 	e.noteArrivals(ctx, v.partitions[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// noteResults remembers what stages did with messages, once that is stored.
+// noteResults notes what stages did with messages, once that is stored.
 func (e *entry) noteResults(ctx context.Context, p core.Partition, l groupResult) {
 	x := e.auditOf(ctx)
 	if x == nil {
@@ -324,18 +323,18 @@ func (e *entry) noteResults(ctx context.Context, p core.Partition, l groupResult
 	}
 }
 
-// noteMove remembers where a forwarder has brought a message, or why it could not.
-func (h *forwardBatch) noteMove(i int) {
-	if !h.e.hasHistory() {
+// noteMove notes where a forwarder has moved a message, or why it could not.
+func (fb *forwardBatch) noteMove(i int) {
+	if !fb.e.hasHistory() {
 		return
 	}
-	s, where := &h.settlements[i], &h.stored[i]
+	s, where := &fb.settlements[i], &fb.stored[i]
 	x := core.Event{
-		Time: h.e.b.store.Now(), Kind: core.EventForwarded, Sub: h.p.Sub, Number: s.Token.SequenceNumber(),
+		Time: fb.e.b.store.Now(), Kind: core.EventForwarded, Sub: fb.p.Sub, Number: s.Token.SequenceNumber(),
 		Reason: reasonOf(s.Properties), Note: core.Note{Entity: where.to},
 	}
 	if where.to == "" {
 		x.Kind = settledAs[s.Outcome]
 	}
-	h.e.b.audit.add(h.v.partitions[h.p.Sub][h.p.Index], x)
+	fb.e.b.audit.add(fb.v.partitions[fb.p.Sub][fb.p.Index], x)
 }

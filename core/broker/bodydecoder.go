@@ -10,12 +10,12 @@ import (
 // bodyDecoder decodes the bodies of messages that are published together.
 type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
-	// err is that of a decoder that could not be asked. Then the rules have judged
-	// without knowing, and nothing may come of it.
+	// err is that of a decoder that was not available. Then the rules were evaluated without the
+	// body, and their result must not be used.
 	err error
 }
 
-// bodyDecoderFor returns nil if none of the rules looks into bodies.
+// bodyDecoderFor returns nil if no rule reads bodies.
 func (b *Broker) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	if b.options.Body == nil || !s.ReadsBodies() {
 		return nil
@@ -23,7 +23,7 @@ func (b *Broker) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 	return &bodyDecoder{decode: b.options.Body}
 }
 
-// facts adds the decoder to what is known of a message.
+// facts adds the decoder to the facts of a message.
 func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
 	if d != nil {
 		known.Body = d.body
@@ -39,7 +39,7 @@ func (d *bodyDecoder) body(m *core.Message) (any, error) {
 	return v, err
 }
 
-// failure is why the rules could not judge.
+// failure is why the rules could not be evaluated.
 func (d *bodyDecoder) failure() error {
 	if d == nil {
 		return nil

@@ -19,7 +19,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, entity string, s
 		return core.Account{}, err
 	}
 	if s.MessageID == "" && s.Number <= 0 {
-		return core.Account{}, core.Refuse(core.InvalidArgument, "No message is named: give its id or its sequence number.")
+		return core.Account{}, core.Refuse(core.InvalidArgument, "Name a message: give its id or its sequence number.")
 	}
 	e, err := b.entity(ctx, a.Entity)
 	if err != nil {
@@ -46,12 +46,11 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, entity string, s
 	return core.Account{Entity: v.Name, Kind: v.Kind, Events: events}, nil
 }
 
-// mergeEvents joins what the broker knows of events with what the state machine has
-// written of them.
+// mergeEvents merges the events that the broker has noted with those that the store has written.
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
-	later := map[int64]bool{} // numbers that messages had while they were scheduled
+	later := map[int64]bool{} // numbers of messages while they were scheduled
 	for i := range events {
 		e := &events[i]
 		if e.Kind == core.EventScheduled && e.Sub == core.Main {
@@ -76,15 +75,15 @@ func mergeEvents(events []core.Event) []core.Event {
 	}
 	merged = append(placeDeliveries(merged, deliveries), others...)
 	return slices.DeleteFunc(merged, func(e core.Event) bool {
-		// What was judged when it was scheduled is judged again when it is due.
+		// Rules matched when the message was scheduled are matched again when it is due.
 		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
 	})
 }
 
-// placeDeliveries puts each delivery before the event that ended its lock, also where the
-// clock of its gateway is ahead of that of another, which settled it.
+// placeDeliveries puts each delivery before the event that ended its lock, even if the clock of the
+// delivering gateway was ahead of that of the settling one.
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
-	before := map[int][]core.Event{} // by the places of the events that end locks
+	before := map[int][]core.Event{} // by the index of the event that ended the lock
 	for _, d := range deliveries {
 		end, last := -1, -1
 		for i := range events {
@@ -105,7 +104,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 			if f := &events[end]; f.Time.Before(d.Time) {
 				d.Time = f.Time
 			}
-		case last >= 0 && events[last].Time.After(d.Time): // it is locked still
+		case last >= 0 && events[last].Time.After(d.Time): // it is still locked
 			d.Time = events[last].Time
 		}
 		before[end] = append(before[end], d)
@@ -117,7 +116,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	return append(all, before[-1]...)
 }
 
-// endsLock reports whether a lock ends with an event.
+// endsLock reports whether an event of that kind ends a lock.
 func endsLock(k core.EventKind) bool {
 	switch k {
 	case core.EventCompleted, core.EventAbandoned, core.EventPostponed, core.EventReleased, core.EventDeferred,
@@ -128,11 +127,11 @@ func endsLock(k core.EventKind) bool {
 	}
 }
 
-// skew is how much later an event may seem to have happened than the note about it.
+// skew bounds how much later than the broker's note the store's event may be.
 const skew = time.Second
 
-// describedEvent is the event that a note is about: the last before it. nil if the
-// note tells of an event of its own, or the other has been forgotten.
+// describedEvent is the store's event that a note describes: the last one before it. It is nil if
+// the note stands alone, or the event has been dropped.
 func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
@@ -144,7 +143,7 @@ func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	return nil
 }
 
-// describes reports whether a note of one kind may be about an event of another.
+// describes reports whether a note of one kind may describe an event of another.
 func describes(note, event core.EventKind) bool {
 	switch note {
 	case core.EventAccepted:
@@ -158,13 +157,12 @@ func describes(note, event core.EventKind) bool {
 	}
 }
 
-// byTime orders events by time, and those of one instant as they follow from
-// each other.
+// byTime orders events by time, and those of one instant by cause and effect.
 func byTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }
 
-// rank places an event among those of one instant; the others stay as they are.
+// rank orders events of one instant; events of equal rank keep their order.
 func rank(e *core.Event) int {
 	switch e.Kind {
 	case core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:

@@ -22,7 +22,7 @@ const (
 
 var (
 	// errNoVerdict stands for a missing verdict of the destination's pipeline.
-	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has not been judged."), Refuse}
+	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has no verdict."), Refuse}
 	// errTooManyHops says that a message has been forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
@@ -391,7 +391,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	}
 	for ref, keys := range forget {
 		if err := b.store.Forget(call, where[ref], keys); err != nil && core.CodeOf(err) != core.NotFound {
-			b.log.Debug("forget moves that have ended: they are after a while", "entity", fb.v.Name, "err", err)
+			b.log.Debug("keys of ended moves stay until they expire", "entity", fb.v.Name, "err", err)
 		}
 	}
 	if ended > 0 {

@@ -193,7 +193,7 @@ func (s *forwarders) scan(ctx context.Context) {
 		return false
 	})
 	if err != nil && ctx.Err() == nil {
-		s.b.log.Warn("look for entities that forward: done again in a while", "err", err)
+		s.b.log.Warn("entities were not checked for messages to forward; the next scan does it", "err", err)
 	}
 }
 

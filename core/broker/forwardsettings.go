@@ -15,7 +15,7 @@ import (
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
-		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', because its messages lie in sessions, or not, since they were sent: create it anew.", ent.Kind, ent.Name)
+		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', which requires sessions: create it anew.", ent.Kind, ent.Name)
 	}
 	for _, f := range [...]struct {
 		setting string

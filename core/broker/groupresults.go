@@ -6,14 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxCommitMessages is how many messages of several groups are stored in one step when
-// more than themselves comes of them.
+// maxCommitMessages is how many messages of several groups are committed in one step.
 const maxCommitMessages = 100
 
-// groupResult is a group as the stages have left it.
+// groupResult is a group after the pipeline.
 type groupResult []item
 
-// isPlain reports whether all of the group is kept, and nothing else comes of it.
+// isPlain reports whether all messages of the group are kept, without transfers beside them.
 func (r groupResult) isPlain() bool {
 	for i := range r {
 		if !r[i].isPlain() {
@@ -23,7 +22,7 @@ func (r groupResult) isPlain() bool {
 	return true
 }
 
-// refusal is why the group is not stored: one of its messages was not judged.
+// refusal is why the group is not stored; nil if each of its messages has a verdict.
 func (r groupResult) refusal() error {
 	for i := range r {
 		if r[i].state == itemRefused {
@@ -33,8 +32,8 @@ func (r groupResult) refusal() error {
 	return nil
 }
 
-// parkBehind parks what would overtake a parked message of the group, or of one
-// before it if behind. It reports whether there is one by now.
+// parkBehind parks the messages that would overtake a parked message of the group or, if behind, of
+// a group before it. It reports whether there is a parked message by now.
 func (r groupResult) parkBehind(behind bool) bool {
 	for i := range r {
 		if behind && r[i].state == itemKept {
@@ -45,7 +44,7 @@ func (r groupResult) parkBehind(behind bool) bool {
 	return behind
 }
 
-// results parts the messages of a pipeline run into the groups that they came in.
+// results splits the messages of a pipeline run into the groups that they came in.
 func (run *pipelineRun) results(groups [][]*core.Message) []groupResult {
 	all := make([]groupResult, len(groups))
 	rest := run.items
@@ -55,15 +54,15 @@ func (run *pipelineRun) results(groups [][]*core.Message) []groupResult {
 	return all
 }
 
-// storeResults stores groups in a partition in their order: runs of plain ones as
-// any are, and of others what comes of them in one step.
+// storeResults stores groups in a partition in their order. Plain ones are appended; what the
+// others have become is committed.
 func (e *entry) storeResults(ctx context.Context, v *view, partition uint16, groups [][]*core.Message, results []groupResult) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
 	for first := 0; first < len(groups); first = end {
 		if first > 0 {
 			if err := answers[first-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				copy(answers[first:], failed(len(groups)-first, err)) // or they would overtake it
+				copy(answers[first:], failed(len(groups)-first, err)) // the groups behind must not overtake it
 				return answers
 			}
 		}
@@ -82,11 +81,11 @@ func (e *entry) storeResults(ctx context.Context, v *view, partition uint16, gro
 	return answers
 }
 
-// commitResults stores all that comes of some groups in one step, or if that is
-// refused for one of them, one after the other.
+// commitResults commits what groups have become in one step. If that is refused because of one of
+// them, each is committed alone.
 func (e *entry) commitResults(ctx context.Context, v *view, partition uint16, results []groupResult) []core.Appended {
 	var w core.Work
-	at := make([][]int, len(results)) // where their numbers are
+	at := make([][]int, len(results)) // indexes of their numbers
 	for i, r := range results {
 		at[i] = addResult(&w, v, r)
 	}
@@ -117,19 +116,19 @@ func (e *entry) commitResults(ctx context.Context, v *view, partition uint16, re
 	return answers
 }
 
-// addResult adds what comes of a group to the work, and returns for each message
-// where among the work's its number is, -1 for none.
+// addResult adds what a group has become to the work. It returns the index of each message's number
+// among those of the work, -1 for none.
 func addResult(w *core.Work, v *view, r groupResult) []int {
 	at := make([]int, len(r))
 	for i := range r {
 		x := &r[i]
 		at[i] = -1
 		switch {
-		case x.state == itemParked: // its id is noted when it comes back
+		case x.state == itemParked: // duplicate detection notes its id when it returns
 			w.Transfers = append(w.Transfers, transferCopy(x.m, v.Name))
 			continue
 		case x.state == itemGone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:
-			continue // nothing is left of it
+			continue // nothing of it is stored
 		}
 		at[i] = len(w.Messages)
 		w.Messages = append(w.Messages, x.m)
@@ -145,12 +144,12 @@ func addResult(w *core.Work, v *view, r groupResult) []int {
 	return at
 }
 
-// commit carries out work in a partition of the entity. A topic's Messages are
-// published. Refusals are readable.
-func (e *entry) commit(ctx context.Context, v *view, run core.Partition, w core.Work) ([]int64, error) {
-	numbers, err := e.tryCommit(ctx, v, run, w)
-	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, run.Index) {
-		numbers, err = e.tryCommit(ctx, v, run, w)
+// commit carries out work in a partition of the entity. Messages of a topic are published. Refusals
+// are readable.
+func (e *entry) commit(ctx context.Context, v *view, p core.Partition, w core.Work) ([]int64, error) {
+	numbers, err := e.tryCommit(ctx, v, p, w)
+	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
+		numbers, err = e.tryCommit(ctx, v, p, w)
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.NotFound {
@@ -158,8 +157,8 @@ func (e *entry) commit(ctx context.Context, v *view, run core.Partition, w core.
 		}
 		return nil, e.b.refusal(err, &v.Entity)
 	}
-	e.traffic.commit(run.Sub, &w, numbers)
-	e.noteWork(ctx, v, run, &w, numbers)
+	e.traffic.commit(p.Sub, &w, numbers)
+	e.noteWork(ctx, v, p, &w, numbers)
 	if v.Kind == core.Topic {
 		scheduled, _ := scheduledBy(&w)
 		e.wakeForScheduled([][]*core.Message{w.Messages, scheduled})
@@ -170,12 +169,12 @@ func (e *entry) commit(ctx context.Context, v *view, run core.Partition, w core.
 	return numbers, nil
 }
 
-func (e *entry) tryCommit(ctx context.Context, v *view, run core.Partition, w core.Work) ([]int64, error) {
+func (e *entry) tryCommit(ctx context.Context, v *view, p core.Partition, w core.Work) ([]int64, error) {
 	switch {
 	case isEmptyWork(&w):
 		return nil, nil
 	case v.Kind != core.Topic || len(w.Messages) == 0:
-		return e.b.store.Commit(ctx, run, w)
+		return e.b.store.Commit(ctx, p, w)
 	}
 	ms := w.Messages
 	w.Messages = nil
@@ -187,10 +186,10 @@ func (e *entry) tryCommit(ctx context.Context, v *view, run core.Partition, w co
 		w.Version = a.version
 		if !w.Reserve.IsZero() {
 			w.Publications = withoutCopies(ms)
-		} else if w.Publications, err = e.publicationsExcept(ctx, a, v, run.Index, ms, w.Effects); err != nil {
+		} else if w.Publications, err = e.publicationsExcept(ctx, a, v, p.Index, ms, w.Effects); err != nil {
 			return nil, err
 		}
-		numbers, err := e.b.store.Commit(ctx, run, w)
+		numbers, err := e.b.store.Commit(ctx, p, w)
 		if core.CodeOf(err) != core.Conflict {
 			return numbers, err
 		}
@@ -199,7 +198,7 @@ func (e *entry) tryCommit(ctx context.Context, v *view, run core.Partition, w co
 	return nil, errChanging
 }
 
-// withoutCopies are publications whose copies are made when they are due.
+// withoutCopies are publications without copies: those are made when the messages are due.
 func withoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {
@@ -208,8 +207,8 @@ func withoutCopies(ms []*core.Message) []core.Publication {
 	return made
 }
 
-// publicationsExcept is publications for one group, without copies of what the
-// effects say goes elsewhere instead.
+// publicationsExcept is publications for one group, without copies of the messages that effects
+// replace.
 func (e *entry) publicationsExcept(ctx context.Context, a *subscriptionSet, v *view, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
 	made := withoutCopies(ms)
 	staying := make([]*core.Message, 0, len(ms))
@@ -234,7 +233,7 @@ func (e *entry) publicationsExcept(ctx context.Context, a *subscriptionSet, v *v
 	return made, nil
 }
 
-// scheduledBy are the messages that were reserved and that the work schedules, with their numbers.
+// scheduledBy returns the reserved messages that the work schedules, and their numbers.
 func scheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	for _, x := range w.Scheduled {
 		ms, numbers = append(ms, x.Message), append(numbers, x.Number)
@@ -247,7 +246,7 @@ func isEmptyWork(w *core.Work) bool {
 	return len(w.Settlements)+len(w.Cancels)+len(w.States)+len(w.Scheduled)+len(w.Messages)+len(w.Transfers) == 0
 }
 
-// hasTransfers reports whether something of the work goes to other entities.
+// hasTransfers reports whether the work sends messages to other entities.
 func hasTransfers(w *core.Work) bool {
 	for i := range w.Effects {
 		if len(w.Effects[i].Transfers) > 0 {
@@ -257,12 +256,12 @@ func hasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// runPipeline has the stages judge what is about to be sent to partitions: the batches
-// get their results, those that were refused leave them. It returns the results by
-// the places of their groups in the call.
+// runPipeline passes messages that are to be sent to partitions through the pipeline. The batches
+// get their results, and lose the groups that are refused. It returns the results by the indexes of
+// the groups in the call.
 func (e *entry) runPipeline(ctx context.Context, v *view, batches []batch, answers []core.Appended) []groupResult {
 	byPlace := make([]groupResult, len(answers))
-	var groups [][]*core.Message // to be judged
+	var groups [][]*core.Message // with a verdict to come
 	var places []int
 	for i := range batches {
 		b := &batches[i]
@@ -300,8 +299,8 @@ func (e *entry) runPipeline(ctx context.Context, v *view, batches []batch, answe
 	return byPlace
 }
 
-// runPipelineInto has the stages judge the messages of a transaction's work: what comes
-// of them takes their place there. It returns how the stages left them.
+// runPipelineInto passes the messages of a transaction's work through the pipeline and replaces
+// them in the work by their results, which it also returns.
 func (e *entry) runPipelineInto(ctx context.Context, v *view, partition uint16, w *core.Work) (groupResult, error) {
 	group := [][]*core.Message{w.Messages}
 	run := newPipelineRun(e, v, group)

@@ -8,17 +8,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// somethingParked is the bit of parkedMark.mark that stands for messages which may be parked.
+// somethingParked is the bit of parkedMark.mark that says that messages may be parked.
 const somethingParked = 1
 
-// parkedMark is what this gateway knows of the parked messages of a partition. What
-// comes while some are there parks behind them, so that it does not overtake
-// them: the order of what one gateway takes is kept.
+// parkedMark is what this gateway knows of the parked messages of a partition. While there are
+// some, further messages are parked behind them and do not overtake: so the order of what one
+// gateway takes is kept.
 type parkedMark struct {
-	mark atomic.Int64 // somethingParked or not, and above that how often this gateway has parked
+	mark atomic.Int64 // the bit somethingParked; above it, how often this gateway has parked
 }
 
-// note notes that messages are about to be parked.
+// note says that messages are about to be parked.
 func (l *parkedMark) note() {
 	for {
 		old := l.mark.Load()
@@ -28,11 +28,11 @@ func (l *parkedMark) note() {
 	}
 }
 
-// maxParkedLook is up to how many messages of a transfer queue are looked at for
-// those that are parked. Where there are more some are taken to be.
+// maxParkedLook is how many messages of a transfer queue are checked for parked ones. Where there
+// are more, some count as parked.
 const maxParkedLook = 20
 
-// isBehind reports whether messages to a partition are to park behind others.
+// isBehind reports whether messages to a partition are to be parked behind others.
 func (e *entry) isBehind(ctx context.Context, v *view, partition uint16) bool {
 	l := &e.pipeline.parked[partition]
 	mark := l.mark.Load()
@@ -56,7 +56,7 @@ func (e *entry) holdsParked(ctx context.Context, v *view, p core.Partition) bool
 	})
 }
 
-// parkAll parks all of a pipeline run, whose stages are not asked: they are behind others.
+// parkAll parks all messages of a run without asking the stages: they are behind others.
 func (p *pipelineRun) parkAll() {
 	for i := range p.items {
 		p.items[i].park()

@@ -8,64 +8,64 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Reasons of dead letters that are made on their way in.
+// Reasons of dead letters that pipelines make.
 const (
-	reasonRouter = "DeadLetteredByRouter" // where the router gives none
-	// reasonBadVerdict is that of a message whose verdict cannot be carried out.
+	reasonRouter = "DeadLetteredByRouter" // where the router gives no reason
+	// reasonBadVerdict is for a message whose verdict cannot be carried out.
 	reasonBadVerdict = "VerdictRefused"
 )
 
 // maxRoutes is how many entities a verdict may route a message to.
 const maxRoutes = 100
 
-// itemState is what becomes of a message in the entity that it was sent to.
+// itemState says where a message is after the pipeline of the entity that it was sent to.
 type itemState uint8
 
 const (
 	itemKept    itemState = iota
-	itemGone              // elsewhere, or nowhere
-	itemParked            // until its router is back
+	itemGone              // routed to other entities, dead-lettered or dropped
+	itemParked            // until its router is available
 	itemRefused           // see item.err
 )
 
-// item is a message on its way through the stages, and what becomes of it.
+// item is a message in a pipeline, and the result so far.
 type item struct {
-	m         *core.Message   // as the verdicts have it
-	original  core.Properties // those it came with
+	m         *core.Message   // as changed by verdicts
+	original  core.Properties // the properties that it was sent with
 	state     itemState
 	err       error // why it is refused
 	transfers []*core.Message
-	dead      *core.Message // nil: none
-	events    []core.Event  // what stages did with it, if that is
-	askedAt   time.Time     // to be remembered, and when they were asked
+	dead      *core.Message // its dead letter; nil: none
+	events    []core.Event  // for its history, if there is one
+	askedAt   time.Time     // time of the events; zero: there is no history
 }
 
-// isPlain reports whether the message is kept, and nothing else comes of it.
+// isPlain reports whether the message is kept, without transfers beside it.
 func (x *item) isPlain() bool { return x.state == itemKept && len(x.transfers) == 0 }
 
-// note keeps what a stage did with the message.
+// note adds an event for the history.
 func (x *item) note(kind core.EventKind, plugin, to, reason string) {
 	if !x.askedAt.IsZero() {
 		x.events = append(x.events, core.Event{Time: x.askedAt, Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
 	}
 }
 
-// park undoes what was decided so far: the message will pass all stages again.
+// park undoes all verdicts: the message will pass all stages again.
 func (x *item) park() {
 	*x = item{m: x.m, original: x.original, state: itemParked, askedAt: x.askedAt}
 	x.m.Properties = x.original
 	x.note(core.EventParked, "", "", "")
 }
 
-// pipelineRun takes messages through the stages of an entity: each stage is asked
-// once for all that have come so far.
+// pipelineRun passes messages through the stages of an entity. Each stage is asked once, for all
+// messages that have come so far.
 type pipelineRun struct {
 	e     *entry
 	v     *view
 	items []item
 }
 
-// newPipelineRun is one for groups, which have been admitted.
+// newPipelineRun makes a run for groups of admitted messages.
 func newPipelineRun(e *entry, v *view, groups [][]*core.Message) *pipelineRun {
 	n := 0
 	for _, g := range groups {
@@ -84,7 +84,7 @@ func newPipelineRun(e *entry, v *view, groups [][]*core.Message) *pipelineRun {
 	return r
 }
 
-// run asks the stages.
+// run asks the stages, one after the other.
 func (r *pipelineRun) run(ctx context.Context) {
 	ms := make([]*core.Message, 0, len(r.items))
 	way := make([]*item, 0, len(r.items))
@@ -101,7 +101,7 @@ func (r *pipelineRun) run(ctx context.Context) {
 	}
 }
 
-// askStage has one stage judge messages.
+// askStage asks one stage for verdicts.
 func (r *pipelineRun) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
@@ -114,7 +114,7 @@ func (r *pipelineRun) askStage(ctx context.Context, st *stage, ms []*core.Messag
 		}
 		return
 	}
-	r.e.b.log.Debug("a stage gave no answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
+	r.e.b.log.Debug("a stage did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
 	count := &st.counts.refused
 	switch st.Unavailable {
 	case Pass:
@@ -134,7 +134,7 @@ func (r *pipelineRun) askStage(ctx context.Context, st *stage, ms []*core.Messag
 	}
 }
 
-// apply does what a verdict says.
+// apply carries out a verdict.
 func (r *pipelineRun) apply(st *stage, x *item, v *core.Verdict) {
 	if !v.Set.IsEmpty() || len(v.Remove) > 0 {
 		before := x.m.Properties
@@ -142,7 +142,7 @@ func (r *pipelineRun) apply(st *stage, x *item, v *core.Verdict) {
 		if err := r.v.check(x.m); err != nil {
 			x.m.Properties = before
 			st.counts.deadLettered.Add(1)
-			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' made of the message what cannot be stored. %s", st.Name, core.TextOf(err)))
+			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' has changed the message into one that cannot be stored. %s", st.Name, core.TextOf(err)))
 			return
 		}
 	}
@@ -172,8 +172,8 @@ func (x *item) deadLetter(st *stage, reason, description string) {
 	x.state, x.dead = itemGone, &dead
 }
 
-// route sends the message to the entities that a verdict names, unless it is
-// this one: there it stays.
+// route makes a copy of the message for each entity that a verdict names. A message that is routed
+// to its own entity stays there.
 func (r *pipelineRun) route(st *stage, x *item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return
@@ -207,8 +207,8 @@ func (r *pipelineRun) route(st *stage, x *item, v *core.Verdict) {
 	}
 }
 
-// transferCopy is a copy of the message on its way to another entity. If it came from
-// one it has that much of its way behind it.
+// transferCopy is a copy of the message on its way to another entity. The hops that the message has
+// behind it count on.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}
 	if m.Transit != nil {

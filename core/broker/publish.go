@@ -9,15 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// publishTries is how often a publication is evaluated against newer
-// subscriptions before its sender is asked to try again.
+// publishTries is how often messages are evaluated again for newer subscriptions before the sender
+// is asked to try again.
 const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic keep changing. Please wait and try again.")
 
-// publishAs publishes groups to a partition of the topic. publications says what the
-// groups from first on are worth to a subscription set; it is asked again when the
-// store knows of a later one.
+// publishAs publishes groups to a partition of the topic. publications evaluates the groups from
+// first on for a subscription set; it is called again when the store knows a later version.
 func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *subscriptionSet, first int) ([][]core.Publication, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
@@ -34,7 +33,7 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publicat
 		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
 			done++
 		}
-		if done == n { // all at once, as is usual
+		if done == n { // the usual case
 			return got
 		}
 		if answers = append(answers, got[:done]...); len(answers) == n {
@@ -59,7 +58,7 @@ func (e *entry) publishOnce(ctx context.Context, v *view, partition uint16, grou
 	})
 }
 
-// publications evaluates the rules for messages from senders, and from forwarders.
+// publications evaluates the rules for messages from senders and from forwarders.
 func (e *entry) publications(ctx context.Context, a *subscriptionSet, v *view, partition uint16, groups [][]*core.Message) ([][]core.Publication, error) {
 	total := 0
 	for _, g := range groups {
@@ -67,7 +66,7 @@ func (e *entry) publications(ctx context.Context, a *subscriptionSet, v *view, p
 	}
 	read := e.b.bodyDecoderFor(a.set)
 	facts := read.facts(rules.Facts{EnqueuedTime: e.b.store.Now()})
-	var q *pluginAnswers // nil where no rule asks anybody
+	var q *pluginAnswers // nil where no rule asks a plugin
 	if calls := a.set.Calls(); len(calls) > 0 {
 		var err error
 		if q, err = e.b.askPlugins(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
@@ -99,7 +98,7 @@ func (e *entry) publications(ctx context.Context, a *subscriptionSet, v *view, p
 	return made, nil
 }
 
-// keyless is the message as its copies are made of it: the key of a move is the topic's.
+// keyless is the message as its copies have it: the key of a move belongs to the topic.
 func keyless(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m
@@ -110,7 +109,7 @@ func keyless(m *core.Message) *core.Message {
 	return &own
 }
 
-// wakeForScheduled has the topic's forwarder look for scheduled messages, if there are some.
+// wakeForScheduled wakes the topic's forwarder if there are scheduled messages.
 func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {
@@ -129,11 +128,11 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	}
 }
 
-// minSweepInterval is how often a full topic's subscriptions are swept.
+// minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
 const minSweepInterval = time.Second
 
-// makeRoom publishes the groups again that found the topic full, once what has
-// expired in its subscriptions is gone: where nobody reads, nothing else sweeps.
+// makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full. A
+// subscription without receivers is swept by nothing else.
 func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -153,8 +152,8 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 	}
 }
 
-// sweepSubscriptions drops what has expired in the subscriptions of a topic's
-// partition; it reports false where that was done just now, or could not be.
+// sweepSubscriptions removes expired messages from the subscriptions in a partition of the topic.
+// It returns false where that was done just now, or failed.
 func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	now := time.Now().UnixNano()
 	if swept := e.topic.sweptAt.Load(); now-swept < int64(minSweepInterval) || !e.topic.sweptAt.CompareAndSwap(swept, now) {
@@ -165,7 +164,7 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 		return false
 	}
 	inParallel(len(a.members), func(i int) {
-		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication tells
+		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication reports failures
 	})
 	return true
 }

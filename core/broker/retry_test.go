@@ -142,7 +142,7 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 		if v, _ := dead[0].Properties.Get(core.PropertyRetryAfter); v != "soon" {
 			t.Errorf("got %v, want soon", v)
 		}
-		// Dead letters can be put off, too.
+		// Dead letters can be delayed, too.
 		if err := b.abandonWith(t, "q/$DeadLetterQueue", asked(t, core.PropertyRetryAfter, int32(5)), dead...); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 	})
 }
 
-func TestMessagesOfSessionsCannotBePutOff(t *testing.T) {
+func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 	t.Parallel()
 	inBubbleWith(t, Options{Namespace: "ns", Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}, func(t *testing.T, b *started) {
 		b.create(t, "q", func(s *core.Settings) { s.RequiresSession = true })
@@ -174,7 +174,7 @@ func TestMessagesOfSessionsCannotBePutOff(t *testing.T) {
 		d := in.take()[0]
 		err = b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(5)), d)
 		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "sessions") {
-			t.Errorf("put off: got %v, want %v", err, core.NotAllowed)
+			t.Errorf("delayed: got %v, want %v", err, core.NotAllowed)
 		}
 		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
 			t.Errorf("without a delay: got %v", err)

@@ -15,9 +15,9 @@ import (
 // rulePlugins are the routers that rules may ask with plugin(…), by name.
 type rulePlugins struct {
 	byName map[string]*Stage
-	// refusals are what a sender is told while a router gives no answer.
+	// refusals are what senders are told while a router does not answer, by name.
 	refusals map[string]*noVerdict
-	park     bool // some do
+	park     bool // the answer of some is Park while they are unavailable
 }
 
 func newRulePlugins(stages []Stage) *rulePlugins {
@@ -32,10 +32,10 @@ func newRulePlugins(stages []Stage) *rulePlugins {
 	return f
 }
 
-// noVerdict says that a message was not judged, because a router gave no answer.
+// noVerdict is the error of a message that was not judged because a router did not answer.
 type noVerdict struct {
 	error                   // what the sender is told
-	unavailable Unavailable // what is to be done then
+	unavailable Unavailable // what happens to the message
 }
 
 func (n *noVerdict) Unwrap() error { return n.error }
@@ -45,7 +45,7 @@ func lacksVerdict(err error) bool {
 	return ok
 }
 
-// check refuses a rule that asks a router which is not there.
+// check refuses a rule that asks a router which is not configured.
 func (f *rulePlugins) check(r *rules.Rule) error {
 	for _, c := range r.Calls() {
 		if f.byName[c.Name] != nil {
@@ -60,8 +60,8 @@ func (f *rulePlugins) check(r *rules.Rule) error {
 	return nil
 }
 
-// pluginAnswers is what routers answer to the questions that rules ask about messages:
-// each question once for all of them.
+// pluginAnswers holds the answers of routers to the questions that rules ask about messages. Each
+// question is asked once for all messages.
 type pluginAnswers struct {
 	f       *rulePlugins
 	topic   string
@@ -69,14 +69,14 @@ type pluginAnswers struct {
 	answers map[rules.Call][]pluginAnswer // by message
 }
 
-// pluginAnswer is that of a router to one question about one message.
+// pluginAnswer is the answer of a router to one question about one message.
 type pluginAnswer struct {
 	yes bool
-	err error // it cannot be answered
+	err error // why there is no answer
 }
 
-// askPlugins asks. The error is that of a router which gives no answer, and says
-// that senders are refused then, or that messages park.
+// askPlugins asks routers. If one does not answer, the error says whether senders are refused or
+// messages are parked.
 func (b *Broker) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
 	q := &pluginAnswers{f: b.rulePlugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
@@ -86,7 +86,7 @@ func (b *Broker) askPlugins(ctx context.Context, topic string, calls []rules.Cal
 	inParallel(len(calls), func(i int) { got[i], errs[i] = q.ask(ctx, calls[i]) })
 	for i, c := range calls {
 		if errs[i] != nil {
-			b.log.Debug("a plugin that a rule asks gave no answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
+			b.log.Debug("a plugin that a rule asks did not answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
 			if ctx.Err() != nil {
 				return nil, errTimeout
 			}
@@ -125,7 +125,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 	return answers, nil
 }
 
-// facts adds the answers about the i-th message to what is known of it.
+// facts adds the answers about the i-th message.
 func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
 	if len(q.answers) > 0 {
 		known.Ask = func(c rules.Call) (bool, error) {
@@ -136,7 +136,7 @@ func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
 	return known
 }
 
-// askPluginNow answers questions about one message when they are asked.
+// askPluginNow returns a function that asks a router about one message at once.
 func (b *Broker) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
 	return func(c rules.Call) (bool, error) {
 		q, err := b.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
@@ -148,8 +148,8 @@ func (b *Broker) askPluginNow(ctx context.Context, topic string, m *core.Message
 	}
 }
 
-// parkUnjudged parks the groups of a batch that were not stored because a
-// router which a rule asks gave no answer, if that is what is to be done then.
+// parkUnjudged parks the groups of a batch that were not stored because a router that a rule asks
+// did not answer, if its configuration says Park.
 func (e *entry) parkUnjudged(ctx context.Context, v *view, b *batch, answers []core.Appended) {
 	var results []groupResult
 	var places []int

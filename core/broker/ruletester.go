@@ -41,15 +41,15 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 	return all, nil
 }
 
-// ruleTester judges one message that could be sent to a topic.
+// ruleTester tests rules with one message, as if it were sent to a topic.
 type ruleTester struct {
 	topic   *view
 	message *core.Message
-	index   uint16 // the partition that the message would go to; any for one without a key
+	index   uint16 // the message's partition; any, for a message without a key
 	facts   rules.Facts
 }
 
-// admit takes the message as the topic's sender would.
+// admit checks and completes the message as a sender of the topic does.
 func (rt *ruleTester) admit(m *core.Message) error {
 	if err := rt.topic.admit(m); err != nil {
 		return err
@@ -60,14 +60,14 @@ func (rt *ruleTester) admit(m *core.Message) error {
 	return nil
 }
 
-// test tells what a rule makes of the message.
+// test applies a rule to the message.
 func (rt *ruleTester) test(r core.Rule) core.Judgement {
 	e := rules.Explain(r, rt.message, rt.facts)
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// testFor tells what a rule of the subscription makes of the message, and what
-// the subscription makes of that.
+// testFor applies a rule of the subscription to the message, and what the subscription does with
+// the match.
 func (rt *ruleTester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)

@@ -13,9 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// subscriptionSet is a topic's subscriptions at one version, with their rules made
-// ready. It never changes, but for its rules, which one that differs by a rule
-// shares: the store refuses what is published by the older one of the two.
+// subscriptionSet is a topic's subscriptions at one version, with compiled rules. It never changes,
+// except that a set which differs from it by one rule shares its rules: the store refuses what is
+// published with the older of the two.
 type subscriptionSet struct {
 	version    int64
 	members    []member // in the order of the topic's view
@@ -23,14 +23,14 @@ type subscriptionSet struct {
 	uncompiled []int // members with a rule that cannot be compiled
 }
 
-// member is a subscription in a subscription set.
+// member is a subscription of a subscriptionSet.
 type member struct {
 	*view
 	rules *compiledRules
 	err   error // why a rule could not be compiled
 }
 
-// compiledRules is the compiled rules of a subscription.
+// compiledRules holds the compiled rules of a subscription.
 type compiledRules struct {
 	mu     sync.Mutex
 	byName map[string]*rules.Rule // by folded name
@@ -43,7 +43,7 @@ func (b *compiledRules) get(name string) *rules.Rule {
 	return b.byName[core.FoldName(name)]
 }
 
-// set puts a rule in the place of the one of that name; nil removes it.
+// set replaces the rule of that name; nil removes it.
 func (b *compiledRules) set(name string, r *rules.Rule) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,19 +65,20 @@ func (b *compiledRules) all() []*rules.Rule {
 	return list
 }
 
-// topicCache is where a topic keeps its subscriptions. What is published to an old one the
-// store refuses, so it is read anew when it is known to have changed, and not by age.
+// topicCache keeps a topic's subscriptions. The store refuses what is published with an old set, so
+// the set is read again when it is known to have changed, never because of its age.
 type topicCache struct {
 	current      atomic.Pointer[subscriptionSet]
 	stale        atomic.Bool
-	sweptAt      atomic.Int64  // Unix nanoseconds when the subscriptions were swept to make room
+	sweptAt      atomic.Int64  // Unix nanoseconds of the last sweep of the subscriptions for room
 	reading      chan struct{} // holds one while the subscription set is read
 	filterCounts filterCounts
 }
 
 func newTopicCache() *topicCache { return &topicCache{reading: make(chan struct{}, 1)} }
 
-// subscriptions returns who gets what is published to the topic, as far as is known.
+// subscriptions returns the subscriptions of the topic, from the cache unless they are known to
+// have changed.
 func (e *entry) subscriptions(ctx context.Context) (*subscriptionSet, error) {
 	h := e.topic
 	if ss := h.current.Load(); ss != nil && !h.stale.Load() {
@@ -90,7 +91,7 @@ func (e *entry) subscriptions(ctx context.Context) (*subscriptionSet, error) {
 		return nil, errTimeout
 	}
 	old := h.current.Load()
-	if old != nil && !h.stale.Swap(false) { // somebody else has read it meanwhile
+	if old != nil && !h.stale.Swap(false) { // another call has read it meanwhile
 		return old, nil
 	}
 	ss, err := e.readSubscriptions(ctx, old)
@@ -102,23 +103,23 @@ func (e *entry) subscriptions(ctx context.Context) (*subscriptionSet, error) {
 	return ss, nil
 }
 
-// noteOutdated notes that the store knows of a later subscription set than a.
+// noteOutdated notes that the store knows a later version than that of ss.
 func (e *entry) noteOutdated(ss *subscriptionSet) {
 	if e.topic.current.Load() == ss {
 		e.topic.stale.Store(true)
 	}
 }
 
-// applyRule has the subscription set follow a change of a rule that was made here, so that
-// it need not be read anew. sub is the subscription after the change, at that
-// version of the topic; r is the compiled rule, nil if it was removed. Where the
-// audience is not the one right before, it stays stale.
+// applyRule applies a change of a rule that this gateway has made, so that the subscriptions need
+// not be read again. sub is the subscription after the change, version that of the topic, and r the
+// compiled rule, nil if it was removed. If the cached set is not the one right before, it stays
+// stale.
 func (e *entry) applyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	h := e.topic
 	select {
 	case h.reading <- struct{}{}:
 		defer func() { <-h.reading }()
-	default: // it is read just now
+	default: // another call is reading it
 		return
 	}
 	old := h.current.Load()
@@ -140,7 +141,7 @@ func (e *entry) applyRule(sub core.Entity, version int64, name string, r *rules.
 	h.stale.Store(false)
 }
 
-// readSubscriptions reads the subscription set anew; what has not changed since old is taken from there.
+// readSubscriptions reads the subscriptions; members that have not changed since old are reused.
 func (e *entry) readSubscriptions(ctx context.Context, old *subscriptionSet) (*subscriptionSet, error) {
 	v := e.current.Load()
 	t, err := e.b.store.Topic(ctx, e.b.namespace, v.Name)
@@ -184,9 +185,8 @@ func (ss *subscriptionSet) byID() map[string]member {
 	return known
 }
 
-// newMember compiles a subscription's rules. Each was compiled before it was
-// stored; should this version refuse one, all its messages count as such that
-// could not be evaluated.
+// newMember compiles a subscription's rules. Each was compiled before it was stored. Should this
+// version refuse one, the subscription treats every message as one whose evaluation failed.
 func (b *Broker) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil
@@ -203,10 +203,10 @@ func (b *Broker) newMember(ent core.Entity) member {
 	return m
 }
 
-// matchBuffers are what rules say of a message, while copies are made of it.
+// matchBuffers keeps slices for the matches of a message.
 var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-// copies appends what the subscription set gets of a message in a partition of its topic.
+// copies appends the copies that the subscriptions get of a message in a partition of the topic.
 func (ss *subscriptionSet) copies(dst []core.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) []core.Copy {
 	found := matchBuffers.Get().(*[]rules.Copy)
 	*found = ss.set.Match((*found)[:0], m, f)
@@ -235,8 +235,8 @@ func (ss *subscriptionSet) copies(dst []core.Copy, topic *view, index uint16, m 
 	return dst
 }
 
-// copy is what the subscription gets of a message that matched: in its own
-// queue, or where it requires a session and the message has none, dead-lettered.
+// copy is the subscription's copy of a message that matched. It is dead-lettered where the
+// subscription requires a session and the message has none.
 func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
 	if m.Settings.RequiresSession && !msg.HasSession() {
 		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
@@ -250,8 +250,8 @@ func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
 	return core.Copy{To: m.partitions[core.Main][index], Message: msg}
 }
 
-// checkChanged refuses what an action must not make of a message: a session
-// lies in one partition, and the copy in that of the message.
+// checkChanged refuses a message whose action has set a session id of another partition: the copy
+// stays in the partition of the message, and a session lies in one partition.
 func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
 	key := after.SessionKey()
 	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {
@@ -264,9 +264,8 @@ func (m *member) checkChanged(rule string, before, after *core.Message, index ui
 	return nil
 }
 
-// appendFault dead-letters a message that could not be evaluated, once for all
-// the subscription's rules, unless the settings say that it is to be dropped.
-// Copies of the message begin at first.
+// appendFault dead-letters a message whose evaluation failed, once for all rules of the
+// subscription, unless the settings say that it is dropped. Copies of the message begin at first.
 func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
 	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
 		return dst
@@ -286,7 +285,7 @@ func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, descrip
 	return core.Copy{To: m.partitions[core.DeadLetter][index], Message: &dead}
 }
 
-// reasonProperties says why a message is dead-lettered.
+// reasonProperties are the properties of a dead letter that say why it is one.
 func reasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: truncate(reason, core.MaxDeadLetterTextChars)},
@@ -298,7 +297,7 @@ func reasonProperties(reason, description string) core.Properties {
 	return over
 }
 
-// cappedLife caps a message's life, 0 for one without end, by a setting.
+// cappedLife is a message's time to live, 0 for one without end, bounded by a setting.
 func cappedLife(life, limit time.Duration) time.Duration {
 	if life <= 0 || life > limit {
 		life = limit
@@ -309,8 +308,7 @@ func cappedLife(life, limit time.Duration) time.Duration {
 	return life
 }
 
-// matchEvents are the events that tell which copies were made of a message, and by
-// which rules.
+// matchEvents are the events that say which copies were made of a message, and by which rules.
 func (ss *subscriptionSet) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
 	if len(copies) == 0 {
 		return []core.Event{{Kind: core.EventUnmatched}}

@@ -7,11 +7,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// toRouter is the router that takes a message's To for what it says: where that
-// is a queue or topic of the namespace that one of the patterns fits, there the
-// message goes. It passes a message with any other To: applications may write what
-// they like. The sender's rights are not looked at, so the patterns are what bounds
-// where a sender to the entity can have messages put.
+// toRouter is a router that follows the To property of messages: to a queue or topic of the
+// namespace whose name fits one of the patterns. A message with any other To passes: applications
+// may write what they like there. The sender's rights on that entity are not checked, so the
+// patterns bound where a sender can have messages put.
 type toRouter struct {
 	b       *Broker
 	allowed []string // folded; * is any text
@@ -46,7 +45,7 @@ func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) 
 	return verdicts, nil
 }
 
-// find returns the name of the queue or topic that to is, or "".
+// find returns the name of the queue or topic that to names, or "".
 func (r toRouter) find(ctx context.Context, to string) (string, error) {
 	a, err := core.ParseAddress(to)
 	if err != nil || a.Sub != core.Main || a.Management || !r.allows(core.FoldName(a.Entity)) {
@@ -70,5 +69,5 @@ func (r toRouter) allows(name string) bool {
 	return slices.ContainsFunc(r.allowed, func(pattern string) bool { return fitsPattern(pattern, name) })
 }
 
-// Deterministic implements core.Router: entities come and go.
+// Deterministic implements core.Router. The result depends on the entities that exist.
 func (toRouter) Deterministic() bool { return false }
