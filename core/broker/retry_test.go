@@ -173,7 +173,7 @@ func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 		s.AddCredit(1)
 		d := in.take()[0]
 		err = b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(5)), d)
-		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "sessions") {
+		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "of a session") {
 			t.Errorf("delayed: got %v, want %v", err, core.NotAllowed)
 		}
 		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
