@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
-	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -30,7 +30,14 @@ type namespaceServer struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	open map[string]*admin.Served // by the namespace's ID
+	open map[string]*servedNamespace // by the namespace's ID
+}
+
+// servedNamespace is a namespace that is served.
+type servedNamespace struct {
+	broker   *broker.Broker
+	counters *metrics.Counters
+	metrics  http.Handler // those of the namespace alone
 }
 
 // directory opens the namespaces that there are.
@@ -65,7 +72,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, quotas fu
 		return b.Run(runs)
 	})
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	t.note(n.ID, &admin.Served{Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
+	t.note(n.ID, &servedNamespace{b, metrics.NewCounters(b), shown})
 	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
 		t.note(n.ID, nil)
 		hide()
@@ -91,7 +98,7 @@ func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 }
 
 // note records the namespace that is served under an ID; nil removes it.
-func (t *namespaceServer) note(id string, is *admin.Served) {
+func (t *namespaceServer) note(id string, is *servedNamespace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if is == nil {
@@ -102,7 +109,7 @@ func (t *namespaceServer) note(id string, is *admin.Served) {
 }
 
 // of returns the namespace of an ID, nil if it is not served.
-func (t *namespaceServer) of(id string) *admin.Served {
+func (t *namespaceServer) of(id string) *servedNamespace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
@@ -114,7 +121,7 @@ func (t *namespaceServer) stages() []broker.StageCounts {
 	defer t.mu.Unlock()
 	var all []broker.StageCounts
 	for _, each := range t.open {
-		all = append(all, each.Broker.Stages()...)
+		all = append(all, each.broker.Stages()...)
 	}
 	return all
 }

@@ -52,8 +52,7 @@ var brokerProperties = []brokerProperty{
 	}},
 	{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
 		s, ok := v.(string)
-		ticks, err := value.ParseTimeSpan(s)
-		d := core.DurationOfTicks(ticks)
+		d, err := parseTimeSpan(s)
 		if !ok || err != nil || d <= 0 {
 			return false
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxSweepWait is how often the main queue is swept for those who wait at its
+// sweepAtLeast is how often the main queue is swept for those who wait at its
 // dead-letter queue: a message that another gateway sent may expire, or a lock
 // that another took, without this one having heard of it.
-const maxSweepWait = 5 * time.Second
+const sweepAtLeast = 5 * time.Second
 
 // sweep sweeps the main queue when something there is due, as long as somebody
-// waits for dead letters; their arrival rings the doorbell.
+// waits for dead letters; they ring when they arrive.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -23,7 +23,7 @@ func (d *dispatcher) sweep() {
 		case <-d.sweepSoon:
 		case <-timer.C:
 		}
-		if !d.hasCredit() {
+		if !d.wanted() {
 			timer.Stop()
 			continue
 		}
@@ -47,20 +47,20 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := store.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.nextExpiry.After(now) { // that was it
-		d.nextExpiry = time.Time{}
+	if !d.expiry.After(now) { // that was it
+		d.expiry = time.Time{}
 	}
-	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {
-		first = d.nextExpiry
+	if first.IsZero() || !d.expiry.IsZero() && d.expiry.Before(first) {
+		first = d.expiry
 	}
 	if first.IsZero() {
-		return maxSweepWait
+		return sweepAtLeast
 	}
-	return min(max(first.Sub(now), time.Millisecond), maxSweepWait)
+	return min(max(first.Sub(now), time.Millisecond), sweepAtLeast)
 }
 
-// hasCredit reports whether a receiver waits.
-func (d *dispatcher) hasCredit() bool {
+// wanted reports whether a receiver waits.
+func (d *dispatcher) wanted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.credit > 0
@@ -74,8 +74,8 @@ func (d *dispatcher) expectExpiry(at time.Time) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.nextExpiry.IsZero() || at.Before(d.nextExpiry) {
-		d.nextExpiry = at
+	if d.expiry.IsZero() || at.Before(d.expiry) {
+		d.expiry = at
 		d.wakeSweeper()
 	}
 }

@@ -93,12 +93,8 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	defer t.leave()
 	q := t.queue
 	bytes := q.bytes
-	switch {
-	case t.ref.Sub != core.Main:
-	case t.ref.Subscription == "":
-		bytes = t.bytes
-	default:
-		bytes = t.home.bytes()
+	if t.ref.Subscription == "" && t.ref.Sub == core.Main {
+		bytes = t.bytes // with those of a topic's subscriptions
 	}
 	return core.Stats{
 		Ready:     q.counts[fresh] + q.counts[again],

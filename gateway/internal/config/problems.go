@@ -103,3 +103,43 @@ func (ps origins) overlay(over origins) {
 func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
+
+// nearest returns the known name closest to a misspelt one, "" if none is close.
+func nearest(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	if distance(name, best) > max(2, len(name)/3) {
+		return ""
+	}
+	return best
+}
+
+// distance counts the edits (insert, remove, replace) from a to b, without
+// regard to case and to how words are joined.
+func distance(a, b string) int {
+	a, b = plain(a), plain(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// plain is a name without what spellings differ in: LockDuration, lock-duration, lock_duration.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}
