@@ -131,3 +131,12 @@ func FormatDuration(d time.Duration) string {
 	}
 	return string(b)
 }
+
+// DurationOfTicks is a count of .NET's ticks of 100 ns, at most Forever.
+func DurationOfTicks(ticks int64) time.Duration {
+	const tick = 100 * time.Nanosecond
+	if ticks > int64(Forever/tick) {
+		return Forever
+	}
+	return time.Duration(max(ticks, -int64(Forever/tick))) * tick
+}

@@ -127,7 +127,7 @@ type Policy struct {
 	MaxDeliveryCount  int           // failed deliveries after which a message is dead-lettered; 0: never
 	DeadLetterExpired bool          // expired messages are dead-lettered, else dropped
 	DuplicateWindow   time.Duration // 0: no duplicate detection
-	MaxBytes          int64         // quota of this partition; 0: none
+	MaxBytes          int64         // quota; 0: none. It is compared with Stats.Bytes of the main queue: with all sub-queues and a topic's subscriptions
 	Sessions          bool          // messages belong to sessions, and are locked through them
 	History           HistoryBounds // how much is remembered of what happened to messages
 }
@@ -407,7 +407,7 @@ type Stats struct {
 	Locked    int64
 	Deferred  int64 // includes deferred messages under lock, which Locked leaves out
 	Scheduled int64
-	Bytes     int64 // about the memory that they take, with all that is kept for clients beside them; a topic's own with those of its subscriptions
+	Bytes     int64 // about the memory that they take, with all that is kept for clients beside them; see Policy.MaxBytes
 	Enqueued  int64 // numbers given so far; a scheduled message gets another one when it becomes active
 
 	SessionsHeld    int64 // sessions that a receiver has locked

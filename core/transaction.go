@@ -43,6 +43,18 @@ type Work struct {
 	Transfers []*Message
 }
 
+// Grows reports whether the work transfers more messages than it completes. A full partition
+// refuses such work. Other transfers it takes, so that a transaction can empty it.
+func (w *Work) Grows() bool {
+	more := len(w.Transfers)
+	for i := range w.Settlements {
+		if w.Settlements[i].Outcome == Complete {
+			more--
+		}
+	}
+	return more > 0
+}
+
 // SessionState is what the holder of a session keeps there.
 type SessionState struct {
 	Lock  SessionLock
@@ -60,8 +72,9 @@ type Reserved struct {
 // is known.
 type Effect struct {
 	Of int // its place among the Messages, or the Publications, of the Work
-	// Instead: the message itself is not stored, takes no number and no room, and
-	// its number is 0. Its id and key are noted like those of others.
+	// Instead: the message itself is not stored, takes no number, and its number is 0. Its id
+	// and key are noted like those of others. A full partition refuses it only if the effect
+	// stores something.
 	Instead bool
 	// Transfers are as those of the Work.
 	Transfers []*Message
@@ -69,6 +82,9 @@ type Effect struct {
 	// and are available there at once.
 	DeadLetters []*Message
 }
+
+// Stores reports whether something is stored beside the message, or instead of it.
+func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 }
 
 // Committing is the part of a partition that carries out transactions.
 type Committing interface {

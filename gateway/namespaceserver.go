@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -30,14 +30,7 @@ type namespaceServer struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	open map[string]*servedNamespace // by the namespace's ID
-}
-
-// servedNamespace is a namespace that is served.
-type servedNamespace struct {
-	broker   *broker.Broker
-	counters *metrics.Counters
-	metrics  http.Handler // those of the namespace alone
+	open map[string]*admin.Served // by the namespace's ID
 }
 
 // directory opens the namespaces that there are.
@@ -72,7 +65,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, quotas fu
 		return b.Run(runs)
 	})
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	t.note(n.ID, &servedNamespace{b, metrics.NewCounters(b), shown})
+	t.note(n.ID, &admin.Served{Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
 	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
 		t.note(n.ID, nil)
 		hide()
@@ -98,7 +91,7 @@ func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 }
 
 // note records the namespace that is served under an ID; nil removes it.
-func (t *namespaceServer) note(id string, is *servedNamespace) {
+func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if is == nil {
@@ -109,7 +102,7 @@ func (t *namespaceServer) note(id string, is *servedNamespace) {
 }
 
 // of returns the namespace of an ID, nil if it is not served.
-func (t *namespaceServer) of(id string) *servedNamespace {
+func (t *namespaceServer) of(id string) *admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
@@ -121,7 +114,7 @@ func (t *namespaceServer) stages() []broker.StageCounts {
 	defer t.mu.Unlock()
 	var all []broker.StageCounts
 	for _, each := range t.open {
-		all = append(all, each.broker.Stages()...)
+		all = append(all, each.Broker.Stages()...)
 	}
 	return all
 }

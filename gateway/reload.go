@@ -92,8 +92,8 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	if t == nil {
 		return // it is new: that needs a restart
 	}
-	t.broker.SetRetries(retries(contents.Retries))
-	if err := declare(ctx, t.broker, contents, r.log); err != nil {
+	t.Broker.SetRetries(retries(contents.Retries))
+	if err := declare(ctx, t.Broker, contents, r.log); err != nil {
 		r.log.Error("reload: some configured entities were not created", "namespace", name, "err", err)
 	}
 }

@@ -8,15 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
@@ -24,15 +21,9 @@ import (
 
 // remotes are the other brokers of the configuration.
 type remotes struct {
-	all       []foreign                             // by namespace, as they are configured
+	all       []admin.Remote                        // by namespace, as they are configured
 	serve     func(context.Context, net.Conn) error // AMQP for namespaces of this gateway; set by run
 	directory *namespaces.Directory                 // set by run
-}
-
-// foreign is a remote, and the namespace whose it is: no other can use it.
-type foreign struct {
-	*remote.Remote
-	namespace string
 }
 
 func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {
@@ -56,7 +47,7 @@ func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) e
 			return fmt.Errorf("remote %s of the namespace %s: %w", all[i].Name, namespace, err)
 		}
 		o.Logger = log
-		r.all = append(r.all, foreign{remote.New(o), namespace})
+		r.all = append(r.all, admin.Remote{Remote: remote.New(o), Namespace: namespace})
 	}
 	return nil
 }
@@ -124,9 +115,9 @@ func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 }
 
 // of are those of a namespace.
-func (r *remotes) of(namespace string) (all []foreign) {
+func (r *remotes) of(namespace string) (all []admin.Remote) {
 	for _, m := range r.all {
-		if m.namespace == namespace {
+		if m.Namespace == namespace {
 			all = append(all, m)
 		}
 	}
@@ -163,91 +154,8 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {
-		here := t.of(m.namespace).broker
+		here := t.of(m.Namespace).Broker
 		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Forget: here.Forget}
-		g.Go("remote "+m.State().Name+" of "+m.namespace, func(ctx context.Context) error { return m.Run(ctx, local) })
+		g.Go("remote "+m.State().Name+" of "+m.Namespace, func(ctx context.Context) error { return m.Run(ctx, local) })
 	}
-}
-
-// remotesPath is where remotes are looked at.
-const remotesPath = "/$crosstown/remotes"
-
-// remoteAPI answers GET with the remotes' states, for clients with Manage on a namespace: the
-// remotes of that namespace, or all if it is the gateway's own.
-type remoteAPI struct {
-	adminAPI
-	served *namespaceServer
-}
-
-// remoteState is a remote with the namespace whose it is, and what waits for it there.
-type remoteState struct {
-	Namespace string `json:"namespace"`
-	remote.State
-	Waiting []waiting `json:"waiting"`
-}
-
-// waiting is an entity with messages for a remote.
-type waiting struct {
-	Entity      string    `json:"entity"`
-	DeadLetters bool      `json:"deadLetters,omitzero"` // it is these that go there
-	To          string    `json:"to"`
-	Messages    int64     `json:"messages"`
-	Oldest      time.Time `json:"oldest,omitzero"`
-}
-
-func (d *remoteAPI) routes(routes map[string]http.Handler) { routes[remotesPath] = d }
-
-// ServeHTTP answers one request.
-func (d *remoteAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := d.answer(r)
-	d.reply(w, r, answer, err)
-}
-
-func (d *remoteAPI) answer(r *http.Request) (any, error) {
-	id, err := d.identity(r)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	if err := id.Check(core.Manage, "", now); err != nil {
-		return nil, err
-	}
-	if r.Method != http.MethodGet {
-		return nil, useMethods(http.MethodGet, "The remotes can be got.")
-	}
-	shown := d.served.remotes.all
-	if !d.directory.Operator(id, now) {
-		shown = d.served.remotes.of(id.NamespaceID())
-	}
-	return d.describe(r.Context(), shown)
-}
-
-// describe tells of remotes, which are in the order of their namespaces.
-func (d *remoteAPI) describe(ctx context.Context, shown []foreign) ([]remoteState, error) {
-	all := []remoteState{}
-	var exports []broker.Export
-	for i, m := range shown {
-		if i == 0 || m.namespace != shown[i-1].namespace {
-			var err error
-			if exports, err = d.exports(ctx, m.namespace); err != nil {
-				return nil, err
-			}
-		}
-		state := remoteState{m.namespace, m.State(), []waiting{}}
-		for _, e := range exports {
-			if strings.EqualFold(e.Remote, state.Name) {
-				state.Waiting = append(state.Waiting, waiting{e.Entity, e.DeadLetters, e.To, e.Waiting, e.Oldest})
-			}
-		}
-		all = append(all, state)
-	}
-	return all, nil
-}
-
-// exports is what waits for remotes in a namespace: nothing while the gateway stops.
-func (d *remoteAPI) exports(ctx context.Context, namespace string) ([]broker.Export, error) {
-	if t := d.served.of(namespace); t != nil {
-		return t.broker.Exports(ctx)
-	}
-	return nil, nil
 }

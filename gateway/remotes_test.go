@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 func TestRemotesAreShownToTheirNamespace(t *testing.T) {
@@ -36,11 +38,11 @@ remotes: [{name: a, namespace: a}]
 		{"b", "key-of-b", 200, "b/b out>in; b/a"},
 		{"looker", "key-of-the-looker", 401, ""},
 	} {
-		status, text := (&asks{T: t, g: g, policy: c.policy, key: c.key}).do("GET", remotesPath, "")
+		status, text := (&asks{T: t, g: g, policy: c.policy, key: c.key}).do("GET", api.RemotesPath, "")
 		if status != c.status {
 			t.Errorf("%s: got %d %s, want %d", c.policy, status, text, c.status)
 		}
-		var states []remoteState
+		var states []api.Remote
 		if err := json.Unmarshal([]byte(text), &states); status == 200 && err != nil {
 			t.Fatalf("%v in %s", err, text)
 		}
@@ -57,7 +59,7 @@ remotes: [{name: a, namespace: a}]
 			t.Errorf("%s is told %q, want %q", c.policy, told, c.want)
 		}
 	}
-	if status, text := (&asks{T: t, g: g, policy: "a", key: "key-of-a"}).do("POST", remotesPath, ""); status != 405 {
+	if status, text := (&asks{T: t, g: g, policy: "a", key: "key-of-a"}).do("POST", api.RemotesPath, ""); status != 405 {
 		t.Errorf("POST: got %d %s, want 405", status, text)
 	}
 }

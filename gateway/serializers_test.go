@@ -17,6 +17,7 @@ import (
 	goamqp "github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -274,7 +275,7 @@ func TestPluginsAreSerializers(t *testing.T) {
 // killPlugin kills the one plugin's process.
 func killPlugin(t *testing.T, g *gateway) {
 	t.Helper()
-	_, _, answer := g.rest(t, "GET", pluginsPath, "")
+	_, _, answer := g.rest(t, "GET", api.PluginsPath, "")
 	var states []host.State
 	if err := json.Unmarshal([]byte(answer), &states); err != nil || len(states) != 1 {
 		t.Fatalf("plugins: got %s, %v", answer, err)

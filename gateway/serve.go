@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -19,10 +20,10 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/https"
-	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -167,7 +168,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	served := &namespaceServer{
 		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched,
-		running: behind, log: log, open: map[string]*servedNamespace{},
+		running: behind, log: log, open: map[string]*admin.Served{},
 	}
 	directory, err := served.directory(ctx, g.issuers, g.certificate.hosts)
 	if err != nil {
@@ -210,13 +211,9 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
-	api := adminAPI{directory: directory, log: log, refusals: refusals.New()}
-	(&namespaceAPI{api, served}).routes(o.Routes)
-	(&pluginAPI{adminAPI: api, plugins: plugins, stages: served.stages}).routes(o.Routes)
-	(&remoteAPI{api, served}).routes(o.Routes)
-	(&metricsAPI{adminAPI: api, metrics: watched.Handler(), served: served}).routes(o.Routes)
-	(&explainAPI{api}).routes(o.Routes)
-	(&purgeAPI{api}).routes(o.Routes)
+	maps.Copy(o.Routes, admin.New(admin.Options{
+		Directory: directory, Served: served.of, Remotes: remotes.all, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+	}).Routes())
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }

@@ -16,6 +16,8 @@ import (
 )
 
 // indent breaks a document into lines, so that a golden file can be read.
+const day = 24 * time.Hour
+
 func indent(document string) string {
 	return strings.ReplaceAll(document, "><", ">\n<") + "\n"
 }

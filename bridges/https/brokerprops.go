@@ -52,7 +52,8 @@ var brokerProperties = []brokerProperty{
 	}},
 	{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
 		s, ok := v.(string)
-		d, err := parseTimeSpan(s)
+		ticks, err := value.ParseTimeSpan(s)
+		d := core.DurationOfTicks(ticks)
 		if !ok || err != nil || d <= 0 {
 			return false
 		}

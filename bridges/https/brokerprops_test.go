@@ -103,6 +103,7 @@ func TestBadBrokerPropertiesAreNamed(t *testing.T) {
 		{`{"TimeToLive":"30"}`, `BrokerProperties.TimeToLive is "30": it must be a number of seconds above 0`},
 		{`{"TimeToLive":-1}`, `BrokerProperties.TimeToLive is -1: it must be a number`},
 		{`{"TimeToLive":0}`, `BrokerProperties.TimeToLive is 0: it must be a number`},
+		{`{"TimeToLiveTimeSpan":"-00:01:00"}`, `BrokerProperties.TimeToLiveTimeSpan is "-00:01:00": it must be a time span`},
 		{`{"TimeToLiveTimeSpan":"30 s"}`, `BrokerProperties.TimeToLiveTimeSpan is "30 s": it must be a time span`},
 		{`{"ScheduledEnqueueTimeUtc":"tomorrow"}`, `BrokerProperties.ScheduledEnqueueTimeUtc is "tomorrow": it must be a date such as "Sun,`},
 		{`{"ForcePersistence":1}`, `BrokerProperties.ForcePersistence is 1: it must be true or false.`},

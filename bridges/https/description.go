@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // parseDescription finds the description of an entity or a rule in the ATOM entry of a request.
@@ -230,50 +231,10 @@ func suggestion(name string, kind core.Kind) string {
 			names = append(names, s.name)
 		}
 	}
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var near []candidate
-	for _, n := range names {
-		d := editDistance(strings.ToLower(name), strings.ToLower(n))
-		if d <= max(2, len(name)/3) {
-			near = append(near, candidate{n, d})
-		}
-	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
+	near := spelling.Nearest(name, names)
 	if len(near) == 0 {
 		slices.Sort(names)
 		return " The settings are " + strings.Join(names, ", ") + "."
 	}
-	var text strings.Builder
-	text.WriteString(" Did you mean " + near[0].name)
-	for _, c := range near[1:min(len(near), 3)] {
-		text.WriteString(" or " + c.name)
-	}
-	return text.String() + "?"
-}
-
-// editDistance counts the letters to insert, delete or replace between a and b,
-// of which only the first 64 bytes are looked at.
-func editDistance(a, b string) int {
-	const longest = 64
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return " Did you mean " + strings.Join(near[:min(len(near), 3)], " or ") + "?"
 }

@@ -11,34 +11,32 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// condition is how a core.Code is told to an HTTP client.
+// condition is what the answer to an HTTP client says of a core.Code, besides its status.
 type condition struct {
-	status  int
 	subCode int    // the finer number that SDKs look for in the text; 0: none
 	text    string // when the refusal carries none
 }
 
-// conditions has a row for every code. 403 without a SubCode means a quota to
-// the SDKs, 40301 an operation that the entity does not allow.
+// conditions has a row for every code. 40301 means an operation that the entity does not allow.
 var conditions = map[core.Code]condition{
-	core.NotFound:        {http.StatusNotFound, 0, "The messaging entity could not be found."},
-	core.AlreadyExists:   {http.StatusConflict, 40900, "Conflict. An entity of this name exists already."},
-	core.Conflict:        {http.StatusConflict, 40901, "Another conflicting operation is in progress. Try again."},
-	core.EntityDisabled:  {http.StatusForbidden, 40301, "The messaging entity is disabled for this operation."},
-	core.Unauthorized:    {http.StatusUnauthorized, 0, "Unauthorized access. The token does not allow this operation."},
-	core.NotAllowed:      {http.StatusBadRequest, 40000, "The operation does not fit the entity or the message."},
-	core.InvalidArgument: {http.StatusBadRequest, 40000, "An argument of the request is not valid."},
-	core.OutOfRange:      {http.StatusBadRequest, 40000, "An argument of the request is out of its range."},
-	core.TooLarge:        {http.StatusForbidden, 0, "The message is larger than the entity allows."},
-	core.QuotaExceeded:   {http.StatusForbidden, 0, "A quota of the entity or of the gateway is exhausted."},
-	core.LockLost:        {http.StatusNotFound, 0, "The lock supplied is invalid: it has expired, or the message was settled already."},
-	core.MessageNotFound: {http.StatusNotFound, 0, "No such message could be found."},
-	core.SessionLockLost: {http.StatusGone, 0, "The session lock has expired. Accept the session again."},
-	core.SessionLocked:   {http.StatusConflict, 0, "The requested session cannot be accepted. It may be locked by another receiver."},
-	core.Timeout:         {http.StatusGatewayTimeout, 0, "The operation did not finish in time."},
-	core.Busy:            {http.StatusServiceUnavailable, 50001, "The store cannot serve this now. Try again."},
-	core.NotImplemented:  {http.StatusNotImplemented, 0, "The operation is not offered by this gateway."},
-	core.Internal:        {http.StatusInternalServerError, 0, "An internal error happened. The gateway's log knows more under the tracking id."},
+	core.NotFound:        {0, "The messaging entity could not be found."},
+	core.AlreadyExists:   {40900, "Conflict. An entity of this name exists already."},
+	core.Conflict:        {40901, "Another conflicting operation is in progress. Try again."},
+	core.EntityDisabled:  {40301, "The messaging entity is disabled for this operation."},
+	core.Unauthorized:    {0, "Unauthorized access. The token does not allow this operation."},
+	core.NotAllowed:      {40000, "The operation does not fit the entity or the message."},
+	core.InvalidArgument: {40000, "An argument of the request is not valid."},
+	core.OutOfRange:      {40000, "An argument of the request is out of its range."},
+	core.TooLarge:        {0, "The message is larger than the entity allows."},
+	core.QuotaExceeded:   {0, "A quota of the entity or of the gateway is exhausted."},
+	core.LockLost:        {0, "The lock supplied is invalid: it has expired, or the message was settled already."},
+	core.MessageNotFound: {0, "No such message could be found."},
+	core.SessionLockLost: {0, "The session lock has expired. Accept the session again."},
+	core.SessionLocked:   {0, "The requested session cannot be accepted. It may be locked by another receiver."},
+	core.Timeout:         {0, "The operation did not finish in time."},
+	core.Busy:            {50001, "The store cannot serve this now. Try again."},
+	core.NotImplemented:  {0, "The operation is not offered by this gateway."},
+	core.Internal:        {0, "An internal error happened. The gateway's log knows more under the tracking id."},
 }
 
 // retryAfter is for how many seconds a client should leave the gateway alone that is busy: as long as the SDKs do.
@@ -74,7 +72,7 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	} else {
 		code := core.CodeOf(err)
 		c := conditions[code]
-		status, text = c.status, core.TextOf(err)
+		status, text = refusals.HTTPStatus(code), core.TextOf(err)
 		if text == "" {
 			text = c.text
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -66,22 +67,22 @@ func TestEveryCodeHasACondition(t *testing.T) {
 	t.Parallel()
 	b := newBridge(newFakeBus())
 	for _, code := range core.Codes() {
-		c, ok := conditions[code]
-		if !ok || c.status < 400 || c.text == "" {
+		c, status := conditions[code], refusals.HTTPStatus(code)
+		if status < 400 || c.text == "" {
 			t.Errorf("code %q: got condition %+v", code, c)
 			continue
 		}
 		w := httptest.NewRecorder()
 		b.refuse(w, httptest.NewRequest("GET", "/q", nil), fmt.Errorf("deep inside: %w", code))
-		if w.Code != c.status {
-			t.Errorf("code %q: got status %d, want %d", code, w.Code, c.status)
+		if w.Code != status {
+			t.Errorf("code %q: got status %d, want %d", code, w.Code, status)
 		}
 		text := detail(t, w)
 		if !strings.Contains(text, c.text) || strings.Contains(text, "deep inside") {
 			t.Errorf("code %q: got %q, want the default text and no internals", code, text)
 		}
-		if retriable := c.status >= 500 && c.status != http.StatusNotImplemented; retriable != code.Retriable() {
-			t.Errorf("code %q: status %d says retriable %v, the code says %v", code, c.status, retriable, code.Retriable())
+		if retriable := status >= 500 && status != http.StatusNotImplemented; retriable != code.Retriable() {
+			t.Errorf("code %q: status %d says retriable %v, the code says %v", code, status, retriable, code.Retriable())
 		}
 	}
 	if len(conditions) != len(core.Codes()) {

@@ -34,7 +34,7 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
-	return reported(b.noticed(ent)), b.runtimes(ctx, ent)[0], nil
+	return withReportedSize(b.withUse(ent)), b.runtimes(ctx, ent)[0], nil
 }
 
 // stored reads the entity of a path past the cache.
@@ -72,7 +72,7 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 	}
 	runtimes := b.runtimes(ctx, page...)
 	for i := range page {
-		page[i] = reported(b.noticed(page[i]))
+		page[i] = withReportedSize(b.withUse(page[i]))
 	}
 	return page, runtimes, nil
 }
@@ -97,7 +97,7 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		ent, err = b.replace(ctx, ent)
 		switch core.CodeOf(err) {
 		case "":
-			return reported(ent), nil
+			return withReportedSize(ent), nil
 		case core.Conflict:
 		default:
 			return core.Entity{}, b.refusal(err, &old)
@@ -137,7 +137,7 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 	case "":
 		_, err = b.keep(made, read)
 	case core.QuotaExceeded:
-		err = b.full(ctx, &ent)
+		err = b.quotaRefusal(ctx, &ent)
 	}
 	return made, err
 }

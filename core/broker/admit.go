@@ -33,7 +33,7 @@ func (v *view) admit(m *core.Message) error {
 	if err := v.check(m); err != nil {
 		return err
 	}
-	m.TimeToLive = shorter(m.TimeToLive, v.Settings.DefaultMessageTimeToLive)
+	m.TimeToLive = cappedLife(m.TimeToLive, v.Settings.DefaultMessageTimeToLive)
 	return nil
 }
 

@@ -72,16 +72,16 @@ type Options struct {
 // Broker implements core.Broker and core.Admin. All methods are safe for
 // concurrent use.
 type Broker struct {
-	store     core.Store
-	namespace string // its ID
-	name      string // of the namespace
-	host      string
-	log       *slog.Logger
-	options   Options
-	filters   *filters
-	retries   atomic.Pointer[[]Retry]
-	remotes   remotes
-	created   time.Time
+	store       core.Store
+	namespace   string // its ID
+	name        string // of the namespace
+	host        string
+	log         *slog.Logger
+	options     Options
+	rulePlugins *rulePlugins
+	retries     atomic.Pointer[[]Retry]
+	remotes     remotes
+	created     time.Time
 
 	base   context.Context // of calls that no caller waits for
 	cancel context.CancelFunc
@@ -93,8 +93,8 @@ type Broker struct {
 
 	dirty      chan struct{} // an entry needs to be read anew; holds at most one
 	forwarders *forwarders
-	annals     *annals
-	gate       *gate
+	audit      *auditWriter
+	barrier    *pauseBarrier
 
 	probe struct {
 		mu  sync.Mutex
@@ -124,22 +124,22 @@ func New(store core.Store, o Options) *Broker {
 	}
 	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
 	b := &Broker{
-		store:     store,
-		namespace: o.Namespace,
-		name:      cmp.Or(o.Name, o.Namespace),
-		host:      o.Host,
-		log:       o.Logger,
-		options:   o,
-		filters:   newFilters(o.Filters),
-		remotes:   newRemotes(o.Remotes),
-		created:   store.Now(),
-		entries:   map[string]*entry{},
-		dirty:     make(chan struct{}, 1),
-		gate:      newGate(),
+		store:       store,
+		namespace:   o.Namespace,
+		name:        cmp.Or(o.Name, o.Namespace),
+		host:        o.Host,
+		log:         o.Logger,
+		options:     o,
+		rulePlugins: newRulePlugins(o.Filters),
+		remotes:     newRemotes(o.Remotes),
+		created:     store.Now(),
+		entries:     map[string]*entry{},
+		dirty:       make(chan struct{}, 1),
+		barrier:     newPauseBarrier(),
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.retries.Store(&o.Retries)
-	b.forwarders, b.annals = newForwarders(b), newAnnals(b)
+	b.forwarders, b.audit = newForwarders(b), newAuditWriter(b)
 	return b
 }
 
@@ -150,7 +150,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { b.forwarders.run(ctx) })
-	forwarding.Go(func() { b.annals.run(ctx) })
+	forwarding.Go(func() { b.audit.run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -197,7 +197,7 @@ func (b *Broker) stop() {
 	ctx, cancel := context.WithTimeout(b.base, stopGrace)
 	defer cancel()
 	b.touchEntries(ctx, entries)
-	b.annals.flush(ctx)
+	b.audit.flush(ctx)
 	b.cancel()
 }
 

@@ -84,17 +84,17 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	if err := v.sessionless(sub); err != nil {
 		return nil, err
 	}
-	piles, strays := scatter(numbers, len(v.partitions[sub]), partitionOfNumber)
+	groups, strays := groupByPartition(numbers, len(v.partitions[sub]), partitionOfNumber)
 	if len(strays) > 0 {
 		return nil, errNoNumber
 	}
 	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.partitions[sub]))
-	together(piles, func(p *pile[int64]) {
+	eachGroup(groups, func(p *partitionGroup[int64]) {
 		ds, err := b.store.LockDeferred(ctx, v.partitions[sub][p.partition], p.items, nil)
 		errs[p.partition] = err
 		for i, d := range ds {
-			found[p.place(i)] = d
+			found[p.index(i)] = d
 		}
 	})
 	for _, err := range errs {
@@ -103,7 +103,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 			return nil, b.refusal(err, &v.Entity)
 		}
 	}
-	e.traffic.outlets[sub].delivered.Add(int64(len(found)))
+	e.traffic.queues[sub].delivered.Add(int64(len(found)))
 	e.noteDelivered(sub, found, e.party(ctx, id, core.Listen))
 	if mode == core.ReceiveAndDelete {
 		return e.removeLocked(ctx, sub, found)
@@ -152,12 +152,12 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	e.use()
 	v := e.current.Load()
 	partitions := v.partitions[a.Sub]
-	piles, strays := scatter(numbers, len(partitions), partitionOfNumber)
+	groups, strays := groupByPartition(numbers, len(partitions), partitionOfNumber)
 	if len(strays) > 0 {
 		return errNoNumber
 	}
 	errs := make([]error, len(partitions))
-	together(piles, func(p *pile[int64]) {
+	eachGroup(groups, func(p *partitionGroup[int64]) {
 		errs[p.partition] = b.store.Cancel(ctx, partitions[p.partition], p.items)
 	})
 	for _, err := range errs {
@@ -216,7 +216,7 @@ func (e *entry) purgeAll(ctx context.Context, partitions []core.Partition, limit
 			break
 		}
 		n, failure := e.b.store.Purge(ctx, p, limit-removed)
-		e.traffic.outlets[p.Sub].settled[core.Complete].Add(int64(n))
+		e.traffic.queues[p.Sub].settled[core.Complete].Add(int64(n))
 		removed += n
 		err = cmp.Or(err, failure)
 	}
@@ -250,7 +250,7 @@ func (e *entry) purge(ctx context.Context, p core.Partition, under *core.Session
 			}
 		}
 		errs := e.b.store.Settle(ctx, p, settlements)
-		e.traffic.outlets[p.Sub].settle(settlements, errs)
+		e.traffic.queues[p.Sub].settle(settlements, errs)
 		e.noteSettled(p.Sub, settlements, errs, by)
 		for _, err := range errs {
 			if err == nil {

@@ -140,7 +140,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	case code == core.NotFound:
 		return core.Entity{}, core.Refuse(core.NotFound, "The namespace '%s' has been deleted.", b.name)
 	case code == core.QuotaExceeded:
-		return core.Entity{}, b.full(ctx, &ent)
+		return core.Entity{}, b.quotaRefusal(ctx, &ent)
 	case err != nil:
 		return core.Entity{}, b.refusal(err, &ent)
 	}
@@ -148,5 +148,5 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	if _, err := b.keep(made, read); err != nil {
 		return core.Entity{}, err
 	}
-	return reported(made), nil
+	return withReportedSize(made), nil
 }

@@ -14,9 +14,9 @@ const (
 	maxLock = 200
 	// minShare is how much credit a partition is given before it is split among several.
 	minShare = 32
-	// linger is how long a dispatcher outlives its last receiver, because a
+	// idleDispatcherLife is how long a dispatcher outlives its last receiver, because a
 	// client that polls comes back soon.
-	linger = 10 * time.Second
+	idleDispatcherLife = 10 * time.Second
 	// firstBackoff and lastBackoff bound the pauses while a partition does not answer.
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 2 * time.Second
@@ -36,34 +36,34 @@ type dispatcher struct {
 	sweepSoon chan struct{} // wakes the sweeper; holds at most one
 	quit      chan struct{} // closed by stop
 
-	mu        sync.Mutex
-	handed    sync.Cond // a Deliver has ended that a Close waits for
-	receivers []*receiver
-	turn      int // the receiver that is served first
-	next      int // the worker that is given credit first
-	credit    int // of all receivers
-	reserved  int // credit that Lock calls under way ask for
-	draining  int // receivers with a Drain under way
-	queue     []*receiver
-	calling   bool // somebody runs callbacks
-	retire    *time.Timer
-	expiry    time.Time // when the sweeper should look again, by the store's clock
+	mu           sync.Mutex
+	deliverEnded sync.Cond // a Deliver has ended that a Close waits for
+	receivers    []*receiver
+	nextReceiver int // the receiver that is served first
+	nextWorker   int // the worker that is given credit first
+	credit       int // of all receivers
+	reserved     int // credit that Lock calls under way ask for
+	draining     int // receivers with a Drain under way
+	queue        []*receiver
+	calling      bool // somebody runs callbacks
+	retireTimer  *time.Timer
+	nextExpiry   time.Time // when the sweeper should look again, by the store's clock
 }
 
 // newDispatcher starts a dispatcher; e.mu is held. It returns false when the
 // broker has stopped.
 func newDispatcher(e *entry, sub core.SubQueue) (*dispatcher, bool) {
 	d := &dispatcher{e: e, sub: sub, sweepSoon: make(chan struct{}, 1), quit: make(chan struct{})}
-	d.handed.L = &d.mu
+	d.deliverEnded.L = &d.mu
 	v := e.current.Load()
 	for i := range v.partitions[sub] {
-		d.workers = append(d.workers, &worker{d: d, index: i, wake: make(chan struct{}, 1), ready: true})
+		d.workers = append(d.workers, &worker{d: d, index: i, woken: make(chan struct{}, 1), ready: true})
 	}
 	if !e.b.goOpen(d.run) {
 		return nil, false
 	}
 	for i, w := range d.workers {
-		d.unwatch = append(d.unwatch, e.b.store.Watch(v.partitions[sub][i].Ref, w.ring))
+		d.unwatch = append(d.unwatch, e.b.store.Watch(v.partitions[sub][i].Ref, w.wake))
 	}
 	return d, true
 }
@@ -92,14 +92,14 @@ func (d *dispatcher) stop() {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.retire != nil {
-		d.retire.Stop()
+	if d.retireTimer != nil {
+		d.retireTimer.Stop()
 	}
 	for _, w := range d.workers {
 		if w.timer != nil {
 			w.timer.Stop()
 		}
-		w.nudge()
+		w.signal()
 	}
 }
 
@@ -110,9 +110,9 @@ func (d *dispatcher) add(r *receiver) error {
 	if limit := d.e.b.options.MaxReceivers; len(d.receivers) >= limit {
 		return core.Refuse(core.QuotaExceeded, "'%s' already has %d receivers here, which is the limit: close some.", d.e.current.Load().Name, limit)
 	}
-	if d.retire != nil {
-		d.retire.Stop()
-		d.retire = nil
+	if d.retireTimer != nil {
+		d.retireTimer.Stop()
+		d.retireTimer = nil
 	}
 	d.receivers = append(d.receivers, r)
 	return nil
@@ -128,8 +128,8 @@ func (d *dispatcher) remove(r *receiver) {
 			break
 		}
 	}
-	if len(d.receivers) == 0 && d.retire == nil && !d.stopped.Load() {
-		d.retire = time.AfterFunc(linger, d.retireIdle)
+	if len(d.receivers) == 0 && d.retireTimer == nil && !d.stopped.Load() {
+		d.retireTimer = time.AfterFunc(idleDispatcherLife, d.retireIdle)
 	}
 }
 
@@ -165,7 +165,7 @@ func (d *dispatcher) closeReceivers(err error) {
 		d.remove(r)
 		d.enqueue(r)
 	}
-	d.kick()
+	d.wakeIdleWorker()
 }
 
 // assign gives free credit to the partitions that may have messages, each in
@@ -180,19 +180,19 @@ func (d *dispatcher) assign() {
 			ready++
 		}
 	}
-	for i, first := 0, d.next; i < len(d.workers) && free > 0 && ready > 0; i++ {
+	for i, first := 0, d.nextWorker; i < len(d.workers) && free > 0 && ready > 0; i++ {
 		at := (first + i) % len(d.workers)
 		w := d.workers[at]
 		if !w.ready || w.busy {
 			continue
 		}
 		n := min(max((free+ready-1)/ready, min(free, minShare)), maxLock)
-		w.busy, w.ready, w.rung, w.granted = true, false, false, n
+		w.busy, w.ready, w.wokenInGrant, w.granted = true, false, false, n
 		d.reserved += n
 		free -= n
 		ready--
-		d.next = at + 1
-		w.nudge()
+		d.nextWorker = at + 1
+		w.signal()
 	}
 }
 
@@ -211,7 +211,7 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 			return ds
 		}
 		each := (len(ds) + willing - 1) / willing
-		for i, first := 0, d.turn; i < len(d.receivers) && len(ds) > 0; i++ {
+		for i, first := 0, d.nextReceiver; i < len(d.receivers) && len(ds) > 0; i++ {
 			at := (first + i) % len(d.receivers)
 			r := d.receivers[at]
 			n := min(each, r.credit, len(ds))
@@ -220,7 +220,7 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 			}
 			r.credit -= n
 			d.credit -= n
-			d.turn = at + 1
+			d.nextReceiver = at + 1
 			part := ds[:n:n]
 			ds = ds[n:]
 			if r.o.Mode == core.ReceiveAndDelete {
@@ -252,15 +252,15 @@ func (d *dispatcher) enqueue(r *receiver) {
 	}
 }
 
-// kick has a worker run the callbacks that are queued, on behalf of a caller who
+// wakeIdleWorker has a worker run the callbacks that are queued, on behalf of a caller who
 // must not: a busy one does when it is done. d.mu is held.
-func (d *dispatcher) kick() {
+func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {
 		return
 	}
 	for _, w := range d.workers {
 		if !w.busy {
-			w.nudge()
+			w.signal()
 			return
 		}
 	}
@@ -281,20 +281,20 @@ func (d *dispatcher) flush() {
 			d.queue = d.queue[1:]
 		}
 		r.queued = false
-		d.serve(r)
+		d.runCallbacks(r)
 	}
 	d.calling = false
 }
 
-// serve runs one receiver's callbacks: deliveries, then drained, then closed.
+// runCallbacks runs one receiver's callbacks: deliveries, then drained, then closed.
 // d.mu is held, and released during callbacks.
-func (d *dispatcher) serve(r *receiver) {
+func (d *dispatcher) runCallbacks(r *receiver) {
 	ds, drained, closed := r.pending, r.drained, r.o.Closed
 	r.pending = nil
 	switch {
 	case !r.closed:
 	case r.o.Mode == core.ReceiveAndDelete:
-		d.pass(ds)
+		d.giveRemoved(ds)
 		ds = nil
 	default:
 		ds = d.share(ds, nil)
@@ -323,13 +323,13 @@ func (d *dispatcher) serve(r *receiver) {
 		if isClosed {
 			d.release(ds)
 		} else {
-			d.e.traffic.outlets[d.sub].delivered.Add(int64(len(ds)))
+			d.e.traffic.queues[d.sub].delivered.Add(int64(len(ds)))
 			d.e.noteDelivered(d.sub, ds, r.by)
-			handOver(r.o.Deliver, ds)
+			callDeliver(r.o.Deliver, ds)
 			d.mu.Lock()
 			r.delivering = false
 			if r.awaited {
-				d.handed.Broadcast()
+				d.deliverEnded.Broadcast()
 			}
 			d.mu.Unlock()
 		}
@@ -373,9 +373,9 @@ func (d *dispatcher) checkDrains() {
 	}
 }
 
-// pass hands removed messages to receivers of that mode; those that nobody wants
+// giveRemoved hands removed messages to receivers of that mode; those that nobody wants
 // are lost, as that mode allows. d.mu is held.
-func (d *dispatcher) pass(ds []core.Delivery) {
+func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	for _, r := range d.receivers {
 		n := min(r.credit, len(ds))
 		if r.o.Mode != core.ReceiveAndDelete || n == 0 {

@@ -12,17 +12,17 @@
 //
 // Sessions have a hub per entity instead: each held session has a goroutine that
 // locks its messages in order, and those that wait for a next one stand in one
-// queue, for which one scout per partition asks the store. Both go by the
+// queue, for which one finder per partition asks the store. Both go by the
 // store's doorbells and due times, and look by themselves every few seconds.
 //
-// What is sent to a topic is evaluated here against the rules of its audience,
+// What is sent to a topic is evaluated here against the rules of its subscriptions,
 // the subscriptions as this gateway knows them, and published with their version:
 // the store refuses what was evaluated against older rules, and it is evaluated
 // again. Pumps move what nobody asks for: to where entities forward, out of
 // transfer queues, and what was scheduled on topics when it is due.
 //
 // What comes into an entity with a pipeline is judged by routers first: see
-// passage and load. A transaction is collected, each operation checked as far as
+// pipelineRun and groupResult. A transaction is collected, each operation checked as far as
 // it can be before it is done, and committed by one call of the store.
 //
 // Rights are checked on the address as it is spelled: a grant for a queue covers

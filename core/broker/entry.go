@@ -13,8 +13,8 @@ const (
 	// maxAge is how old a cached entity may be when it is used, should the
 	// store's watch have missed a change.
 	maxAge = 5 * time.Second
-	// shunTime is how long keyless messages avoid a partition that was Busy.
-	shunTime = time.Second
+	// unavailableTime is how long keyless messages avoid a partition that was Busy.
+	unavailableTime = time.Second
 )
 
 // view is an entity at one revision, with its partitions made ready. It never changes.
@@ -35,6 +35,16 @@ func (b *Broker) newView(ent core.Entity) *view {
 		}
 	}
 	return v
+}
+
+// unlimited is the view without its quota.
+func (v *view) unlimited() *view {
+	u := *v
+	u.partitions[core.Main] = slices.Clone(v.partitions[core.Main])
+	for i := range u.partitions[core.Main] {
+		u.partitions[core.Main][i].MaxBytes = 0
+	}
+	return &u
 }
 
 // partition is the entity's partition as the broker uses it. What waits to be
@@ -64,15 +74,15 @@ type entry struct {
 	dirty      atomic.Bool  // current is known to be old
 	refreshing atomic.Bool  // somebody is reading it anew
 
-	used     atomic.Int64   // Unix milliseconds of the store's clock at last use; 0: never here
-	recorded atomic.Int64   // the used that the store knows of
-	turn     atomic.Uint32  // round robin over partitions
-	shunned  []atomic.Int64 // by partition: Unix nanoseconds until which it is avoided
-	house    *house         // of a topic, else nil
-	pipe     *pipe          // nil: messages pass nothing on their way in
-	traffic  traffic
-	retry    atomic.Pointer[Retry] // nil: abandoned messages do not wait
-	history  bool                  // what happens to messages is remembered
+	used             atomic.Int64    // Unix milliseconds of the store's clock at last use; 0: never here
+	recorded         atomic.Int64    // the used that the store knows of
+	nextKeyless      atomic.Uint32   // round robin over partitions
+	unavailableUntil []atomic.Int64  // by partition: Unix nanoseconds until which it is avoided
+	topic            *topicCache     // of a topic, else nil
+	pipeline         *entityPipeline // nil: messages pass nothing on their way in
+	traffic          traffic
+	retry            atomic.Pointer[Retry] // nil: abandoned messages do not wait
+	history          bool                  // what happens to messages is remembered
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
@@ -84,11 +94,11 @@ type entry struct {
 }
 
 func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
-	e := &entry{b: b, key: core.FoldName(ent.Name), shunned: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
+	e := &entry{b: b, key: core.FoldName(ent.Name), unavailableUntil: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
 	if ent.Kind == core.Topic {
-		e.house = newHouse()
+		e.topic = newTopicCache()
 	}
-	e.pipe = b.newPipe(&ent)
+	e.pipeline = b.newEntityPipeline(&ent)
 	e.retry.Store(b.newRetry(&ent))
 	e.history = b.bounds(&ent).Max > 0
 	e.current.Store(b.newView(ent))
@@ -99,8 +109,8 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 // changed notes that the entity, or what belongs to it, is not what it was.
 func (e *entry) changed() {
 	e.dirty.Store(true)
-	if e.house != nil {
-		e.house.stale.Store(true)
+	if e.topic != nil {
+		e.topic.stale.Store(true)
 	}
 }
 
@@ -216,22 +226,22 @@ func (e *entry) hasReceivers() bool {
 		slices.ContainsFunc(e.dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
 }
 
-func (e *entry) shun(partition uint16, now time.Time) {
-	e.shunned[partition].Store(now.Add(shunTime).UnixNano())
+func (e *entry) markUnavailable(partition uint16, now time.Time) {
+	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
 // nextPartition picks a partition for a message without a key: round robin,
-// passing over those shunned, unless all are, and those in tried.
+// passing over those marked unavailable, unless all are, and those in tried.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
-	n := uint32(len(e.shunned))
-	first := e.turn.Add(1) - 1
+	n := uint32(len(e.unavailableUntil))
+	first := e.nextKeyless.Add(1) - 1
 	fallback := -1
 	for i := range n {
 		p := (first + i) % n
 		if tried&(1<<p) != 0 {
 			continue
 		}
-		if e.shunned[p].Load() <= now.UnixNano() {
+		if e.unavailableUntil[p].Load() <= now.UnixNano() {
 			return uint16(p)
 		}
 		if fallback < 0 {

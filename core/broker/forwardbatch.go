@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Reasons of transfer dead letters, beside those that core names.
+// Reasons of transfer dead letters, beside those in core.
 const (
 	reasonNoDestination = "MessagingEntityNotFound"
 	reasonTooLarge      = "MessageSizeExceeded"
@@ -21,15 +21,15 @@ const (
 )
 
 var (
-	// errNoVerdict stands for the want of a verdict at the destination.
-	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has not been judged."), Refuse}
+	// errNoVerdict stands for a missing verdict of the destination's pipeline.
+	errNoVerdict = &noVerdict{core.Refuse(core.Busy, "The message has no verdict."), Refuse}
 	// errTooManyHops says that a message has been forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
 
-// forwardBatch is a batch of messages on its way from a partition forwarder's partition. A crash at any
-// point of it repeats a step: what was stored at the destination is known there
-// by its key until the source has been settled.
+// forwardBatch is a batch of messages on its way from a partition. A crash at any point repeats a
+// step: the destination knows what it has stored by the key of the move, until the source has been
+// settled.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       *entry // the source
@@ -43,38 +43,37 @@ type forwardBatch struct {
 	remoteBatches []*remoteBatch
 	returned      []int // deliveries that a remote did not take
 
-	mu          sync.Mutex // for what piles find at the same time
-	locked      time.Time  // when the source's locks began or were renewed, or before
+	mu          sync.Mutex // guards what follows: batches are delivered concurrently
+	locked      time.Time  // no later than when the source's locks began or were renewed
 	settlements []core.Settlement
-	stored      []stored // by settlement: what to forget when it went well
-	rejected    []int    // deliveries to dead-letter, and
-	reasons     []error  // why
+	stored      []stored // by settlement: the keys to forget after it
+	rejected    []int    // deliveries to dead-letter
+	reasons     []error  // why, by rejected
 }
 
-// resolved is a destination, or why there is none.
+// resolved is a destination, or the reason why it was not found.
 type resolved struct {
 	e   *entry
 	v   *view
 	err error
 }
 
-// destinationBatch is the messages of a forward batch that go to one partition.
+// destinationBatch holds the messages of a forward batch that go to one partition.
 type destinationBatch struct {
 	to     destination
 	v      *view
 	groups [][]*core.Message
-	at     []int // their places in the forward batch
+	at     []int // their indexes in the forward batch
 }
 
-// stored is where a message was stored under a key; none if the key is "".
+// stored is the place where a message was stored under a key; none if the key is "".
 type stored struct {
 	p   core.Partition
 	key string
-	to  string // the entity; "" where it could not be moved
+	to  string // the entity; "" for a message that was not moved
 }
 
-// forward moves locked messages to their destinations and returns how many have
-// left the source.
+// forward moves locked messages to their destinations and returns how many have left the source.
 func (pf *partitionForwarder) forward(ctx context.Context, e *entry, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
 	fb := &forwardBatch{pf: pf, e: e, v: e.current.Load(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
 	for i := range ds {
@@ -104,14 +103,14 @@ func (pf *partitionForwarder) forward(ctx context.Context, e *entry, p core.Part
 	return fb.finish(ctx)
 }
 
-// isTooLate reports whether it is too late to store anything: see pumpCall.
+// isTooLate reports whether it is too late to store anything: see forwardCallTimeout.
 func (fb *forwardBatch) isTooLate() bool {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
 	return time.Since(fb.locked) > forwardLock/2
 }
 
-// assign finds out where a message goes.
+// assign adds a message to the batch of its destination.
 func (fb *forwardBatch) assign(ctx context.Context, i int) {
 	d := &fb.ds[i]
 	to, hops := fb.pf.parent.to, uint8(0)
@@ -125,7 +124,7 @@ func (fb *forwardBatch) assign(ctx context.Context, i int) {
 		fb.assignRemote(i, remote, entity)
 		return
 	}
-	returns := fb.p.Sub == core.Transfer && core.FoldName(to) == fb.e.key // it was parked, and goes nowhere else
+	returns := fb.p.Sub == core.Transfer && core.FoldName(to) == fb.e.key // a parked message returns to its own entity
 	if !returns {
 		hops++
 	}
@@ -145,7 +144,7 @@ func (fb *forwardBatch) assign(ctx context.Context, i int) {
 	}
 	m := fb.forwarded(d, hops)
 	if returns {
-		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // the transfer queue's is nobody's concern
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // a number in the transfer queue means nothing to receivers
 	}
 	if err := dest.v.admit(m); err != nil {
 		fb.reject(i, err)
@@ -167,6 +166,9 @@ func (fb *forwardBatch) assign(ctx context.Context, i int) {
 	batch := fb.byDest[where]
 	if batch == nil {
 		batch = &destinationBatch{to: where, v: dest.v}
+		if dest.e.key == fb.e.key {
+			batch.v = dest.v.unlimited() // its messages count there already
+		}
 		fb.byDest[where] = batch
 		fb.batches = append(fb.batches, batch)
 	}
@@ -174,7 +176,7 @@ func (fb *forwardBatch) assign(ctx context.Context, i int) {
 	batch.at = append(batch.at, i)
 }
 
-// resolve finds a destination.
+// resolve finds a destination by name, once for each forward batch.
 func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	if r, ok := fb.dests[name]; ok {
 		return r
@@ -185,7 +187,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	b := fb.pf.parent.set.b
 	e, err := b.entity(call, name)
 	if err == nil && !e.current.Load().Settings.Status.CanSend() {
-		e, err = b.load(call, name) // what is known may be old, and decides about dead letters
+		e, err = b.load(call, name) // the cached status may be old, and decides about dead letters
 	}
 	switch {
 	case name == "":
@@ -218,7 +220,7 @@ func (fb *forwardBatch) forwarded(d *core.Delivery, hops uint8) *core.Message {
 	return &m
 }
 
-// moveKey tells this move from all others: a number is never given again.
+// moveKey identifies this move: sequence numbers are never reused.
 func (fb *forwardBatch) moveKey(d *core.Delivery) string {
 	_, n := core.SplitSequenceNumber(d.SequenceNumber)
 	b := make([]byte, 0, 64)
@@ -236,9 +238,9 @@ func (fb *forwardBatch) moveKey(d *core.Delivery) string {
 // deliver stores a batch at its destination.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.use()
-	ctx = batch.to.e.sent(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	ctx = batch.to.e.withAudit(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
 	var answers []core.Appended
-	if batch.to.e.pipe == nil {
+	if batch.to.e.pipeline == nil {
 		call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 		defer cancel()
 		answers = batch.to.e.appendTo(call, batch.v, batch.to.partition, batch.groups)
@@ -257,7 +259,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
-		case core.CodeOf(a.Err) == core.NotFound || !isPermanent(a.Err): // what is gone will not be found the next time
+		case core.CodeOf(a.Err) == core.NotFound || !isPermanent(a.Err): // retry: the next resolve tells whether the entity is gone
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)
@@ -265,47 +267,47 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	}
 }
 
-// deliverThroughPipeline has the destination's stages judge a batch and stores what they
-// leave of it. What comes of a message is stored with the key of its move: should
-// the step be repeated nothing of it is, whatever the verdict is then. Where there
-// is no verdict a message stays at the source, with those that would overtake it.
+// deliverThroughPipeline runs the destination's pipeline for a batch and stores the results. Each
+// result is stored with the key of its move, so a repeated step stores nothing twice, whatever the
+// verdict is then. A message without a verdict stays at the source, with those behind it, which
+// would overtake it.
 func (fb *forwardBatch) deliverThroughPipeline(ctx context.Context, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, forwardCallTimeout)
-	p := newPassage(e, batch.v, batch.groups)
-	p.pass(judging)
+	run := newPipelineRun(e, batch.v, batch.groups)
+	run.run(judging)
 	cancel()
 	answers := make([]core.Appended, len(batch.groups))
 	var groups [][]*core.Message
-	var loads []load
+	var results []groupResult
 	var at []int
 	late, waiting := fb.isTooLate(), false
-	for i, pf := range p.loads(batch.groups) {
-		waiting = waiting || pf[0].fate == parked || pf[0].fate == refused
+	for i, r := range run.results(batch.groups) {
+		waiting = waiting || r[0].state == itemParked || r[0].state == itemRefused
 		switch {
-		case late || waiting && pf[0].fate != gone:
+		case late || waiting && r[0].state != itemGone:
 			answers[i].Err = errNoVerdict
 		default:
-			groups, loads, at = append(groups, batch.groups[i]), append(loads, pf), append(at, i)
+			groups, results, at = append(groups, batch.groups[i]), append(results, r), append(at, i)
 		}
 	}
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
-	for i, a := range e.storeLoads(call, batch.v, batch.to.partition, groups, loads) {
+	for i, a := range e.storeResults(call, batch.v, batch.to.partition, groups, results) {
 		answers[at[i]] = a
 	}
 	return answers
 }
 
-// holdBackAll holds all of a batch.
+// holdBackAll holds back all messages of a batch.
 func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
 	for _, i := range at {
 		fb.pf.holdBack(&fb.ds[i], batch.to)
 	}
 }
 
-// destinationRefused says what becomes of a message whose destination is disabled or
-// full. One that was parked is at its destination already, and waits there.
+// destinationRefused handles a message whose destination is disabled or full. A parked message has
+// arrived there already, and waits.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.pf.parent.set.b.options.ForwardWait || fb.p.Sub == core.Transfer && to.e.key == fb.e.key {
 		fb.pf.holdBack(&fb.ds[i], to)
@@ -321,15 +323,15 @@ func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	fb.stored = append(fb.stored, where)
 }
 
-// reject notes that a message cannot be moved, now or ever.
+// reject notes that a message can never be moved.
 func (fb *forwardBatch) reject(i int, err error) {
 	fb.rejected = append(fb.rejected, i)
 	fb.reasons = append(fb.reasons, err)
 }
 
-// deadLetterRejected dead-letters what cannot be moved. A chain that is too long ends in the
-// dead-letter queue of the entity where it did; what cannot reach its
-// destination among the transfer dead letters.
+// deadLetterRejected dead-letters the rejected messages. A message with too many hops goes to the
+// dead-letter queue of the entity that it has reached; one that cannot reach its destination
+// becomes a transfer dead letter.
 func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	transferDeadLetters := fb.v.partitions[core.TransferDeadLetter][fb.p.Index]
 	var groups [][]*core.Message
@@ -365,8 +367,8 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
-// finish settles the source, and has the keys forgotten of the moves that have
-// ended there. It returns how many have.
+// finish settles the source and returns how many messages have left it. The keys of their moves are
+// forgotten at the destinations.
 func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	if len(fb.settlements) == 0 {
 		return 0
@@ -377,7 +379,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	forget := map[core.Ref][]string{}
 	where := map[core.Ref]core.Partition{}
 	for i, err := range b.store.Settle(call, fb.p, fb.settlements) {
-		if err != nil { // somebody repeats the move, and is not to store it again
+		if err != nil { // the move will be repeated, and its key prevents a second copy
 			continue
 		}
 		ended++
@@ -389,7 +391,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	}
 	for ref, keys := range forget {
 		if err := b.store.Forget(call, where[ref], keys); err != nil && core.CodeOf(err) != core.NotFound {
-			b.log.Debug("forget moves that have ended: they are after a while", "entity", fb.v.Name, "err", err)
+			b.log.Debug("keys of ended moves stay until they expire", "entity", fb.v.Name, "err", err)
 		}
 	}
 	if ended > 0 {
@@ -398,7 +400,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	return ended
 }
 
-// isPermanent reports whether trying again cannot help.
+// isPermanent reports whether a retry cannot succeed.
 func isPermanent(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
@@ -408,8 +410,7 @@ func isPermanent(err error) bool {
 	}
 }
 
-// deadLetterReason says why a message was not moved, and if it was dead-lettered before,
-// why that was.
+// deadLetterReason is why a message was not moved, and why it was dead-lettered before, if it was.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
 	switch {
@@ -434,24 +435,24 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return reasonProperties(reason, text)
 }
 
-// publishDue publishes what has become due on a topic, and returns how many
-// messages have left it.
+// publishDue publishes scheduled messages of a topic that are due, and returns how many have left
+// the topic's own queue.
 func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.Partition, ds []core.Delivery) (moved int) {
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
 	v := e.current.Load()
-	x := e.errandOf(e.sent(ctx, core.Party{}, ""))
+	x := e.auditOf(e.withAudit(ctx, core.Party{}, ""))
 	judged := e.b.store.Now()
 	ms := make([]*core.Message, len(ds))
 	for i := range ds {
 		ms[i] = ds[i].Message
 	}
-	answers := e.publishAs(call, p, len(ds), func(a *audience, first int) ([][]core.Publication, error) {
-		q, err := e.b.inquire(call, v.Name, a.set.Calls(), ms[first:])
+	answers := e.publishAs(call, p, len(ds), func(a *subscriptionSet, first int) ([][]core.Publication, error) {
+		q, err := e.b.askPlugins(call, v.Name, a.set.Calls(), ms[first:])
 		if err != nil {
 			return nil, err
 		}
-		read := e.b.decodingFor(a.set)
+		read := e.b.bodyDecoderFor(a.set)
 		groups := make([][]core.Publication, 0, len(ds)-first)
 		for i := first; i < len(ds); i++ {
 			d := &ds[i]
@@ -460,7 +461,7 @@ func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.P
 			}), i-first)
 			copies := a.copies(nil, v, p.Index, d.Message, facts)
 			if x != nil {
-				x.match(d.Message, a.verdicts(copies, d.Message, facts))
+				x.match(d.Message, a.matchEvents(copies, d.Message, facts))
 			}
 			groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 		}
@@ -474,9 +475,9 @@ func (pf *partitionForwarder) publishDue(ctx context.Context, e *entry, p core.P
 		case a.Err == nil:
 			moved++
 			if x != nil {
-				e.b.annals.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
+				e.b.audit.add(p, at(judged, ds[i].SequenceNumber, x.matches(ds[i].Message))...)
 			}
-		case core.CodeOf(a.Err) == core.LockLost: // somebody else published it
+		case core.CodeOf(a.Err) == core.LockLost: // another gateway has published it
 		default:
 			pf.holdBack(&ds[i], destination{})
 		}

@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// scanInterval is how often all entities are looked at for forwarders that they
-	// need: another gateway may have died over what only it knew of.
+	// scanInterval is how often all entities are checked for messages that need a forwarder:
+	// another gateway may have died that knew of them.
 	scanInterval = time.Minute
-	// idleForwarderLife is how long a forwarder outlives the last message it was made for.
+	// idleForwarderLife is how long a temporary forwarder stays after its last message.
 	idleForwarderLife = time.Minute
 	// maxConcurrentSteps is how many partition forwarders work at a time.
 	maxConcurrentSteps = 64
 )
 
-// forwarders move messages to where they belong, without a client asking: from
-// entities that forward, out of transfer queues, and what was scheduled on a
-// topic to its subscriptions. Only entities that need one have a forwarder, and an
-// idle forwarder is a doorbell and a timer.
+// forwarders move messages without a client's request: from entities that forward, out of transfer
+// queues, and scheduled messages of a topic to its subscriptions. Only entities that need a
+// forwarder have one. An idle forwarder is a doorbell and a timer.
 //
-// Every gateway forwards: the locks of messages share the work, and an order lease keeps
-// their order.
+// Every gateway forwards. The locks of messages divide the work, and order leases keep the order.
 type forwarders struct {
 	b *Broker
 
@@ -34,21 +32,22 @@ type forwarders struct {
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	pending struct { // what changed is called with
+	pending struct { // what changed was called with
 		mu    sync.Mutex
 		names map[string]struct{} // folded
 		all   bool
 	}
-	woken chan struct{} // there is news; holds at most one
+	woken chan struct{} // pending has changed; holds at most one
 
-	localWork, remoteWork workQueue // of partition forwarders here, and of those that wait for remotes
+	localWork, remoteWork workQueue // steps that move messages here, and steps that wait for a remote
 
-	tasks  sync.WaitGroup  // whoever works
+	tasks  sync.WaitGroup  // goroutines that take steps
 	ctx    context.Context // of steps
 	cancel context.CancelFunc
 }
 
-// workQueue is partition forwarders that have something to do, and those who see to it.
+// workQueue holds the partition forwarders that are due for a step, and counts the goroutines that
+// take steps.
 type workQueue struct {
 	mu     sync.Mutex
 	queue  []*partitionForwarder
@@ -67,10 +66,10 @@ type forwarder struct {
 	set  *forwarders
 	key  forwarderKey
 	name string // of the entity, folded
-	to   string // where the settings forward to, as target has it; "": the messages say
-	// temporary: it goes when it has nothing left to do.
+	to   string // where the settings forward to, as forwardTarget has it; "": each message says it
+	// temporary says that the forwarder ends when it has nothing left to do.
 	temporary   bool
-	remote      string                // that the settings forward to, folded; "": none
+	remote      string                // the remote that the settings forward to, folded; "": none
 	partitions  []*partitionForwarder // by partition
 	retireTimer *time.Timer           // guarded by set.mu
 }
@@ -82,8 +81,8 @@ func newForwarders(b *Broker) *forwarders {
 	return s
 }
 
-// run keeps the forwarders fitting what the entities say, until ctx ends. Then it
-// stops them and waits for what they do.
+// run reconciles the forwarders with the entities' settings, until ctx ends. Then it stops them and
+// waits for their steps.
 func (s *forwarders) run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
@@ -138,8 +137,8 @@ func (s *forwarders) stop() {
 	s.cancel()
 }
 
-// changed notes that the entity of the folded name has changed; "" is any. It
-// does not block.
+// changed notes that the entity of the folded name has changed; "" is any entity. It does not
+// block.
 func (s *forwarders) changed(name string) {
 	s.pending.mu.Lock()
 	if name == "" {
@@ -158,8 +157,8 @@ func (s *forwarders) wake() {
 	}
 }
 
-// readChanges looks at the entities that have changed. all says that it may be any;
-// ok is false when the store did not answer for some, which stay news.
+// readChanges reads the entities that have changed. all says that any may have changed; ok is false
+// when the store did not answer for some, which stay pending.
 func (s *forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	s.pending.mu.Lock()
 	names := s.pending.names
@@ -186,7 +185,7 @@ func (s *forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	return all, ok
 }
 
-// scan looks at all entities.
+// scan checks all entities.
 func (s *forwarders) scan(ctx context.Context) {
 	err := s.b.walk(ctx, func(ent *core.Entity) (gone bool) {
 		s.reconcile(ent)
@@ -194,11 +193,11 @@ func (s *forwarders) scan(ctx context.Context) {
 		return false
 	})
 	if err != nil && ctx.Err() == nil {
-		s.b.log.Warn("look for entities that forward: done again in a while", "err", err)
+		s.b.log.Warn("entities were not checked for messages to forward; the next scan does it", "err", err)
 	}
 }
 
-// reconcile makes the forwarders of an entity those that its settings ask for.
+// reconcile starts and ends the forwarders of an entity as its settings ask for.
 func (s *forwarders) reconcile(ent *core.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +218,7 @@ func (s *forwarders) reconcile(ent *core.Entity) {
 	}
 }
 
-// remove ends the forwarders of an entity that is no more.
+// remove ends the forwarders of a deleted entity.
 func (s *forwarders) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +227,7 @@ func (s *forwarders) remove(name string) {
 	}
 }
 
-// retry has those try again at once who wait for the entity of the folded name,
-// or whose messages may.
+// retry wakes the forwarders that wait for the entity of the folded name, or whose messages may.
 func (s *forwarders) retry(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +240,7 @@ func (s *forwarders) retry(name string) {
 	}
 }
 
-// startForBacklog starts the forwarders for messages that an entity holds.
+// startForBacklog starts forwarders for messages that an entity holds.
 func (s *forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {
@@ -261,7 +259,7 @@ func (s *forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	}
 }
 
-// messagesAdded has the forwarder of a sub-queue look for messages that just came.
+// messagesAdded wakes the forwarder of a sub-queue, which has new messages.
 func (s *forwarders) messagesAdded(v *view, sub core.SubQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,8 +270,8 @@ func (s *forwarders) messagesAdded(v *view, sub core.SubQueue) {
 	}
 }
 
-// expectExpiry has the forwarder of an entity's dead letters look for them when a
-// message of the entity may expire. Zero is never.
+// expectExpiry wakes the forwarder of an entity's dead letters when a message of the entity may
+// expire. Zero is never.
 func (s *forwarders) expectExpiry(v *view, at time.Time) {
 	if at.IsZero() {
 		return
@@ -328,7 +326,7 @@ func (s *forwarders) end(f *forwarder) {
 	}
 }
 
-// retireIfIdle is called when a partition forwarder of a passing forwarder has found nothing.
+// retireIfIdle is called when a partition forwarder of a temporary forwarder has found nothing.
 func (s *forwarders) retireIfIdle(f *forwarder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,8 +354,8 @@ func (f *forwarder) idle() bool {
 	return true
 }
 
-// enqueue has a partition forwarder take a step as soon as somebody is free. Who waits for
-// remotes keeps nobody else from work.
+// enqueue has a partition forwarder take a step. Steps that wait for remotes have a queue of their
+// own, so that they do not delay the others.
 func (s *forwarders) enqueue(pf *partitionForwarder) {
 	q := &s.localWork
 	if pf.parent.remote != "" {
@@ -381,7 +379,7 @@ func (q *workQueue) close() {
 	q.closed = true
 }
 
-// serve takes steps until there are none to take.
+// serve takes steps until the queue is empty.
 func (s *forwarders) serve(q *workQueue) {
 	for {
 		q.mu.Lock()

@@ -9,14 +9,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// checkForwarding looks at where an entity's settings forward to, as far as they
-// are not what they were, the zero settings for a new entity: the destination must
-// exist, and who asks must be allowed to send there. A subscription that forwards is
-// not deleted when idle.
+// checkForwarding checks where changed settings of an entity forward to; before is zero for a new
+// entity. The destination must exist, and the identity must be allowed to send there. A
+// subscription that forwards is not deleted when idle.
 func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
 	s := &ent.Settings
 	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
-		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', because its messages lie in sessions, or not, since they were sent: create it anew.", ent.Kind, ent.Name)
+		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', which requires sessions: create it anew.", ent.Kind, ent.Name)
 	}
 	for _, f := range [...]struct {
 		setting string
@@ -46,8 +45,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host is one of this namespace: an address, a name
-// that the namespace or the gateway has, or one by which the peer called the gateway.
+// isOwnHost reports whether a folded host names this namespace: an address, a name of the namespace
+// or the gateway, or a name by which the peer has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true
@@ -61,7 +60,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 		if err := b.remotes.check(setting, to, remote, entity); err != nil {
 			return err
 		}
-		return id.Check(core.Send, path, time.Now()) // a grant for the whole namespace
+		return id.Check(core.Send, path, time.Now()) // the right on the whole namespace
 	}
 	dest, err := b.stored(ctx, path)
 	switch {
@@ -75,7 +74,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// forwardPath is the path that a source's sub-queue is forwarded to; "" where it is not.
+// forwardPath is the path that a sub-queue is forwarded to; "" where it is not.
 func forwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
@@ -87,8 +86,8 @@ func forwardPath(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// forwardTarget is destination with names folded: but for that of an entity at a remote,
-// which may tell upper case from lower.
+// forwardTarget is forwardPath with folded names, except for the name of an entity at a remote,
+// which may be case-sensitive.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := forwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {

@@ -43,8 +43,8 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	}
 	all := make([]Holding, len(ents))
 	errs := make([]error, len(ents))
-	tallies := b.count(ctx, ents...)
-	inParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i], &tallies[i]) })
+	counts := b.countEntities(ctx, ents...)
+	inParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i], &counts[i]) })
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -60,11 +60,11 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 		return Holding{}, err
 	}
 	v := e.current.Load()
-	h, err := b.holding(ctx, &v.Entity, &b.count(ctx, v.Entity)[0])
+	h, err := b.holding(ctx, &v.Entity, &b.countEntities(ctx, v.Entity)[0])
 	return h, b.refusal(err, &v.Entity)
 }
 
-func (b *Broker) holding(ctx context.Context, e *core.Entity, t *tally) (Holding, error) {
+func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (Holding, error) {
 	h := Holding{Entity: e.Name, Kind: e.Kind, Sessions: e.Settings.RequiresSession, Counts: t.sums}
 	if t.err != nil && core.CodeOf(t.err) != core.NotFound {
 		return h, t.err

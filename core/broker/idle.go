@@ -61,7 +61,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
 		return false
 	}
-	t := b.count(ctx, ent)[0]
+	t := b.countEntities(ctx, ent)[0]
 	if t.err != nil || t.sums[core.Main].Scheduled > 0 || t.sums[core.Transfer].Ready+t.sums[core.Transfer].Locked > 0 {
 		return false
 	}

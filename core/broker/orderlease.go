@@ -9,41 +9,41 @@ import (
 )
 
 const (
-	// shortYield and longYield bound how long a partition forwarder leaves a partition to others
-	// who have older messages of it under lock: one that moved messages within
-	// the incumbency begins with the shorter, so that one gateway goes on and the
-	// others stay out of its way.
+	// shortYield and longYield bound how long a partition forwarder leaves a partition to another
+	// gateway that has older messages of it under lock. A forwarder that moved messages within
+	// leaseDuration starts with shortYield, the others with longYield: so one gateway goes on and
+	// the others stay out of its way.
 	shortYield    = 2 * time.Millisecond
 	longYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// longestYield is how long a partition forwarder yields in all: who has them may be dead.
+	// longestYield bounds the yielding in all: the other gateway may have died.
 	longestYield = 5 * time.Second
-	// lookBack is how many messages a partition forwarder looks at in each of maxGaps gaps to find
-	// out whose turn it is.
+	// lookBack is how many messages a partition forwarder peeks at in each of at most maxGaps gaps,
+	// to find out whether another gateway holds an older one.
 	lookBack = 8
 	maxGaps  = 4
 )
 
-// orderLease keeps the order of a partition's messages where several gateways move
-// them: one that finds it has been overtaken lets the other go first. A batch
-// that follows the one before needs no look.
+// orderLease keeps the order of a partition's messages while several gateways move them. A
+// partition forwarder that finds older messages locked by another gateway yields to it. A batch
+// that directly follows the one before needs no look.
 type orderLease struct {
 	highest       int64     // the highest number that was moved, or tried
 	movedAt       time.Time // when that was
-	yieldingSince time.Time // since when the partition forwarder yields; zero: it does not
-	yieldUntil    time.Time // when it looks again, at one message
+	yieldingSince time.Time // start of the yielding; zero: it does not yield
+	yieldUntil    time.Time // when it tries again, with one message
 	pause         time.Duration
 }
 
-// mayMove reports whether it is this partition forwarder's turn to move the messages it has
-// locked. If not, it should release them and look again at lease.yieldUntil.
+// mayMove reports whether this partition forwarder may move the messages that it has locked. If
+// not, it releases them and tries again at lease.yieldUntil.
 func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	lease := &pf.lease
 	low := lease.highest
 	if pf.parent.remote != "" {
-		low = 0 // what is in front may have been given back, by whomever
+		low = 0 // another gateway may have given back messages in front
 	}
-	high, fresh := low, 0 // and how many are beyond low
+	high, fresh := low, 0 // fresh counts the numbers above low
 	for i := range ds {
 		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
 		if n > low {
@@ -69,8 +69,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether there is a message between two numbers that waits for
-// delivery and is not among those given: somebody else has it.
+// othersHoldOlder reports whether a message between two numbers waits for delivery and is not among
+// ds: then another gateway has locked it.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	}
 	next, gaps := low+1, maxGaps
 	if pf.parent.remote != "" {
-		gaps += len(ds) // all there can be
+		gaps += len(ds) // as many as there can be
 	}
 	for range gaps {
 		for mine[next] {
@@ -111,8 +111,8 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	return false
 }
 
-// longestYield is how long the partition forwarder yields in all. Where messages go to a remote
-// it outlasts whoever waits for that.
+// longestYield is how long the partition forwarder yields in all. Where messages go to a remote, it
+// is longer than another gateway's wait for that remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {
 		return remoteTimeout + forwardLock

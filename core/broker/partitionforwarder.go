@@ -11,48 +11,48 @@ import (
 const (
 	// forwardBatchSize is how many messages a step moves.
 	forwardBatchSize = 200
-	// forwardLock is how long a step's messages are locked, and pumpCall how long one
-	// of its calls may take: a move that is stored so late that its source is
-	// unlocked, moved again and its key forgotten would be a second one.
+	// forwardLock is how long a step locks messages, and forwardCallTimeout how long one of its
+	// calls may take. A move must not be stored so late that its source is unlocked, moved again
+	// and its key forgotten: it would be a second copy.
 	forwardLock        = 20 * time.Second
 	forwardCallTimeout = 3 * time.Second
-	// minHold and lastHold bound how long messages are held that their
-	// destination does not take, and maxHeld how many.
+	// minHold and maxHold bound how long messages are held back that their destination does not
+	// take, and maxHeld how many are.
 	minHold = 100 * time.Millisecond
 	maxHold = 10 * time.Second
-	// maxVerdictHold is the longest where it is a verdict that is missing.
+	// maxVerdictHold is the longest hold where the verdict of a pipeline is missing.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
-	// maxSweepPause is how often a queue whose dead letters are forwarded is swept
-	// while nothing is known to be due there.
+	// maxSweepPause is how often a queue whose dead letters are forwarded is swept while nothing is
+	// known to be due.
 	maxSweepPause = 30 * time.Second
 )
 
-// partitionForwarder is a forwarder's work on one partition: steps, one at a time.
+// partitionForwarder is a forwarder's work on one partition, in steps, one at a time.
 type partitionForwarder struct {
 	parent *forwarder
 	index  int
 
-	// Of the step under way.
+	// State of the step under way.
 	held             []core.Settlement        // messages that could not be moved yet
-	blocked          map[destination]struct{} // where those are to go
-	manyDestinations bool                     // others may go elsewhere
-	holdTime         time.Duration            // how long they are held; 0 when all goes well
+	blocked          map[destination]struct{} // their destinations
+	manyDestinations bool                     // other messages may have other destinations
+	holdTime         time.Duration            // how long they are held back; 0 when all goes well
 	retryAt          time.Time                // when they are tried again
 	lease            orderLease
-	remoteStalled    bool      // a remote did not take all
-	remoteAway       bool      // it could not be asked
-	pausedUntil      time.Time // until when none is to be asked, whatever rings
+	remoteStalled    bool      // a remote did not take all messages
+	remoteAway       bool      // the remote could not be reached
+	pausedUntil      time.Time // no message is sent before, whatever wakes the forwarder
 
 	mu        sync.Mutex
 	unwatch   func()
-	queued    bool // a step is to come, or under way
-	woken     bool // since the step under way began
-	retryHeld bool // what is held is to be tried again
+	queued    bool // a step is queued, or under way
+	woken     bool // woken since the step under way began
+	retryHeld bool // try the held messages again
 	stopped   bool
 	idle      bool // the last step found nothing, and nothing is due
 	timer     *time.Timer
-	due       time.Time // when the timer rings, by this machine's clock
+	due       time.Time // when the timer fires, by this machine's clock
 }
 
 // destination is a partition that messages are moved to, or an entity of a remote.
@@ -62,7 +62,7 @@ type destination struct {
 	remote    string // REMOTE:ENTITY
 }
 
-// open begins the work of the partition forwarder.
+// open starts the partition forwarder.
 func (pf *partitionForwarder) open(unwatch func()) {
 	pf.mu.Lock()
 	pf.unwatch = unwatch
@@ -70,14 +70,15 @@ func (pf *partitionForwarder) open(unwatch func()) {
 	pf.wake("")
 }
 
-// wake says that there may be messages: the store's doorbell, or the timer.
+// wake says that there may be messages. The store's doorbell and the timer call it.
 func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.schedule()
 }
 
-// retry is ring when more may go well than before.
+// retry wakes the partition forwarder to try held messages again, too: their destination may take
+// them now.
 func (pf *partitionForwarder) retry() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -85,7 +86,7 @@ func (pf *partitionForwarder) retry() {
 	pf.schedule()
 }
 
-// schedule has a step follow. l.mu is held.
+// schedule queues a step. pf.mu is held.
 func (pf *partitionForwarder) schedule() {
 	switch {
 	case pf.stopped:
@@ -97,14 +98,14 @@ func (pf *partitionForwarder) schedule() {
 	}
 }
 
-// wakeAt has the partition forwarder rung at an instant of the store's clock.
+// wakeAt wakes the partition forwarder at an instant of the store's clock.
 func (pf *partitionForwarder) wakeAt(at time.Time) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.wakeAfter(max(at.Sub(pf.parent.set.b.store.Now()), time.Millisecond))
 }
 
-// wakeAfter rings after a pause, if that is sooner than what is set. l.mu is held.
+// wakeAfter sets the timer, unless it fires sooner already. pf.mu is held.
 func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
 	due := time.Now().Add(pause)
 	switch {
@@ -131,7 +132,7 @@ func (pf *partitionForwarder) isIdle() bool {
 	return pf.idle && !pf.queued
 }
 
-// stop ends the partition forwarder; a last step gives back what is held.
+// stop ends the partition forwarder; a last step releases the messages that are held back.
 func (pf *partitionForwarder) stop() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -149,26 +150,26 @@ func (pf *partitionForwarder) stop() {
 	}
 }
 
-// nextStep is what a step found to follow.
+// nextStep is what follows a step.
 type nextStep struct {
-	again bool          // there is more to do now
-	pause time.Duration // else when to look again; 0: when it rings
+	again bool          // at once: there is more to do
+	pause time.Duration // else after this; 0: when woken
 }
 
-// serve takes a step and sees to the next.
+// serve takes a step and schedules the next.
 func (pf *partitionForwarder) serve(ctx context.Context) {
-	pf.parent.set.b.gate.enter()
-	defer pf.parent.set.b.gate.leave()
+	pf.parent.set.b.barrier.enter()
+	defer pf.parent.set.b.barrier.leave()
 	pf.mu.Lock()
 	pf.woken = false
-	stopped, hurried := pf.stopped, pf.retryHeld
+	stopped, retryHeld := pf.stopped, pf.retryHeld
 	pf.retryHeld = false
 	pf.mu.Unlock()
 	if stopped {
 		pf.releaseHeld(ctx)
 		return
 	}
-	if hurried {
+	if retryHeld {
 		pf.retryAt, pf.pausedUntil = time.Time{}, time.Time{}
 	}
 	next := pf.step(ctx)
@@ -232,7 +233,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		asked = r.Window()
 	}
 	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
-		asked = 1 // is it worth the effort?
+		asked = 1 // try one message first
 	}
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
@@ -253,13 +254,13 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		} else {
 			moved = pf.forward(ctx, e, p, ds, locked)
 		}
-		e.traffic.outlets[p.Sub].moved.Add(int64(moved))
+		e.traffic.queues[p.Sub].moved.Add(int64(moved))
 	}
 	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
 }
 
-// planNext is what follows a step that found as many messages as it asked for or
-// not, and got one moved or not.
+// planNext decides what follows a step. full says that the step found as many messages as it asked
+// for, moved that it moved one.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {
@@ -286,7 +287,7 @@ func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause t
 	return nextStep{pause: pause}
 }
 
-// sooner is the shorter of two pauses, 0 being none.
+// sooner is the shorter of two pauses; 0 is no pause.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -294,27 +295,26 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// backOff is the plan when the store does not answer.
+// backOff is the next step when the store does not answer.
 func (pf *partitionForwarder) backOff() nextStep {
 	pf.lengthenHold()
 	return nextStep{pause: pf.holdTime}
 }
 
-// mayTake reports whether messages may be taken from the source. Disabled
-// entities keep theirs; what is scheduled, or on its way, was accepted before.
+// mayTake reports whether messages may be taken from the source. A disabled entity keeps its
+// messages; those that are scheduled, or in the transfer queue, were accepted before.
 func (pf *partitionForwarder) mayTake(v *view) bool {
 	switch {
 	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:
 		return true
 	case forwardTarget(&v.Settings, pf.parent.key.sub) != pf.parent.to:
-		return false // its forwarder is about to be told
+		return false // the settings have changed: this forwarder ends soon
 	default:
 		return v.Settings.Status.CanReceive()
 	}
 }
 
-// sweep makes dead letters of what is due in the queue that they come from, and
-// returns when to do so again.
+// sweep sweeps the queue whose dead letters this forwarder moves, and returns when to do so again.
 func (pf *partitionForwarder) sweep(ctx context.Context, v *view) time.Duration {
 	b := pf.parent.set.b
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
@@ -326,7 +326,7 @@ func (pf *partitionForwarder) sweep(ctx context.Context, v *view) time.Duration 
 	return min(max(next.Sub(b.store.Now()), time.Millisecond), maxSweepPause)
 }
 
-// holdBack holds a message until its destination may take it.
+// holdBack keeps a message locked until its destination may take it.
 func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	if len(pf.held) == 0 {
 		pf.lengthenHold()
@@ -338,7 +338,7 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 			pf.blocked = map[destination]struct{}{}
 		}
 		pf.blocked[to] = struct{}{}
-		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && len(to.e.shunned) > 1
+		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && len(to.e.unavailableUntil) > 1
 	}
 }
 
@@ -353,10 +353,10 @@ func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partiti
 	}
 	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 	defer cancel()
-	pf.parent.set.b.store.Settle(call, p, settlements) // else the locks expire
+	pf.parent.set.b.store.Settle(call, p, settlements) // if it fails, the locks expire
 }
 
-// releaseHeld gives back what is held.
+// releaseHeld releases the messages that are held back.
 func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	held := pf.held
 	pf.held, pf.blocked, pf.manyDestinations = nil, nil, false
@@ -366,7 +366,7 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	if e := pf.parent.set.b.cached(pf.parent.name); e != nil && e.current.Load().ID == pf.parent.key.id {
 		call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
 		defer cancel()
-		pf.parent.set.b.store.Settle(call, e.current.Load().partitions[pf.parent.key.sub][pf.index], held) // else the locks expire
+		pf.parent.set.b.store.Settle(call, e.current.Load().partitions[pf.parent.key.sub][pf.index], held) // if it fails, the locks expire
 	}
 }
 

@@ -315,9 +315,9 @@ func TestNothingOvertakesWhatIsParked(t *testing.T) {
 			if got := bodies(b.all(t, name)); got != strings.Join(want, " ") {
 				t.Errorf("%s: got %s", name, got)
 			}
-			if at := b.cached(name); at.pipe.parked[core.PartitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
+			if at := b.cached(name); at.pipeline.parked[core.PartitionOf("s", len(at.pipeline.parked))].mark.Load()&somethingParked != 0 {
 				b.send(t, name, &core.Message{SessionID: "s"})
-				if at.pipe.parked[core.PartitionOf("s", len(at.pipe.parked))].mark.Load()&somethingParked != 0 {
+				if at.pipeline.parked[core.PartitionOf("s", len(at.pipeline.parked))].mark.Load()&somethingParked != 0 {
 					t.Errorf("%s: messages still park behind nothing", name)
 				}
 			}
@@ -366,6 +366,12 @@ func TestParkingEndsWhereTheEntityIsFull(t *testing.T) {
 		enlistSend(t, tx, "q", "", text("m"))
 		if err := tx.Commit(t.Context()); core.CodeOf(err) != core.QuotaExceeded {
 			t.Errorf("transaction: got %v", err)
+		}
+		c.fail(nil)
+		time.Sleep(time.Minute)
+		rests()
+		if ds := b.receive(t, "q", core.PeekLock, 9).take(); len(ds) != 2 { // they need no more room
+			t.Errorf("got %d messages", len(ds))
 		}
 	}, through("q", c, Park))
 }
@@ -659,14 +665,14 @@ func TestTheFirstPipelineThatFitsCounts(t *testing.T) {
 	defer b.stop()
 	for name, want := range map[string]string{"orders/none": "", "orders/x": "parks", "z": "refuses"} {
 		got := ""
-		if p := b.newPipe(&core.Entity{Name: name, Partitions: 1}); p != nil {
+		if p := b.newEntityPipeline(&core.Entity{Name: name, Partitions: 1}); p != nil {
 			got = map[bool]string{true: "parks", false: "refuses"}[p.parks]
 		}
 		if got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if b.newPipe(&core.Entity{Name: "t/Subscriptions/s", Kind: core.Subscription}) != nil {
+	if b.newEntityPipeline(&core.Entity{Name: "t/Subscriptions/s", Kind: core.Subscription}) != nil {
 		t.Error("a subscription has a pipeline")
 	}
 }

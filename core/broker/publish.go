@@ -9,19 +9,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// publishTries is how often a publication is evaluated against newer
-// subscriptions before its sender is asked to try again.
+// publishTries is how often messages are evaluated again for newer subscriptions before the sender
+// is asked to try again.
 const publishTries = 8
 
 var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic keep changing. Please wait and try again.")
 
-// publishAs publishes groups to a partition of the topic. publications says what the
-// groups from first on are worth to an audience; it is asked again when the
-// store knows of a later one.
-func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *audience, first int) ([][]core.Publication, error)) []core.Appended {
+// publishAs publishes groups to a partition of the topic. publications evaluates the groups from
+// first on for a subscription set; it is called again when the store knows a later version.
+func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publications func(a *subscriptionSet, first int) ([][]core.Publication, error)) []core.Appended {
 	var answers []core.Appended
 	for range publishTries {
-		a, err := e.audience(ctx)
+		a, err := e.subscriptions(ctx)
 		if err != nil {
 			return append(answers, failed(n-len(answers), err)...)
 		}
@@ -34,13 +33,13 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publicat
 		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
 			done++
 		}
-		if done == n { // all at once, as is usual
+		if done == n { // the usual case
 			return got
 		}
 		if answers = append(answers, got[:done]...); len(answers) == n {
 			return answers
 		}
-		e.outdated(a)
+		e.noteOutdated(a)
 	}
 	return append(answers, failed(n-len(answers), errChanging)...)
 }
@@ -49,34 +48,34 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publicat
 func (e *entry) publish(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
 	answers := e.publishOnce(ctx, v, partition, groups)
 	e.makeRoom(ctx, v, partition, groups, answers)
-	e.expectSchedules(groups)
+	e.wakeForScheduled(groups)
 	return answers
 }
 
 func (e *entry) publishOnce(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
-	return e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *audience, first int) ([][]core.Publication, error) {
+	return e.publishAs(ctx, v.partitions[core.Main][partition], len(groups), func(a *subscriptionSet, first int) ([][]core.Publication, error) {
 		return e.publications(ctx, a, v, partition, groups[first:])
 	})
 }
 
-// publications evaluates the rules for messages from senders, and from forwarders.
-func (e *entry) publications(ctx context.Context, a *audience, v *view, partition uint16, groups [][]*core.Message) ([][]core.Publication, error) {
+// publications evaluates the rules for messages from senders and from forwarders.
+func (e *entry) publications(ctx context.Context, a *subscriptionSet, v *view, partition uint16, groups [][]*core.Message) ([][]core.Publication, error) {
 	total := 0
 	for _, g := range groups {
 		total += len(g)
 	}
-	read := e.b.decodingFor(a.set)
+	read := e.b.bodyDecoderFor(a.set)
 	facts := read.facts(rules.Facts{EnqueuedTime: e.b.store.Now()})
-	var q *inquiry // nil where no rule asks anybody
+	var q *pluginAnswers // nil where no rule asks a plugin
 	if calls := a.set.Calls(); len(calls) > 0 {
 		var err error
-		if q, err = e.b.inquire(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
+		if q, err = e.b.askPlugins(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
 			return nil, err
 		}
 	}
 	all := make([]core.Publication, 0, total)
 	made := make([][]core.Publication, len(groups))
-	x := e.errandOf(ctx)
+	x := e.auditOf(ctx)
 	var copies []core.Copy
 	for i, g := range groups {
 		start := len(all)
@@ -87,7 +86,7 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 			}
 			copies = a.copies(copies, v, partition, keyless(m), facts)
 			if x != nil {
-				x.match(m, a.verdicts(copies[from:], m, facts))
+				x.match(m, a.matchEvents(copies[from:], m, facts))
 			}
 			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
 		}
@@ -99,7 +98,7 @@ func (e *entry) publications(ctx context.Context, a *audience, v *view, partitio
 	return made, nil
 }
 
-// keyless is the message as its copies are made of it: the key of a move is the topic's.
+// keyless is the message as its copies have it: the key of a move belongs to the topic.
 func keyless(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m
@@ -110,8 +109,8 @@ func keyless(m *core.Message) *core.Message {
 	return &own
 }
 
-// expectSchedules has the topic's forwarder look for scheduled messages, if there are some.
-func (e *entry) expectSchedules(groups [][]*core.Message) {
+// wakeForScheduled wakes the topic's forwarder if there are scheduled messages.
+func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 	now := time.Time{}
 	for _, g := range groups {
 		for _, m := range g {
@@ -129,11 +128,11 @@ func (e *entry) expectSchedules(groups [][]*core.Message) {
 	}
 }
 
-// sweepPause is how often a full topic's subscriptions are swept.
-const sweepPause = time.Second
+// minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
+const minSweepInterval = time.Second
 
-// makeRoom publishes the groups again that found the topic full, once what has
-// expired in its subscriptions is gone: where nobody reads, nothing else sweeps.
+// makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full. A
+// subscription without receivers is swept by nothing else.
 func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
@@ -141,7 +140,7 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 			full = append(full, i)
 		}
 	}
-	if len(full) == 0 || !e.sweepAudience(ctx, partition) {
+	if len(full) == 0 || !e.sweepSubscriptions(ctx, partition) {
 		return
 	}
 	again := make([][]*core.Message, len(full))
@@ -153,19 +152,19 @@ func (e *entry) makeRoom(ctx context.Context, v *view, partition uint16, groups 
 	}
 }
 
-// sweepAudience drops what has expired in the subscriptions of a topic's
-// partition; it reports false where that was done just now, or could not be.
-func (e *entry) sweepAudience(ctx context.Context, partition uint16) bool {
+// sweepSubscriptions removes expired messages from the subscriptions in a partition of the topic.
+// It returns false where that was done just now, or failed.
+func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	now := time.Now().UnixNano()
-	if swept := e.house.swept.Load(); now-swept < int64(sweepPause) || !e.house.swept.CompareAndSwap(swept, now) {
+	if swept := e.topic.sweptAt.Load(); now-swept < int64(minSweepInterval) || !e.topic.sweptAt.CompareAndSwap(swept, now) {
 		return false
 	}
-	a, err := e.audience(ctx)
+	a, err := e.subscriptions(ctx)
 	if err != nil {
 		return false
 	}
 	inParallel(len(a.members), func(i int) {
-		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication tells
+		_, _ = e.b.store.Sweep(ctx, a.members[i].partitions[core.Main][partition]) // the next publication reports failures
 	})
 	return true
 }

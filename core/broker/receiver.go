@@ -120,7 +120,7 @@ func (r *receiver) Drain(drained func(unspent int)) {
 	}
 	if !r.drainsOn() {
 		d.enqueue(r)
-		d.kick()
+		d.wakeIdleWorker()
 	}
 }
 
@@ -149,7 +149,7 @@ func (r *receiver) Close() {
 		d.remove(r)
 		if len(r.pending) > 0 || len(r.drained) > 0 {
 			d.enqueue(r)
-			d.kick()
+			d.wakeIdleWorker()
 		}
 	}
 	if r.delivering && isInDeliver() {
@@ -157,7 +157,7 @@ func (r *receiver) Close() {
 	}
 	for r.delivering {
 		r.awaited = true
-		d.handed.Wait()
+		d.deliverEnded.Wait()
 	}
 }
 

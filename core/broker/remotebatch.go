@@ -11,26 +11,26 @@ import (
 const (
 	// remoteBatchBytes is about how much is sent to a remote at a time.
 	remoteBatchBytes = 8 << 20
-	// remoteTimeout is how long a step waits for a remote in all, and
-	// transferPatience where messages for others wait behind it.
+	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout is the same
+	// where messages for other destinations wait behind.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
 
-// remoteBatch is the messages of a forward batch that go to one entity of a remote.
+// remoteBatch holds the messages of a forward batch that go to one entity of a remote.
 type remoteBatch struct {
 	remote core.Remote
 	name   string // of the remote, folded
 	entity string
 	ms     []*core.Message
-	at     []int // their places in the forward batch
+	at     []int // their indexes in the forward batch
 }
 
 func (rb *remoteBatch) destination() destination {
 	return destination{remote: rb.name + ":" + rb.entity}
 }
 
-// assignRemote adds a message to the remote batch that it belongs to.
+// assignRemote adds a message to the batch of its remote entity.
 func (fb *forwardBatch) assignRemote(i int, remote, entity string) {
 	name, d := core.FoldName(remote), &fb.ds[i]
 	r := fb.pf.parent.set.b.remotes[name]
@@ -62,8 +62,8 @@ func (fb *forwardBatch) remoteBatch(r core.Remote, name, entity string) *remoteB
 	return rb
 }
 
-// exported is the message as a remote gets it. Its id is the same each time, so
-// that a target which detects duplicates drops repetitions.
+// exported is the message as a remote gets it. Its id is the same each time, so that a target with
+// duplicate detection drops repetitions.
 func (fb *forwardBatch) exported(d *core.Delivery) *core.Message {
 	m := *d.Message
 	m.Transit = nil
@@ -73,10 +73,9 @@ func (fb *forwardBatch) exported(d *core.Delivery) *core.Message {
 	return &m
 }
 
-// holdBack notes that a message could not be sent yet. Where all of a partition forwarder's go to a
-// remote, it returns them: the next that anybody locks is the oldest again, and
-// what has a key in common with it comes behind it. From a transfer queue others
-// may go elsewhere.
+// holdBack notes that a message could not be sent yet. A forwarder whose messages all go to a
+// remote releases it: the next lock finds the oldest message again, with those of the same key
+// behind it. From a transfer queue, other messages may go elsewhere.
 func (fb *forwardBatch) holdBack(i int, to destination) {
 	if fb.pf.parent.remote == "" {
 		fb.pf.holdBack(&fb.ds[i], to)
@@ -86,8 +85,8 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 	fb.returned = append(fb.returned, i)
 }
 
-// send sends a remote batch, and stops where something did not go well: what is
-// behind may not overtake. A crash on the way repeats it.
+// send sends a remote batch in chunks, and stops after a chunk that failed in part: the messages
+// behind must not overtake. A crash repeats it.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()
@@ -111,8 +110,8 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// noteAnswers notes what became of the first messages of a remote batch; it reports
-// whether none has to wait.
+// noteAnswers notes the results of the first messages of a remote batch; it reports whether none
+// has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
@@ -143,7 +142,7 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	defer context.AfterFunc(fb.pf.parent.set.b.gate.hurry(), cancel)()
+	defer context.AfterFunc(fb.pf.parent.set.b.barrier.pausing(), cancel)()
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
@@ -156,8 +155,8 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 	<-renewed
 }
 
-// renewLocks extends the locks of the forward batch until ctx ends, which it brings about when
-// the store has not answered for so long that they may end.
+// renewLocks extends the locks of the forward batch until ctx ends. It cancels ctx when the store
+// has not answered for so long that the locks may end.
 func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	tokens := make([]core.LockToken, len(fb.ds))
 	for i := range fb.ds {
@@ -187,7 +186,7 @@ func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 	}
 }
 
-// releaseReturned returns what a remote did not take.
+// releaseReturned releases the messages that a remote did not take.
 func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	if len(fb.returned) == 0 {
 		return

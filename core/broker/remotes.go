@@ -21,7 +21,7 @@ func newRemotes(given map[string]core.Remote) remotes {
 	return all
 }
 
-// check refuses a destination at a remote that there is none of, or that names no entity.
+// check refuses a destination whose remote is not configured, or that names no entity.
 func (r remotes) check(setting, to, remote, entity string) error {
 	switch {
 	case entity == "":
@@ -35,7 +35,7 @@ func (r remotes) check(setting, to, remote, entity string) error {
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 
-// watch has forwarders try again whose remote is back. stop ends that.
+// watch retries forwarders when their remote is back. stop ends that.
 func (r remotes) watch(forwarders *forwarders) (stop func()) {
 	var stops []func()
 	for name, remote := range r {
@@ -48,8 +48,8 @@ func (r remotes) watch(forwarders *forwarders) (stop func()) {
 	}
 }
 
-// retryRemote has those try again at once who wait for the remote of the folded name,
-// or whose messages may.
+// retryRemote wakes the forwarders that wait for the remote of the folded name, or whose messages
+// may.
 func (s *forwarders) retryRemote(remote string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,13 +80,13 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 // Export is an entity whose messages are forwarded to a remote.
 type Export struct {
 	Entity      string // a queue, or a subscription
-	DeadLetters bool   // it is these that are forwarded
+	DeadLetters bool   // its dead letters are forwarded
 	Remote, To  string
 	Waiting     int64     // messages that are not there yet
-	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or nobody knows
+	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
 }
 
-// Exports counts what waits for remotes in the entities that forward to them.
+// Exports counts the messages that wait for remotes in the entities that forward to them.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	var all []Export
 	var ents []core.Entity
@@ -102,9 +102,9 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	tallies := b.count(ctx, ents...)
+	counts := b.countEntities(ctx, ents...)
 	for i := range all {
-		h, err := b.holding(ctx, &ents[i], &tallies[i])
+		h, err := b.holding(ctx, &ents[i], &counts[i])
 		if err != nil {
 			return nil, b.refusal(err, &ents[i])
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
-// distant is a remote that keeps what it is sent, and fails as fate says.
+// distant is a remote that keeps what it is sent, and fails as send says.
 type distant struct {
 	window int
-	fate   func(m *core.Message) (takes bool, answer error)
+	send   func(m *core.Message) (takes bool, answer error)
 	took   func() time.Duration // how long a call takes; nil: no time
 
 	mu    sync.Mutex
@@ -81,8 +81,8 @@ func (r *distant) Send(ctx context.Context, _ string, ms []*core.Message) []erro
 			answers[i] = waits[key]
 		default:
 			takes, err := true, error(nil)
-			if r.fate != nil {
-				takes, err = r.fate(m)
+			if r.send != nil {
+				takes, err = r.send(m)
 			}
 			if takes {
 				r.got = append(r.got, m)
@@ -203,7 +203,7 @@ func TestMessagesWaitForHoursUntilARemoteIsBack(t *testing.T) {
 
 func TestWhatARemoteWillNeverTakeIsParkedWithTheReason(t *testing.T) {
 	withRemote(t, func(t *testing.T, b *started, hq *distant) {
-		hq.fate = func(m *core.Message) (bool, error) {
+		hq.send = func(m *core.Message) (bool, error) {
 			switch string(m.Body.Bytes) {
 			case "1":
 				return false, core.Refuse(core.NotAllowed, "The remote 'hq' refuses it: amqp:decode-error.")
@@ -320,7 +320,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 	poison := func(n int) bool { return n%100 == 99 }
 	failing := true                                                                               // guarded by hq.mu
 	hq.took = func() time.Duration { return time.Duration(1+rand.IntN(3000)) * time.Millisecond } // both gateways ask at a time
-	hq.fate = func(m *core.Message) (bool, error) {
+	hq.send = func(m *core.Message) (bool, error) {
 		var n int
 		if _, err := fmt.Sscan(string(m.Body.Bytes), &n); err != nil {
 			t.Error(err)

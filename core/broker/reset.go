@@ -22,11 +22,11 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err != nil {
 		return b.refusal(err, &core.Entity{})
 	}
-	if err := b.gate.shut(ctx); err != nil {
+	if err := b.barrier.pause(ctx); err != nil {
 		return b.refusal(err, &core.Entity{})
 	}
-	defer b.gate.open()
-	b.annals.flush(ctx) // so that nothing is noted afterwards of what was before
+	defer b.barrier.resume()
+	b.audit.flush(ctx) // so that nothing is noted afterwards of what was before
 	sessions := b.openSessions()
 	errs := make([]error, len(ents))
 	inParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
@@ -107,7 +107,7 @@ func (b *Broker) openSessions() (all []*session) {
 }
 
 // dropUndelivered forgets what was locked, or removed, for receivers of cleared
-// entities and has not been delivered, and gives them back the credit. The gate is
+// entities and has not been delivered, and gives them back the credit. The barrier is
 // shut.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
@@ -143,7 +143,7 @@ func (d *dispatcher) dropUndelivered() {
 
 // dropHeld has the partition forwarders forget what they hold: nobody can move it any more, and
 // what comes from now on need not wait behind it. Where it was not cleared its locks
-// expire. The gate is shut.
+// expire. The barrier is shut.
 func (s *forwarders) dropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -499,10 +499,10 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	}
 }
 
-// Those who enter are alone with each other, and whoever shuts the gate is alone.
+// Those who enter are alone with each other, and whoever shuts the barrier is alone.
 func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
 	t.Parallel()
-	g := newGate()
+	g := newPauseBarrier()
 	var inside, worst sync.Map
 	var work sync.WaitGroup
 	stop := make(chan struct{})
@@ -516,7 +516,7 @@ func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
 				}
 				g.enter()
 				inside.Store(i, true)
-				if g.bar.Load() == nil {
+				if g.paused.Load() == nil {
 					worst.Store("entered", true)
 				}
 				inside.Delete(i)
@@ -528,18 +528,18 @@ func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
 	for range 3 {
 		keepers.Go(func() {
 			for range 100 {
-				if err := g.shut(t.Context()); err != nil {
+				if err := g.pause(t.Context()); err != nil {
 					t.Errorf("shut: %v", err)
 					return
 				}
 				inside.Range(func(i, _ any) bool {
-					t.Errorf("%v is inside a gate that is shut", i)
+					t.Errorf("%v is inside a closed barrier", i)
 					return true
 				})
-				if g.hurry().Err() == nil {
-					t.Error("nobody was hurried")
+				if g.pausing().Err() == nil {
+					t.Error("the pause signal did not end")
 				}
-				g.open()
+				g.resume()
 			}
 		})
 	}

@@ -10,19 +10,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Retry is how long messages that are abandoned wait for their next delivery,
-// unless whoever abandons one says so. It is configuration: all gateways of a
-// namespace should have the same. Queues and subscriptions with sessions know no
-// waits.
+// Retry is how long abandoned messages wait for their next delivery, unless the receiver asks for a
+// time. It is configuration: all gateways of a namespace should have the same. Queues and
+// subscriptions with sessions have no delays.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
 	core.Backoff
-	// Jitter, from 0 to 1, is the share of a wait that may be taken off it at random.
+	// Jitter, from 0 to 1, is the largest random share of a delay that is taken off it.
 	Jitter float64
 }
 
-// newRetry is the first of the broker's that is for the entity; nil if none is.
+// newRetry is the first Retry whose pattern fits the entity; nil if none does.
 func (b *Broker) newRetry(ent *core.Entity) *Retry {
 	if ent.Settings.RequiresSession {
 		return nil
@@ -37,7 +36,7 @@ func (b *Broker) newRetry(ent *core.Entity) *Retry {
 	return nil
 }
 
-// SetRetries replaces Options.Retries. Messages that wait already go on waiting.
+// SetRetries replaces Options.Retries. Delays that have begun stay as they are.
 func (b *Broker) SetRetries(all []Retry) {
 	b.mu.Lock() // no entry is made meanwhile
 	defer b.mu.Unlock()
@@ -47,7 +46,7 @@ func (b *Broker) SetRetries(all []Retry) {
 	}
 }
 
-// backoff is the wait of one message.
+// backoff is the backoff of one message, with jitter.
 func (r *Retry) backoff() core.Backoff {
 	b := r.Bound()
 	share := 1 - r.Jitter*rand.Float64()
@@ -56,9 +55,10 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// putOff finds out how long an abandoned message is to wait.
-func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
-	wait, asked, err := askedWait(s.Properties, e.b.store.Now())
+// delay sets the backoff of an abandoned message: what its properties ask for, else what the
+// configuration says.
+func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
+	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {
 	case err != nil:
 		return err
@@ -71,13 +71,13 @@ func (e *entry) putOff(sub core.SubQueue, s *core.Settlement) error {
 		}
 	}
 	if v := e.current.Load(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
-		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be put off, because it has sessions, whose messages are received in order: abandon it without a delay.", v.Name)
+		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be delayed, because messages of a session are received in order: abandon it without a delay.", v.Name)
 	}
 	return nil
 }
 
-// askedWait is the wait that properties ask for, if they do.
-func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
+// askedDelay is the delay that properties ask for, if they do.
+func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked bool, err error) {
 	if p.IsEmpty() {
 		return 0, false, nil
 	}
@@ -85,24 +85,24 @@ func askedWait(p core.Properties, now time.Time) (wait time.Duration, asked bool
 	at, hasAt := p.Get(core.PropertyRetryAt)
 	switch {
 	case hasAfter && hasAt:
-		return 0, true, core.Refuse(core.InvalidArgument, "There are both %s and %s: give one.", core.PropertyRetryAfter, core.PropertyRetryAt)
+		return 0, true, core.Refuse(core.InvalidArgument, "Both %s and %s are set: give one.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	case hasAfter:
-		wait, err = readWait(after)
+		wait, err = parseDelay(after)
 	case hasAt:
 		var due time.Time
-		due, err = readInstant(at)
+		due, err = parseInstant(at)
 		wait = max(due.Sub(now), 0)
 	default:
 		return 0, false, nil
 	}
 	if err == nil && wait > core.MaxBackoff {
-		err = core.Refuse(core.OutOfRange, "The message is to wait for %v: it can wait for %v at most.", wait, core.MaxBackoff)
+		err = core.Refuse(core.OutOfRange, "The delay is %v: at most %v is allowed.", wait, core.MaxBackoff)
 	}
 	return wait, true, err
 }
 
-// readWait reads a PropertyRetryAfter.
-func readWait(v any) (time.Duration, error) {
+// parseDelay reads a PropertyRetryAfter.
+func parseDelay(v any) (time.Duration, error) {
 	var seconds float64
 	switch v := v.(type) {
 	case string:
@@ -116,29 +116,29 @@ func readWait(v any) (time.Duration, error) {
 	case value.Described:
 		ticks, ok := v.Value.(int64)
 		if !ok || v.Descriptor != value.DescriptorTimeSpan {
-			return 0, errWait
+			return 0, errDelay
 		}
 		seconds = float64(ticks) / 1e7
 	default:
 		var ok bool
 		if seconds, ok = value.Float(v); !ok {
-			return 0, errWait
+			return 0, errDelay
 		}
 	}
 	if math.IsNaN(seconds) || seconds < 0 {
-		return 0, errWait
+		return 0, errDelay
 	}
 	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
 }
 
-var errWait = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+var errDelay = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
-// readInstant reads a PropertyRetryAt.
-func readInstant(v any) (time.Time, error) {
+// parseInstant reads a PropertyRetryAt.
+func parseInstant(v any) (time.Time, error) {
 	if t, ok := v.(value.Timestamp); ok {
 		return t.Time(), nil
 	}
-	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a text, or a DateTimeOffset
+	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset
 		return t, nil
 	}
 	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is no time: give a timestamp, or a text such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)

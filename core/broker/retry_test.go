@@ -142,7 +142,7 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 		if v, _ := dead[0].Properties.Get(core.PropertyRetryAfter); v != "soon" {
 			t.Errorf("got %v, want soon", v)
 		}
-		// Dead letters can be put off, too.
+		// Dead letters can be delayed, too.
 		if err := b.abandonWith(t, "q/$DeadLetterQueue", asked(t, core.PropertyRetryAfter, int32(5)), dead...); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 	})
 }
 
-func TestMessagesOfSessionsCannotBePutOff(t *testing.T) {
+func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 	t.Parallel()
 	inBubbleWith(t, Options{Namespace: "ns", Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}, func(t *testing.T, b *started) {
 		b.create(t, "q", func(s *core.Settings) { s.RequiresSession = true })
@@ -173,8 +173,8 @@ func TestMessagesOfSessionsCannotBePutOff(t *testing.T) {
 		s.AddCredit(1)
 		d := in.take()[0]
 		err = b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(5)), d)
-		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "sessions") {
-			t.Errorf("put off: got %v, want %v", err, core.NotAllowed)
+		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "of a session") {
+			t.Errorf("delayed: got %v, want %v", err, core.NotAllowed)
 		}
 		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
 			t.Errorf("without a delay: got %v", err)
@@ -310,7 +310,7 @@ func FuzzAskedWaits(f *testing.F) {
 				if err != nil {
 					t.Skip() // no property can be that
 				}
-				wait, isAsked, err := askedWait(p, now)
+				wait, isAsked, err := askedDelay(p, now)
 				if code := core.CodeOf(err); !isAsked || code != "" && code != core.InvalidArgument && code != core.OutOfRange {
 					t.Fatalf("%s of %v: got %t, %v", name, v, isAsked, err)
 				}

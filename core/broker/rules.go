@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxSQLFilters and maxOtherFilters are how many rules all subscriptions of
-	// a topic may have together, by the kinds of their filters.
+	// maxSQLFilters and maxOtherFilters are how many rules all subscriptions of a topic may have
+	// together, by the kind of filter.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000
-	// ruleTries is how often a change of rules that meets another is tried.
+	// ruleTries is how often a change of a rule that conflicts with another is tried.
 	ruleTries = 10
 )
 
-// checkRule compiles a rule, and refuses one that could not be evaluated.
+// checkRule compiles a rule, and refuses one that cannot be evaluated.
 func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err := core.ValidateRuleName(r.Name); err != nil {
 		return nil, err
@@ -27,37 +27,37 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, b.filters.check(c)
+	return c, b.rulePlugins.check(c)
 }
 
-// census is an estimate of how many filters a topic has: those counted last and
-// those made here since. Only when it is old, or reaches a limit, they are
-// counted, because reading all subscriptions of a large topic takes a while.
-type census struct {
+// filterCounts estimates how many filters a topic has: those counted last, and those created here
+// since. They are counted again only when the count is old or reaches a limit, because reading all
+// subscriptions of a large topic takes a while.
+type filterCounts struct {
 	mu      sync.Mutex
 	filters [2]int // SQL filters, others
 	at      time.Time
 }
 
-const censusAge = time.Minute
+const filterCountsAge = time.Minute
 
-// roomForRule refuses one more rule with a filter of the kind where the topic is full.
-func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*census, error) {
+// roomForRule refuses one more rule with a filter of that kind where the topic is full.
+func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
-	if e.house == nil {
+	if e.topic == nil {
 		return nil, b.notFound(topic)
 	}
-	c, sort := &e.house.census, sortOf(k)
+	c, sort := &e.topic.filterCounts, filterIndex(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit, what := maxSQLFilters, "SQL"
 	if sort > 0 {
 		limit, what = maxOtherFilters, "correlation"
 	}
-	if c.filters[sort] >= limit || time.Since(c.at) > censusAge {
+	if c.filters[sort] >= limit || time.Since(c.at) > filterCountsAge {
 		t, err := b.topic(ctx, topic)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		c.filters, c.at = [2]int{}, time.Now()
 		for i := range t.Subscriptions {
 			for _, r := range t.Subscriptions[i].Rules {
-				c.filters[sortOf(r.Filter.Kind)]++
+				c.filters[filterIndex(r.Filter.Kind)]++
 			}
 		}
 	}
@@ -75,19 +75,19 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	return c, nil
 }
 
-// sortOf is the place of a filter of the kind in a census.
-func sortOf(k core.FilterKind) int {
+// filterIndex is the index of filters of that kind in filterCounts.
+func filterIndex(k core.FilterKind) int {
 	if k == core.SQLFilter {
 		return 0
 	}
 	return 1
 }
 
-// add notes one more filter of the kind.
-func (c *census) add(k core.FilterKind) {
+// add counts one more filter of that kind.
+func (c *filterCounts) add(k core.FilterKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.filters[sortOf(k)]++
+	c.filters[filterIndex(k)]++
 }
 
 // CreateRule implements core.Admin.
@@ -123,8 +123,8 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and
-// when it was created.
+// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and its time of
+// creation.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name 
 	return r, b.refusal(err, &ent)
 }
 
-// subscription reads a subscription past the cache.
+// subscription reads a subscription from the store, not from the cache.
 func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.stored(ctx, name)
 	if err != nil {
@@ -201,9 +201,9 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRule asks decide what is to become of the rule of that name, known or nil,
-// and stores it unless the subscription changed meanwhile: then decide is asked
-// again. With the change decide returns the rule compiled, nil for none.
+// changeRule asks decide for the change of the rule of that name; known is the stored rule, or nil.
+// If the subscription has changed meanwhile, decide is asked again. decide also returns the
+// compiled rule, nil for none.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),
 ) error {

@@ -33,15 +33,15 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// tally is what is counted of an entity: sums by sub-queue over the partitions
+// entityCount is what is counted of an entity: sums by sub-queue over the partitions
 // that answer; err joins what the others said.
-type tally struct {
+type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error
 }
 
-// count counts entities, all with one call to the store.
-func (b *Broker) count(ctx context.Context, es ...core.Entity) []tally {
+// countEntities counts entities, all with one call to the store.
+func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityCount {
 	type place struct {
 		entity int
 		sub    core.SubQueue
@@ -56,42 +56,42 @@ func (b *Broker) count(ctx context.Context, es ...core.Entity) []tally {
 			}
 		}
 	}
-	tallies := make([]tally, len(es))
+	counts := make([]entityCount, len(es))
 	for i, c := range b.store.StatsOf(ctx, ps) {
-		t := &tallies[places[i].entity]
+		t := &counts[places[i].entity]
 		if c.Err != nil {
 			t.err = errors.Join(t.err, c.Err)
 			continue
 		}
 		t.sums[places[i].sub].Add(c.Stats)
 	}
-	return tallies
+	return counts
 }
 
 // runtimes are what administration shows of entities' counts.
 func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
 	shown := make([]core.Runtime, len(es))
-	tallies := b.count(ctx, es...)
+	counts := b.countEntities(ctx, es...)
 	var topics []int
 	for i := range es {
-		shown[i] = tallies[i].runtime()
-		if es[i].Kind == core.Topic && tallies[i].err == nil {
+		shown[i] = counts[i].asRuntime()
+		if es[i].Kind == core.Topic && counts[i].err == nil {
 			topics = append(topics, i)
 		}
 	}
 	inParallel(len(topics), func(i int) {
 		at := topics[i]
-		tallies[at].err = b.countRules(ctx, &es[at], &shown[at])
+		counts[at].err = b.countRules(ctx, &es[at], &shown[at])
 	})
 	for i := range es {
-		if err := tallies[i].err; err != nil && core.CodeOf(err) != core.NotFound {
+		if err := counts[i].err; err != nil && core.CodeOf(err) != core.NotFound {
 			shown[i].Availability = "Limited"
 		}
 	}
 	return shown
 }
 
-func (t *tally) runtime() core.Runtime {
+func (t *entityCount) asRuntime() core.Runtime {
 	held := func(sub core.SubQueue) int64 { return t.sums[sub].Ready + t.sums[sub].Locked + t.sums[sub].Deferred }
 	r := core.Runtime{
 		Active:             held(core.Main),
@@ -100,10 +100,8 @@ func (t *tally) runtime() core.Runtime {
 		Transfer:           held(core.Transfer),
 		TransferDeadLetter: held(core.TransferDeadLetter),
 		Enqueued:           t.sums[core.Main].Enqueued,
+		Bytes:              t.sums[core.Main].Bytes,
 		Availability:       "Available",
-	}
-	for _, s := range t.sums {
-		r.Bytes += s.Bytes
 	}
 	return r
 }
@@ -130,7 +128,7 @@ func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Run
 
 // healthy refuses when a partition of the entity does not answer.
 func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
-	err := b.count(ctx, *e)[0].err
+	err := b.countEntities(ctx, *e)[0].err
 	if err == nil || core.CodeOf(err) == core.NotFound {
 		return nil
 	}

@@ -75,9 +75,9 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	}
 	v := e.current.Load()
 	e.use()
-	ctx = e.sent(ctx, s.by, "")
+	ctx = e.withAudit(ctx, s.by, "")
 	var answers []core.Appended
-	if len(v.partitions[core.Main]) == 1 && e.pipe == nil {
+	if len(v.partitions[core.Main]) == 1 && e.pipeline == nil {
 		answers = e.sendToOne(ctx, v, groups)
 	} else {
 		answers = e.sendToMany(ctx, v, groups)
@@ -137,8 +137,8 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	loads     []load // what the stages of the entity made of the groups; nil where it has none
-	at        []int  // their places in the call
+	results   []groupResult // what the stages of the entity made of the groups; nil where it has none
+	at        []int         // their places in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -175,13 +175,13 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 			batches[core.PartitionOf(key, n)].add(g, i)
 		}
 	}
-	var loads []load // by place in the call
-	if e.pipe != nil {
-		loads = e.judge(ctx, v, batches, answers)
+	var results []groupResult // by place in the call
+	if e.pipeline != nil {
+		results = e.runPipeline(ctx, v, batches, answers)
 	}
 	for range n {
 		e.appendBatches(ctx, v, batches, answers)
-		if ctx.Err() != nil || !e.reroute(batches, answers, groups, loads, keyless, tried) {
+		if ctx.Err() != nil || !e.reroute(batches, answers, groups, results, keyless, tried) {
 			break
 		}
 	}
@@ -213,7 +213,7 @@ func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, ans
 // reroute makes new batches of the keyless groups that a Busy partition has
 // refused, if they have not tried all; it reports whether there are any. Where the
 // partition may have stored a group, another would store it twice.
-func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, loads []load, keyless []bool, tried []uint32) bool {
+func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []groupResult, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
 	var again []int
@@ -223,7 +223,7 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 			if core.CodeOf(answers[at].Err) != core.Busy {
 				continue
 			}
-			e.shun(b.partition, now)
+			e.markUnavailable(b.partition, now)
 			tried[at] |= 1 << b.partition
 			if keyless[at] && core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
 				again = append(again, at)
@@ -235,8 +235,8 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 		answers[at] = core.Appended{}
 		b := &batches[e.nextPartition(now, tried[at])]
 		b.add(groups[at], at)
-		if loads != nil {
-			b.loads = append(b.loads, loads[at])
+		if results != nil {
+			b.results = append(b.results, results[at])
 		}
 	}
 	return len(again) > 0
@@ -247,11 +247,11 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 		return
 	}
 	var got []core.Appended
-	if b.loads == nil {
+	if b.results == nil {
 		got = e.appendTo(ctx, v, b.partition, b.groups)
 	} else {
-		got = e.storeLoads(ctx, v, b.partition, b.groups, b.loads)
-		e.parkUnfiltered(ctx, v, b, got)
+		got = e.storeResults(ctx, v, b.partition, b.groups, b.results)
+		e.parkUnjudged(ctx, v, b, got)
 	}
 	for i, a := range got {
 		answers[b.at[i]] = a

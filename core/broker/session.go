@@ -9,56 +9,56 @@ import (
 )
 
 const (
-	// sessionLook is how long a holder with credit goes without looking for
+	// sessionLookInterval is how long a holder with credit goes without looking for
 	// messages, should the store's doorbell have been missed.
-	sessionLook = 10 * time.Second
+	sessionLookInterval = 10 * time.Second
 	// releaseTimeout bounds the release of a session; its lock expires otherwise.
 	releaseTimeout = 5 * time.Second
-	// lapseGrace is how long after the end of a lock its holder is told, unless
+	// expiryGrace is how long after the end of a lock its holder is told, unless
 	// another one comes: clients whose work takes as long as the lock let go by
 	// themselves then.
-	lapseGrace = 300 * time.Millisecond
+	expiryGrace = 300 * time.Millisecond
 )
 
 // session implements core.Session. One goroutine (run) makes its calls to the
 // store and runs its callbacks, so messages come strictly in order.
 type session struct {
-	hub  *sessionHub
-	o    core.SessionOptions
-	by   core.Party // if that is remembered
-	lock core.SessionLock
-	wake chan struct{} // something changed; holds at most one
-	done chan struct{} // closed when the session is given back
+	hub   *sessionHub
+	o     core.SessionOptions
+	by    core.Party // if that is remembered
+	lock  core.SessionLock
+	woken chan struct{} // something changed; holds at most one
+	done  chan struct{} // closed when the session is given back
 
-	mu       sync.Mutex
-	until    time.Time // end of the lock, by the store's clock
-	renewing int       // Renew calls under way, which may have moved that end
-	credit   int       // not spent
-	ready    bool      // there may be messages
-	rung     bool      // the doorbell rang since the last look
-	checks   bool      // the store is to be asked whether the lock stands, with credit or without
-	purges   int       // Purge calls under way, which messages must not overtake
-	busy     bool      // a look is under way
-	looks    uint64    // looks for messages so far
-	look     time.Time // when to look again without a bell; zero: not known
-	backoff  time.Duration
-	drained  []func(int) // of Drains under way
-	target   uint64      // the count of looks that they wait for
-	ended    error       // why the broker closed it
-	lapsed   bool        // because the time of the lock was over
-	hurried  bool        // there is nothing to wait for after that
-	closed   bool        // Close was called
+	mu          sync.Mutex
+	until       time.Time // end of the lock, by the store's clock
+	renewing    int       // Renew calls under way, which may have moved that end
+	credit      int       // not spent
+	ready       bool      // there may be messages
+	wokenInLook bool      // the doorbell rang since the last look
+	checks      bool      // the store is to be asked whether the lock stands, with credit or without
+	purges      int       // Purge calls under way, which messages must not overtake
+	busy        bool      // a look is under way
+	looks       uint64    // looks for messages so far
+	lookAt      time.Time // when to look again without the doorbell; zero: not known
+	backoff     time.Duration
+	drained     []func(int) // of Drains under way
+	targetLooks uint64      // the count of looks that they wait for
+	ended       error       // why the broker closed it
+	expired     bool        // because the time of the lock was over
+	endsNow     bool        // there is nothing to wait for after that
+	closed      bool        // Close was called
 
-	delivering bool      // its Deliver runs
-	handed     sync.Cond // a Deliver has ended
+	delivering   bool      // its Deliver runs
+	deliverEnded sync.Cond // a Deliver has ended
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *session {
 	s := &session{
 		hub: h, o: o, by: by, lock: l, until: l.Until, ready: true,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	s.handed.L = &s.mu
+	s.deliverEnded.L = &s.mu
 	return s
 }
 
@@ -79,9 +79,9 @@ func (s *session) LockedUntil() time.Time {
 func (s *session) AddCredit(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n > 0 && !s.over() {
+	if n > 0 && !s.isOver() {
 		s.credit += n
-		s.nudge()
+		s.signal()
 	}
 }
 
@@ -89,19 +89,19 @@ func (s *session) AddCredit(n int) {
 func (s *session) Drain(drained func(unspent int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over() { // and its goroutine may be gone
+	if s.isOver() { // and its goroutine may be gone
 		s.hub.e.b.callback([]func(error){func(error) { drained(0) }}, nil)
 		return
 	}
 	s.drained = append(s.drained, drained)
-	s.target = s.looks
+	s.targetLooks = s.looks
 	if s.busy {
-		s.target++
+		s.targetLooks++
 	}
-	if s.ready || s.busy && s.rung {
-		s.target++
+	if s.ready || s.busy && s.wokenInLook {
+		s.targetLooks++
 	}
-	s.nudge()
+	s.signal()
 }
 
 // Close implements core.Receiver. The session is released at once, by the
@@ -110,17 +110,17 @@ func (s *session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.nudge()
+	s.signal()
 	if s.delivering && isInDeliver() {
 		return
 	}
 	for s.delivering {
-		s.handed.Wait()
+		s.deliverEnded.Wait()
 	}
 }
 
-// over reports whether the session takes no more calls. s.mu is held.
-func (s *session) over() bool { return s.closed || s.ended != nil }
+// isOver reports whether the session takes no more calls. s.mu is held.
+func (s *session) isOver() bool { return s.closed || s.ended != nil }
 
 // end closes the session on the broker's account, at once.
 func (s *session) end(err error) {
@@ -129,44 +129,44 @@ func (s *session) end(err error) {
 	if s.ended == nil {
 		s.ended = err
 	}
-	s.hurried = true
-	s.nudge()
+	s.endsNow = true
+	s.signal()
 }
 
-// hurry has a session whose time was over end without further waiting.
-func (s *session) hurry() {
+// endNow has a session whose time was over end without further waiting.
+func (s *session) endNow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hurried = true
-	s.nudge()
+	s.endsNow = true
+	s.signal()
 }
 
-// ringByName says that there may be messages, or that another gateway's receiver
+// wakeByName says that there may be messages, or that another gateway's receiver
 // has taken the session over.
-func (s *session) ringByName() {
-	s.ring()
+func (s *session) wakeByName() {
+	s.wake()
 	if s.lock.Mode == core.NonExclusive {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.checks = true
-		s.nudge()
+		s.signal()
 	}
 }
 
-// ring says that there may be messages.
-func (s *session) ring() {
+// wake says that there may be messages.
+func (s *session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rung = true
+	s.wokenInLook = true
 	if !s.busy && s.backoff == 0 {
 		s.ready = true
-		s.nudge()
+		s.signal()
 	}
 }
 
-func (s *session) nudge() {
+func (s *session) signal() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.woken <- struct{}{}:
 	default:
 	}
 }
@@ -182,11 +182,11 @@ func (s *session) run() {
 			s.finish()
 			return
 		case look:
-			s.take(n)
+			s.lockMessages(n)
 		default:
 			timer.Reset(pause)
 			select {
-			case <-s.wake:
+			case <-s.woken:
 			case <-timer.C:
 			}
 		}
@@ -201,20 +201,20 @@ func (s *session) next() (n int, look bool, pause time.Duration, open bool) {
 	for {
 		now := s.hub.e.b.store.Now()
 		if s.renewing == 0 && !now.Before(s.until) && s.ended == nil {
-			s.ended, s.lapsed = errSessionLost, true
+			s.ended, s.expired = errSessionLost, true
 		}
-		if s.over() {
+		if s.isOver() {
 			return 0, false, 0, false
 		}
-		if !s.look.IsZero() && !now.Before(s.look) {
-			s.ready, s.look = true, time.Time{}
+		if !s.lookAt.IsZero() && !now.Before(s.lookAt) {
+			s.ready, s.lookAt = true, time.Time{}
 		}
-		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.looks >= s.target) {
+		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.looks >= s.targetLooks) {
 			s.drain()
 			continue
 		}
 		if s.checks || s.credit > 0 && s.ready && s.purges == 0 {
-			s.busy, s.ready, s.rung, s.checks = true, false, false, false
+			s.busy, s.ready, s.wokenInLook, s.checks = true, false, false, false
 			n := min(s.credit, maxLock)
 			if s.purges > 0 {
 				n = 0
@@ -241,19 +241,19 @@ func (s *session) drain() {
 func (s *session) pause(now time.Time) time.Duration {
 	pause := s.until.Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLook // or until the renewal is through
+		pause = sessionLookInterval // or until the renewal is through
 	}
-	if s.credit > 0 && !s.look.IsZero() {
-		pause = min(pause, s.look.Sub(now))
+	if s.credit > 0 && !s.lookAt.IsZero() {
+		pause = min(pause, s.lookAt.Sub(now))
 	}
 	return max(pause, time.Millisecond)
 }
 
-// take locks up to n messages and delivers them.
-func (s *session) take(n int) {
+// lockMessages locks up to n messages and delivers them.
+func (s *session) lockMessages(n int) {
 	e := s.hub.e
-	e.b.gate.enter()
-	defer e.b.gate.leave()
+	e.b.barrier.enter()
+	defer e.b.barrier.leave()
 	ctx := e.b.base
 	_, _ = e.b.refresh(ctx, e) // if it is gone this has ended the session
 	p := s.partition()
@@ -265,9 +265,9 @@ func (s *session) take(n int) {
 	s.mu.Lock()
 	s.busy = false
 	s.looks++
-	s.settleLook(err, locked == n)
+	s.noteLook(err, locked == n)
 	s.credit -= len(ds)
-	open := !s.over()
+	open := !s.isOver()
 	s.delivering = open && len(ds) > 0
 	s.mu.Unlock()
 	if !next.IsZero() && open {
@@ -276,12 +276,12 @@ func (s *session) take(n int) {
 	switch {
 	case len(ds) == 0:
 	case open:
-		e.traffic.outlets[core.Main].delivered.Add(int64(len(ds)))
+		e.traffic.queues[core.Main].delivered.Add(int64(len(ds)))
 		e.noteDelivered(core.Main, ds, s.by)
-		handOver(s.o.Deliver, ds)
+		callDeliver(s.o.Deliver, ds)
 		s.mu.Lock()
 		s.delivering = false
-		s.handed.Broadcast()
+		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
 	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // the next holder is to get them
 		e.settleAll(e.b.base, core.Main, ds, core.Release)
@@ -290,8 +290,8 @@ func (s *session) take(n int) {
 	}
 }
 
-// settleLook notes when to look again. s.mu is held.
-func (s *session) settleLook(err error, full bool) {
+// noteLook notes when to look again. s.mu is held.
+func (s *session) noteLook(err error, full bool) {
 	e := s.hub.e
 	now := e.b.store.Now()
 	switch {
@@ -304,11 +304,11 @@ func (s *session) settleLook(err error, full bool) {
 			e.b.log.Warn("lock messages of a session: the partition does not answer, trying on", "entity", e.key, "partition", s.lock.Index, "err", err)
 		}
 		s.backoff = min(max(2*s.backoff, firstBackoff), lastBackoff)
-		s.look = now.Add(s.backoff)
+		s.lookAt = now.Add(s.backoff)
 	default:
 		s.backoff = 0
-		s.ready = s.rung || full
-		s.look = now.Add(sessionLook)
+		s.ready = s.wokenInLook || full
+		s.lookAt = now.Add(sessionLookInterval)
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken}
 	}
 	errs := e.b.store.Settle(e.b.base, p, settlements)
-	e.traffic.outlets[core.Main].settle(settlements, errs)
+	e.traffic.queues[core.Main].settle(settlements, errs)
 	gone := ds[:0]
 	var kept []core.Delivery
 	for i, err := range errs {
@@ -339,19 +339,19 @@ func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	return gone
 }
 
-// linger waits a moment after the end of the lock.
-func (s *session) linger() {
-	timer := time.NewTimer(lapseGrace)
+// awaitGrace waits a moment after the end of the lock.
+func (s *session) awaitGrace() {
+	timer := time.NewTimer(expiryGrace)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		waits := s.lapsed && !s.hurried && !s.closed
+		waits := s.expired && !s.endsNow && !s.closed
 		s.mu.Unlock()
 		if !waits {
 			return
 		}
 		select {
-		case <-s.wake:
+		case <-s.woken:
 		case <-timer.C:
 			return
 		}
@@ -371,7 +371,7 @@ func (s *session) finish() {
 		f(unspent)
 		unspent = 0
 	}
-	s.linger()
+	s.awaitGrace()
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
@@ -390,7 +390,7 @@ func (s *session) partition() core.Partition {
 // call makes one call for the holder of the lock.
 func (s *session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
-	over := s.over()
+	over := s.isOver()
 	s.mu.Unlock()
 	if over {
 		return errSessionLost
@@ -419,7 +419,7 @@ func (s *session) Renew(ctx context.Context) (until time.Time, err error) {
 	if err == nil && until.After(s.until) {
 		s.until = until
 	}
-	s.nudge()
+	s.signal()
 	return until, err
 }
 
@@ -465,7 +465,7 @@ func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	if err != nil {
 		return nil, err
 	}
-	s.hub.e.traffic.outlets[core.Main].delivered.Add(int64(len(found)))
+	s.hub.e.traffic.queues[core.Main].delivered.Add(int64(len(found)))
 	s.hub.e.noteDelivered(core.Main, found, s.by)
 	if mode == core.ReceiveAndDelete {
 		return s.hub.e.removeLocked(ctx, core.Main, found)
@@ -526,8 +526,8 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 // is through, so no others are delivered meanwhile: they would come out of order.
 func (s *session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
-	s.pausing(1)
-	defer s.pausing(-1)
+	s.countPurge(1)
+	defer s.countPurge(-1)
 	err = s.call(func(p core.Partition) (err error) {
 		lock := func(n int) ([]core.Delivery, error) {
 			ds, _, err := e.b.store.LockInSession(ctx, p, s.lock, n)
@@ -542,11 +542,11 @@ func (s *session) Purge(ctx context.Context, before time.Time, limit int) (remov
 	return 0, err
 }
 
-// pausing counts Purge calls.
-func (s *session) pausing(n int) {
+// countPurge counts Purge calls.
+func (s *session) countPurge(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.purges += n
 	s.ready = true
-	s.nudge()
+	s.signal()
 }

@@ -107,7 +107,7 @@ func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 		b.send(t, "q", of("b", 3, 1)...)
 		b.send(t, "q", of("a", 8, 1)...)
 		if got, want := bodies(h.take()), "a/8"; got != want {
-			t.Errorf("by the bell: got %s, want %s", got, want)
+			t.Errorf("by the doorbell: got %s, want %s", got, want)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestSessionLockExpiresUnlessRenewed(t *testing.T) {
 		if got := h.closures(); len(got) > 0 {
 			t.Fatalf("closed too early: %v", got)
 		}
-		time.Sleep(time.Millisecond + lapseGrace)
+		time.Sleep(time.Millisecond + expiryGrace)
 		synctest.Wait()
 		if got := h.closures(); len(got) != 1 || !errors.Is(got[0], core.SessionLockLost) {
 			t.Fatalf("closed with %v, want %v", got, core.SessionLockLost)
@@ -622,7 +622,7 @@ func TestListSessions(t *testing.T) {
 	})
 }
 
-// A scheduled message, and one that another gateway's bell announces too late or
+// A scheduled message, and one that another gateway's doorbell announces too late or
 // to nobody, reach a holder that waits.
 func TestSessionHolderLooksByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
@@ -650,9 +650,9 @@ func TestSessionHubEndsWhenNobodyComes(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		h.Close()
-		time.Sleep(linger - time.Second)
+		time.Sleep(idleDispatcherLife - time.Second)
 		if !e.inUse() {
-			t.Error("the hub did not linger")
+			t.Error("the hub ended at once")
 		}
 		time.Sleep(2 * time.Second)
 		if e.inUse() {

@@ -14,28 +14,28 @@ import (
 // partition for one session at a time, and never for more than are waited for.
 type sessionHub struct {
 	e       *entry
-	scouts  []*scout
+	finders []*sessionFinder
 	unwatch []func()
 
-	mu      sync.Mutex
-	ended   error                        // set once: nobody may come any more
-	guests  int                          // AcceptSession calls under way
-	held    map[core.SessionKey]*session // the youngest
-	all     map[*session]struct{}        // with those whose lock has ended already
-	waiters []*waiter                    // for a next session, in the order of their coming
-	seeking int                          // scouts under way
-	turn    int                          // the scout that goes first
-	retire  *time.Timer
+	mu          sync.Mutex
+	ended       error                        // set once: nobody may come any more
+	accepting   int                          // AcceptSession calls under way
+	held        map[core.SessionKey]*session // the youngest
+	all         map[*session]struct{}        // with those whose lock has ended already
+	waiters     []*waiter                    // for a next session, in the order of their coming
+	finding     int                          // finders under way
+	nextFinder  int                          // the finder that goes first
+	retireTimer *time.Timer
 }
 
 // waiter waits for a next session.
 type waiter struct {
 	mode   core.SessionMode
-	answer chan granted // has room for the one answer
+	answer chan sessionGrant // has room for the one answer
 }
 
-// granted is a session's lock, or why there is none.
-type granted struct {
+// sessionGrant is a session's lock, or why there is none.
+type sessionGrant struct {
 	lock core.SessionLock
 	err  error
 }
@@ -45,10 +45,10 @@ func newSessionHub(e *entry) *sessionHub {
 	h := &sessionHub{e: e, held: map[core.SessionKey]*session{}, all: map[*session]struct{}{}}
 	v := e.current.Load()
 	for i := range v.partitions[core.Main] {
-		h.scouts = append(h.scouts, &scout{hub: h, index: i})
+		h.finders = append(h.finders, &sessionFinder{hub: h, index: i})
 	}
-	for i, s := range h.scouts {
-		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(key core.SessionKey) { h.ring(s, key) }))
+	for i, s := range h.finders {
+		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(key core.SessionKey) { h.wake(s, key) }))
 	}
 	return h
 }
@@ -73,69 +73,69 @@ func (e *entry) sessions() (*sessionHub, error) {
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if limit := h.e.b.options.MaxReceivers; len(h.all)+h.guests >= limit {
+	if limit := h.e.b.options.MaxReceivers; len(h.all)+h.accepting >= limit {
 		return core.Refuse(core.QuotaExceeded, "'%s' already has %d session receivers here, which is the limit: close some.", h.e.current.Load().Name, limit)
 	}
-	h.guests++
+	h.accepting++
 	return nil
 }
 
 func (h *sessionHub) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.guests--
-	h.linger()
+	h.accepting--
+	h.retireLater()
 }
 
-// ring is the store's doorbell.
-func (h *sessionHub) ring(s *scout, key core.SessionKey) {
+// wake is the store's doorbell.
+func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if key == "" {
-		s.ring()
+		s.wake()
 		h.assign()
-		h.expect(s, time.Time{})
+		h.wakeHoldersAt(s, time.Time{})
 	} else if held := h.held[key]; held != nil {
-		held.ringByName()
+		held.wakeByName()
 	}
 }
 
-// lookSpacing is how long after a look of all holders of a partition the next
-// one is, for each session that is held: a bell or a due time that names nobody
+// holderSpacing is how long after a look of all holders of a partition the next
+// one is, for each session that is held: a doorbell or a due time that names nobody
 // must not have a thousand sessions ask the store at each message.
-const lookSpacing = time.Millisecond
+const holderSpacing = time.Millisecond
 
-// expect has the holders of a partition look for messages at the given time of
+// wakeHoldersAt has the holders of a partition look for messages at the given time of
 // the store's clock, or soon after; zero is now. h.mu is held.
-func (h *sessionHub) expect(s *scout, at time.Time) {
+func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
 		return
 	}
 	now := h.e.b.store.Now()
-	pause := time.Duration(len(h.all)) * lookSpacing
+	pause := time.Duration(len(h.all)) * holderSpacing
 	if !at.IsZero() {
 		pause = max(pause, at.Sub(now))
 	}
 	at = now.Add(pause)
-	if !s.expected.IsZero() && !at.Before(s.expected) {
+	if !s.holdersDue.IsZero() && !at.Before(s.holdersDue) {
 		return
 	}
-	s.expected = at
-	if s.bell != nil {
-		s.bell.Reset(pause)
+	s.holdersDue = at
+	if s.holdersTimer != nil {
+		s.holdersTimer.Reset(pause)
 	} else {
-		s.bell = time.AfterFunc(pause, s.ringHolders)
+		s.holdersTimer = time.AfterFunc(pause, s.wakeHolders)
 	}
 }
 
-// ringHolders tells all who hold a session of the partition.
-func (s *scout) ringHolders() {
+// wakeHolders tells all who hold a session of the partition.
+func (s *sessionFinder) wakeHolders() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	s.expected = time.Time{}
+	s.holdersDue = time.Time{}
 	for held := range s.hub.all {
 		if int(held.lock.Index) == s.index {
-			held.ring()
+			held.wake()
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (s *scout) ringHolders() {
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.expect(h.scouts[partition], next)
+	h.wakeHoldersAt(h.finders[partition], next)
 }
 
 // next waits for a session that is free and has a message, until ctx ends.
@@ -171,22 +171,22 @@ func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.Session
 func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.shut(); err != nil {
+	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	if len(h.waiters) == 0 { // nobody has followed the bells
-		for _, s := range h.scouts {
+	if len(h.waiters) == 0 { // nobody has followed the doorbells
+		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0
 		}
 	}
-	w := &waiter{mode: m, answer: make(chan granted, 1)}
+	w := &waiter{mode: m, answer: make(chan sessionGrant, 1)}
 	h.waiters = append(h.waiters, w)
 	h.assign()
 	return w, nil
 }
 
-// shut is why nobody may come any more, or nobody for now. h.mu is held.
-func (h *sessionHub) shut() error {
+// refusal is why nobody may come any more, or nobody for now. h.mu is held.
+func (h *sessionHub) refusal() error {
 	if v := h.e.current.Load(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return disabled(v.Name)
 	}
@@ -203,43 +203,43 @@ func (h *sessionHub) giveUp(w *waiter) {
 			break
 		}
 	}
-	h.settle()
+	h.stopTimers()
 }
 
-// settle stops the timers when nobody waits. h.mu is held.
-func (h *sessionHub) settle() {
+// stopTimers stops the timers when nobody waits. h.mu is held.
+func (h *sessionHub) stopTimers() {
 	if len(h.waiters) > 0 {
 		return
 	}
-	for _, s := range h.scouts {
+	for _, s := range h.finders {
 		if s.timer != nil && s.backoff == 0 {
 			s.timer.Stop()
 		}
 	}
 }
 
-// assign sends scouts to the partitions that may have sessions, each in its
+// assign sends finders to the partitions that may have sessions, each in its
 // turn, as many as sessions are waited for. h.mu is held.
 func (h *sessionHub) assign() {
-	for i, first := 0, h.turn; i < len(h.scouts) && h.seeking < len(h.waiters); i++ {
-		at := (first + i) % len(h.scouts)
-		s := h.scouts[at]
+	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
+		at := (first + i) % len(h.finders)
+		s := h.finders[at]
 		if s.busy || !s.ready {
 			continue
 		}
-		s.busy, s.ready, s.rung = true, false, false
-		h.seeking++
-		h.turn = at + 1
-		if !h.e.b.goOpen(s.seek) {
+		s.busy, s.ready, s.woken = true, false, false
+		h.finding++
+		h.nextFinder = at + 1
+		if !h.e.b.goOpen(s.find) {
 			s.busy = false
-			h.seeking--
+			h.finding--
 			return
 		}
 	}
 }
 
-// wanted is how the one that waits longest wants a session to be locked.
-func (h *sessionHub) wanted() core.SessionMode {
+// wantedMode is how the one that waits longest wants a session to be locked.
+func (h *sessionHub) wantedMode() core.SessionMode {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.waiters) == 0 {
@@ -255,22 +255,22 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	if i < 0 {
 		return false
 	}
-	h.waiters[i].answer <- granted{lock: l}
+	h.waiters[i].answer <- sessionGrant{lock: l}
 	h.waiters = slices.Delete(h.waiters, i, i+1)
-	h.settle()
+	h.stopTimers()
 	return true
 }
 
-// named locks the session of that id, or takes it over. One that is being closed
+// acceptByID locks the session of that id, or takes it over. One that is being closed
 // here is waited for.
-func (h *sessionHub) named(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
+func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	b, key := h.e.b, core.KeyOfSession(id)
 	h.mu.Lock()
 	held := h.held[key]
 	h.mu.Unlock()
 	if held != nil && held.closing() {
-		held.hurry()
+		held.endNow()
 		select {
 		case <-held.done:
 		case <-ctx.Done():
@@ -295,14 +295,14 @@ func (h *sessionHub) named(ctx context.Context, o *core.SessionOptions) (l core.
 func (s *session) closing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over()
+	return s.isOver()
 }
 
 // open makes a session of a lock and starts it.
 func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party) (*session, error) {
 	s := newSession(h, l, o, by)
 	h.mu.Lock()
-	err := h.shut()
+	err := h.refusal()
 	if err == nil {
 		if former := h.held[l.Key()]; former != nil {
 			former.end(errSessionLost) // another receiver holds its session now
@@ -330,7 +330,7 @@ func (h *sessionHub) remove(s *session) {
 	if key := s.lock.Key(); h.held[key] == s {
 		delete(h.held, key)
 	}
-	h.linger()
+	h.retireLater()
 }
 
 // release ends a lock for good.
@@ -358,10 +358,10 @@ func (h *sessionHub) sessions() []*session {
 func (h *sessionHub) closeAll(err error) {
 	h.mu.Lock()
 	for _, w := range h.waiters {
-		w.answer <- granted{err: err}
+		w.answer <- sessionGrant{err: err}
 	}
 	h.waiters = nil
-	h.settle()
+	h.stopTimers()
 	h.mu.Unlock()
 	for _, s := range h.sessions() {
 		s.end(err)
@@ -372,19 +372,19 @@ func (h *sessionHub) closeAll(err error) {
 func (h *sessionHub) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.all) > 0 || h.guests > 0
+	return len(h.all) > 0 || h.accepting > 0
 }
 
-// linger has the hub end when nobody has come for a while. h.mu is held.
-func (h *sessionHub) linger() {
-	if h.ended != nil || len(h.all) > 0 || h.guests > 0 {
+// retireLater has the hub end when nobody has come for a while. h.mu is held.
+func (h *sessionHub) retireLater() {
+	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
 		return
 	}
-	if h.retire == nil {
-		h.retire = time.AfterFunc(linger, h.retireIdle)
+	if h.retireTimer == nil {
+		h.retireTimer = time.AfterFunc(idleDispatcherLife, h.retireIdle)
 		return
 	}
-	h.retire.Reset(linger)
+	h.retireTimer.Reset(idleDispatcherLife)
 }
 
 func (h *sessionHub) retireIdle() {
@@ -406,11 +406,11 @@ func (h *sessionHub) stop(err error) {
 	stopped := h.ended != nil
 	if !stopped {
 		h.ended = err
-		if h.retire != nil {
-			h.retire.Stop()
+		if h.retireTimer != nil {
+			h.retireTimer.Stop()
 		}
-		for _, s := range h.scouts {
-			for _, t := range [...]*time.Timer{s.timer, s.bell} {
+		for _, s := range h.finders {
+			for _, t := range [...]*time.Timer{s.timer, s.holdersTimer} {
 				if t != nil {
 					t.Stop()
 				}

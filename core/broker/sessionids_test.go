@@ -107,7 +107,7 @@ func TestTheEmptySessionIDIsOneLikeOthers(t *testing.T) {
 		b.send(t, "q", inSession("other"))
 		b.send(t, "q", inSession(""))
 		if got, want := bodies(h.take()), `""`; got != want {
-			t.Errorf("by the bell: got %s, want %s", got, want)
+			t.Errorf("by the doorbell: got %s, want %s", got, want)
 		}
 		if ds, err := h.Peek(t.Context(), 0, 99); err != nil || len(ds) != 9 {
 			t.Errorf("peek: got %d messages, %v, want 9", len(ds), err)

@@ -28,7 +28,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 	if o.Next {
 		lock, err = h.next(ctx, o.Sharing)
 	} else {
-		lock, err = h.named(ctx, &o)
+		lock, err = h.acceptByID(ctx, &o)
 	}
 	if err != nil {
 		return nil, err

@@ -15,16 +15,16 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, s
 		return repeat(err, len(settlements))
 	}
 	e.use()
-	errs := e.settleFor(ctx, a.Sub, settlements)
+	errs := e.prepareAndSettle(ctx, a.Sub, settlements)
 	e.noteSettled(a.Sub, settlements, errs, e.party(ctx, id, core.Listen))
 	return errs
 }
 
-// settleFor is settle for peers.
-func (e *entry) settleFor(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+// prepareAndSettle is settle for peers.
+func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	for i := range settlements {
-		if e.hasSay(&settlements[i]) {
-			return e.settlePrepared(ctx, sub, settlements)
+		if e.needsPreparing(&settlements[i]) {
+			return e.settleEach(ctx, sub, settlements)
 		}
 	}
 	return e.settle(ctx, sub, settlements)
@@ -38,30 +38,30 @@ func repeat(err error, n int) []error {
 	return errs
 }
 
-// hasSay reports whether the broker has something to do about a settlement.
-func (e *entry) hasSay(s *core.Settlement) bool {
+// needsPreparing reports whether the broker has something to do about a settlement.
+func (e *entry) needsPreparing(s *core.Settlement) bool {
 	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry.Load() != nil || !s.Properties.IsEmpty())
 }
 
-// prepare returns a settlement as the store is to carry it out.
-func (e *entry) prepare(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
+// prepareSettle returns a settlement as the store is to carry it out.
+func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
 	var err error
 	switch s.Outcome {
 	case core.DeadLetterOutcome:
 		s.Properties, err = deadLetterProperties(s.Properties)
 	case core.Abandon:
-		err = e.putOff(sub, &s)
+		err = e.delay(sub, &s)
 	}
 	return s, err
 }
 
-// settlePrepared carries out what can be prepared; bad settlements are refused.
-func (e *entry) settlePrepared(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+// settleEach carries out what can be prepared; bad settlements are refused.
+func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	good := make([]core.Settlement, 0, len(settlements))
 	at := make([]int, 0, len(settlements))
 	for i, s := range settlements {
-		if s, errs[i] = e.prepare(sub, s); errs[i] == nil {
+		if s, errs[i] = e.prepareSettle(sub, s); errs[i] == nil {
 			good = append(good, s)
 			at = append(at, i)
 		}
@@ -76,21 +76,21 @@ func (e *entry) settlePrepared(ctx context.Context, sub core.SubQueue, settlemen
 func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.current.Load()
 	partitions := v.partitions[sub]
-	if p, ok := lone(settlements, len(partitions), partitionOfSettlement); ok {
+	if p, ok := onlyPartition(settlements, len(partitions), partitionOfSettlement); ok {
 		errs := e.b.store.Settle(ctx, partitions[p], settlements)
-		e.traffic.outlets[sub].settle(settlements, errs)
+		e.traffic.queues[sub].settle(settlements, errs)
 		return e.b.refusals(errs, v)
 	}
-	piles, strays := scatter(settlements, len(partitions), partitionOfSettlement)
+	groups, strays := groupByPartition(settlements, len(partitions), partitionOfSettlement)
 	errs := make([]error, len(settlements))
 	for _, i := range strays {
 		errs[i] = errLockLost
 	}
-	together(piles, func(p *pile[core.Settlement]) {
+	eachGroup(groups, func(p *partitionGroup[core.Settlement]) {
 		answers := e.b.store.Settle(ctx, partitions[p.partition], p.items)
-		e.traffic.outlets[sub].settle(p.items, answers)
+		e.traffic.queues[sub].settle(p.items, answers)
 		for i, err := range e.b.refusals(answers, v) {
-			errs[p.place(i)] = err
+			errs[p.index(i)] = err
 		}
 	})
 	return errs
@@ -126,16 +126,16 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 	e.use()
 	v := e.current.Load()
 	partitions := v.partitions[a.Sub]
-	piles, strays := scatter(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
+	groups, strays := groupByPartition(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
 	for _, i := range strays {
 		renewals[i].Err = errLockLost
 	}
-	together(piles, func(p *pile[core.LockToken]) {
+	eachGroup(groups, func(p *partitionGroup[core.LockToken]) {
 		for i, r := range b.store.Renew(ctx, partitions[p.partition], p.items) {
 			if r.Err != nil {
 				r.Err = b.refusals([]error{r.Err}, v)[0]
 			}
-			renewals[p.place(i)] = r
+			renewals[p.index(i)] = r
 		}
 	})
 	return renewals

@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepAtLeast is how often the main queue is swept for those who wait at its
+// maxSweepWait is how often the main queue is swept for those who wait at its
 // dead-letter queue: a message that another gateway sent may expire, or a lock
 // that another took, without this one having heard of it.
-const sweepAtLeast = 5 * time.Second
+const maxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something there is due, as long as somebody
-// waits for dead letters; they ring when they arrive.
+// waits for dead letters; their arrival rings the doorbell.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -23,7 +23,7 @@ func (d *dispatcher) sweep() {
 		case <-d.sweepSoon:
 		case <-timer.C:
 		}
-		if !d.wanted() {
+		if !d.hasCredit() {
 			timer.Stop()
 			continue
 		}
@@ -47,20 +47,20 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := store.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.expiry.After(now) { // that was it
-		d.expiry = time.Time{}
+	if !d.nextExpiry.After(now) { // that was it
+		d.nextExpiry = time.Time{}
 	}
-	if first.IsZero() || !d.expiry.IsZero() && d.expiry.Before(first) {
-		first = d.expiry
+	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {
+		first = d.nextExpiry
 	}
 	if first.IsZero() {
-		return sweepAtLeast
+		return maxSweepWait
 	}
-	return min(max(first.Sub(now), time.Millisecond), sweepAtLeast)
+	return min(max(first.Sub(now), time.Millisecond), maxSweepWait)
 }
 
-// wanted reports whether a receiver waits.
-func (d *dispatcher) wanted() bool {
+// hasCredit reports whether a receiver waits.
+func (d *dispatcher) hasCredit() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.credit > 0
@@ -74,8 +74,8 @@ func (d *dispatcher) expectExpiry(at time.Time) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.expiry.IsZero() || at.Before(d.expiry) {
-		d.expiry = at
+	if d.nextExpiry.IsZero() || at.Before(d.nextExpiry) {
+		d.nextExpiry = at
 		d.wakeSweeper()
 	}
 }

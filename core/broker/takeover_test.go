@@ -163,7 +163,7 @@ func TestLapsedSessionLingers(t *testing.T) {
 		then func(t *testing.T, b *started)
 		want time.Duration
 	}{
-		"alone":            {func(*testing.T, *started) {}, lapseGrace},
+		"alone":            {func(*testing.T, *started) {}, expiryGrace},
 		"accepted by name": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "a") }, 0},
 		"accepted as next": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "") }, 0},
 		"the queue is closed": {func(t *testing.T, b *started) {

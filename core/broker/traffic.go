@@ -20,11 +20,11 @@ type Traffic struct {
 	Senders   int   // open now
 	Sessions  int   // held now
 	Waiting   int   // for a next session, now
-	Outlets   [core.SubQueues]Outlet
+	Queues    [core.SubQueues]QueueTraffic
 }
 
-// Outlet is the traffic out of an entity's queue, or one of its sub-queues.
-type Outlet struct {
+// QueueTraffic is the traffic out of an entity's queue, or one of its sub-queues.
+type QueueTraffic struct {
 	Delivered int64                   // messages handed to receivers, each time anew
 	Settled   [core.Release + 1]int64 // locks ended, by outcome; receiving and deleting completes
 	LocksLost int64                   // settlements that came too late
@@ -37,10 +37,10 @@ type Outlet struct {
 // they have.
 type traffic struct {
 	accepted, absorbed, cancelled atomic.Int64
-	outlets                       [core.SubQueues]outlet
+	queues                        [core.SubQueues]queueCounts
 }
 
-type outlet struct {
+type queueCounts struct {
 	delivered, lost, moved atomic.Int64
 	settled                [core.Release + 1]atomic.Int64
 }
@@ -82,11 +82,11 @@ func (t *traffic) commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	if n := len(w.Cancels); n > 0 {
 		t.cancelled.Add(int64(n))
 	}
-	t.outlets[sub].settle(w.Settlements, make([]error, len(w.Settlements)))
+	t.queues[sub].settle(w.Settlements, make([]error, len(w.Settlements)))
 }
 
 // settle counts how locks have ended.
-func (o *outlet) settle(settlements []core.Settlement, errs []error) {
+func (o *queueCounts) settle(settlements []core.Settlement, errs []error) {
 	var ended [core.Release + 1]int64
 	for i, err := range errs {
 		switch outcome, code := settlements[i].Outcome, core.CodeOf(err); {
@@ -113,19 +113,19 @@ func (b *Broker) Traffic() []Traffic {
 	b.mu.RUnlock()
 	all := make([]Traffic, len(entries))
 	for i, e := range entries {
-		all[i] = e.tell()
+		all[i] = e.trafficNow()
 	}
 	return all
 }
 
-func (e *entry) tell() Traffic {
+func (e *entry) trafficNow() Traffic {
 	v := e.current.Load()
 	t := Traffic{
 		Entity: v.Name, Kind: v.Kind,
 		Accepted: e.traffic.accepted.Load(), Absorbed: e.traffic.absorbed.Load(), Cancelled: e.traffic.cancelled.Load(),
 	}
-	for sub := range t.Outlets {
-		from, to := &e.traffic.outlets[sub], &t.Outlets[sub]
+	for sub := range t.Queues {
+		from, to := &e.traffic.queues[sub], &t.Queues[sub]
 		to.Delivered, to.LocksLost, to.Moved = from.delivered.Load(), from.lost.Load(), from.moved.Load()
 		for outcome := range to.Settled {
 			to.Settled[outcome] = from.settled[outcome].Load()
@@ -137,24 +137,24 @@ func (e *entry) tell() Traffic {
 	e.mu.Unlock()
 	for sub, d := range dispatchers {
 		if d != nil {
-			t.Outlets[sub].Receivers, t.Outlets[sub].Credit = d.taking()
+			t.Queues[sub].Receivers, t.Queues[sub].Credit = d.openReceivers()
 		}
 	}
 	if hub != nil {
-		t.Sessions, t.Waiting = hub.inside()
+		t.Sessions, t.Waiting = hub.counts()
 	}
 	return t
 }
 
-// taking counts the receivers and their credit.
-func (d *dispatcher) taking() (receivers, credit int) {
+// openReceivers counts the receivers and their credit.
+func (d *dispatcher) openReceivers() (receivers, credit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.receivers), d.credit
 }
 
-// inside counts the sessions that are held, and those who wait for a next one.
-func (h *sessionHub) inside() (held, waiting int) {
+// counts counts the sessions that are held, and those who wait for a next one.
+func (h *sessionHub) counts() (held, waiting int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all), len(h.waiters)

@@ -53,11 +53,11 @@ func TestTrafficCountsWhatBecameOfMessages(t *testing.T) {
 		graves.take()
 
 		want := Traffic{Entity: "Orders", Accepted: 7, Absorbed: 1, Cancelled: 1}
-		want.Outlets[core.Main] = Outlet{
+		want.Queues[core.Main] = QueueTraffic{
 			Delivered: 8, LocksLost: 1, Receivers: 1, Credit: 3,
 			Settled: [...]int64{core.Complete: 3, core.Abandon: 1, core.Defer: 1, core.DeadLetterOutcome: 1, core.Release: 0},
 		}
-		want.Outlets[core.DeadLetter] = Outlet{Delivered: 1, Receivers: 1, Credit: 9, Settled: [...]int64{core.Complete: 1, core.Release: 0}}
+		want.Queues[core.DeadLetter] = QueueTraffic{Delivered: 1, Receivers: 1, Credit: 9, Settled: [...]int64{core.Complete: 1, core.Release: 0}}
 		if got := b.traffic(t, "Orders"); got != want {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
@@ -75,7 +75,7 @@ func TestTrafficCountsSessionsAndThoseWhoWait(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Go(func() { _, _ = b.accept(t.Context(), "q", "", core.PeekLock) })
 		told := b.traffic(t, "q")
-		if told.Sessions != 1 || told.Waiting != 1 || told.Outlets[core.Main].Delivered != 1 {
+		if told.Sessions != 1 || told.Waiting != 1 || told.Queues[core.Main].Delivered != 1 {
 			t.Errorf("got %+v", told)
 		}
 		h.Close()
@@ -102,10 +102,10 @@ func TestTrafficOfTransactionsAndPumps(t *testing.T) {
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.traffic(t, "q"); got.Accepted != 2 || got.Outlets[core.Main].Settled[core.Complete] != 1 {
+		if got := b.traffic(t, "q"); got.Accepted != 2 || got.Queues[core.Main].Settled[core.Complete] != 1 {
 			t.Errorf("q: got %+v", got)
 		}
-		if got := b.traffic(t, "start"); got.Accepted != 3 || got.Outlets[core.Main].Moved != 3 {
+		if got := b.traffic(t, "start"); got.Accepted != 3 || got.Queues[core.Main].Moved != 3 {
 			t.Errorf("start: got %+v", got)
 		}
 		if got := b.traffic(t, "end"); got.Accepted != 3 {
@@ -137,7 +137,7 @@ func TestTrafficBalancesWithWhatIsHeld(t *testing.T) {
 			for _, told := range from.Traffic() {
 				in += told.Accepted
 				out += told.Cancelled
-				for _, o := range told.Outlets {
+				for _, o := range told.Queues {
 					out += o.Settled[core.Complete] + o.Moved
 				}
 			}

@@ -16,24 +16,24 @@ type transaction struct {
 	b           *Broker
 	operations  int
 	by          core.Party // who it belongs to, if that is to be remembered
-	place       *place     // of what is settled, cancelled, scheduled and set; nil while nothing is
+	location    *location  // of what is settled, cancelled, scheduled and set; nil while nothing is
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
 	scheduled   []core.Reserved
-	sends       []enlisted
+	sends       []enlistedSend
 	ended       bool
 }
 
-// place is the partition in which a transaction is carried out.
-type place struct {
+// location is the partition in which a transaction is carried out.
+type location struct {
 	e         *entry
 	sub       core.SubQueue
 	partition uint16
 }
 
-// enlisted is a group that is sent when the transaction commits.
-type enlisted struct {
+// enlistedSend is a group that is sent when the transaction commits.
+type enlistedSend struct {
 	e     *entry // where it goes
 	via   *entry // through whose transfer queue; nil: not said
 	group []*core.Message
@@ -56,8 +56,8 @@ func (t *transaction) enlist(n int) error {
 	return nil
 }
 
-// begun notes who the transaction belongs to, if it is to be remembered.
-func (t *transaction) begun(ctx context.Context, id core.Identity, right core.Right, v *view) {
+// noteParty notes who the transaction belongs to, if it is to be remembered.
+func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *view) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = partyOf(ctx, id, right, v)
 	}
@@ -69,7 +69,7 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 	if err != nil {
 		return err
 	}
-	x := enlisted{e: e, group: group}
+	x := enlistedSend{e: e, group: group}
 	if via != "" {
 		if x.via, err = t.b.sendable(ctx, id, via); err != nil {
 			return err
@@ -79,13 +79,13 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 	if err := t.b.admitGroup(v, group); err != nil {
 		return err
 	}
-	if err := t.fits(&x, v); err != nil {
+	if err := t.checkPartition(&x, v); err != nil {
 		return err
 	}
 	if err := t.enlist(len(group)); err != nil {
 		return err
 	}
-	t.begun(ctx, id, core.Send, v)
+	t.noteParty(ctx, id, core.Send, v)
 	t.sends = append(t.sends, x)
 	return nil
 }
@@ -101,17 +101,17 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, address string)
 	return s.e, nil
 }
 
-// fits refuses messages to a partitioned entity that go to another partition of it
+// checkPartition refuses messages to a partitioned entity that go to another partition of it
 // than the transaction's others. Those that leave the transaction's place through its
 // transfer queue may go anywhere.
-func (t *transaction) fits(x *enlisted, v *view) error {
+func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
 	n := len(v.partitions[core.Main])
 	if n == 1 {
 		return nil
 	}
 	duplicates := v.Settings.RequiresDuplicateDetection
 	key, err := groupKey(x.group, duplicates)
-	if err != nil || x.via != nil || t.place != nil && t.place.e != x.e {
+	if err != nil || x.via != nil || t.location != nil && t.location.e != x.e {
 		return err
 	}
 	if p, bound := t.partition(x.e, v); bound && (key == "" || core.PartitionOf(key, n) != p) {
@@ -127,8 +127,8 @@ func (t *transaction) fits(x *enlisted, v *view) error {
 
 // partition is the one of an entity's main queue that the transaction is bound to.
 func (t *transaction) partition(e *entry, v *view) (p uint16, bound bool) {
-	if t.place != nil && t.place.e == e {
-		return t.place.partition, t.place.sub == core.Main
+	if t.location != nil && t.location.e == e {
+		return t.location.partition, t.location.sub == core.Main
 	}
 	for _, x := range t.sends {
 		if x.e != e || x.via != nil {
@@ -152,22 +152,22 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 	}
 	prepared := make([]core.Settlement, len(settlements))
 	for i, s := range settlements {
-		if prepared[i], err = e.prepare(a.Sub, s); err != nil {
+		if prepared[i], err = e.prepareSettle(a.Sub, s); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(t.settlements, func(other core.Settlement) bool { return other.Token == s.Token }) {
 			return errLockLost
 		}
 	}
-	partition, ok := lone(settlements, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
+	partition, ok := onlyPartition(settlements, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
 	if !ok {
 		return errSeveralPartitions
 	}
-	if err := t.locate(ctx, place{e, a.Sub, partition}, len(settlements), core.Work{Settlements: prepared}); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, partition}, len(settlements), core.Work{Settlements: prepared}); err != nil {
 		return err
 	}
 	t.settlements = append(t.settlements, settlements...)
-	t.begun(ctx, id, core.Listen, e.current.Load())
+	t.noteParty(ctx, id, core.Listen, e.current.Load())
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	if err != nil {
 		return err
 	}
-	partition, ok := lone(numbers, len(e.current.Load().partitions[a.Sub]), partitionOfNumber)
+	partition, ok := onlyPartition(numbers, len(e.current.Load().partitions[a.Sub]), partitionOfNumber)
 	if !ok {
 		return errSeveralPartitions
 	}
@@ -191,14 +191,14 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 			return errNoNumber
 		}
 	}
-	if err := t.locate(ctx, place{e, a.Sub, partition}, len(numbers), work); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, partition}, len(numbers), work); err != nil {
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
 	if own { // the reservations lapse with the cancellation
 		t.scheduled = slices.DeleteFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
 	}
-	t.begun(ctx, id, core.Send, e.current.Load())
+	t.noteParty(ctx, id, core.Send, e.current.Load())
 	return nil
 }
 
@@ -215,10 +215,10 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	if err := t.b.admitGroup(v, group); err != nil {
 		return nil, err
 	}
-	if err := t.fits(&enlisted{e: e, group: group}, v); err != nil {
+	if err := t.checkPartition(&enlistedSend{e: e, group: group}, v); err != nil {
 		return nil, err
 	}
-	p := place{e: e}
+	p := location{e: e}
 	if n := len(v.partitions[core.Main]); n > 1 {
 		key, err := groupKey(group, v.Settings.RequiresDuplicateDetection)
 		if err != nil {
@@ -229,13 +229,13 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 		}
 		p.partition = core.PartitionOf(key, n)
 	}
-	if err := t.locate(ctx, p, len(group), core.Work{}); err != nil {
+	if err := t.bindTo(ctx, p, len(group), core.Work{}); err != nil {
 		return nil, err
 	}
 	identify(group)
 	work := core.Work{Messages: group, Reserve: t.b.store.Now().Add(core.TransactionLifetime + reservationGrace)}
-	if e.pipe != nil {
-		if _, err := e.judgeInto(ctx, v, p.partition, &work); err != nil {
+	if e.pipeline != nil {
+		if _, err := e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return nil, err
 		}
 		if len(work.Messages) != len(group) || len(work.Effects)+len(work.Transfers) > 0 {
@@ -249,7 +249,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	for i, n := range numbers {
 		t.scheduled = append(t.scheduled, core.Reserved{Number: n, Message: work.Messages[i]})
 	}
-	t.begun(ctx, id, core.Send, v)
+	t.noteParty(ctx, id, core.Send, v)
 	return numbers, nil
 }
 
@@ -267,31 +267,31 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 		return errSessionLost
 	}
 	states := []core.SessionState{{Lock: lock, State: state}}
-	if err := t.locate(ctx, place{e, a.Sub, lock.Index}, 1, core.Work{States: states}); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, lock.Index}, 1, core.Work{States: states}); err != nil {
 		return err
 	}
 	t.states = append(t.states, states...)
-	t.begun(ctx, id, core.Listen, v)
+	t.noteParty(ctx, id, core.Listen, v)
 	return nil
 }
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// locate ties the transaction to the place of n operations, which the store checks.
-func (t *transaction) locate(ctx context.Context, p place, n int, work core.Work) error {
+// bindTo ties the transaction to the place of n operations, which the store checks.
+func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.Work) error {
 	v := p.e.current.Load()
-	if t.place != nil && *t.place != p {
-		if t.place.e == p.e && t.place.sub == p.sub {
+	if t.location != nil && *t.location != p {
+		if t.location.e == p.e && t.location.sub == p.sub {
 			return errSeveralPartitions
 		}
 		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it has begun with '%s', not '%s'.",
-			t.place.e.current.Load().Name, v.Name)
+			t.location.e.current.Load().Name, v.Name)
 	}
 	if sent, bound := t.partition(p.e, v); bound && p.sub == core.Main && sent != p.partition {
 		return errSeveralPartitions
 	}
 	p.e.use()
-	if !isNothing(&work) {
+	if !isEmptyWork(&work) {
 		work.Check = true
 		if _, err := p.e.tryCommit(ctx, v, v.partitions[p.sub][p.partition], work); err != nil {
 			return t.b.refusals([]error{err}, v)[0]
@@ -300,7 +300,7 @@ func (t *transaction) locate(ctx context.Context, p place, n int, work core.Work
 	if err := t.enlist(n); err != nil {
 		return err
 	}
-	t.place = &p
+	t.location = &p
 	return nil
 }
 
@@ -320,7 +320,7 @@ func (t *transaction) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	_, numbers := scheduledBy(&core.Work{Scheduled: t.scheduled})
-	p := t.place.e.current.Load().partitions[t.place.sub][t.place.partition]
+	p := t.location.e.current.Load().partitions[t.location.sub][t.location.partition]
 	if err := t.b.store.Cancel(ctx, p, numbers); err != nil {
 		t.b.log.Debug("release what a transaction has reserved", "entity", p.Entity, "partition", p.Index, "err", err)
 	}
@@ -344,13 +344,13 @@ func (t *transaction) commit(ctx context.Context) error {
 	if t.operations == 0 {
 		return nil
 	}
-	p, err := t.where()
+	p, err := t.commitLocation()
 	if err != nil {
 		return err
 	}
 	v := p.e.current.Load()
 	for i := range t.settlements { // only now, because some go by the time
-		if t.settlements[i], err = p.e.prepare(p.sub, t.settlements[i]); err != nil {
+		if t.settlements[i], err = p.e.prepareSettle(p.sub, t.settlements[i]); err != nil {
 			return err
 		}
 	}
@@ -364,31 +364,54 @@ func (t *transaction) commit(ctx context.Context) error {
 			own = append(own, x.group...)
 			continue
 		}
-		work.Transfers = append(work.Transfers, destined(x.group, x.e.current.Load().Name)...)
+		work.Transfers = append(work.Transfers, asTransfers(x.group, x.e.current.Load().Name)...)
 	}
-	if err := fits(v, own, p.partition); err != nil {
+	if err := checkKeys(v, own, p.partition); err != nil {
 		return err
 	}
 	identify(own)
 	work.Messages = own
-	var judged load
-	if p.e.pipe != nil && len(own) > 0 {
-		if judged, err = p.e.judgeInto(ctx, v, p.partition, &work); err != nil {
+	var judged groupResult
+	if p.e.pipeline != nil && len(own) > 0 {
+		if judged, err = p.e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}
 	}
-	ctx = p.e.sent(ctx, t.by, "")
-	if _, err = p.e.commit(ctx, v, v.partitions[p.sub][p.partition], work); err == nil {
-		p.e.notePassage(ctx, v.partitions[core.Main][p.partition], judged)
+	at := v.partitions[p.sub][p.partition]
+	if at.MaxBytes == 0 && work.Grows() {
+		if at.MaxBytes, err = t.b.quotaOf(ctx, v, p.partition); err != nil {
+			return err
+		}
+	}
+	ctx = p.e.withAudit(ctx, t.by, "")
+	if _, err = p.e.commit(ctx, v, at, work); err == nil {
+		p.e.noteResults(ctx, v.partitions[core.Main][p.partition], judged)
 	}
 	return err
 }
 
-// where is the place of the transaction: where it settles or cancels, else at
+// quotaOf is what limits all that is kept in a partition of the entity: its own quota, or that
+// of the subscription's topic.
+func (b *Broker) quotaOf(ctx context.Context, v *view, partition uint16) (int64, error) {
+	if v.Kind == core.Subscription {
+		topic, _, _ := core.SplitSubscription(v.Name)
+		e, err := b.entity(ctx, topic)
+		if err != nil {
+			return 0, err
+		}
+		v = e.current.Load()
+	}
+	if ps := v.partitions[core.Main]; int(partition) < len(ps) {
+		return ps[partition].MaxBytes, nil
+	}
+	return 0, nil // of a topic that has been made anew
+}
+
+// commitLocation is the place of the transaction: where it settles or cancels, else at
 // the entity that it sends to, or through, first.
-func (t *transaction) where() (place, error) {
-	if t.place != nil {
-		return *t.place, nil
+func (t *transaction) commitLocation() (location, error) {
+	if t.location != nil {
+		return *t.location, nil
 	}
 	first := t.sends[0]
 	host := first.e
@@ -398,25 +421,25 @@ func (t *transaction) where() (place, error) {
 	v := host.current.Load()
 	n := len(v.partitions[core.Main])
 	if n == 1 {
-		return place{e: host}, nil
+		return location{e: host}, nil
 	}
 	key := ""
 	for _, x := range t.sends {
 		k, err := x.key(host, v)
 		switch {
 		case err != nil:
-			return place{}, err
+			return location{}, err
 		case k == "" || k == key:
 		case key == "":
 			key = k
 		default:
-			return place{}, core.Refuse(core.NotAllowed, "The messages of a transaction on the partitioned entity '%s' have different keys ('%.64s' and '%.64s'): give them one SessionId or PartitionKey.", v.Name, key, k)
+			return location{}, core.Refuse(core.NotAllowed, "The messages of a transaction on the partitioned entity '%s' have different keys ('%.64s' and '%.64s'): give them one SessionId or PartitionKey.", v.Name, key, k)
 		}
 	}
 	if key == "" {
-		return place{}, keyNeeded(v)
+		return location{}, keyNeeded(v)
 	}
-	return place{e: host, partition: core.PartitionOf(key, n)}, nil
+	return location{e: host, partition: core.PartitionOf(key, n)}, nil
 }
 
 func keyNeeded(v *view) error {
@@ -424,7 +447,7 @@ func keyNeeded(v *view) error {
 }
 
 // key is what ties x to a partition of host.
-func (x *enlisted) key(host *entry, v *view) (string, error) {
+func (x *enlistedSend) key(host *entry, v *view) (string, error) {
 	if x.via == nil && x.e == host {
 		return groupKey(x.group, v.Settings.RequiresDuplicateDetection)
 	}
@@ -436,8 +459,8 @@ func (x *enlisted) key(host *entry, v *view) (string, error) {
 	return "", nil
 }
 
-// fits refuses messages whose key belongs to another partition than the one given.
-func fits(v *view, group []*core.Message, partition uint16) error {
+// checkKeys refuses messages whose key belongs to another partition than the one given.
+func checkKeys(v *view, group []*core.Message, partition uint16) error {
 	n := len(v.partitions[core.Main])
 	if n == 1 || len(group) == 0 {
 		return nil
@@ -450,8 +473,8 @@ func fits(v *view, group []*core.Message, partition uint16) error {
 	return nil
 }
 
-// destined makes the messages of a group those of a transfer queue.
-func destined(group []*core.Message, destination string) []*core.Message {
+// asTransfers makes the messages of a group those of a transfer queue.
+func asTransfers(group []*core.Message, destination string) []*core.Message {
 	identify(group)
 	for _, m := range group {
 		m.Transit = &core.Transit{Destination: destination}

@@ -421,3 +421,31 @@ func TestTransactionCancelsAndSchedules(t *testing.T) {
 		}
 	})
 }
+
+// A transaction that receives from a subscription, or from dead letters, cannot send without end where the entity is full.
+func TestATransactionInAFullEntitySendsNoMoreThanItCompletes(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		small := func(s *core.Settings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 }
+		full := strings.Repeat("x", 1<<20)
+		b.create(t, "to")
+		b.create(t, "q", small)
+		b.createTopic(t, "t", small)
+		subscription := b.subscribe(t, "t", "s", nil)
+		b.send(t, "q", text(full))
+		b.send(t, "t", text(full))
+		settle(t, b, "q", core.DeadLetterOutcome, b.receive(t, "q", core.PeekLock, 1).take()...)
+		for _, from := range []string{"q/$DeadLetterQueue", subscription} {
+			d := b.receive(t, from, core.PeekLock, 1).take()[0]
+			tx := b.Begin()
+			enlistSettle(t, tx, from, core.Release, d)
+			enlistSend(t, tx, "to", "", text("more"))
+			if err := tx.Commit(t.Context()); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, more than it completes: got %v", from, err)
+			}
+			tx = b.Begin()
+			enlistSettle(t, tx, from, core.Complete, d)
+			enlistSend(t, tx, "to", "", text("as many"))
+			commit(t, tx)
+		}
+	})
+}

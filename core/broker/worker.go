@@ -11,15 +11,15 @@ import (
 type worker struct {
 	d     *dispatcher
 	index int
-	wake  chan struct{} // something changed; holds at most one
+	woken chan struct{} // something changed; holds at most one
 
-	ready   bool   // there may be messages
-	rung    bool   // the doorbell rang since the last grant
-	busy    bool   // a grant is being worked on
-	granted int    // how many to lock; 0 once begun
-	calls   uint64 // grants worked off
-	timer   *time.Timer
-	backoff time.Duration // 0 while the store answers
+	ready        bool   // there may be messages
+	wokenInGrant bool   // the doorbell rang since the last grant
+	busy         bool   // a grant is being worked on
+	granted      int    // how many to lock; 0 once begun
+	calls        uint64 // grants worked off
+	timer        *time.Timer
+	backoff      time.Duration // 0 while the store answers
 }
 
 // removal is deliveries that a receiver gets once they are removed.
@@ -28,18 +28,18 @@ type removal struct {
 	ds []core.Delivery
 }
 
-func (w *worker) nudge() {
+func (w *worker) signal() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.woken <- struct{}{}:
 	default:
 	}
 }
 
-// ring says that there may be messages: the store's doorbell, or a timer.
-func (w *worker) ring(core.SessionKey) {
+// wake says that there may be messages: the store's doorbell, or a timer.
+func (w *worker) wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.rung = true
+	w.wokenInGrant = true
 	if !w.busy && w.backoff == 0 {
 		w.ready = true
 		w.d.assign()
@@ -61,7 +61,7 @@ func (w *worker) callsAhead() uint64 {
 	if w.busy {
 		n++
 	}
-	if w.ready || w.rung && w.busy {
+	if w.ready || w.wokenInGrant && w.busy {
 		n++
 	}
 	return n
@@ -82,27 +82,27 @@ func (w *worker) run() {
 func (w *worker) await() (n int, ok bool) {
 	d := w.d
 	for {
-		d.e.b.gate.enter()
+		d.e.b.barrier.enter()
 		d.mu.Lock()
 		d.flush()
 		n, w.granted = w.granted, 0
 		d.mu.Unlock()
-		d.e.b.gate.leave()
+		d.e.b.barrier.leave()
 		if n > 0 {
 			return n, true
 		}
 		if d.stopped.Load() {
 			return 0, false
 		}
-		<-w.wake
+		<-w.woken
 	}
 }
 
 // lock locks up to n messages and shares them out.
 func (w *worker) lock(n int) {
 	d := w.d
-	d.e.b.gate.enter()
-	defer d.e.b.gate.leave()
+	d.e.b.barrier.enter()
+	defer d.e.b.barrier.leave()
 	_, _ = d.e.b.refresh(d.context(), d.e) // if it is gone this has closed the receivers
 	p := d.e.current.Load().partitions[d.sub][w.index]
 	ds, next, err := d.e.b.store.Lock(d.context(), p, n)
@@ -119,10 +119,10 @@ func (w *worker) lock(n int) {
 	}
 	w.busy = false
 	w.calls++
-	w.ready = err == nil && (w.rung || len(ds) == n)
-	w.settleOutage(err)
+	w.ready = err == nil && (w.wokenInGrant || len(ds) == n)
+	w.noteOutage(err)
 	if err == nil && !w.ready {
-		w.ringAt(next)
+		w.wakeAt(next)
 	}
 	d.checkDrains()
 	d.assign()
@@ -149,7 +149,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 		}
 	}
 	errs := d.e.b.store.Settle(d.context(), p, settlements)
-	d.e.traffic.outlets[d.sub].settle(settlements, errs)
+	d.e.traffic.queues[d.sub].settle(settlements, errs)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range removals {
@@ -165,7 +165,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 		errs = errs[len(m.ds):]
 		m.r.inFlight -= len(m.ds)
 		if m.r.closed {
-			d.pass(gone)
+			d.giveRemoved(gone)
 			continue
 		}
 		m.r.credit += failed
@@ -176,11 +176,11 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 	}
 }
 
-// ringAt sets the timer for what the store says is due next. d.mu is held.
-func (w *worker) ringAt(next time.Time) {
+// wakeAt sets the timer for what the store says is due next. d.mu is held.
+func (w *worker) wakeAt(next time.Time) {
 	switch {
 	case !next.IsZero():
-		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), func() { w.ring("") })
+		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), func() { w.wake("") })
 	case w.timer != nil:
 		w.timer.Stop()
 	}
@@ -195,9 +195,9 @@ func (w *worker) after(pause time.Duration, f func()) {
 	}
 }
 
-// settleOutage pauses while the store does not answer, and logs once when that
+// noteOutage pauses while the store does not answer, and logs once when that
 // begins and once when it ends. d.mu is held.
-func (w *worker) settleOutage(err error) {
+func (w *worker) noteOutage(err error) {
 	log := w.d.e.b.log
 	switch {
 	case err == nil && w.backoff > 0:

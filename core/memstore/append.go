@@ -27,8 +27,8 @@ func (s *Store) Append(_ context.Context, p core.Partition, groups [][]*core.Mes
 }
 
 func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
-	if t.MaxBytes > 0 && t.queue.bytes >= t.MaxBytes && !t.allKnown(group, spare) {
-		return nil, t.full(t.queue.bytes)
+	if t.isFull() && !t.allKnown(group, spare) {
+		return nil, t.full()
 	}
 	numbers := make([]int64, len(group))
 	for i, m := range group {
@@ -49,21 +49,24 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 }
 
 // allKnown reports whether nothing of the group will be stored, because it was
-// by an earlier Append, or is spared.
+// by an earlier Append, or is dropped.
 func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
-		if !spare.has(i) && !t.isKnown(m) {
+		if !spare.drops(i) && !t.isKnown(m) {
 			return false
 		}
 	}
 	return true
 }
 
-// full is the refusal of what would be stored in a partition of so many bytes.
-func (t *txn) full(bytes int64) error {
+// isFull reports whether the partition has reached its quota.
+func (t *txn) isFull() bool { return t.MaxBytes > 0 && t.bytes >= t.MaxBytes }
+
+// full is the refusal of what would be stored in a partition that is full.
+func (t *txn) full() error {
 	return core.Refuse(core.QuotaExceeded,
 		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
-		bytes, t.MaxBytes)
+		t.bytes, t.MaxBytes)
 }
 
 // due returns when m is to be available, if that is later than now.

@@ -93,8 +93,12 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 	defer t.leave()
 	q := t.queue
 	bytes := q.bytes
-	if t.ref.Subscription == "" && t.ref.Sub == core.Main {
-		bytes = t.bytes // with those of a topic's subscriptions
+	switch {
+	case t.ref.Sub != core.Main:
+	case t.ref.Subscription == "":
+		bytes = t.bytes
+	default:
+		bytes = t.home.bytes()
 	}
 	return core.Stats{
 		Ready:     q.counts[fresh] + q.counts[again],

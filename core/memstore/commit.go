@@ -76,6 +76,9 @@ func numbersOf(ms []core.Reserved) []int64 {
 }
 
 func (t *txn) appendWork(w *core.Work) ([]int64, error) {
+	if t.isFull() && w.Grows() {
+		return nil, t.full()
+	}
 	if !w.Reserve.IsZero() {
 		return t.reserveWork(w)
 	}
@@ -90,27 +93,38 @@ func (t *txn) appendWork(w *core.Work) ([]int64, error) {
 
 // reserveWork sets the messages of the work aside.
 func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
-	held, ms := t.queue.bytes, w.Messages
+	ms := w.Messages
 	if len(w.Publications) > 0 {
 		if w.Version < t.version {
 			return nil, t.outdated(w.Version)
 		}
-		held = t.bytes
 		ms = nil
 		for i := range w.Publications {
 			ms = append(ms, w.Publications[i].Message)
 		}
 	}
-	if t.MaxBytes > 0 && held >= t.MaxBytes {
-		return nil, t.full(held)
+	if t.isFull() {
+		return nil, t.full()
 	}
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// sparing says which messages of a group are not to be stored, but noted; nil: none.
-type sparing []bool
+// sparing says what the effects leave of each message of a group; nil: all of it.
+type sparing []remains
 
-func (s sparing) has(i int) bool { return s != nil && s[i] }
+type remains uint8
+
+const (
+	whole    remains = iota
+	replaced         // it is noted, and something else is stored instead
+	dropped          // it is noted, and no more
+)
+
+// has reports whether the message itself is not stored.
+func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
+
+// drops reports whether nothing is stored of the message.
+func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
 
 // noted is the number of a message that was noted, until its effects are seen to.
 const noted = -1
@@ -118,11 +132,16 @@ const noted = -1
 func spared(w *core.Work, n int) sparing {
 	var s sparing
 	for i := range w.Effects {
-		if w.Effects[i].Instead {
-			if s == nil {
-				s = make(sparing, n)
-			}
-			s[w.Effects[i].Of] = true
+		x := &w.Effects[i]
+		if !x.Instead {
+			continue
+		}
+		if s == nil {
+			s = make(sparing, n)
+		}
+		s[x.Of] = dropped
+		if x.Stores() {
+			s[x.Of] = replaced
 		}
 	}
 	return s

@@ -13,7 +13,7 @@ type partition struct {
 	own           *entityState            // of the queue or topic itself; nil when it is deleted
 	subscriptions map[string]*entityState // of a topic, by ID
 	version       int64                   // of the topic's subscriptions
-	bytes         int64                   // in all main queues
+	bytes         int64                   // in all queues
 	wakes         []wake                  // of the call under way
 }
 
@@ -48,12 +48,19 @@ func (b *entityState) queue(sub core.SubQueue) *queue {
 	if q == nil {
 		q = &queue{home: b, ref: b.ref}
 		q.ref.Sub = sub
-		if sub == core.Main {
-			q.sum = &b.partition.bytes
-		}
 		b.queues[sub] = q
 	}
 	return q
+}
+
+// bytes is what all its queues hold.
+func (b *entityState) bytes() (sum int64) {
+	for _, q := range b.queues {
+		if q != nil {
+			sum += q.bytes
+		}
+	}
+	return sum
 }
 
 // subscribe begins a new version of the topic's subscriptions, with that one
@@ -76,7 +83,7 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	defer p.mu.Unlock()
 	p.version = version
 	if b := p.subscriptions[r.Subscription]; b != nil {
-		p.bytes -= b.queue(core.Main).bytes
+		p.bytes -= b.bytes()
 		delete(p.subscriptions, r.Subscription)
 	}
 }

@@ -35,8 +35,8 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	if !ok {
 		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.ref.Entity, t.ref.Index, core.LockLost)
 	}
-	if t.MaxBytes > 0 && t.bytes >= t.MaxBytes && t.needsRoom(group, spare) {
-		return nil, t.full(t.bytes)
+	if t.isFull() && t.needsRoom(group, spare) {
+		return nil, t.full()
 	}
 	numbers := make([]int64, len(group))
 	for i := range group {
@@ -71,7 +71,7 @@ func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 // needsRoom reports whether there is something new in the group.
 func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
-		if x := &group[i]; x.Source.IsZero() && !spare.has(i) && !t.isKnown(x.Message) {
+		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {
 			return true
 		}
 	}

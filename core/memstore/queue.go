@@ -51,8 +51,7 @@ type queue struct {
 	log    log
 	counts [messageStates]int64
 	bytes  int64
-	sum    *int64 // where its bytes are counted with those of others, or nil
-	woken  bool   // the call under way calls the doorbells for none
+	woken  bool // the call under way calls the doorbells for none
 
 	again     timerHeap[*entry] // redeliverable entries without a session, by number
 	locks     timerHeap[*entry] // entries under lock by the lock's end
@@ -109,9 +108,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 // grow counts bytes.
 func (q *queue) grow(by int) {
 	q.bytes += int64(by)
-	if q.sum != nil {
-		*q.sum += int64(by)
-	}
+	q.home.partition.bytes += int64(by)
 }
 
 // join enters e in the heaps of its state.

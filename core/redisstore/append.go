@@ -64,7 +64,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 	defer done()
 
 	now := s.Now()
-	room := s.room(ctx, sh)
+	budget := s.sizeBudget(ctx, sh)
 	var batch sending
 	var members []int // which groups are in the batch
 	flush := func() {
@@ -76,7 +76,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 	for i, group := range groups {
 		messages, size, err := sh.prepare(group, nil, now)
 		if err == nil {
-			err = room.take(size)
+			err = budget.take(size)
 		}
 		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, messages) {
 			answers[i].Numbers = make([]int64, len(group))
@@ -89,7 +89,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 		if len(members) > 0 && (len(batch.messages)+len(messages) > maxBatch || batch.bytes+size > maxBatchBytes) {
 			flush()
 			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				room.give(size)
+				budget.give(size)
 				failAll(answers[i:], core.CertainlyNotDone(err))
 				return answers
 			}
@@ -190,12 +190,12 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 }
 
 // flushAppends stores what several calls have handed in.
-func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
+func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	var messages []stored
-	plain, size := !sh.remembers(), 0 // a history is written in Lua
-	for _, t := range tickets {
+	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
+	for _, t := range calls {
 		messages = append(messages, t.work.messages...)
 		size += t.work.bytes
 	}
@@ -211,14 +211,14 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 	default:
 		numbers, err = s.appendScripted(ctx, sh, messages)
 	}
-	sh.quota.landed(size)
+	sh.quota.stored(size)
 	for i, n := range numbers {
 		if n != 0 {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	err = s.explain("store messages", certain(err))
-	for _, t := range tickets {
+	err = s.wrapError("store messages", certain(err))
+	for _, t := range calls {
 		if t.work.err = err; err == nil {
 			n := len(t.work.messages)
 			t.work.numbers, numbers = numbers[:n:n], numbers[n:]
@@ -232,13 +232,13 @@ func (s *Store) flushAppends(sh *shard, tickets []*ticket[*sending]) {
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
-		if _, _, err := s.settleDown(ctx, s.livingOf(sh), now, sweepScript, nil, 0); err != nil {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, err
 		}
 	}
 	sweepArgs := append(sh.stateArgs(now), 0)
 	pipe := s.rdb.TxPipeline()
-	sweep := sweepScript.variants[sh.flavour]
+	sweep := sweepScript.variants[sh.features]
 	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
 	added := make([]*redis.Cmd, len(messages))
 	for i := range messages {
@@ -267,7 +267,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 		return nil, err
 	}
 	if armed.Err() != nil || armed.Val() {
-		s.ring(ctx, sh)
+		s.ringDoorbell(ctx, sh)
 	}
 	return numbers, nil
 }
@@ -308,10 +308,10 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	return numbers, nil
 }
 
-// ring wakes those who wait. If that fails, their own look around finds the
+// ringDoorbell wakes those who wait. If that fails, their own look around finds the
 // messages a second later.
-func (s *Store) ring(ctx context.Context, sh *shard) {
-	if _, err := s.eval(ctx, ringScript, []any{sh.keys.head, sh.keys.bell}); err != nil {
+func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
+	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
 		s.log.Debug("ring the doorbell", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // Limits of a batcher.
 const (
-	maxFlights    = 2         // flushes under way at once
-	maxBatch      = 200       // items in a flush, unless one call has more
-	maxBatchBytes = 256 << 10 // bytes in a flush, unless one call has more
-	maxWaiting    = 64 << 20  // bytes waiting behind the flushes; beyond, calls are refused with Busy
+	maxConcurrentFlushes = 2         // flushes under way at once
+	maxBatch             = 200       // items in a flush, unless one call has more
+	maxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
+	maxWaiting           = 64 << 20  // bytes waiting behind the flushes; beyond, calls are refused with Busy
 )
 
 // batcher lets calls of one kind on one partition share round trips. The first
@@ -23,24 +23,24 @@ const (
 type batcher[T any] struct {
 	store   *Store
 	flushed *flushes
-	flush   func([]*ticket[T])
+	flush   func([]*pendingCall[T])
 
-	mu      sync.Mutex
-	waiting []*ticket[T]
-	bytes   int // of those waiting
-	flights int
+	mu       sync.Mutex
+	waiting  []*pendingCall[T]
+	bytes    int // of those waiting
+	flushing int
 }
 
-// ticket is one call's place in a flush. Its flush fills in work's answers,
+// pendingCall is one call's place in a flush. Its flush fills in work's answers,
 // then closes done.
-type ticket[T any] struct {
+type pendingCall[T any] struct {
 	work  T
 	items int
 	bytes int
 	done  chan struct{}
 }
 
-func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*ticket[T])) {
+func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall[T])) {
 	b.store, b.flushed, b.flush = s, flushed, flush
 }
 
@@ -48,15 +48,15 @@ func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*ticket[T]))
 // goes on without the caller, who must not look at work again. A caller with
 // time for it makes the flush itself, and then stays to its end.
 func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
-	t := &ticket[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
+	t := &pendingCall[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
 	switch {
 	case !ok:
 		return core.CertainlyNotDone(core.Refuse(core.Busy, "Too many operations wait for the message store. Try again."))
 	case departs && outlasts(ctx, callTimeout):
-		b.flyOnce()
+		b.flushOnce()
 	case departs:
-		b.store.calls.Go(b.fly)
+		b.store.calls.Go(b.flushAll)
 	}
 	select {
 	case <-t.done:
@@ -73,64 +73,64 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 }
 
 // enqueue hands work in without waiting for it.
-func (b *batcher[T]) enqueue(t *ticket[T]) {
+func (b *batcher[T]) enqueue(t *pendingCall[T]) {
 	if departs, _ := b.queue(t); departs {
-		b.store.calls.Go(b.fly)
+		b.store.calls.Go(b.flushAll)
 	}
 }
 
-// queue adds a ticket to those that wait, unless they are too many. If a flight
-// departs for it, the caller has to fly.
-func (b *batcher[T]) queue(t *ticket[T]) (departs, ok bool) {
+// queue adds a ticket to those that wait, unless they are too many. If a flush
+// begins for it, the caller has to make it.
+func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes > maxWaiting {
 		return false, false
 	}
 	b.waiting = append(b.waiting, t)
-	b.bytes += t.bytes + ticketOverhead
-	if departs = b.flights < maxFlights; departs {
-		b.flights++
+	b.bytes += t.bytes + pendingCallOverhead
+	if departs = b.flushing < maxConcurrentFlushes; departs {
+		b.flushing++
 	}
 	return departs, true
 }
 
-// ticketOverhead stands for what a waiting call takes beside its bytes.
-const ticketOverhead = 256
+// pendingCallOverhead stands for what a waiting call takes beside its bytes.
+const pendingCallOverhead = 256
 
-// fly flushes until nobody waits.
-func (b *batcher[T]) fly() {
-	for batch := b.take(); batch != nil; batch = b.take() {
-		b.depart(batch)
+// flushAll flushes until nobody waits.
+func (b *batcher[T]) flushAll() {
+	for batch := b.nextBatch(); batch != nil; batch = b.nextBatch() {
+		b.flushBatch(batch)
 	}
 }
 
-// flyOnce is fly for a caller: a flush in its own goroutine saves two switches.
+// flushOnce is flushAll for a caller: a flush in its own goroutine saves two switches.
 // Those who wait after it get a goroutine for themselves.
-func (b *batcher[T]) flyOnce() {
-	batch := b.take()
+func (b *batcher[T]) flushOnce() {
+	batch := b.nextBatch()
 	if batch == nil {
 		return
 	}
-	b.depart(batch)
-	if !b.land() {
-		b.store.calls.Go(b.fly)
+	b.flushBatch(batch)
+	if !b.finish() {
+		b.store.calls.Go(b.flushAll)
 	}
 }
 
-// land ends the flight if nobody waits.
-func (b *batcher[T]) land() bool {
+// finish ends flushing if nobody waits.
+func (b *batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) > 0 {
 		return false
 	}
-	b.flights--
+	b.flushing--
 	b.waiting = nil
 	return true
 }
 
-func (b *batcher[T]) depart(batch []*ticket[T]) {
+func (b *batcher[T]) flushBatch(batch []*pendingCall[T]) {
 	items := 0
 	for _, t := range batch {
 		items += t.items
@@ -142,8 +142,8 @@ func (b *batcher[T]) depart(batch []*ticket[T]) {
 	}
 }
 
-// take returns those that fly next, or ends the flight.
-func (b *batcher[T]) take() []*ticket[T] {
+// nextBatch returns those that are flushed next, or ends flushing.
+func (b *batcher[T]) nextBatch() []*pendingCall[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items, bytes, n := 0, 0, 0
@@ -156,12 +156,12 @@ func (b *batcher[T]) take() []*ticket[T] {
 		n++
 	}
 	if n == 0 {
-		b.flights--
+		b.flushing--
 		b.waiting = nil
 		return nil
 	}
 	batch := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
-	b.bytes -= bytes + n*ticketOverhead
+	b.bytes -= bytes + n*pendingCallOverhead
 	return batch
 }

@@ -32,7 +32,7 @@ func (s *Store) operate(ctx context.Context, p core.Partition, what string, f fu
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
 	}
-	return s.explain(what+" in "+sh.keys.prefix, err)
+	return s.wrapError(what+" in "+sh.keys.prefix, err)
 }
 
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
@@ -56,7 +56,7 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 		for _, n := range own {
 			args = append(args, n)
 		}
-		reply, code, err := s.transition(ctx, sh, now, deferredScript, nil, args...)
+		reply, code, err := s.transition(ctx, sh, now, lockDeferredScript, nil, args...)
 		switch {
 		case err != nil:
 			return err
@@ -74,7 +74,7 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 		}
 		claims := make([]claim, len(own))
 		for i, n := range own {
-			a, err := parseAside(counts[i], overrides[i])
+			a, err := parseSideData(counts[i], overrides[i])
 			if err != nil {
 				return err
 			}
@@ -205,33 +205,33 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 			return nil, 0, err
 		}
 	}
-	standings, err := s.standings(ctx, sh, entries)
+	states, err := s.messageStates(ctx, sh, entries)
 	if err != nil {
 		return nil, 0, err
 	}
 	ds = make([]core.Delivery, 0, len(entries))
-	var lacks []lack
+	var missing []missingBody
 	for i := range entries {
-		if standings[i].reserved {
+		if states[i].reserved {
 			continue
 		}
-		d, bodiless, err := sh.delivery(&entries[i], standings[i].aside, standings[i].state)
+		d, bodiless, err := sh.delivery(&entries[i], states[i].sideData, states[i].state)
 		if err != nil {
 			return nil, 0, err
 		}
-		d.LockedUntil = standings[i].until
+		d.LockedUntil = states[i].until
 		if bodiless {
-			lacks = append(lacks, lack{len(ds), entries[i].origin})
+			missing = append(missing, missingBody{len(ds), entries[i].origin})
 		}
 		ds = append(ds, d)
 	}
-	ds, err = s.embody(ctx, sh, ds, lacks)
+	ds, err = s.attachBodies(ctx, sh, ds, missing)
 	return ds, entries[len(entries)-1].n, err
 }
 
-// placed is what is known of a message beside its entry.
-type placed struct {
-	aside
+// messageState is what is known of a message beside its entry.
+type messageState struct {
+	sideData
 	state    core.State
 	until    time.Time // when its lock ends; zero: it has none
 	reserved bool      // for a transaction: nobody may see it yet
@@ -240,14 +240,14 @@ type placed struct {
 // maxLocksSearched is among how many locks of a queue those of peeked messages are looked for.
 const maxLocksSearched = 20_000
 
-func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]placed, error) {
+func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) ([]messageState, error) {
 	plain, pad, reserved := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
 	for i := range entries {
 		plain[i], pad[i] = strconv.FormatInt(entries[i].n, 10), padded(entries[i].n)
 		reserved[i] = pad[i] + "r"
 	}
-	ask := func(pipe redis.Pipeliner, command, letter string, items []string) *redis.Cmd {
-		args := []any{command, sh.keys.prefix + letter}
+	ask := func(pipe redis.Pipeliner, command, suffix string, items []string) *redis.Cmd {
+		args := []any{command, sh.keys.prefix + suffix}
 		for _, item := range items {
 			args = append(args, item)
 		}
@@ -275,10 +275,10 @@ func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]pl
 		}
 		columns[i] = column
 	}
-	out := make([]placed, len(entries))
+	out := make([]messageState, len(entries))
 	for i := range out {
 		var err error
-		if out[i].aside, err = parseAside(columns[0][i], columns[1][i]); err != nil {
+		if out[i].sideData, err = parseSideData(columns[0][i], columns[1][i]); err != nil {
 			return nil, err
 		}
 		out[i].reserved = columns[4][i] != nil
@@ -293,13 +293,13 @@ func (s *Store) standings(ctx context.Context, sh *shard, entries []entry) ([]pl
 }
 
 // deadlines fills in when the locks of messages end.
-func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []placed) error {
+func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []messageState) error {
 	args := make([]any, 0, 1+len(numbers))
 	args = append(args, maxLocksSearched)
 	for _, n := range numbers {
 		args = append(args, n)
 	}
-	raw, err := s.eval(ctx, deadlinesScript, []any{sh.keys.prefix + locksLetter, sh.keys.held[0], sh.keys.held[3]}, args...)
+	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.prefix + locksSuffix, sh.keys.sessions[0], sh.keys.sessions[3]}, args...)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// basis is the revision and ID that a value of the catalogue or the registry
+// revisionPrefix is the revision and ID that a value of the catalogue or the registry
 // begins with, so that scripts can compare them without reading the rest.
-func basis(revision int64, id string) string { return strconv.FormatInt(revision, 10) + ":" + id + ":" }
+func revisionPrefix(revision int64, id string) string {
+	return strconv.FormatInt(revision, 10) + ":" + id + ":"
+}
 
 // catalogueValue is how the catalogue keeps an entity: its basis, then JSON.
 // Rules are kept apart.
@@ -26,11 +28,11 @@ func catalogueValue(e *core.Entity) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode entity %s: %w", e, err)
 	}
-	return basis(e.Revision, e.ID) + string(record), nil
+	return revisionPrefix(e.Revision, e.ID) + string(record), nil
 }
 
-// unbased is what follows the basis of a value.
-func unbased(value string) ([]byte, error) {
+// withoutRevision is what follows the basis of a value.
+func withoutRevision(value string) ([]byte, error) {
 	parts := strings.SplitN(value, ":", 3)
 	if len(parts) != 3 {
 		return nil, core.Internal
@@ -41,7 +43,7 @@ func unbased(value string) ([]byte, error) {
 // parseCatalogue reads a catalogue value and the time of last use beside it.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
-	text, err := unbased(value)
+	text, err := withoutRevision(value)
 	if err == nil {
 		err = json.Unmarshal(text, &e)
 	}
@@ -67,8 +69,8 @@ func scoreMillis(score any) (int64, bool) {
 	}
 }
 
-// manage is the frame of the catalogue's operations.
-func (s *Store) manage(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
+// withCatalogue is the frame of the catalogue's operations.
+func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
 	subject := what + " " + namespace + "/" + name
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
@@ -80,7 +82,7 @@ func (s *Store) manage(ctx context.Context, what, namespace, name string, f func
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
-	return s.explain(subject, err)
+	return s.wrapError(subject, err)
 }
 
 // change runs a script that changes the catalogue and tells about the names.
@@ -88,7 +90,7 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
 	if err != nil {
-		s.changes.doubt(namespace, names)
+		s.changes.notifyUncertain(namespace, names)
 		return nil, err
 	}
 	reply, _ := raw.([]any)
@@ -101,9 +103,9 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	return reply[1:], nil
 }
 
-// told are the folded names that watchers hear of when e changes: its own, and
+// changedNames are the folded names that watchers hear of when e changes: its own, and
 // that of a subscription's topic.
-func told(e *core.Entity) []string {
+func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
 		names = append(names, topic)
@@ -120,10 +122,10 @@ func topicOf(e *core.Entity) string {
 	return core.FoldName(topic)
 }
 
-// tellAll tells the watchers of this store.
-func (s *Store) tellAll(namespace string, names []string) {
+// notifyAll tells the watchers of this store.
+func (s *Store) notifyAll(namespace string, names []string) {
 	for _, name := range names {
-		s.changes.tell(namespace, name)
+		s.changes.notify(namespace, name)
 	}
 }
 
@@ -136,7 +138,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, e
 // CreateEntityWithin is CreateEntity where the namespace has quotas.
 func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
-	err := s.manage(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		value, err := catalogueValue(&e)
 		if err != nil {
 			return err
@@ -163,8 +165,8 @@ func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 			}
 			args = append(args, member)
 		}
-		names := told(&e)
-		reply, err := s.change(ctx, createScript, append(k.all(), k.seal, k.rulesOf(&e)), e.Namespace, names, args...)
+		names := changedNames(&e)
+		reply, err := s.change(ctx, entityCreateScript, append(k.all(), k.seal, k.rulesOf(&e)), e.Namespace, names, args...)
 		switch core.CodeOf(err) {
 		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
 			s.unlinkPartitions(ctx, &e, true)
@@ -172,7 +174,7 @@ func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 		if err != nil {
 			return err
 		}
-		defer s.tellAll(e.Namespace, names)
+		defer s.notifyAll(e.Namespace, names)
 		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
 	})
 	if err != nil {
@@ -193,12 +195,12 @@ func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, part
 	pipe := s.rdb.Pipeline()
 	for i := range partitions {
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
-		pipe.Do(ctx, raiseScript.command(true, []any{s.names.stream(r), s.names.head(r)}, v)...)
+		pipe.Do(ctx, topicSetVersionScript.command(true, []any{s.names.stream(r), s.names.head(r)}, v)...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
-	_, err := s.eval(ctx, fencedScript, []any{k.fences}, topicID, v)
+	_, err := s.eval(ctx, topicClearFenceScript, []any{k.fences}, topicID, v)
 	return err
 }
 
@@ -241,7 +243,7 @@ func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref,
 		if err := s.rdb.Unlink(ctx, streams...).Err(); err != nil {
 			return err
 		}
-		if err := s.unshare(ctx, r); err != nil {
+		if err := s.releaseSharedBodies(ctx, r); err != nil {
 			return err
 		}
 		if err := s.rdb.SRem(ctx, s.names.subscriptions(r), e.ID).Err(); err != nil {
@@ -253,7 +255,7 @@ func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref,
 
 // Entity returns the entity of that name, or NotFound.
 func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
-	err = s.manage(ctx, "entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		pipe := s.rdb.Pipeline()
 		value := pipe.HGet(ctx, k.entities, folded)
 		accessed := pipe.Do(ctx, "ZSCORE", k.accessed, folded)
@@ -271,8 +273,8 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 
 // Topic returns a topic with its subscriptions, or NotFound.
 func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
-	err = s.manage(ctx, "topic", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
-		raw, err := s.eval(ctx, topicScript, k.all(), folded)
+	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		raw, err := s.eval(ctx, topicGetScript, k.all(), folded)
 		if err != nil {
 			return err
 		}
@@ -328,8 +330,8 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-// listed is how an entity stands among the names: its kind, then its folded name.
-func listed(kind core.Kind, folded string) string {
+// nameMember is how an entity stands among the names: its kind, then its folded name.
+func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
@@ -339,11 +341,11 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 	if top <= 0 {
 		return nil, nil
 	}
-	prefix := listed(l.Kind, "")
+	prefix := nameMember(l.Kind, "")
 	if l.Kind == core.Subscription {
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
-	err = s.manage(ctx, "entities", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
+	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
 		members, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()
@@ -382,12 +384,12 @@ func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 	return e, err
 }
 
-// update replaces an entity, and changes rules of it: pairs as lua/update.lua
+// update replaces an entity, and changes rules of it: pairs as lua/entity_update.lua
 // takes them. It also returns the version of a subscription's topic.
 func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
-	err := s.manage(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
-		old := basis(e.Revision, e.ID)
+	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		old := revisionPrefix(e.Revision, e.ID)
 		e.Revision++
 		value, err := catalogueValue(&e)
 		if err != nil {
@@ -397,14 +399,14 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 		if e.Kind == core.Subscription {
 			topicID = e.TopicID
 		}
-		names := told(&e)
-		reply, err := s.change(ctx, updateScript, []any{k.entities, k.versions, k.fences, k.names, k.rulesOf(&e)}, e.Namespace, names,
+		names := changedNames(&e)
+		reply, err := s.change(ctx, entityUpdateScript, []any{k.entities, k.versions, k.fences, k.names, k.rulesOf(&e)}, e.Namespace, names,
 			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
 		if err != nil {
 			return err
 		}
 		version, _ = reply[0].(int64)
-		defer s.tellAll(e.Namespace, names)
+		defer s.notifyAll(e.Namespace, names)
 		if at, err := s.rdb.ZScore(ctx, k.accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = instant(int64(at))
 		}
@@ -420,7 +422,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 // DeleteEntity removes the entity and all its messages, or NotFound; a topic
 // with all its subscriptions.
 func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
-	return s.manage(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
 			if core.CodeOf(err) != core.Conflict { // it changed between the look and the deletion
@@ -446,8 +448,8 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 	if e.Kind == core.Topic {
 		topicID = e.ID
 	}
-	names := told(&e)
-	reply, err := s.change(ctx, deleteScript, k.all(), namespace, names, basis(e.Revision, e.ID), uint8(e.Kind), topicID)
+	names := changedNames(&e)
+	reply, err := s.change(ctx, entityDeleteScript, k.all(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
 	if err != nil {
 		return err
 	}
@@ -456,7 +458,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
-	defer s.tellAll(namespace, names)
+	defer s.notifyAll(namespace, names)
 	if err := s.fence(ctx, k, topicID, e.Partitions, reply[0]); err != nil {
 		return err
 	}
@@ -483,12 +485,12 @@ func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed ma
 	if len(accessed) == 0 {
 		return nil
 	}
-	return s.manage(ctx, "touch entities of", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
+	return s.withCatalogue(ctx, "touch entities of", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
 		args := make([]any, 0, 2*len(accessed))
 		for name, at := range accessed {
 			args = append(args, core.FoldName(name), at.UnixMilli())
 		}
-		_, err := s.eval(ctx, touchScript, []any{k.entities, k.accessed}, args...)
+		_, err := s.eval(ctx, entityTouchScript, []any{k.entities, k.accessed}, args...)
 		return err
 	})
 }

@@ -18,34 +18,34 @@ import (
 // changes tells the changes of the catalogue and of the registry to those who
 // watch them. What is told of the empty namespace is about namespaces.
 type changes struct {
-	store  *Store
-	origin string        // tells this store's own changes from those of others
-	line   *redis.PubSub // belongs to run after open
-	doubts atomic.Int64  // until when (Unix ns) this store hears of its own changes as of others'
+	store          *Store
+	origin         string        // tells this store's own changes from those of others
+	pubsub         *redis.PubSub // belongs to run after open
+	uncertainUntil atomic.Int64  // until when (Unix ns) this store hears of its own changes as of others'
 
-	mu         sync.Mutex
-	watchers   map[*func(namespace, name string)]struct{}
-	registrars map[*func(name string)]struct{}
+	mu                sync.Mutex
+	watchers          map[*func(namespace, name string)]struct{}
+	namespaceWatchers map[*func(name string)]struct{}
 }
 
 // Intervals of Pub/Sub connections.
 const (
-	silence   = 15 * time.Second // without a word, not even an answer to a ping, a line is dead
-	pingEvery = 5 * time.Second
-	retryLine = 250 * time.Millisecond
-	// doubtful is how long after an answer was lost the change may still happen, and
+	maxSilence       = 15 * time.Second // without a word, not even an answer to a ping, a line is dead
+	pingEvery        = 5 * time.Second
+	resubscribeDelay = 250 * time.Millisecond
+	// uncertainFor is how long after an answer was lost the change may still happen, and
 	// be told: a server that is silent for longer has lost the line, too.
-	doubtful = 2 * silence
+	uncertainFor = 2 * maxSilence
 )
 
 // open subscribes before the store is used, so that no change is missed.
 func (c *changes) open(ctx context.Context, s *Store) error {
 	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
-	c.registrars = make(map[*func(name string)]struct{})
+	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
-	c.line = s.rdb.Subscribe(ctx, s.names.changes())
-	if _, err := c.line.Receive(ctx); err != nil {
-		_ = c.line.Close() // the subscription is what failed
+	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
+	if _, err := c.pubsub.Receive(ctx); err != nil {
+		_ = c.pubsub.Close() // the subscription is what failed
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
 	}
 	return nil
@@ -73,17 +73,17 @@ func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := &changed
-	c.registrars[own] = struct{}{}
+	c.namespaceWatchers[own] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.registrars, own)
+		delete(c.namespaceWatchers, own)
 	}
 }
 
-// tell calls the watchers, those of namespaces where the namespace is empty, and
+// notify calls the watchers, those of namespaces where the namespace is empty, and
 // all where the name is, too; they do not block.
-func (c *changes) tell(namespace, name string) {
+func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
 	c.mu.Lock()
@@ -91,7 +91,7 @@ func (c *changes) tell(namespace, name string) {
 		watchers = slices.Collect(maps.Keys(c.watchers))
 	}
 	if namespace == "" {
-		registrars = slices.Collect(maps.Keys(c.registrars))
+		registrars = slices.Collect(maps.Keys(c.namespaceWatchers))
 	}
 	c.mu.Unlock()
 	for _, w := range watchers {
@@ -102,30 +102,30 @@ func (c *changes) tell(namespace, name string) {
 	}
 }
 
-// doubt tells of a change whose answer was lost: it may have happened, or happen yet.
-func (c *changes) doubt(namespace string, names []string) {
-	c.doubts.Store(time.Now().Add(doubtful).UnixNano())
+// notifyUncertain tells of a change whose answer was lost: it may have happened, or happen yet.
+func (c *changes) notifyUncertain(namespace string, names []string) {
+	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
-		c.tell(namespace, name)
+		c.notify(namespace, name)
 	}
 }
 
 // isOwn reports whether a change was told already when it was made.
 func (c *changes) isOwn(origin string) bool {
-	return origin == c.origin && time.Now().UnixNano() > c.doubts.Load()
+	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
 
 // run listens until ctx ends, and subscribes again when the connection breaks.
 func (c *changes) run(ctx context.Context) {
 	for {
-		stop := context.AfterFunc(ctx, func() { _ = c.line.Close() }) // makes listen return
+		stop := context.AfterFunc(ctx, func() { _ = c.pubsub.Close() }) // makes listen return
 		c.listen(ctx)
 		stop()
-		_ = c.line.Close() // it is broken, or closed already
-		if !pause(ctx, retryLine) {
+		_ = c.pubsub.Close() // it is broken, or closed already
+		if !pause(ctx, resubscribeDelay) {
 			return
 		}
-		c.line = c.store.rdb.Subscribe(ctx, c.store.names.changes())
+		c.pubsub = c.store.rdb.Subscribe(ctx, c.store.names.changes())
 	}
 }
 
@@ -136,17 +136,17 @@ func (c *changes) payload(namespace string, names ...string) string {
 
 // listen passes on what comes until the line breaks.
 func (c *changes) listen(ctx context.Context) {
-	listen(ctx, c.line, func(message any) {
+	listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
 			if c.store.intact() != errLost { // of which watchers are not told as of a change
-				c.tell("", "")
+				c.notify("", "")
 			}
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
 			if len(parts) >= 3 && !c.isOwn(parts[0]) {
 				for _, name := range parts[2:] {
-					c.tell(parts[1], name)
+					c.notify(parts[1], name)
 				}
 			}
 		}
@@ -154,7 +154,7 @@ func (c *changes) listen(ctx context.Context) {
 }
 
 // listen reads a Pub/Sub connection until it fails, and pings a silent one.
-func listen(ctx context.Context, line *redis.PubSub, heard func(message any)) {
+func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	pinged, stop := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(pinged)
@@ -165,14 +165,14 @@ func listen(ctx context.Context, line *redis.PubSub, heard func(message any)) {
 			case <-stop:
 				return
 			case <-ticker.C:
-				_ = line.Ping(ctx) // a broken line shows when it is read
+				_ = pubsub.Ping(ctx) // a broken line shows when it is read
 			}
 		}
 	}()
 	defer func() { <-pinged }()
 	defer close(stop)
 	for {
-		message, err := line.ReceiveTimeout(ctx, silence)
+		message, err := pubsub.ReceiveTimeout(ctx, maxSilence)
 		if err != nil {
 			return
 		}

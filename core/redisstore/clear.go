@@ -41,14 +41,14 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 	for _, r := range branches {
 		for r.Sub = range core.SubQueues {
 			prefix := s.names.prefix(r)
-			keys = append(keys, s.names.stream(r), s.names.head(r), s.names.bell(r), prefix+holdersLetter)
-			rest = append(rest, lettered(prefix, noteLetters)...)
+			keys = append(keys, s.names.stream(r), s.names.head(r), s.names.doorbell(r), prefix+holdersSuffix)
+			rest = append(rest, withSuffixes(prefix, messageDataSuffixes)...)
 			if r.Sub == core.Main {
-				rest = append(rest, lettered(prefix, sessionLetters+stateLetters)...)
+				rest = append(rest, withSuffixes(prefix, sessionSuffixes+stateSuffixes)...)
 			}
 		}
 		r.Sub = core.Main
-		rest = append(rest, s.names.base(r)+seenLetter, s.names.base(r)+movedLetter, s.names.past(r))
+		rest = append(rest, s.names.base(r)+seenSuffix, s.names.base(r)+movedSuffix, s.names.history(r))
 	}
 	raw, err := s.eval(ctx, clearScript, slices.Concat(keys, rest), args...)
 	if err != nil {

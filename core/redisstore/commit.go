@@ -23,7 +23,7 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numb
 func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
 	now := s.Now()
 	e := encoder{sh: sh, now: now, reserve: !w.Reserve.IsZero()}
-	spare := spared(w)
+	spare := notedOnly(w)
 	publications, err := e.group(w.Publications, spare)
 	if err != nil {
 		return nil, err
@@ -35,17 +35,21 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	if !w.Reserve.IsZero() {
 		reserve(messages, publications, w.Reserve)
 	}
-	kept := withRecords(messages)
+	outgoing, outgoingSize, err := encodeOutgoing(w, now)
+	if err != nil {
+		return nil, err
+	}
+	arriving := arriving(w, messages, publications)
 	var full error // the refusal for want of room, if it comes to that
-	if !w.Check && (e.needsRoom || len(kept) > 0) {
-		size += e.size
-		room := s.room(ctx, sh)
-		if full = room.take(size); full == nil {
+	if !w.Check && (w.Grows() || len(arriving) > 0) {
+		size += e.size + outgoingSize
+		budget := s.sizeBudget(ctx, sh)
+		if full = budget.take(size); full == nil {
 			defer func() {
 				if err != nil {
-					room.give(size)
+					budget.give(size)
 				} else {
-					sh.quota.landed(size)
+					sh.quota.stored(size)
 				}
 			}()
 		}
@@ -53,21 +57,18 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	switch {
 	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
 		return nil, full
-	case full != nil && s.knowsAll(ctx, sh, slices.Concat(kept, fromSenders(publications))):
+	case full != nil && !w.Grows() && s.knowsAll(ctx, sh, arriving):
 		full = nil
 	}
 
-	b := newBundle(s.names, sh)
+	b := newPublishArgs(s.names, sh)
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
-	args, err := appendOutgoing(sh.workArgs(w, full != nil, messages, b), w, now)
-	if err != nil {
-		return nil, err
-	}
+	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
-	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.bell(transfer),
+	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
 	switch {
@@ -86,7 +87,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 }
 
 // workArgs are the arguments of commit.lua but for its transfers and dead letters.
-func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *bundle) []any {
+func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles, _ := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
 	cancels := make([]any, len(own))
@@ -140,8 +141,9 @@ func reserve(messages []stored, publications []publication, until time.Time) {
 	}
 }
 
-// appendOutgoing adds the transfers and dead letters to the arguments of commit.lua.
-func appendOutgoing(args []any, w *core.Work, now time.Time) ([]any, error) {
+// encodeOutgoing makes the arguments of commit.lua for transfers and dead letters. size is
+// that of their records.
+func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
 			record, err := encodeRecord(m, now.UnixMilli())
@@ -149,19 +151,20 @@ func appendOutgoing(args []any, w *core.Work, now time.Time) ([]any, error) {
 				return err
 			}
 			args = append(args, of, where, record)
+			size += len(record)
 		}
 		return nil
 	}
-	err := add(0, "t", w.Transfers)
+	err = add(0, "t", w.Transfers)
 	for i := range w.Effects {
 		x := &w.Effects[i]
 		err = cmp.Or(err, add(x.Of+1, "d", x.DeadLetters), add(x.Of+1, "t", x.Transfers))
 	}
-	return args, err
+	return args, size, err
 }
 
-// spared are the messages of the work that are not stored, but noted.
-func spared(w *core.Work) map[*core.Message]bool {
+// notedOnly are the messages of the work that are not stored, but noted.
+func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
 		x := &w.Effects[i]
@@ -180,15 +183,27 @@ func spared(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// withRecords are those that are stored.
-func withRecords(messages []stored) []stored {
-	var kept []stored
-	for i := range messages {
-		if messages[i].record != nil {
-			kept = append(kept, messages[i])
+// arriving are the messages and publications of the work of which something is stored, but
+// for those from the topic's own queue.
+func arriving(w *core.Work, messages []stored, publications []publication) []stored {
+	replaced := map[int]bool{}
+	for i := range w.Effects {
+		if x := &w.Effects[i]; x.Stores() {
+			replaced[x.Of] = true
 		}
 	}
-	return kept
+	var all []stored
+	for i := range messages {
+		if messages[i].record != nil || replaced[i] {
+			all = append(all, messages[i])
+		}
+	}
+	for i := range publications {
+		if p := &publications[i]; p.source == "" && (!p.noted || replaced[i]) {
+			all = append(all, p.stored)
+		}
+	}
+	return all
 }
 
 // flag is how scripts take a condition.

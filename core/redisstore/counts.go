@@ -14,10 +14,10 @@ import (
 const (
 	// maxPiped is how many commands one pipeline sends.
 	maxPiped = 2000
-	// countLetters are the keys of each queue that lua/counts.lua reads.
-	countLetters = "mhlfq"
-	// queueCountLetters are those that it reads of the queue alone.
-	queueCountLetters = "xtb"
+	// countSuffixes are the keys of each queue that lua/counts.lua reads.
+	countSuffixes = "mhlfq"
+	// queueCountSuffixes are those that it reads of the queue alone.
+	queueCountSuffixes = "xtb"
 	// countedAtOnce is how many queues are counted at a time that have to be swept.
 	countedAtOnce = 16
 )
@@ -52,7 +52,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for _, g := range groups {
 		if !errors.Is(g.err, errDue) {
 			for _, at := range g.at {
-				counted[at].Err = s.explain("count in "+s.names.prefix(g.queue), g.err)
+				counted[at].Err = s.wrapError("count in "+s.names.prefix(g.queue), g.err)
 			}
 			continue
 		}
@@ -90,9 +90,9 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 	keys := make([][]any, len(groups))
 	for i, g := range groups {
 		r := g.queue
-		keys[i] = append(keys[i], lettered(s.names.prefix(r), queueCountLetters)...)
+		keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), queueCountSuffixes)...)
 		for r.Sub = range core.SubQueues {
-			keys[i] = append(keys[i], lettered(s.names.prefix(r), countLetters)...)
+			keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), countSuffixes)...)
 		}
 	}
 	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(false, keys[i], now) })

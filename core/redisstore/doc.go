@@ -10,7 +10,7 @@
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a
 // publication with all its copies is one script; a body that several copies
-// share is kept once (lua/shared.lua). Where messages belong to sessions,
+// share is kept once (lua/shared_bodies.lua). Where messages belong to sessions,
 // lua/sessions.lua says what is kept about those. Scripts are put together from
 // these files as a partition needs them (scripts.go): plain queues run neither.
 //

@@ -81,14 +81,14 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// aside is what is kept about a message beside its entry.
-type aside struct {
+// sideData is what is kept about a message beside its entry.
+type sideData struct {
 	count     uint32
 	overrides string
 }
 
-// parseAside reads the values of counts and overrides, which are nil where there are none.
-func parseAside(count, overrides any) (a aside, err error) {
+// parseSideData reads the values of counts and overrides, which are nil where there are none.
+func parseSideData(count, overrides any) (a sideData, err error) {
 	if text, ok := count.(string); ok {
 		a.count, err = parseCount(text)
 	}
@@ -98,7 +98,7 @@ func parseAside(count, overrides any) (a aside, err error) {
 
 // delivery describes the message of an entry, without a lock. bodiless says that
 // its body is shared, and not there yet.
-func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery, bodiless bool, err error) {
+func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := decodeRecord(e.record)
 	if err != nil {
 		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
@@ -110,7 +110,7 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery,
 		enqueued = e.enqueued
 	}
 	count := max(a.count, e.count)
-	if err := amend(m, e.overrides, because(e.reason, count), a.overrides); err != nil {
+	if err := mergeOverrides(m, e.overrides, brokerReason(e.reason, count), a.overrides); err != nil {
 		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
 	}
 	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
@@ -139,8 +139,8 @@ func (sh *shard) delivery(e *entry, a aside, state core.State) (d core.Delivery,
 	return d, bodiless, nil
 }
 
-// because gives the properties that say why the broker dead-lettered a message.
-func because(reason string, count uint32) core.Properties {
+// brokerReason gives the properties that say why the broker dead-lettered a message.
+func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
 	case "m":
@@ -162,9 +162,9 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// amend merges what settlements have set: before the message was dead-lettered,
+// mergeOverrides merges what settlements have set: before the message was dead-lettered,
 // when it was, and after.
-func amend(m *core.Message, before string, when core.Properties, after string) error {
+func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
 	}

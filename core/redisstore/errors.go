@@ -17,11 +17,11 @@ import (
 // errClosed answers calls after Close.
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// explain says what a failed exchange with Redis means to the caller, counts it
+// wrapError says what a failed exchange with Redis means to the caller, counts it
 // and tells the log why: Busy when trying again may help, now or once an operator
 // has done something, else the bare error. Nothing is NotFound in a server that has
 // lost what it held. what names the operation.
-func (s *Store) explain(what string, err error) error {
+func (s *Store) wrapError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -40,9 +40,9 @@ func (s *Store) explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// lostTouch reports whether err came from the connection and not from the
+// isUnreachable reports whether err came from the connection and not from the
 // server: whether the command ran is unknown.
-func lostTouch(err error) bool {
+func isUnreachable(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
@@ -67,13 +67,13 @@ var refusing = []string{
 // certain marks the error of a step that was sent once as core.NotDone, if it says
 // that the server has not begun with it.
 func certain(err error) error {
-	if neverRan(err) {
+	if didNotRun(err) {
 		return core.CertainlyNotDone(err)
 	}
 	return err
 }
 
-func neverRan(err error) bool {
+func didNotRun(err error) bool {
 	if err == nil {
 		return false
 	}

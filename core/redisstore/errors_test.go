@@ -50,7 +50,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 		{fmt.Errorf("decode: %w", core.MessageNotFound), core.MessageNotFound},
 		{nil, ""},
 	} {
-		got := s.explain("append", c.err)
+		got := s.wrapError("append", c.err)
 		if core.CodeOf(got) != c.want || c.err != nil && !errors.Is(got, c.err) {
 			t.Errorf("%v: got %v with code %q, want code %q around the cause", c.err, got, core.CodeOf(got), c.want)
 		}
@@ -87,11 +87,11 @@ func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 		{core.Busy, false},
 		{nil, false},
 	} {
-		err := s.explain("append", certain(c.err))
+		err := s.wrapError("append", certain(c.err))
 		if core.IsNotDone(err) != c.want {
 			t.Errorf("%v: certain to have no effect: got %t, want %t", c.err, !c.want, c.want)
 		}
-		if core.CodeOf(err) != core.CodeOf(s.explain("append", c.err)) {
+		if core.CodeOf(err) != core.CodeOf(s.wrapError("append", c.err)) {
 			t.Errorf("%v: got code %s", c.err, core.CodeOf(err))
 		}
 	}

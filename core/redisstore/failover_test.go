@@ -231,7 +231,7 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	// Doorbells work where the partitions live now: no look around comes so soon.
-	time.Sleep(2 * lookAround)
+	time.Sleep(2 * pollInterval)
 	began := time.Now()
 	for i := range 10 {
 		for key, moved := range keys {
@@ -244,10 +244,10 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 		}
 	}
 	t.Logf("messages by the doorbell took %v", time.Since(began))
-	if took := time.Since(began); took > 5*lookAround {
+	if took := time.Since(began); took > 5*pollInterval {
 		t.Errorf("messages by the doorbell took %v together: they came by the look around", took)
 	}
 }
 
-// lookAround is how often the store looks around by itself.
-const lookAround = time.Second
+// pollInterval is how often the store looks around by itself.
+const pollInterval = time.Second

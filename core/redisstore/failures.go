@@ -70,7 +70,7 @@ func failureOf(err error) *failure {
 			}
 		}
 	}
-	if lostTouch(err) {
+	if isUnreachable(err) {
 		return &unreachable
 	}
 	return nil
@@ -96,22 +96,22 @@ type Failure struct {
 }
 
 const (
-	// complaint is how often the log is told of a cause at most.
-	complaint = time.Minute
-	// recent is for how long a failure is told of after it was noticed last.
-	recent = time.Minute
+	// minLogInterval is how often the log is told of a cause at most.
+	minLogInterval = time.Minute
+	// recentFailure is for how long a failure is told of after it was noticed last.
+	recentFailure = time.Minute
 )
 
 // failures are counted by their causes.
 type failures struct {
 	mu    sync.Mutex
-	known map[string]*failing
+	known map[string]*loggedFailure
 }
 
-type failing struct {
+type loggedFailure struct {
 	Failure
-	told   time.Time
-	untold int // since then
+	loggedAt time.Time
+	unlogged int // since then
 }
 
 // note counts a failure of an operation, and tells the log of the first of its cause
@@ -124,18 +124,18 @@ func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	f.mu.Lock()
 	known := f.known[of.cause]
 	if known == nil {
-		known = &failing{Failure: Failure{Cause: of.cause, Remedy: of.remedy}}
+		known = &loggedFailure{Failure: Failure{Cause: of.cause, Remedy: of.remedy}}
 		if f.known == nil {
-			f.known = make(map[string]*failing)
+			f.known = make(map[string]*loggedFailure)
 		}
 		f.known[of.cause] = known
 	}
 	known.Reason, known.Last, known.Count = err.Error(), now, known.Count+1
-	known.untold++
-	untold := known.untold
-	tell := known.told.IsZero() || now.Sub(known.told) >= complaint
+	known.unlogged++
+	untold := known.unlogged
+	tell := known.loggedAt.IsZero() || now.Sub(known.loggedAt) >= minLogInterval
 	if tell {
-		known.told, known.untold = now, 0
+		known.loggedAt, known.unlogged = now, 0
 	}
 	f.mu.Unlock()
 	if tell {
@@ -157,5 +157,5 @@ func (s *Store) Failures() []Failure {
 
 // RecentFailures are those of causes that were noticed within the last minute.
 func (s *Store) RecentFailures() []Failure {
-	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recent })
+	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxAnnotations is how many events one call of annotate.lua adds.
+	// maxAnnotations is how many events one call of history_annotate.lua adds.
 	maxAnnotations = 500
 	// historyPage is how many events are read at once.
 	historyPage = 1000
@@ -94,7 +94,7 @@ func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Ev
 				}
 				args[i] = encoded
 			}
-			if _, _, err := s.transition(ctx, sh, s.millis(), annotateScript, nil, args...); err != nil {
+			if _, _, err := s.transition(ctx, sh, s.millis(), historyAnnotateScript, nil, args...); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func (s *Store) Recollect(ctx context.Context, p core.Partition, subject core.Su
 			return err
 		}
 		// Scripts forget with a tolerance.
-		if _, err := s.do(ctx, "XTRIM", sh.keys.past, "MAXLEN", sh.History.Max); err != nil {
+		if _, err := s.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
 		events, err = s.recollect(ctx, sh, subject)
@@ -126,7 +126,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	trail := core.NewTrail(subject)
 	from := strconv.FormatInt(max(0, s.millis()-sh.History.Keep.Milliseconds()+1), 10)
 	for {
-		reply, err := s.do(ctx, "XRANGE", sh.keys.past, from, "+", "COUNT", historyPage)
+		reply, err := s.do(ctx, "XRANGE", sh.keys.history, from, "+", "COUNT", historyPage)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 		for _, raw := range page {
 			id, e, err := sh.parseEvent(raw)
 			if err != nil {
-				return nil, fmt.Errorf("event %s of %s: %w", id, sh.keys.past, err)
+				return nil, fmt.Errorf("event %s of %s: %w", id, sh.keys.history, err)
 			}
 			trail.See(&e)
 			from = "(" + id

@@ -14,41 +14,41 @@ const stateKeys = 15
 // every queue and its dead letters lie side by side, so moves between them are
 // one step.
 type keyset struct {
-	prefix string
-	stream string
-	head   string
-	bell   string // a channel
-	seen   string // shared by queue and dead letters
-	moved  string // likewise
-	state  []any  // KEYS[1..15] of lua/state.lua
-	shared []any  // the keys of lua/shared.lua; nil but for subscriptions
-	held   []any  // the keys of lua/sessions.lua
-	past   string // the key of lua/history.lua; shared by all sub-queues
+	prefix   string
+	stream   string
+	head     string
+	doorbell string // a channel
+	seen     string // shared by queue and dead letters
+	moved    string // likewise
+	state    []any  // KEYS[1..15] of lua/state.lua
+	shared   []any  // the keys of lua/shared_bodies.lua; nil but for subscriptions
+	sessions []any  // the keys of lua/sessions.lua
+	history  string // the key of lua/history.lua; shared by all sub-queues
 }
 
-// letters name the keys of KEYS[1..12] of lua/state.lua in order.
-const letters = "mhlrdpfqgxyw"
+// keySuffixes name the keys of KEYS[1..12] of lua/state.lua in order.
+const keySuffixes = "mhlrdpfqgxyw"
 
 // Letters of other keys. Those of the bodies that subscriptions share, and of
 // the ids that a topic has seen, stand behind the tag alone.
 const (
-	targetLetters  = "mhw" + sharedLetter // what publications need of every queue they fill: stream, head, bell, shares
-	streamLetter   = "m"
-	locksLetter    = "l"
-	expiryLetter   = "x"
-	sessionLetters = "nobtjiav"   // the keys of lua/sessions.lua in order
-	arrivalLetters = "nobjv"      // those of them that arrivals need: of, waits, open, holders, waiting
-	ofLetter       = "n"          // of those the one that says to which session messages belong,
-	holdersLetter  = "j"          // and the one that says who holds sessions
-	stateLetters   = "ces"        // what sessions keep for their receivers
-	noteLetters    = "lrdpfqgxyz" // what is kept of messages beside stream and head, sessions aside
-	sharedLetter   = "z"          // of a subscription: which messages have shared bodies
-	movedLetter    = "k"          // Transit.Keys
-	seenLetter     = "u"
-	bodiesLetter   = "B"
-	refsLetter     = "R"
-	namesLetter    = "S"
-	pastLetter     = "H"
+	targetSuffixes      = "mhw" + sharedSuffix // what publications need of every queue they fill: stream, head, bell, shares
+	streamSuffix        = "m"
+	locksSuffix         = "l"
+	expirySuffix        = "x"
+	sessionSuffixes     = "nobtjiav"   // the keys of lua/sessions.lua in order
+	arrivalSuffixes     = "nobjv"      // those of them that arrivals need: of, waits, open, holders, waiting
+	sessionOfSuffix     = "n"          // of those the one that says to which session messages belong,
+	holdersSuffix       = "j"          // and the one that says who holds sessions
+	stateSuffixes       = "ces"        // what sessions keep for their receivers
+	messageDataSuffixes = "lrdpfqgxyz" // what is kept of messages beside stream and head, sessions aside
+	sharedSuffix        = "z"          // of a subscription: which messages have shared bodies
+	movedSuffix         = "k"          // Transit.Keys
+	seenSuffix          = "u"
+	bodiesSuffix        = "B"
+	refsSuffix          = "R"
+	subscriptionsSuffix = "S"
+	historySuffix       = "H"
 )
 
 // naming is the prefix in front of all keys and channels of a store.
@@ -73,45 +73,45 @@ var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">
 // prefix begins every key of a queue or sub-queue.
 func (p naming) prefix(r core.Ref) string { return p.base(r) + subPrefixes[r.Sub] }
 
-func (p naming) bell(r core.Ref) string { return p.prefix(r) + "w" }
+func (p naming) doorbell(r core.Ref) string { return p.prefix(r) + "w" }
 
 func (p naming) head(r core.Ref) string { return p.prefix(r) + "h" }
 
 func (p naming) stream(r core.Ref) string { return p.prefix(r) + "m" }
 
-// past is the history of a queue and its sub-queues.
-func (p naming) past(r core.Ref) string { return p.base(r) + pastLetter }
+// history is the history of a queue and its sub-queues.
+func (p naming) history(r core.Ref) string { return p.base(r) + historySuffix }
 
 // bodies and refs hold what the subscriptions of a topic's partition share.
-func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesLetter }
+func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesSuffix }
 
-func (p naming) refs(r core.Ref) string { return p.tag(r) + refsLetter }
+func (p naming) refs(r core.Ref) string { return p.tag(r) + refsSuffix }
 
 // subscriptions is a set with the IDs of a topic's subscriptions.
-func (p naming) subscriptions(r core.Ref) string { return p.tag(r) + namesLetter }
+func (p naming) subscriptions(r core.Ref) string { return p.tag(r) + subscriptionsSuffix }
 
 func (p naming) keys(r core.Ref) keyset {
 	dead := r
 	dead.Sub = r.Sub.DeadLetters()
 	prefix, deadPrefix := p.prefix(r), p.prefix(dead)
 	k := keyset{
-		prefix: prefix, stream: p.stream(r), head: p.head(r), bell: p.bell(r),
-		seen: p.base(r) + seenLetter, moved: p.base(r) + movedLetter, past: p.past(r),
+		prefix: prefix, stream: p.stream(r), head: p.head(r), doorbell: p.doorbell(r),
+		seen: p.base(r) + seenSuffix, moved: p.base(r) + movedSuffix, history: p.history(r),
 	}
 	k.state = make([]any, 0, stateKeys)
-	k.state = append(append(k.state, lettered(prefix, letters)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w")
+	k.state = append(append(k.state, withSuffixes(prefix, keySuffixes)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w")
 	if r.Subscription != "" {
-		k.shared = []any{prefix + sharedLetter, deadPrefix + sharedLetter, p.bodies(r), p.refs(r)}
+		k.shared = []any{prefix + sharedSuffix, deadPrefix + sharedSuffix, p.bodies(r), p.refs(r)}
 	}
-	k.held = lettered(prefix, sessionLetters)
+	k.sessions = withSuffixes(prefix, sessionSuffixes)
 	return k
 }
 
-// lettered is a key for each letter.
-func lettered(prefix, letters string) []any {
-	keys := make([]any, len(letters))
+// withSuffixes is a key for each suffix.
+func withSuffixes(prefix, suffixes string) []any {
+	keys := make([]any, len(suffixes))
 	for i := range keys {
-		keys[i] = prefix + letters[i:i+1]
+		keys[i] = prefix + suffixes[i:i+1]
 	}
 	return keys
 }
@@ -122,11 +122,11 @@ func (p naming) all(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
 		prefix := p.prefix(r)
-		for _, letter := range letters[:len(letters)-1] + sessionLetters + stateLetters + sharedLetter { // the last of letters is a channel
-			keys = append(keys, prefix+string(letter))
+		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + sessionSuffixes + stateSuffixes + sharedSuffix { // the last of keySuffixes is a channel
+			keys = append(keys, prefix+string(suffix))
 		}
 	}
-	keys = append(keys, p.base(r)+seenLetter, p.base(r)+movedLetter, p.past(r))
+	keys = append(keys, p.base(r)+seenSuffix, p.base(r)+movedSuffix, p.history(r))
 	if r.Subscription == "" {
 		keys = append(keys, p.bodies(r), p.refs(r), p.subscriptions(r))
 	}

@@ -153,7 +153,7 @@ func (h *sessionHistory) keep(client int, s *redisstore.Store, l core.SessionLoc
 	case 1:
 		state := fmt.Sprint("state ", h.bodies.Add(1))
 		a := answerOf(s.SetSessionState(h.Context(), h.p, l, []byte(state)))
-		h.note(client, from, remembering{under(l, a), state}, a)
+		h.note(client, from, withHistory{under(l, a), state}, a)
 	default:
 		state, err := s.SessionState(h.Context(), h.p, l)
 		a := answerOf(err)

@@ -25,7 +25,7 @@ const (
 // claim is a message under a fresh lock, before its entry is read.
 type claim struct {
 	n int64
-	aside
+	sideData
 }
 
 // lease is what claims made in one call have in common.
@@ -94,7 +94,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	}
 	switch {
 	case err != nil:
-		return s.explain("lock "+sh.keys.prefix, err)
+		return s.wrapError("lock "+sh.keys.prefix, err)
 	case there == 0:
 		return nil
 	}
@@ -133,7 +133,7 @@ func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	l := sh.lease(now)
 	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline())
 	if err != nil {
-		return locked{}, s.explain("claim", err)
+		return locked{}, s.wrapError("claim", err)
 	}
 	claims, entries, out, err := parseLock(reply)
 	if err != nil {
@@ -174,7 +174,7 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 		if err != nil {
 			return nil, nil, out, errReply
 		}
-		a, err := parseAside(counts[i], overrides[i])
+		a, err := parseSideData(counts[i], overrides[i])
 		if err != nil {
 			return nil, nil, out, errReply
 		}
@@ -203,16 +203,16 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(entries) == 0 {
 		var err error
 		entries, err = s.read(ctx, sh, claims)
-		if err != nil && lostTouch(err) {
+		if err != nil && isUnreachable(err) {
 			entries, err = s.read(ctx, sh, claims)
 		}
 		if err != nil {
 			s.release(sh, l, claims)
-			return nil, s.explain("read messages", err)
+			return nil, s.wrapError("read messages", err)
 		}
 	}
 	ds := make([]core.Delivery, 0, len(claims))
-	var lacks []lack
+	var missing []missingBody
 	for _, c := range claims {
 		if len(entries) == 0 {
 			break
@@ -225,7 +225,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 			continue // the lock has ended already, and somebody else has completed the message
 		}
 		entries = entries[1:]
-		d, bodiless, err := sh.delivery(&e, c.aside, state)
+		d, bodiless, err := sh.delivery(&e, c.sideData, state)
 		if err != nil {
 			// It stays locked, fails with the lock, and is dead-lettered in the end.
 			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
@@ -234,14 +234,14 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
 		d.LockedUntil = instant(l.until)
 		if bodiless {
-			lacks = append(lacks, lack{len(ds), e.origin})
+			missing = append(missing, missingBody{len(ds), e.origin})
 		}
 		ds = append(ds, d)
 	}
-	ds, err := s.embody(ctx, sh, ds, lacks)
+	ds, err := s.attachBodies(ctx, sh, ds, missing)
 	if err != nil {
 		s.release(sh, l, claims)
-		return nil, s.explain("read bodies", err)
+		return nil, s.wrapError("read bodies", err)
 	}
 	return ds, nil
 }
@@ -289,5 +289,5 @@ func (s *Store) release(sh *shard, l lease, claims []claim) {
 	for i, c := range claims {
 		w.settlements[i] = core.Settlement{Token: core.NewLockToken(sh.Index, c.n, l.nonce), Outcome: core.Release}
 	}
-	sh.settles.enqueue(&ticket[*settling]{work: w, items: len(claims), done: make(chan struct{})})
+	sh.settles.enqueue(&pendingCall[*settling]{work: w, items: len(claims), done: make(chan struct{})})
 }

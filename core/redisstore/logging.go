@@ -6,10 +6,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent drops what go-redis would print to standard error behind the
+// noLog drops what go-redis would print to standard error behind the
 // gateway's back. Each failure also comes as an error, and is handled there.
-type silent struct{}
+type noLog struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (noLog) Printf(context.Context, string, ...any) {}
 
-func init() { redis.SetLogger(silent{}) }
+func init() { redis.SetLogger(noLog{}) }

@@ -16,11 +16,11 @@ func registryValue(n *core.Namespace) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode namespace %s: %w", n.Name, err)
 	}
-	return basis(n.Revision, n.ID) + string(text), nil
+	return revisionPrefix(n.Revision, n.ID) + string(text), nil
 }
 
 func parseRegistry(value string) (n core.Namespace, err error) {
-	text, err := unbased(value)
+	text, err := withoutRevision(value)
 	if err == nil {
 		err = json.Unmarshal(text, &n)
 	}
@@ -30,8 +30,8 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// register is the frame of the registry's operations.
-func (s *Store) register(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
+// withRegistry is the frame of the registry's operations.
+func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
 	subject := what + " " + name
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
@@ -43,27 +43,27 @@ func (s *Store) register(ctx context.Context, what, name string, f func(ctx cont
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
-	return s.explain(subject, err)
+	return s.wrapError(subject, err)
 }
 
-// enrol runs a script that changes the registry and tells about the name.
-func (s *Store) enrol(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
+// changeRegistry runs a script that changes the registry and tells about the name.
+func (s *Store) changeRegistry(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
 	}
-	s.changes.tell("", folded)
+	s.changes.notify("", folded)
 	return nil
 }
 
 // CreateNamespace stores a new namespace.
 func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n.Revision = 1
-	err := s.register(ctx, "create namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
 		value, err := registryValue(&n)
 		if err != nil {
 			return err
 		}
-		return s.enrol(ctx, foundScript, []any{k.namespaces, k.names}, folded, value)
+		return s.changeRegistry(ctx, nsCreateScript, []any{k.namespaces, k.names}, folded, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -73,7 +73,7 @@ func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 
 // Namespace returns the namespace of that name, or NotFound.
 func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
-	err = s.register(ctx, "namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
 		value, err := s.rdb.HGet(ctx, k.namespaces, folded).Result()
 		if isNil(err) {
 			return core.NotFound
@@ -93,7 +93,7 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 	if after != "" {
 		from = "(" + core.FoldName(after)
 	}
-	err = s.register(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
+	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
 		for len(ns) < top {
 			want := top - len(ns)
 			names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
@@ -130,14 +130,14 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 
 // UpdateNamespace replaces a namespace if its ID and revision are still those of n.
 func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
-	err := s.register(ctx, "update namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
-		old := basis(n.Revision, n.ID)
+	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+		old := revisionPrefix(n.Revision, n.ID)
 		n.Revision++
 		value, err := registryValue(&n)
 		if err != nil {
 			return err
 		}
-		return s.enrol(ctx, amendScript, []any{k.namespaces}, folded, old, value)
+		return s.changeRegistry(ctx, nsUpdateScript, []any{k.namespaces}, folded, old, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -148,11 +148,11 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 // DeleteNamespace takes a namespace out of the registry. What it held is removed
 // by the remover, of this store or another.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
-	err := s.register(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
-		return s.enrol(ctx, dissolveScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())
+	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+		return s.changeRegistry(ctx, nsDeleteScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())
 	})
 	if err == nil {
-		s.remover.nudge()
+		s.remover.signal()
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	defer done()
 
 	now := s.Now()
-	room := s.room(ctx, sh)
+	budget := s.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
 	var members []int // which groups are in the batch
 	flush := func() {
@@ -63,7 +63,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 		e := encoder{sh: sh, now: now}
 		publications, err := e.group(group, nil)
 		if err == nil && e.needsRoom {
-			err = room.take(e.size)
+			err = budget.take(e.size)
 		}
 		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, fromSenders(publications)) {
 			err = nil
@@ -76,7 +76,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 			flush()
 			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound || core.CodeOf(err) == core.Conflict {
 				if e.needsRoom {
-					room.give(e.size)
+					budget.give(e.size)
 				}
 				failAll(answers[i:], core.CertainlyNotDone(err))
 				return answers
@@ -102,8 +102,8 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// elsewhere stands for a lock in another partition: no member of locks is like it.
-const elsewhere = "elsewhere"
+// noLock stands for a lock in another partition: no member of locks is like it.
+const noLock = "elsewhere"
 
 // encoder makes a group of publications ready to be stored.
 type encoder struct {
@@ -144,7 +144,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 		p.stored = e.sh.timed(x.Message, e.now)
 	} else {
 		p.stored = stored{due: "", ttl: ""}
-		p.source = elsewhere
+		p.source = noLock
 		if x.Source.Partition() == e.sh.Index {
 			p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
 		}
@@ -155,7 +155,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 		return err
 	}
 	e.size += p.stored.size()
-	if e.sh.remembers() {
+	if e.sh.hasHistory() {
 		// The history has its id, whether or not there are copies.
 		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
@@ -225,30 +225,30 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 }
 
 // flushPublishes stores what several calls have handed in, in one script.
-func (s *Store) flushPublishes(sh *shard, tickets []*ticket[*publishing]) {
+func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
-	b := newBundle(s.names, sh)
+	b := newPublishArgs(s.names, sh)
 	size := 0
-	for _, t := range tickets {
+	for _, t := range calls {
 		for _, group := range t.work.groups {
 			b.group(t.work.version, group)
 		}
 		size += t.work.bytes
 	}
-	reply, code, err := s.transition(ctx, sh, s.millis(), publishScript, b.allKeys(), b.allArgs()...)
-	sh.quota.landed(size)
+	reply, code, err := s.transition(ctx, sh, s.millis(), topicPublishScript, b.allKeys(), b.allArgs()...)
+	sh.quota.stored(size)
 	if err == nil && code != "" {
 		err = code
 	}
-	err = s.explain("store publications", certain(err))
-	for _, t := range tickets {
+	err = s.wrapError("store publications", certain(err))
+	for _, t := range calls {
 		n := len(t.work.groups)
 		switch {
 		case err != nil:
 			t.work.err = err
 		case len(reply) < n:
-			t.work.err = fmt.Errorf("publish.lua answered for too few groups: %w", core.Internal)
+			t.work.err = fmt.Errorf("topic_publish.lua answered for too few groups: %w", core.Internal)
 		default:
 			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
 			reply = reply[n:]
@@ -256,7 +256,7 @@ func (s *Store) flushPublishes(sh *shard, tickets []*ticket[*publishing]) {
 	}
 }
 
-// published reads publish.lua's answers for some groups.
+// published reads topic_publish.lua's answers for some groups.
 func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
 	answers := make([]core.Appended, len(groups))
 	for i, raw := range reply {
@@ -286,30 +286,30 @@ func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error)
 	return numbers, err
 }
 
-// bundle makes the keys and arguments of publish.lua.
-type bundle struct {
-	names      naming
-	sh         *shard
-	recipients map[core.Ref]*recipient
-	order      []*recipient
-	records    [][]byte
-	known      map[*byte]int // which of records, by its first byte
-	groups     []any
+// publishArgs makes the keys and arguments of topic_publish.lua.
+type publishArgs struct {
+	names   naming
+	sh      *shard
+	targets map[core.Ref]*publishTarget
+	order   []*publishTarget
+	records [][]byte
+	known   map[*byte]int // which of records, by its first byte
+	groups  []any
 }
 
-// recipient is the queue of a subscription that copies go to. Of its kinds come
+// publishTarget is the queue of a subscription that copies go to. Of its kinds come
 // keys: expiry, and those of sessions.
-type recipient struct {
+type publishTarget struct {
 	at                int // from 1
 	ref               core.Ref
 	expires, sessions bool
 }
 
-func newBundle(names naming, sh *shard) *bundle {
-	return &bundle{names: names, sh: sh, recipients: make(map[core.Ref]*recipient), known: make(map[*byte]int)}
+func newPublishArgs(names naming, sh *shard) *publishArgs {
+	return &publishArgs{names: names, sh: sh, targets: make(map[core.Ref]*publishTarget), known: make(map[*byte]int)}
 }
 
-func (b *bundle) group(version int64, group []publication) {
+func (b *publishArgs) group(version int64, group []publication) {
 	b.groups = append(b.groups, version, len(group))
 	for i := range group {
 		p := &group[i]
@@ -323,7 +323,7 @@ func (b *bundle) group(version int64, group []publication) {
 		b.groups = append(b.groups, p.id, p.key, p.due, p.ttl, p.source, p.body, record, len(p.copies))
 		for j := range p.copies {
 			c := &p.copies[j]
-			t := b.recipient(c.to.Ref)
+			t := b.target(c.to.Ref)
 			t.expires = t.expires || c.ttl != ""
 			t.sessions = t.sessions || c.sid != ""
 			b.groups = append(b.groups, t.at, b.record(c.record), c.ttl, c.sid)
@@ -332,7 +332,7 @@ func (b *bundle) group(version int64, group []publication) {
 }
 
 // record returns the place of a record among all, from 1.
-func (b *bundle) record(record []byte) int {
+func (b *publishArgs) record(record []byte) int {
 	first := &record[0]
 	if b.known[first] == 0 {
 		b.records = append(b.records, record)
@@ -341,17 +341,17 @@ func (b *bundle) record(record []byte) int {
 	return b.known[first]
 }
 
-func (b *bundle) recipient(r core.Ref) *recipient {
-	t := b.recipients[r]
+func (b *publishArgs) target(r core.Ref) *publishTarget {
+	t := b.targets[r]
 	if t == nil {
-		t = &recipient{at: len(b.order) + 1, ref: r}
-		b.recipients[r], b.order = t, append(b.order, t)
+		t = &publishTarget{at: len(b.order) + 1, ref: r}
+		b.targets[r], b.order = t, append(b.order, t)
 	}
 	return t
 }
 
 // allKeys are the keys behind those of the topic's state.
-func (b *bundle) allKeys() []any {
+func (b *publishArgs) allKeys() []any {
 	k := &b.sh.keys
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
 	keys = append(keys, k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref))
@@ -364,29 +364,29 @@ func (b *bundle) allKeys() []any {
 		if t.sessions {
 			keys = append(keys, theirs[targetKeys+1:]...)
 		}
-		if b.sh.remembers() {
-			keys = append(keys, b.names.past(t.ref))
+		if b.sh.hasHistory() {
+			keys = append(keys, b.names.history(t.ref))
 		}
 	}
 	return keys
 }
 
-// targetKeys is how many keys publish.lua takes of every target.
-const targetKeys = len(targetLetters)
+// targetKeys is how many keys topic_publish.lua takes of every target.
+const targetKeys = len(targetSuffixes)
 
-// keysOf are all keys that publish.lua may take of a target: those of every
+// keysOf are all keys that topic_publish.lua may take of a target: those of every
 // target, expiry, and those of sessions. They are made once.
 func (sh *shard) keysOf(names naming, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)
 	}
-	keys := lettered(names.prefix(r), targetLetters+expiryLetter+arrivalLetters)
+	keys := withSuffixes(names.prefix(r), targetSuffixes+expirySuffix+arrivalSuffixes)
 	sh.targets.Store(r, keys)
 	return keys
 }
 
 // allArgs are the arguments behind those of the topic's state.
-func (b *bundle) allArgs() []any {
+func (b *publishArgs) allArgs() []any {
 	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
 	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))
 	for _, t := range b.order {

@@ -33,30 +33,32 @@ type measurement struct {
 // quotaFresh is how long a measurement holds while the partition is more than half full.
 const quotaFresh = time.Second
 
-// room is one call's view of a quota.
-type room struct {
+// sizeBudget is one call's view of a quota.
+type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// room begins a call that appends, and measures if the answer may depend on it.
-func (s *Store) room(ctx context.Context, sh *shard) room {
-	r := room{quota: &sh.quota, max: sh.MaxBytes}
+// sizeBudget begins a call that appends, and measures if the answer may depend on it.
+func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
+	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
 		return r
 	}
+	whole := sh.Partition
+	whole.Subscription, whole.Sub = "", core.Main
 	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
 		bounded, cancel := s.bounded(ctx)
 		defer cancel()
-		found, errs := s.measure(bounded, []core.Partition{sh.Partition})
+		found, errs := s.measure(bounded, []core.Partition{whole})
 		return found[0], errs[0]
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
 	case err != nil:
-		r.failure = core.CertainlyNotDone(s.explain("measure "+sh.keys.prefix, err))
+		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.prefix, err))
 	}
 	return r
 }
@@ -135,7 +137,7 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 
 // take admits a group of so many bytes, or refuses it because the partition is
 // full already.
-func (r room) take(size int) error {
+func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
 	}
@@ -156,7 +158,7 @@ func (r room) take(size int) error {
 }
 
 // give takes back a group that was not sent.
-func (r room) give(size int) {
+func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
 	}
@@ -166,8 +168,8 @@ func (r room) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// landed notes that so many bytes are on their way no longer.
-func (q *quota) landed(size int) {
+// stored notes that so many bytes are on their way no longer.
+func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))

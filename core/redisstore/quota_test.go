@@ -104,7 +104,7 @@ func TestMeasurementsThatAreMuchWorkAreRare(t *testing.T) {
 		if asked != 2 {
 			t.Errorf("measured %d times in 10 s, want 2", asked)
 		}
-		if err := (room{quota: &q, max: 1000}).take(1); err == nil {
+		if err := (sizeBudget{quota: &q, max: 1000}).take(1); err == nil {
 			t.Error("a full partition takes more")
 		}
 	})

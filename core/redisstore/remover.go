@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// removalPatrol is how often a store looks for deleted namespaces that nobody
+	// removalInterval is how often a store looks for deleted namespaces that nobody
 	// empties: who deleted them may have died.
-	removalPatrol = 15 * time.Second
+	removalInterval = 15 * time.Second
 	// removalLease is how long a store has a deleted namespace to itself, from the
 	// last page of entities that it removed on.
 	removalLease = time.Minute
@@ -29,21 +29,21 @@ const (
 // what is left, and who works on it.
 type remover struct {
 	store *Store
-	wake  chan struct{} // there is something to remove; holds at most one
+	woken chan struct{} // there is something to remove; holds at most one
 }
 
-func (r *remover) init(s *Store) { r.store, r.wake = s, make(chan struct{}, 1) }
+func (r *remover) init(s *Store) { r.store, r.woken = s, make(chan struct{}, 1) }
 
-func (r *remover) nudge() {
+func (r *remover) signal() {
 	select {
-	case r.wake <- struct{}{}:
+	case r.woken <- struct{}{}:
 	default:
 	}
 }
 
 // run removes what there is, and looks again and again, until ctx ends.
 func (r *remover) run(ctx context.Context) {
-	ticker := time.NewTicker(removalPatrol)
+	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
@@ -53,7 +53,7 @@ func (r *remover) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-r.wake:
+		case <-r.woken:
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (r *remover) run(ctx context.Context) {
 // removeAll empties the deleted namespaces that nobody else is busy with.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
-		id, err := r.claim(ctx)
+		id, err := r.claimRemoval(ctx)
 		if err != nil || id == "" {
 			return err
 		}
@@ -72,13 +72,13 @@ func (r *remover) removeAll(ctx context.Context) error {
 	}
 }
 
-// claim returns the ID of a namespace that is this store's to empty now, or "".
-func (r *remover) claim(ctx context.Context) (string, error) {
+// claimRemoval returns the ID of a namespace that is this store's to empty now, or "".
+func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	s := r.store
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	now := s.millis()
-	raw, err := s.eval(bounded, claimScript, []any{s.names.registry().remains}, now, now+removalLease.Milliseconds())
+	raw, err := s.eval(bounded, nsClaimRemovalScript, []any{s.names.registry().remains}, now, now+removalLease.Milliseconds())
 	if err != nil {
 		return "", err
 	}

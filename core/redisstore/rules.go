@@ -57,7 +57,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 	if end := int64(skip) + int64(top) - 1; end >= 0 { // else there are not so many
 		last = end
 	}
-	err = s.manage(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
+	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
 		members, err := s.rdb.ZRange(ctx, k.rulesOf(&e), int64(skip), last).Result()
 		if err == nil {
 			rules, err = parseRules(members)
@@ -69,7 +69,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 
 // Rule returns a subscription's rule of that name, or NotFound.
 func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
-	err = s.manage(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
+	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
 		folded := core.FoldName(name)
 		members, err := s.rdb.ZRangeByLex(ctx, k.rulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
 		if err != nil {

@@ -27,77 +27,77 @@ type script struct {
 	moreKeys    bool
 	repeat      int
 
-	before   string                    // a file of lua/ that goes in front of lua/state.lua
-	preludes []string                  // files of lua/ that go in front
-	parts    []string                  // scripts that go in front as functions of their ARGV
-	variants [everyFlavour + 1]*script // with more preludes, by flavour; nil but for scripts on a partition's state
+	before   string                   // a file of lua/ that goes in front of lua/state.lua
+	preludes []string                 // files of lua/ that go in front
+	parts    []string                 // scripts that go in front as functions of their ARGV
+	variants [allFeatures + 1]*script // with more preludes, by their features; nil but for scripts on a partition's state
 }
 
-// flavour says which preludes a partition's scripts need beside lua/state.lua.
+// scriptFeatures says which preludes a partition's scripts need beside lua/state.lua.
 // Plain queues need none, and pay for none.
-type flavour uint8
+type scriptFeatures uint8
 
 const (
-	sharing      flavour = 1 << iota // lua/shared.lua
-	inSessions                       // lua/sessions.lua
-	remembering                      // lua/history.lua
-	everyFlavour = sharing | inSessions | remembering
+	withSharedBodies scriptFeatures = 1 << iota // lua/shared_bodies.lua
+	withSessions                                // lua/sessions.lua
+	withHistory                                 // lua/history.lua
+	allFeatures      = withSharedBodies | withSessions | withHistory
 )
 
 // Numbers of keys that the preludes take.
 const (
 	sharedKeys  = 4
-	sessionKeys = len(sessionLetters)
+	sessionKeys = len(sessionSuffixes)
 	historyKeys = 1
 )
 
 // The scripts.
 var (
-	appendScript   = stateScript("append", 2, 2, 6)
-	lockScript     = stateScript("lock", 0, 4, 0)
-	settleScript   = stateScript("settle", 0, 0, 4)
-	renewScript    = stateScript("renew", 0, 1, 1)
-	deferredScript = stateScript("deferred", 0, 5, 1)
-	cancelScript   = stateScript("cancel", 0, 0, 1)
-	purgeScript    = stateScript("purge", 0, 2, 0)
-	sweepScript    = (&script{name: "sweep", keys: stateKeys, fixed: stateArgs + 1, before: "idle"}).onState()
-	statsScript    = stateScript("stats", 0, 0, 0)
-	acceptScript   = stateScript("accept", 0, 4, 0)
-	extendScript   = stateScript("extend", 0, 3, 0)
-	takeOverScript = stateScript("take_over", 0, 3, 0)
-	releaseScript  = stateScript("release", 0, 2, 0)
-	takeScript     = stateScript("take", 0, 4, 0)
-	heldScript     = stateScript("held", 0, 0, 2)
-	recallScript   = stateScript("recall", 1, 2, 0)
-	rememberScript = stateScript("remember", 3, 4, 0)
-	listScript     = stateScript("list", 2, 2, 0)
-	rekeyScript    = stateScript("rekey", 3, 2, 1)
-	annotateScript = stateScript("annotate", 0, 0, 1)
-	publishScript  = (&script{
-		name: "publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"arrivals"},
+	appendScript              = stateScript("append", 2, 2, 6)
+	lockScript                = stateScript("lock", 0, 4, 0)
+	settleScript              = stateScript("settle", 0, 0, 4)
+	renewScript               = stateScript("renew", 0, 1, 1)
+	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
+	cancelScript              = stateScript("cancel", 0, 0, 1)
+	purgeScript               = stateScript("purge", 0, 2, 0)
+	sweepScript               = (&script{name: "sweep", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
+	statsScript               = stateScript("stats", 0, 0, 0)
+	sessionAcceptScript       = stateScript("session_accept", 0, 4, 0)
+	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
+	sessionTakeOverScript     = stateScript("session_take_over", 0, 3, 0)
+	sessionReleaseScript      = stateScript("session_release", 0, 2, 0)
+	sessionLockMessagesScript = stateScript("session_lock_messages", 0, 4, 0)
+	sessionCheckScript        = stateScript("session_check", 0, 0, 2)
+	sessionStateGetScript     = stateScript("session_state_get", 1, 2, 0)
+	sessionStateSetScript     = stateScript("session_state_set", 3, 4, 0)
+	sessionListScript         = stateScript("session_list", 2, 2, 0)
+	sessionRekeyScript        = stateScript("session_rekey", 3, 2, 1)
+	historyAnnotateScript     = stateScript("history_annotate", 0, 0, 1)
+	topicPublishScript        = (&script{
+		name: "topic_publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
 	}).onState()
 	commitScript = (&script{
 		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
-		preludes: []string{"arrivals"}, parts: []string{"settle", "cancel", "append", "publish"},
+		preludes: []string{"session_arrivals"}, parts: []string{"settle", "cancel", "append", "topic_publish"},
 	}).onState()
-	touchScript     = (&script{name: "touch", keys: 2, repeat: 2}).load()
-	clearScript     = (&script{name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
-	forgetScript    = newScript("forget", 1, 1)
-	ringScript      = newScript("ring", 2, 0)
-	raiseScript     = newScript("raise", 2, 1)
-	countsScript    = (&script{name: "counts", keys: 3, moreKeys: true, fixed: 1}).load()
-	deadlinesScript = (&script{name: "deadlines", keys: 3, fixed: 1, repeat: 1}).load()
-	unshareScript   = newScript("unshare", 3, 1)
-	createScript    = (&script{name: "create", keys: 7, fixed: 9, repeat: 1, preludes: []string{"room"}}).load()
-	updateScript    = (&script{name: "update", keys: 5, fixed: 7, repeat: 2, preludes: []string{"room"}}).load()
-	deleteScript    = newScript("delete", 5, 6)
-	fencedScript    = newScript("fenced", 1, 2)
-	topicScript     = newScript("topic", 5, 1)
+	entityTouchScript         = (&script{name: "entity_touch", keys: 2, repeat: 2}).load()
+	clearScript               = (&script{name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
+	duplicatesTrimScript      = newScript("duplicates_trim", 1, 1)
+	doorbellScript            = newScript("doorbell", 2, 0)
+	topicSetVersionScript     = newScript("topic_set_version", 2, 1)
+	countsScript              = (&script{name: "counts", keys: 3, moreKeys: true, fixed: 1}).load()
+	lockDeadlinesScript       = (&script{name: "lock_deadlines", keys: 3, fixed: 1, repeat: 1}).load()
+	sharedBodiesReleaseScript = newScript("shared_bodies_release", 3, 1)
+	entityCreateScript        = (&script{name: "entity_create", keys: 7, fixed: 9, repeat: 1, preludes: []string{"entity_sizes"}}).load()
+	entityUpdateScript        = (&script{name: "entity_update", keys: 5, fixed: 7, repeat: 2, preludes: []string{"entity_sizes"}}).load()
+	entityDeleteScript        = newScript("entity_delete", 5, 6)
+	topicClearFenceScript     = newScript("topic_clear_fence", 1, 2)
+	topicGetScript            = newScript("topic_get", 5, 1)
 
-	foundScript    = newScript("found", 2, 4)
-	amendScript    = newScript("amend", 1, 5)
-	dissolveScript = newScript("dissolve", 3, 4)
-	claimScript    = newScript("claim", 1, 2)
+	nsCreateScript       = newScript("ns_create", 2, 4)
+	nsUpdateScript       = newScript("ns_update", 1, 5)
+	nsDeleteScript       = newScript("ns_delete", 3, 4)
+	nsClaimRemovalScript = newScript("ns_claim_removal", 1, 2)
 )
 
 // stateArgs is how many arguments lua/state.lua takes.
@@ -113,7 +113,7 @@ func stateScript(name string, keys, fixed, repeat int) *script {
 // onState makes the variants of a script that works on a partition's state.
 func (s *script) onState() *script {
 	base := *s
-	var variants [everyFlavour + 1]*script
+	var variants [allFeatures + 1]*script
 	for f := range variants {
 		v := base
 		v.preludes = nil
@@ -121,15 +121,15 @@ func (s *script) onState() *script {
 			v.preludes = append(v.preludes, base.before)
 		}
 		v.preludes = append(append(v.preludes, "state"), base.preludes...)
-		if flavour(f)&sharing != 0 {
-			v.preludes = append(v.preludes, "shared")
+		if scriptFeatures(f)&withSharedBodies != 0 {
+			v.preludes = append(v.preludes, "shared_bodies")
 			v.keys += sharedKeys
 		}
-		if flavour(f)&inSessions != 0 {
-			v.preludes = append(v.preludes, "arrivals", "sessions")
+		if scriptFeatures(f)&withSessions != 0 {
+			v.preludes = append(v.preludes, "session_arrivals", "sessions")
 			v.keys += sessionKeys
 		}
-		if flavour(f)&remembering != 0 {
+		if scriptFeatures(f)&withHistory != 0 {
 			v.preludes = append(v.preludes, "history")
 			v.keys += historyKeys
 		}
@@ -221,11 +221,11 @@ func (once) NoRetry() bool { return true }
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// What is due in the queue itself may end up here.
-		if _, _, err := s.settleDown(ctx, s.livingOf(sh), now, sweepScript, nil, 0); err != nil {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, "", err
 		}
 	}
-	return s.settleDown(ctx, sh, now, sc, keys, args...)
+	return s.runUntilSwept(ctx, sh, now, sc, keys, args...)
 }
 
 // sweep does what is due, as every operation does first.
@@ -234,9 +234,9 @@ func (s *Store) sweep(ctx context.Context, sh *shard) error {
 	return err
 }
 
-func (s *Store) settleDown(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
-	if sc.variants[sh.flavour] != nil {
-		sc = sc.variants[sh.flavour]
+func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+	if sc.variants[sh.features] != nil {
+		sc = sc.variants[sh.features]
 	}
 	allKeys := slices.Clip(sh.state)
 	if len(keys) > 0 {

@@ -66,13 +66,13 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"idle": true, "state": true, "shared": true, "arrivals": true, "room": true, "sessions": true, "history": true} // in front of others
+	called := map[string]bool{"sweep_idle": true, "state": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
-		appendScript, lockScript, settleScript, renewScript, deferredScript, cancelScript, purgeScript,
-		sweepScript, statsScript, countsScript, ringScript, createScript, updateScript, deleteScript,
-		acceptScript, extendScript, takeOverScript, releaseScript, takeScript, heldScript, recallScript, rememberScript, listScript,
-		foundScript, amendScript, dissolveScript, claimScript,
-		publishScript, commitScript, annotateScript, raiseScript, unshareScript, rekeyScript, clearScript, touchScript, deadlinesScript, fencedScript, topicScript, forgetScript,
+		appendScript, lockScript, settleScript, renewScript, lockDeferredScript, cancelScript, purgeScript,
+		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
+		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript,
+		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,
+		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, sessionRekeyScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	}
 	for _, f := range files {
 		if name := strings.TrimSuffix(f.Name(), ".lua"); !called[name] {
-			t.Errorf("nobody calls %s", f.Name())
+			t.Errorf("no Go code calls %s", f.Name())
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	names := naming("p:")
 	ref := core.Ref{Entity: "topic", Subscription: "sub"}
-	for name, given := range map[string][]any{"shared": names.keys(ref).shared, "sessions": names.keys(ref).held, "history": {names.keys(ref).past}} {
+	for name, given := range map[string][]any{"shared_bodies": names.keys(ref).shared, "sessions": names.keys(ref).sessions, "history": {names.keys(ref).history}} {
 		text := luaFile(name)
 		listed := regexp.MustCompile(`(?m)^--   (\w+)\s+(?:hash|zset|set|stream) `).FindAllStringSubmatch(text, -1)
 		taken := regexp.MustCompile(`(?m)^local (.*) = unpack\(KEYS, taken \+ 1, taken \+ (\d)\)\ntaken = taken \+ (\d)$`).FindStringSubmatch(text)
@@ -125,9 +125,9 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
 		}
 	}
-	for flavour, want := range map[flavour]int{0: 17, sharing: 21, inSessions: 25, remembering: 18, everyFlavour: 30} {
-		if got := appendScript.variants[flavour].keys; got != want {
-			t.Errorf("append.lua of flavour %d: got %d keys, want %d", flavour, got, want)
+	for features, want := range map[scriptFeatures]int{0: 17, withSharedBodies: 21, withSessions: 25, withHistory: 18, allFeatures: 30} {
+		if got := appendScript.variants[features].keys; got != want {
+			t.Errorf("append.lua with features %d: got %d keys, want %d", features, got, want)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 		{sweepScript, 15, 5, true},
 		{sweepScript, 15, 6, false},
 		{sweepScript, 15, 4, false},
-		{ringScript, 2, 0, true},
-		{publishScript, 19, 8, true},
-		{publishScript, 24, 30, true},
-		{publishScript, 18, 8, false},
+		{doorbellScript, 2, 0, true},
+		{topicPublishScript, 19, 8, true},
+		{topicPublishScript, 24, 30, true},
+		{topicPublishScript, 18, 8, false},
 	} {
 		if got := c.script.fits(c.keys, c.args); got != c.want {
 			t.Errorf("%s with %d keys and %d arguments: got %v, want %v", c.script.name, c.keys, c.args, got, c.want)

@@ -321,13 +321,13 @@ func (e extending) apply(s *sequential) bool {
 	return fits
 }
 
-// remembering sets a session's state, "" to none.
-type remembering struct {
+// withHistory sets a session's state, "" to none.
+type withHistory struct {
 	inSession
 	state string
 }
 
-func (r remembering) apply(s *sequential) bool {
+func (r withHistory) apply(s *sequential) bool {
 	holds, fits := r.holds(s)
 	if fits && holds {
 		s.session(r.id).state = r.state

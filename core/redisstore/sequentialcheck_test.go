@@ -64,13 +64,13 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 		{"taken after its release", false, []step{apart, accepting{false, "x", 7, done, nil}, releasing{inSession{"x", 7, done}}, taking{inSession{"x", 7, done}, 5, got(two)}}},
 		{"a state that is kept", true, []step{
 			accepting{false, "x", 7, done, nil},
-			remembering{inSession{"x", 7, done}, "s"},
+			withHistory{inSession{"x", 7, done}, "s"},
 			releasing{inSession{"x", 7, done}},
 			accepting{false, "x", 8, done, nil},
 			recalling{inSession{"x", 8, done}, "s"},
 			listing{"x"},
 		}},
-		{"a state that is forgotten", false, []step{accepting{false, "x", 7, done, nil}, remembering{inSession{"x", 7, done}, "s"}, recalling{inSession{"x", 7, done}, ""}}},
+		{"a state that is forgotten", false, []step{accepting{false, "x", 7, done, nil}, withHistory{inSession{"x", 7, done}, "s"}, recalling{inSession{"x", 7, done}, ""}}},
 		{"a session that is not listed", false, []step{apart, listing{"x"}}},
 	} {
 		var told []porcupine.Operation

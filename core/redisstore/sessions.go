@@ -55,7 +55,7 @@ func (s *Store) accept(ctx context.Context, p core.Partition, m core.SessionMode
 		now := s.millis()
 		until := now + sh.LockDuration.Milliseconds()
 		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: m, Until: instant(until)}
-		reply, code, err := s.transitionInSessions(ctx, sh, now, acceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
+		reply, code, err := s.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
 		switch {
 		case err != nil:
 			return err
@@ -96,7 +96,7 @@ func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session s
 		if l.Token() != token {
 			nonce = "" // no lock has it
 		}
-		reply, code, err := s.transitionInSessions(ctx, sh, now, takeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
+		reply, code, err := s.transitionInSessions(ctx, sh, now, sessionTakeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
 		switch {
 		case err != nil:
 			return err
@@ -140,7 +140,7 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 	err = s.operate(ctx, p, "renew session", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
 		end := now + sh.LockDuration.Milliseconds()
-		_, err := s.inSession(ctx, sh, now, l, extendScript, nil, end, proofOf(&l), string(l.Key()))
+		_, err := s.inSession(ctx, sh, now, l, sessionRenewScript, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
 			until = instant(end)
 		}
@@ -152,7 +152,7 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 // ReleaseSession ends the lock, and those of the session's messages.
 func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
 	return s.operate(ctx, p, "release session", func(ctx context.Context, sh *shard) error {
-		_, err := s.inSession(ctx, sh, s.millis(), l, releaseScript, nil, proofOf(&l), string(l.Key()))
+		_, err := s.inSession(ctx, sh, s.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
 		return err
 	})
 }
@@ -190,9 +190,9 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 
 // take is claim in a session.
 func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
-	reply, err := s.inSession(ctx, sh, s.millis(), l, takeScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())
+	reply, err := s.inSession(ctx, sh, s.millis(), l, sessionLockMessagesScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())
 	if err != nil {
-		return locked{}, s.explain("claim", err)
+		return locked{}, s.wrapError("claim", err)
 	}
 	if len(reply) == 0 {
 		return locked{}, errReply
@@ -208,10 +208,10 @@ func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit i
 }
 
 // flushHeld answers until when messages are locked in their sessions.
-func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*renewing]) {
+func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*renewing]) {
 	var args []any
 	var all []*core.Renewal
-	for _, t := range tickets {
+	for _, t := range calls {
 		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
 		for i, token := range t.work.tokens {
 			t.work.renewals[i].Err = core.SessionLockLost
@@ -224,13 +224,13 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*ren
 	if len(all) == 0 {
 		return
 	}
-	reply, _, err := s.transition(ctx, sh, s.millis(), heldScript, nil, args...)
+	reply, _, err := s.transition(ctx, sh, s.millis(), sessionCheckScript, nil, args...)
 	if err == nil && len(reply) != len(all) {
 		err = errReply
 	}
 	for i, r := range all {
 		if err != nil {
-			r.Err = s.explain("renew in "+sh.keys.prefix, err)
+			r.Err = s.wrapError("renew in "+sh.keys.prefix, err)
 		} else if until, ok := scoreMillis(reply[i]); ok {
 			*r = core.Renewal{Until: instant(until)}
 		}
@@ -240,7 +240,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, tickets []*ticket[*ren
 // SessionState returns what was set last, nil if nothing is.
 func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) (state []byte, err error) {
 	err = s.operate(ctx, p, "read session state", func(ctx context.Context, sh *shard) error {
-		reply, err := s.inSession(ctx, sh, s.millis(), l, recallScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
+		reply, err := s.inSession(ctx, sh, s.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
 		if err != nil {
 			return err
 		}
@@ -258,14 +258,14 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
 	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := s.inSession(ctx, sh, s.millis(), l, rememberScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
+		_, err := s.inSession(ctx, sh, s.millis(), l, sessionStateSetScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
 		return err
 	})
 }
 
 // stateKey is one of the keys of what sessions keep: states, changed and
-// stateful of lua/remember.lua.
-func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateLetters[i:i+1] }
+// stateful of lua/session_state_set.lua.
+func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
 
 // listPage is how many sessions one exchange looks at.
 const listPage = 1000
@@ -306,7 +306,7 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 // activePage lists sessions with messages or state, at most so many; last is
 // "" if there are none.
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), listScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
+	reply, _, err := s.transition(ctx, sh, s.millis(), sessionListScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
 		return nil, "", err
 	}

@@ -47,11 +47,11 @@ func repeat(errs []error, err error, n int) []error {
 }
 
 // flushSettles ends the locks of several calls in one script.
-func (s *Store) flushSettles(sh *shard, tickets []*ticket[*settling]) {
+func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	var all []settlingItem
-	for _, t := range tickets {
+	for _, t := range calls {
 		t.work.errs = make([]error, len(t.work.settlements))
 		for i := range t.work.settlements {
 			st := &t.work.settlements[i]
@@ -91,7 +91,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args 
 	var under *core.SessionLock
 	for i := range n {
 		st := settlement(i)
-		m := elsewhere
+		m := noLock
 		l := sh.within(st)
 		if st.Token.Partition() == sh.Index && (l == nil || l.Nonce == st.Token.Nonce()) {
 			m = member(st.Token.Number(), secret(st.Token.Nonce()))
@@ -125,15 +125,15 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 		return reply, at, err
 	}
 	reply, at, err := settle()
-	if err != nil && lostTouch(err) {
+	if err != nil && isUnreachable(err) {
 		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
-		if all = sh.repeatable(all, s.explain("settle in "+sh.keys.prefix, err)); len(all) == 0 {
+		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
 			return nil
 		}
 		reply, at, err = settle()
 	}
 	if err != nil {
-		err = s.explain("settle in "+sh.keys.prefix, err)
+		err = s.wrapError("settle in "+sh.keys.prefix, err)
 		for _, x := range all {
 			*x.err = err
 		}
@@ -240,18 +240,18 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 }
 
 // flushRenews extends the locks of several calls in one script.
-func (s *Store) flushRenews(sh *shard, tickets []*ticket[*renewing]) {
+func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	if sh.Sessions {
-		s.flushHeld(ctx, sh, tickets)
+		s.flushHeld(ctx, sh, calls)
 		return
 	}
 	now := s.millis()
 	until := now + sh.LockDuration.Milliseconds()
 	args := []any{until}
 	var all []*core.Renewal
-	for _, t := range tickets {
+	for _, t := range calls {
 		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
 		for i, token := range t.work.tokens {
 			r := &t.work.renewals[i]
@@ -269,7 +269,7 @@ func (s *Store) flushRenews(sh *shard, tickets []*ticket[*renewing]) {
 	}
 	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
 	if err != nil {
-		err = s.explain("renew in "+sh.keys.prefix, err)
+		err = s.wrapError("renew in "+sh.keys.prefix, err)
 		for _, r := range all {
 			*r = core.Renewal{Err: err}
 		}

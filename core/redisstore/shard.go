@@ -15,7 +15,7 @@ import (
 type shard struct {
 	core.Partition
 	keys      keyset
-	flavour   flavour
+	features  scriptFeatures
 	state     []any // the keys that its scripts begin with
 	expired   any   // ARGV[4] of lua/state.lua
 	appends   batcher[*sending]
@@ -48,10 +48,10 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 	if sh == nil {
 		s.shards.trim()
 		sh = s.newShard(p, p.Sessions)
-		sh.appends.start(s, &s.flushed.appends, func(ts []*ticket[*sending]) { s.flushAppends(sh, ts) })
-		sh.publishes.start(s, &s.flushed.publishes, func(ts []*ticket[*publishing]) { s.flushPublishes(sh, ts) })
-		sh.settles.start(s, &s.flushed.settles, func(ts []*ticket[*settling]) { s.flushSettles(sh, ts) })
-		sh.renews.start(s, &s.flushed.renews, func(ts []*ticket[*renewing]) { s.flushRenews(sh, ts) })
+		sh.appends.start(s, &s.flushed.appends, func(ts []*pendingCall[*sending]) { s.flushAppends(sh, ts) })
+		sh.publishes.start(s, &s.flushed.publishes, func(ts []*pendingCall[*publishing]) { s.flushPublishes(sh, ts) })
+		sh.settles.start(s, &s.flushed.settles, func(ts []*pendingCall[*settling]) { s.flushSettles(sh, ts) })
+		sh.renews.start(s, &s.flushed.renews, func(ts []*pendingCall[*renewing]) { s.flushRenews(sh, ts) })
 		s.shards.all[p] = sh
 	}
 	sh.users++
@@ -77,16 +77,16 @@ func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 		sh.expired = "dead-letter"
 	}
 	if p.Subscription != "" {
-		sh.flavour |= sharing
+		sh.features |= withSharedBodies
 		sh.state = slices.Concat(sh.state, sh.keys.shared)
 	}
 	if sessions {
-		sh.flavour |= inSessions
-		sh.state = slices.Concat(sh.state, sh.keys.held)
+		sh.features |= withSessions
+		sh.state = slices.Concat(sh.state, sh.keys.sessions)
 	}
-	if sh.remembers() {
-		sh.flavour |= remembering
-		sh.state = append(slices.Clip(sh.state), sh.keys.past)
+	if sh.hasHistory() {
+		sh.features |= withHistory
+		sh.state = append(slices.Clip(sh.state), sh.keys.history)
 		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
 	}
 	return sh
@@ -106,9 +106,9 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// livingOf returns the queue whose dead letters the shard holds. Whether it has
+// queueOf returns the queue whose dead letters the shard holds. Whether it has
 // sessions the policy for dead letters does not say: the script sees.
-func (s *Store) livingOf(sh *shard) *shard {
+func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.Partition
 	p.Sub -= core.DeadLetter - core.Main
 	return s.newShard(p, p.Sub == core.Main)
@@ -119,8 +119,8 @@ func (sh *shard) stateArgs(now int64) []any {
 	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
 }
 
-// remembers reports whether what happens to messages is remembered.
-func (sh *shard) remembers() bool { return sh.History.Max > 0 }
+// hasHistory reports whether what happens to messages is remembered.
+func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
 
 // sequenceNumber is the number of the message at position n.
 func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

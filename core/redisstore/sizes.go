@@ -22,7 +22,7 @@ const (
 	// seenSamples is how many ids are looked at to learn how long they are.
 	seenSamples = 100
 	// forgetCalls bounds how often one measurement has ids forgotten; forgetMost is how
-	// many forget.lua drops in one call.
+	// many duplicates_trim.lua drops in one call.
 	forgetCalls = 20
 	forgetMost  = 5000
 )
@@ -95,67 +95,97 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 }
 
 // measure asks Redis for the memory that queues take with all that is kept of their
-// messages and sessions, and with a topic's own that of its subscriptions', without dead
-// letters. A stream is measured as a whole: its first nodes say little about the others.
-// What an empty stream takes does not count.
+// messages and sessions: that of a main queue with its sub-queues, and a topic's own with
+// its subscriptions'. A stream is measured as a whole: its first nodes say little about the
+// others. What an empty stream takes does not count.
 func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
+	var queues []core.Ref
+	var owners []int // whose they are
+	add := func(of int, r core.Ref) {
+		queues, owners = append(queues, r), append(owners, of)
+		if r.Sub == core.Main {
+			for r.Sub = core.Main + 1; r.Sub < core.SubQueues; r.Sub++ {
+				queues, owners = append(queues, r), append(owners, of)
+			}
+		}
+	}
 	for i, p := range ps {
+		add(i, p.Ref)
 		if p.Sub == core.Main && p.Subscription == "" {
 			m.ask(i, "SMEMBERS", s.names.subscriptions(p.Ref))
 		}
 	}
-	var prefixes []string // of queues
-	var owners []int      // whose they are
-	for i, p := range ps {
-		prefixes, owners = append(prefixes, s.names.prefix(p.Ref)), append(owners, i)
-	}
 	replies, of := m.answer(ctx)
+	var topics []int
 	for i, r := range replies {
 		p := ps[of[i]]
 		ids, _ := r.StringSlice()
 		for _, id := range ids {
-			prefixes = append(prefixes, s.names.prefix(core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index}))
-			owners = append(owners, of[i])
+			add(of[i], core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index})
 		}
 		if len(ids) > 0 {
-			m.ask(of[i], "HGET", s.names.refs(p.Ref), "bytes")
+			topics = append(topics, of[i])
 			m.usage(of[i], s.names.refs(p.Ref))
 		}
 	}
-	for i, p := range ps {
-		if p.Sub == core.Main {
-			m.usage(i, s.names.base(p.Ref)+seenLetter, seenSamples)
+	sizes := len(m.asked)
+	var mains []int
+	for i, r := range queues {
+		m.ask(owners[i], "XLEN", s.names.stream(r))
+		if r.Sub == core.Main {
+			mains = append(mains, i)
 		}
 	}
-	for i, prefix := range prefixes {
-		if ps[owners[i]].Sub == core.Main {
-			for _, letter := range stateLetters {
-				m.usage(owners[i], prefix+string(letter), 0)
-			}
-		}
+	for _, i := range topics {
+		m.ask(i, "HLEN", s.names.bodies(ps[i].Ref))
 	}
-	for i, prefix := range prefixes {
-		m.ask(owners[i], "XLEN", prefix+streamLetter)
+	for _, i := range mains {
+		exist := append([]any{"EXISTS", s.names.base(queues[i]) + seenSuffix}, withSuffixes(s.names.prefix(queues[i]), stateSuffixes)...)
+		m.ask(owners[i], exist...)
 	}
 	replies, of = m.answer(ctx)
-	lengths := replies[len(replies)-len(prefixes):]
-	m.add(replies[:len(replies)-len(prefixes)], of)
-	for i, prefix := range prefixes {
-		n, _ := lengths[i].Int64()
-		if n == 0 {
+	m.add(replies[:sizes], of)
+	lengths, bodies, existing := replies[sizes:], replies[sizes+len(queues):], replies[sizes+len(queues)+len(topics):]
+	for at, i := range mains {
+		if n, _ := existing[at].Int64(); n == 0 {
 			continue
 		}
-		m.found[owners[i]].work += time.Duration(n) * workPerEntry
-		m.usage(owners[i], prefix+streamLetter, 0)
-		for _, letter := range noteLetters + sessionLetters {
-			m.usage(owners[i], prefix+string(letter))
+		m.usage(owners[i], s.names.base(queues[i])+seenSuffix, seenSamples)
+		for _, suffix := range stateSuffixes {
+			m.usage(owners[i], s.names.prefix(queues[i])+string(suffix), 0)
+		}
+	}
+	for i, r := range queues {
+		if !m.holds(owners[i], lengths[i]) {
+			continue
+		}
+		m.usage(owners[i], s.names.stream(r), 0)
+		beside := messageDataSuffixes
+		if r.Sub == core.Main {
+			beside += sessionSuffixes
+		}
+		for _, suffix := range beside {
+			m.usage(owners[i], s.names.prefix(r)+string(suffix))
+		}
+	}
+	for i, of := range topics {
+		if m.holds(of, bodies[i]) {
+			m.usage(of, s.names.bodies(ps[of].Ref), 0)
 		}
 	}
 	replies, of = m.answer(ctx)
 	m.add(replies, of)
 	return m.found, m.errs
+}
+
+// holds reports whether there is something in what has the length that Redis answers, and
+// counts the work to measure it.
+func (m *measuring) holds(of int, length *redis.Cmd) bool {
+	n, _ := length.Int64()
+	m.found[of].work += time.Duration(n) * workPerEntry
+	return n > 0
 }
 
 // add adds answers to the sizes.
@@ -176,8 +206,8 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []core.Partition) {
 	for range forgetCalls {
 		for i, p := range ps {
 			if due[i] {
-				key := m.names.base(p.Ref) + seenLetter
-				m.ask(i, forgetScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+				key := m.names.base(p.Ref) + seenSuffix
+				m.ask(i, duplicatesTrimScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}
 		if len(m.asked) == 0 {

@@ -27,19 +27,19 @@ type Options struct {
 
 // Store is a core.Store on Redis.
 type Store struct {
-	rdb      redis.UniversalClient
-	cluster  *redis.ClusterClient // rdb, when it is a cluster
-	target   target
-	names    naming
-	log      *slog.Logger
-	clock    clock
-	shards   shards
-	flushed  struct{ appends, publishes, settles, renews flushes }
-	bells    bells
-	changes  changes
-	remover  remover
-	stamp    stamp
-	failures failures
+	rdb       redis.UniversalClient
+	cluster   *redis.ClusterClient // rdb, when it is a cluster
+	endpoint  endpoint
+	names     naming
+	log       *slog.Logger
+	clock     clock
+	shards    shards
+	flushed   struct{ appends, publishes, settles, renews flushes }
+	doorbells doorbells
+	changes   changes
+	remover   remover
+	stamp     storeStamp
+	failures  failures
 
 	background sync.WaitGroup // clock, bells, changes, remover
 	stop       context.CancelFunc
@@ -73,8 +73,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Logger, target: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
-	s.rdb, s.cluster = s.target.connect()
+	s := &Store{log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
+	s.rdb, s.cluster = s.endpoint.connect()
 	if err := s.begin(ctx); err != nil {
 		_ = s.rdb.Close() // the reason to give up is the first
 		return nil, fmt.Errorf("open store at %s: %w", t.safe, err)
@@ -94,15 +94,15 @@ func (s *Store) begin(ctx context.Context) error {
 	if major, _, _ := strings.Cut(facts["redis_version"], "."); atoi(major) < 7 {
 		return fmt.Errorf("redis has version %s: version 7.0 or newer is needed", facts["redis_version"])
 	}
-	if s.target.single != nil && facts["cluster_enabled"] == "1" {
-		if s.target.single.Network == "unix" {
+	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
+		if s.endpoint.single.Network == "unix" {
 			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, for a socket reaches one node only")
 		}
 		if err := s.rdb.Close(); err != nil {
 			return fmt.Errorf("change to a cluster connection: %w", err)
 		}
-		s.target.asCluster()
-		s.rdb, s.cluster = s.target.connect()
+		s.endpoint.asCluster()
+		s.rdb, s.cluster = s.endpoint.connect()
 	}
 	for range firstReadings {
 		if err := s.readClock(bounded); err != nil {
@@ -114,7 +114,7 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	bounded, cancel = s.bounded(ctx)
 	defer cancel()
-	if err := s.mark(bounded); err != nil {
+	if err := s.readStamp(bounded); err != nil {
 		return err
 	}
 	if err := s.changes.open(bounded, s); err != nil {
@@ -122,11 +122,11 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.bells.init(s)
+	s.doorbells.init(s)
 	s.remover.init(s)
 	s.background.Go(func() { s.keepClock(running) })
 	s.background.Go(func() { s.changes.run(running) })
-	s.background.Go(func() { s.bells.run(running) })
+	s.background.Go(func() { s.doorbells.run(running) })
 	s.background.Go(func() { s.remover.run(running) })
 	return nil
 }
@@ -187,7 +187,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		}
 		return node.Set(ctx, key, s.millis(), time.Minute).Err()
 	})
-	return s.explain("probe "+s.target.safe, err)
+	return s.wrapError("probe "+s.endpoint.safe, err)
 }
 
 // probeKey is a key that the node may write: in a cluster one of its own slots.
@@ -242,11 +242,11 @@ func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 
 // About describes the engine and warns where acknowledged messages might be lost.
 func (s *Store) About(ctx context.Context) core.About {
-	a := core.About{Engine: "redis", Detail: s.target.safe, Durable: true, Skew: s.clock.skew()}
+	a := core.About{Engine: "redis", Detail: s.endpoint.safe, Durable: true, Skew: s.clock.skew()}
 	switch {
 	case s.cluster != nil:
 		a.Engine = "redis cluster"
-	case s.target.sentinel != nil:
+	case s.endpoint.sentinel != nil:
 		a.Engine = "redis sentinel"
 	}
 	bounded, cancel := s.bounded(ctx)
@@ -271,8 +271,8 @@ func (s *Store) About(ctx context.Context) core.About {
 
 // describe adds what one server's INFO says.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
-	if a.Detail == s.target.safe {
-		a.Detail = facts["redis_version"] + " at " + s.target.safe
+	if a.Detail == s.endpoint.safe {
+		a.Detail = facts["redis_version"] + " at " + s.endpoint.safe
 	}
 	if facts["aof_enabled"] != "1" {
 		a.Durable = false

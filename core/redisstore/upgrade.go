@@ -120,7 +120,7 @@ func (u *upgrading) run(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		for i := range entities {
-			if err := u.look(ctx, &entities[i], entities); err != nil {
+			if err := u.inspect(ctx, &entities[i], entities); err != nil {
 				return 0, fmt.Errorf("%s: %w", &entities[i], err)
 			}
 		}
@@ -176,8 +176,8 @@ func (u *upgrading) entities(ctx context.Context, key string) ([]core.Entity, er
 	return entities, nil
 }
 
-// look finds what of an entity is to be changed. Others are those of its namespace.
-func (u *upgrading) look(ctx context.Context, e *core.Entity, others []core.Entity) error {
+// inspect finds what of an entity is to be changed. Others are those of its namespace.
+func (u *upgrading) inspect(ctx context.Context, e *core.Entity, others []core.Entity) error {
 	fills := func(o core.Entity) bool { return o.Settings.RequiresSession && topicOf(&o) == core.FoldName(e.Name) }
 	for i := range e.Partitions {
 		p := e.Partition(uint16(i), core.Main)
@@ -185,11 +185,11 @@ func (u *upgrading) look(ctx context.Context, e *core.Entity, others []core.Enti
 		sh := u.newShard(p, e.Settings.RequiresSession)
 		switch {
 		case e.Settings.RequiresSession:
-			if err := u.lookAt(ctx, e, sh); err != nil {
+			if err := u.findSessions(ctx, e, sh); err != nil {
 				return err
 			}
 		case e.Kind == core.Topic && e.Partitions > 1 && slices.ContainsFunc(others, fills):
-			if err := u.lookAhead(ctx, e, sh); err != nil {
+			if err := u.checkTopic(ctx, e, sh); err != nil {
 				return err
 			}
 		}
@@ -197,8 +197,8 @@ func (u *upgrading) look(ctx context.Context, e *core.Entity, others []core.Enti
 	return nil
 }
 
-// lookAt finds the sessions of a partition that get another name.
-func (u *upgrading) lookAt(ctx context.Context, e *core.Entity, sh *shard) error {
+// findSessions finds the sessions of a partition that get another name.
+func (u *upgrading) findSessions(ctx context.Context, e *core.Entity, sh *shard) error {
 	sessions := map[string]*renamed{}
 	session := func(from string) *renamed {
 		r := sessions[from]
@@ -209,7 +209,7 @@ func (u *upgrading) lookAt(ctx context.Context, e *core.Entity, sh *shard) error
 		return r
 	}
 	prefix := sh.keys.prefix
-	err := u.pairs(ctx, prefix+ofLetter, func(n, from string) {
+	err := u.pairs(ctx, prefix+sessionOfSuffix, func(n, from string) {
 		if !strings.Contains(from, "\x00") && sessionName(formerID(from)) != from {
 			r := session(from)
 			r.numbers = append(r.numbers, n)
@@ -226,7 +226,7 @@ func (u *upgrading) lookAt(ctx context.Context, e *core.Entity, sh *shard) error
 	if err != nil {
 		return err
 	}
-	err = u.pairs(ctx, prefix+holdersLetter, func(from, nonce string) {
+	err = u.pairs(ctx, prefix+holdersSuffix, func(from, nonce string) {
 		if core.KeyOfSession(formerID(from)) != core.SessionKey(from) {
 			session(from).nonce = nonce
 		}
@@ -235,22 +235,22 @@ func (u *upgrading) lookAt(ctx context.Context, e *core.Entity, sh *shard) error
 		return err
 	}
 	for from, r := range sessions {
-		u.place(e, sh, formerID(from))
+		u.notePlace(e, sh, formerID(from))
 		u.sessions = append(u.sessions, *r)
 	}
 	return nil
 }
 
-// place notes the session if it lies in a partition where nobody would look.
-func (u *upgrading) place(e *core.Entity, sh *shard, id string) {
+// notePlace notes the session if it lies in a partition where nobody would look.
+func (u *upgrading) notePlace(e *core.Entity, sh *shard, id string) {
 	if core.PartitionOf(string(core.KeyOfSession(id)), e.Partitions) != sh.Index {
 		u.misplaced = append(u.misplaced, fmt.Sprintf("%q of %s", id, e))
 	}
 }
 
-// lookAhead finds messages that wait in a topic, and would go to sessions of its
+// checkTopic finds messages that wait in a topic, and would go to sessions of its
 // subscriptions in a partition where nobody would look.
-func (u *upgrading) lookAhead(ctx context.Context, e *core.Entity, sh *shard) error {
+func (u *upgrading) checkTopic(ctx context.Context, e *core.Entity, sh *shard) error {
 	const page = 100
 	for from := "-"; ; {
 		entries, err := u.rdb.XRangeN(ctx, sh.keys.stream, from, "+", page).Result()
@@ -264,7 +264,7 @@ func (u *upgrading) lookAhead(ctx context.Context, e *core.Entity, sh *shard) er
 				return err
 			}
 			if m.HasSession() {
-				u.place(e, sh, m.SessionID)
+				u.notePlace(e, sh, m.SessionID)
 			}
 			from = "(" + entry.ID
 		}
@@ -301,19 +301,19 @@ func formerID(key string) string {
 func (u *upgrading) rekey(ctx context.Context, r *renamed) error {
 	key, _, _ := strings.Cut(r.name, "\x00")
 	keys := []any{r.sh.stateKey(0), r.sh.stateKey(1), r.sh.stateKey(2)}
-	held, err := u.rdb.HExists(ctx, r.sh.keys.prefix+holdersLetter, key).Result()
+	held, err := u.rdb.HExists(ctx, r.sh.keys.prefix+holdersSuffix, key).Result()
 	if err != nil {
 		return err
 	}
 	if held && r.nonce != "" {
-		if _, _, err := u.transition(ctx, r.sh, u.millis(), releaseScript, nil, r.nonce, r.from); err != nil {
+		if _, _, err := u.transition(ctx, r.sh, u.millis(), sessionReleaseScript, nil, r.nonce, r.from); err != nil {
 			return err
 		}
 	}
 	const page = 1000
 	for rest := r.numbers; ; {
 		n := min(len(rest), page)
-		if _, _, err := u.transition(ctx, r.sh, u.millis(), rekeyScript, keys, append([]any{r.from, r.name}, rest[:n]...)...); err != nil {
+		if _, _, err := u.transition(ctx, r.sh, u.millis(), sessionRekeyScript, keys, append([]any{r.from, r.name}, rest[:n]...)...); err != nil {
 			return err
 		}
 		if rest = rest[n:]; len(rest) == 0 {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestTheSizeOfLargeMessagesBehindSmallOnes(t *testing.T) {
 	}
 }
 
-// A topic is as large as its subscriptions, with what is kept of their messages.
+// A topic is as large as its subscriptions, with what is kept of their messages and dead letters.
 func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 	t.Parallel()
 	names := prefix()
@@ -91,8 +92,29 @@ func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 			t.Fatal(a[0].Err)
 		}
 	}
-	stats, err := s.Stats(t.Context(), st.own)
-	if kept := kept(t, server(t).Client(), names) - before; err != nil || 2*kept > 3*stats.Bytes || 2*stats.Bytes > 3*kept {
-		t.Errorf("Redis took %d, the size says %d, %v", kept, stats.Bytes, err)
+	compare := func(what string) {
+		stats, err := s.Stats(t.Context(), st.own)
+		if kept := kept(t, server(t).Client(), names) - before; err != nil || 2*kept > 3*stats.Bytes || 2*stats.Bytes > 3*kept {
+			t.Errorf("%s: Redis took %d, the size says %d, %v", what, kept, stats.Bytes, err)
+		}
 	}
+	compare("available")
+	for name, o := range map[string]core.Outcome{"a": core.DeadLetterOutcome, "b": core.Complete} {
+		ds, _, err := s.Lock(t.Context(), st.at(name), 200)
+		if err != nil || len(ds) != 200 {
+			t.Fatal(len(ds), err)
+		}
+		var all []core.Settlement
+		for i := range ds {
+			all = append(all, core.Settlement{Token: ds[i].LockToken, Outcome: o})
+		}
+		if err := errors.Join(s.Settle(t.Context(), st.at(name), all)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare("dead-lettered in one subscription")
+	if err := s.DeleteEntity(t.Context(), "ns", core.SubscriptionPath(st.topic.Name, "c")); err != nil {
+		t.Fatal(err)
+	}
+	compare("with dead letters alone")
 }

@@ -39,7 +39,7 @@ func (d datum) render() (string, bool) {
 	case instant:
 		return timeOf(d.int()).Format(instantLayout), true
 	case span:
-		return formatTimeSpan(d.int()), true
+		return value.FormatTimeSpan(d.int()), true
 	case guid:
 		return value.UUID([]byte(d.text)).String(), true
 	default:

@@ -174,13 +174,13 @@ func setTimeToLive(m *core.Message, d datum) error {
 		m.TimeToLive = 0
 		return nil
 	case span:
-		ttl = durationOf(d.int())
+		ttl = core.DurationOfTicks(d.int())
 	case text:
 		ticks, err := parseTimeSpan(d.text)
 		if err != nil {
 			return err
 		}
-		ttl = durationOf(ticks)
+		ttl = core.DurationOfTicks(ticks)
 	default:
 		return fmt.Errorf("a time to live is a duration such as 'PT5M' or '00:05:00'")
 	}
@@ -189,12 +189,4 @@ func setTimeToLive(m *core.Message, d datum) error {
 	}
 	m.TimeToLive = ttl
 	return nil
-}
-
-// durationOf turns ticks into a duration, at most Forever.
-func durationOf(ticks int64) time.Duration {
-	if ticks > int64(core.Forever/tick) {
-		return core.Forever
-	}
-	return time.Duration(max(ticks, -int64(core.Forever/tick))) * tick
 }

@@ -75,6 +75,27 @@ var appendStories = []story{
 		}
 		want(s, "number once there is room", s.send(text("c"))[0], number(3))
 	}},
+	{"what has left for a sub-queue takes room until it is gone", func(s *stage) {
+		s.main.MaxBytes = 1000
+		big := func() *core.Message { return text(string(make([]byte, 1000))) }
+		full := func(what string) {
+			s.wantCode(what, s.store.Append(s.Context(), s.main, [][]*core.Message{{text("late")}})[0].Err, core.QuotaExceeded)
+			if got := s.stats(s.main).Bytes; got < s.main.MaxBytes {
+				s.Errorf("%s: the size is %d", what, got)
+			}
+		}
+		s.send(big())
+		s.settle(s.lockOne(), core.DeadLetterOutcome)
+		full("a dead letter")
+		s.settleAt(s.dead(), s.lockOneAt(s.dead()), core.Complete)
+		transfer, lost := unlimited(sub(s.main, core.Transfer)), unlimited(sub(s.main, core.TransferDeadLetter))
+		s.sendTo(transfer, big())
+		full("a transfer")
+		s.settleAt(transfer, s.lockOneAt(transfer), core.DeadLetterOutcome)
+		full("a transfer dead letter")
+		s.settleAt(lost, s.lockOneAt(lost), core.Complete)
+		want(s, "number once there is room", s.send(text("c"))[0], number(2))
+	}},
 	{"a refused group leaves no trace for duplicate detection", func(s *stage) {
 		s.main.MaxBytes, s.main.DuplicateWindow = 500, time.Minute
 		s.send(text(string(make([]byte, 1000))))

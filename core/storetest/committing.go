@@ -20,7 +20,8 @@ var commitStories = []story{
 	{"commit stores what comes of a message beside it", commitBeside},
 	{"commit stores what comes of a message instead of it", commitInstead},
 	{"commit stores nothing of what is there already", commitRepeated},
-	{"commit of what is not kept needs no room", commitWithoutRoom},
+	{"commit of what is dropped needs no room", commitWithoutRoom},
+	{"commit in a full partition transfers no more than it completes", commitTransfersWithoutRoom},
 	{"commit publishes, and stores what comes of publications", onTopic(commitPublished)},
 	{"commit of effects does nothing when something is refused", commitNoEffect},
 	{"commit sets the state of a session", withSessions(commitState)},
@@ -374,9 +375,37 @@ func commitWithoutRoom(s *stage) {
 	s.sendTexts("a")
 	full := s.main
 	full.MaxBytes = 1
-	s.commit(full, core.Work{Messages: []*core.Message{text("b")}, Effects: effects(true, []*core.Message{text("b", destined("x"))}, nil)})
-	s.refuseCommit(full, core.Work{Messages: []*core.Message{text("c")}, Effects: effects(false, []*core.Message{text("c", destined("x"))}, nil)}, core.QuotaExceeded)
-	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "b")
+	s.commit(full, core.Work{Messages: []*core.Message{text("b")}, Effects: effects(true, nil, nil)})
+	for _, instead := range []bool{true, false} {
+		s.refuseCommit(full, core.Work{Messages: []*core.Message{text("c")}, Effects: effects(instead, []*core.Message{text("c", destined("x"))}, nil)}, core.QuotaExceeded)
+		s.refuseCommit(full, core.Work{Messages: []*core.Message{text("d")}, Effects: effects(instead, nil, []*core.Message{text("d")})}, core.QuotaExceeded)
+	}
+	s.commit(s.main, core.Work{Messages: []*core.Message{text("e", from("1"))}})
+	s.commit(full, core.Work{Messages: []*core.Message{text("e", from("1"))}, Effects: effects(true, nil, []*core.Message{text("e")})}) // it is known
+	s.wantStats("transfer", sub(s.main, core.Transfer), core.Stats{})
+	s.wantStats("dead letters", s.dead(), core.Stats{})
+}
+
+func commitTransfersWithoutRoom(s *stage) {
+	s.sendTexts("a", "b")
+	ds := s.lock(2)
+	s.settle(ds[1], core.DeadLetterOutcome)
+	full, dead := s.main, s.dead()
+	full.MaxBytes, dead.MaxBytes = 1, 1
+	moved := func(bodies ...string) (ms []*core.Message) {
+		for _, b := range bodies {
+			ms = append(ms, text(b, destined("x")))
+		}
+		return ms
+	}
+	s.refuseCommit(full, core.Work{Transfers: moved("1")}, core.QuotaExceeded)
+	s.refuseCommit(full, core.Work{Settlements: []core.Settlement{settlement(ds[0], core.Abandon)}, Transfers: moved("1")}, core.QuotaExceeded)
+	s.refuseCommit(full, core.Work{Settlements: []core.Settlement{settlement(ds[0], core.Complete)}, Transfers: moved("1", "2")}, core.QuotaExceeded)
+	s.commit(full, core.Work{Settlements: []core.Settlement{settlement(ds[0], core.Complete)}, Transfers: moved("1")})
+	d := s.lockOneAt(dead)
+	s.refuseCommit(dead, core.Work{Settlements: []core.Settlement{settlement(d, core.Release)}, Transfers: moved("2")}, core.QuotaExceeded)
+	s.commit(dead, core.Work{Settlements: []core.Settlement{settlement(d, core.Complete)}, Transfers: moved("2")})
+	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "1", "2")
 }
 
 func commitPublished(p *press) {

@@ -500,6 +500,9 @@ var duePublishStories = []story{
 		p.settleAt(p.at("a"), p.lockOneAt(p.at("a")), core.Complete)
 		p.wantCode("one copy left", p.tryPublish(p.to(text("x"), "c")).Err, core.QuotaExceeded)
 		p.settleAt(p.at("b"), p.lockOneAt(p.at("b")), core.DeadLetterOutcome)
+		p.wantCode("that one dead-lettered", p.tryPublish(p.to(text("x"), "c")).Err, core.QuotaExceeded)
+		dead := sub(p.at("b"), core.DeadLetter)
+		p.settleAt(dead, p.lockOneAt(dead), core.Complete)
 		want(p.stage, "number once there is room", p.publish(p.to(big(), "c"))[0], number(3))
 		p.wantCode("full again", p.tryPublish(p.to(text("x"), "a")).Err, core.QuotaExceeded)
 		p.deleteEntity("news/subscriptions/c")
@@ -524,6 +527,30 @@ var duePublishStories = []story{
 		if got := size(p.topic); got < kept || got >= 2*kept {
 			p.Errorf("size once the first is settled: %d", got)
 		}
+	})},
+	{"a topic's size is that of the dead letters and transfers of its subscriptions too", onTopic(func(p *press) {
+		const kept = 100_000
+		a, b := p.at("a"), p.at("b")
+		size := func(at core.Partition) int64 { return p.stats(at).Bytes }
+		p.publish(p.to(text(string(make([]byte, kept))), "a", "b")) // they share the body
+		p.settleAt(a, p.lockOneAt(a), core.DeadLetterOutcome)
+		p.settleAt(b, p.lockOneAt(b), core.DeadLetterOutcome)
+		p.sendTo(sub(a, core.Transfer), text(string(make([]byte, kept))))
+		p.sendTo(sub(b, core.TransferDeadLetter), text(string(make([]byte, kept))))
+		if got := size(p.topic); got < 3*kept || got > 5*kept {
+			p.Errorf("with a dead letter, a transfer and a transfer dead letter: %d", got)
+		}
+		p.deleteEntity("news/subscriptions/b")
+		p.look()
+		if got := size(p.topic); got < 2*kept || got > 3*kept {
+			p.Errorf("without the one subscription: %d", got)
+		}
+		p.settleAt(sub(a, core.DeadLetter), p.lockOneAt(sub(a, core.DeadLetter)), core.Complete)
+		if got := size(p.topic); got < kept || got > 2*kept {
+			p.Errorf("without the other's dead letter: %d", got)
+		}
+		p.settleAt(sub(a, core.Transfer), p.lockOneAt(sub(a, core.Transfer)), core.Complete)
+		want(p.stage, "size of nothing", size(p.topic), 0)
 	})},
 	{"a topic is full by what it has scheduled", onTopic(func(p *press) {
 		p.topic.MaxBytes = 3000

@@ -18,7 +18,7 @@ type Kind struct {
 	slow     bool // each takes several calls
 	bodiless bool // bodies do not stay
 	window   time.Duration
-	sub      core.SubQueue // where the messages end
+	sub      core.SubQueue // where the messages go
 	make     func(i int, m *core.Message)
 	then     func(*Stock) // once they are stored
 }
@@ -49,9 +49,11 @@ func Kinds() []Kind {
 		}},
 		{Name: "delivered before", make: plain, then: func(s *Stock) { s.settle(core.Abandon, core.Properties{}) }},
 		{Name: "deferred", make: plain, then: func(s *Stock) { s.settle(core.Defer, mustProperties("reason", "later")) }},
-		{Name: "dead-lettered", sub: core.DeadLetter, make: plain, then: func(s *Stock) {
+		{Name: "dead-lettered", make: plain, then: func(s *Stock) {
 			s.settle(core.DeadLetterOutcome, mustProperties("DeadLetterReason", "broken"))
 		}},
+		{Name: "in transfer", sub: core.Transfer, make: plain},
+		{Name: "transfer dead letters", sub: core.TransferDeadLetter, make: plain},
 		{Name: "with duplicate detection", window: stockTime, make: func(i int, m *core.Message) { m.MessageID = core.StringID(fmt.Sprintf("message-%d", i)) }},
 		{Name: "remembered for duplicate detection only", bodiless: true, window: stockTime, make: func(i int, m *core.Message) {
 			m.MessageID = core.StringID(fmt.Sprintf("%0128d", i))
@@ -135,6 +137,10 @@ func (s *Stock) check(what string, err error) {
 func (s *Stock) Fill(n, size int) {
 	s.Helper()
 	s.size = size
+	to := s.main
+	if s.kind.sub != core.Main {
+		to = sub(s.main, s.kind.sub)
+	}
 	var group []*core.Message
 	for i := range n {
 		m := &core.Message{Body: core.Body{Bytes: make([]byte, size)}}
@@ -144,7 +150,7 @@ func (s *Stock) Fill(n, size int) {
 		if group = append(group, m); len(group)*size < 256<<10 && len(group) < 200 && i+1 < n {
 			continue
 		}
-		s.check("append", s.store.Append(s.Context(), s.main, [][]*core.Message{group})[0].Err)
+		s.check("append", s.store.Append(s.Context(), to, [][]*core.Message{group})[0].Err)
 		group = nil
 	}
 	if s.kind.then != nil {
@@ -152,14 +158,10 @@ func (s *Stock) Fill(n, size int) {
 	}
 }
 
-// Size is what the entity's size says, or that of the sub-queue where the messages end.
+// Size is what the entity's size says.
 func (s *Stock) Size() int64 {
 	s.Helper()
-	p := s.main
-	if s.kind.sub != core.Main {
-		p = sub(p, s.kind.sub)
-	}
-	stats, err := s.store.Stats(s.Context(), p)
+	stats, err := s.store.Stats(s.Context(), s.main)
 	s.check("stats", err)
 	return stats.Bytes
 }
@@ -188,7 +190,8 @@ func (s *Stock) Empty() {
 		})
 		return
 	}
-	for _, p := range []core.Partition{s.main, sub(s.main, core.DeadLetter)} {
+	for which := range core.SubQueues {
+		p := sub(s.main, which)
 		s.lock(p, func(ds []core.Delivery) { s.end(p, ds, core.Complete, core.Properties{}) })
 	}
 }

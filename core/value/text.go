@@ -2,7 +2,6 @@ package value
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ func describedText(d Described) (string, bool) {
 	case int64:
 		switch descriptor {
 		case DescriptorTimeSpan:
-			return formatTimeSpan(v), true
+			return FormatTimeSpan(v), true
 		case DescriptorDateTimeOffset:
 			return timeOfTicks(v).Format(time.RFC3339Nano), true
 		}
@@ -81,29 +80,10 @@ func describedText(d Described) (string, bool) {
 	return "", false
 }
 
-// formatTimeSpan writes a count of 100 ns ticks as [-][d.]hh:mm:ss[.fffffff].
-func formatTimeSpan(ticks int64) string {
-	const perSecond = 10_000_000
-	sign, u := "", uint64(ticks)
-	if ticks < 0 {
-		sign, u = "-", -u
-	}
-	seconds, fraction := u/perSecond, u%perSecond
-	s := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
-	if days := seconds / 86400; days > 0 {
-		s = fmt.Sprintf("%d.%s", days, s)
-	}
-	if fraction > 0 {
-		s = fmt.Sprintf("%s.%07d", s, fraction)
-	}
-	return sign + s
-}
-
 // timeOfTicks converts .NET's count of 100 ns since the year 1.
 func timeOfTicks(ticks int64) time.Time {
-	const perSecond = 10_000_000
 	const secondsToUnixEpoch = 62_135_596_800
-	return time.Unix(ticks/perSecond-secondsToUnixEpoch, ticks%perSecond*100).UTC()
+	return time.Unix(ticks/TicksPerSecond-secondsToUnixEpoch, ticks%TicksPerSecond*100).UTC()
 }
 
 // AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays

@@ -61,22 +61,6 @@ func TestValuesHaveTexts(t *testing.T) {
 	}
 }
 
-func TestTimeSpansHaveTexts(t *testing.T) {
-	t.Parallel()
-	for ticks, want := range map[int64]string{
-		0:                         "00:00:00",
-		36_610_000_000:            "01:01:01",
-		864_000_000_001:           "1.00:00:00.0000001",
-		-10_000_000:               "-00:00:01",
-		-9223372036854775808:      "-10675199.02:48:05.4775808",
-		9_223_372_036_854_775_807: "10675199.02:48:05.4775807",
-	} {
-		if got := formatTimeSpan(ticks); got != want {
-			t.Errorf("%d ticks: got %s, want %s", ticks, got, want)
-		}
-	}
-}
-
 func TestDecimalsHaveTexts(t *testing.T) {
 	t.Parallel()
 	for bits, want := range map[string]string{

@@ -293,6 +293,56 @@ func TestAFullQueueRefuses(t *testing.T) {
 	})
 }
 
+// fill sends messages of 200 KiB to a queue or topic, and has each dead-lettered by one delivery, until it is refused.
+func (e *env) fill(entity string, r *azservicebus.Receiver) {
+	e.Helper()
+	s := e.sender(entity)
+	for range 12 {
+		if err := s.SendMessage(e.ctx(), &azservicebus.Message{Body: make([]byte, 200<<10)}, nil); err != nil {
+			e.wantCondition(err, "amqp:resource-limit-exceeded")
+			return
+		}
+		if err := r.AbandonMessage(e.ctx(), e.one(r), nil); err != nil {
+			e.Fatal(err)
+		}
+	}
+	e.Errorf("%s of 1 MiB takes dead letters without end", entity)
+}
+
+func TestDeadLettersFillAQueue(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(&admin.QueueProperties{MaxSizeInMegabytes: new(int32(1)), MaxDeliveryCount: new(int32(1))})
+		e.fill(queue, e.receiver(queue))
+		if c := e.runtime(queue); c.DeadLetterMessageCount < 4 || c.DeadLetterMessageCount > 6 || c.SizeInBytes < 1<<20 || c.SizeInBytes > 3<<19 {
+			e.Errorf("full with 1 MiB: got %d dead letters, size %d", c.DeadLetterMessageCount, c.SizeInBytes)
+		}
+		dead := e.deadLetters(queue)
+		e.complete(dead, e.take(dead, 2)...)
+		e.post(e.sender(queue), &azservicebus.Message{Body: make([]byte, 1<<10)}) // there is room again
+	})
+}
+
+func TestDeadLettersOfSubscriptionsFillTheirTopic(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		topic := e.topic(&admin.TopicProperties{MaxSizeInMegabytes: new(int32(1))})
+		e.subscribe(topic, "s", &admin.SubscriptionProperties{MaxDeliveryCount: new(int32(1))})
+		e.fill(topic, e.subscriber(topic, "s"))
+		size := func() int64 {
+			got, err := e.admin().GetTopicRuntimeProperties(e.ctx(), topic, nil)
+			if err != nil {
+				e.Fatal(err)
+			}
+			return got.SizeInBytes
+		}
+		if got := size(); got < 1<<20 || got > 3<<19 {
+			e.Errorf("full with 1 MiB: got size %d", got)
+		}
+		dead := e.subscriberWith(topic, "s", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+		e.complete(dead, e.take(dead, 2)...)
+		e.post(e.sender(topic), &azservicebus.Message{Body: make([]byte, 1<<10)}) // there is room again
+	})
+}
+
 func TestPartitionKeysPinAndSessionMustAgree(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(&admin.QueueProperties{EnablePartitioning: new(true)})

@@ -2,7 +2,7 @@
 -- append.lua: store messages that expire, are scheduled, belong to a session,
 -- must not be doubled or come from another entity. Plain messages go natively
 -- (append.go), so that their bodies stay out of Lua.
--- KEYS[1..15] as in state.lua, then those of shared.lua and sessions.lua where they are in front
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua where they are in front
 -- KEYS[16] seen   zset  ids within the duplicate window by first acceptance (ms)
 -- KEYS[17] moved  zset  keys of moves by first acceptance (ms)
 -- ARGV[1..4] as in state.lua

@@ -1,13 +1,13 @@
 #!lua
--- commit.lua: do all of a piece of work, or nothing. The scripts settle, cancel, append and publish stand in front,
+-- commit.lua: do all of a piece of work, or nothing. The scripts settle, cancel, append and topic_publish stand in front,
 -- each as the body of a function of its ARGV.
--- KEYS[1..15] as in state.lua, then those of shared.lua and sessions.lua where they are in front
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua where they are in front
 -- KEYS[16] seen    zset  as in append.lua
 -- KEYS[17] moved   zset  as in append.lua
--- KEYS[18] bodies  hash  as in publish.lua
--- KEYS[19] refs    hash  as in publish.lua
--- KEYS[20..] of each target as in publish.lua; then stream, head and bell of the transfer queue, and states, changed and
---            stateful as in remember.lua
+-- KEYS[18] bodies  hash  as in topic_publish.lua
+-- KEYS[19] refs    hash  as in topic_publish.lua
+-- KEYS[20..] of each target as in topic_publish.lua; then stream, head and bell of the transfer queue, and states, changed and
+--            stateful as in session_state_set.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    full       1: the partition has no room for messages
 -- ARGV[6]    void       1: some number to cancel cannot be found whatever is here
@@ -15,13 +15,13 @@
 -- ARGV[8]    settles    how many arguments of settle.lua follow, without those of state.lua
 -- ARGV[9]    cancels    likewise of cancel.lua
 -- ARGV[10]   appends    likewise of append.lua
--- ARGV[11]   publishes  likewise of publish.lua
--- ARGV[12]   states     likewise of states to keep: each proof, name, given and state as in remember.lua
+-- ARGV[11]   publishes  likewise of topic_publish.lua
+-- ARGV[12]   states     likewise of states to keep: each proof, name, given and state as in session_state_set.lua
 -- ARGV[13]   reserved   likewise of messages that were reserved: the length of the duplicate window (ms, 0: none), and
 --                       each number, due (ms) and id '' or the key of duplicate detection
 -- ARGV[14..] all of these in that order, and then for each transfer or dead letter 0 or the place of the message that it
---            comes of among those of append.lua or publish.lua, t or d, record
--- Returns {'ok', n...} as append.lua or publish.lua | {'not_found'} | {'lock_lost'} | {'session_lock_lost'} |
+--            comes of among those of append.lua or topic_publish.lua, t or d, record
+-- Returns {'ok', n...} as append.lua or topic_publish.lua | {'not_found'} | {'lock_lost'} | {'session_lock_lost'} |
 --         {'not_allowed'} | {'invalid_argument'} | {'message_not_found'} | {'conflict'} | {'quota_exceeded'} |
 --         {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'not_found'} end
@@ -42,7 +42,7 @@ local settles, cancels = section(tonumber(ARGV[8])), section(tonumber(ARGV[9]))
 local appends, publishes = section(tonumber(ARGV[10])), section(tonumber(ARGV[11]))
 local states, reserved = section(tonumber(ARGV[12])), section(tonumber(ARGV[13]))
 
--- refuse says why nothing may be done; publish does that for itself, before it does anything.
+-- refuse says why nothing may be done; topic_publish does that for itself, before it does anything.
 local function refuse()
   local given = {}
   for i = 5, #settles, 4 do
@@ -77,7 +77,7 @@ if refusal or ARGV[7] == '1' then
 end
 local reply = {'ok'}
 if #publishes > 4 then
-  local numbers = publish(publishes)[2]
+  local numbers = topic_publish(publishes)[2]
   if type(numbers) == 'string' then return {numbers} end
   for i, n in ipairs(numbers) do reply[i + 1] = n end
 elseif #appends > 4 then

@@ -1,8 +1,8 @@
 -- sessions.lua: where messages belong to sessions; the loader puts it behind
--- state.lua and arrivals.lua for queues with sessions, and where those may have
+-- state.lua and session_arrivals.lua for queues with sessions, and where those may have
 -- them whose dead letters are asked for. A message is under lock if it is in
 -- locks, there without a deadline and with the nonce of its session's lock.
--- Sessions are known by their keys; arrivals.lua says what their names are.
+-- Sessions are known by their keys; session_arrivals.lua says what their names are.
 -- The next KEYS:
 --   of       hash  n -> name of the session, for all messages that belong to one
 --   waits    zset  <session>\0<n, 15 digits> of available messages, all with score 0
@@ -175,7 +175,7 @@ session = {
 -- holds reports whether the proof is that of the last holder of a session.
 local function holds(sid, proof) return call('HGET', holders, sid) == proof end
 
--- keep sets the state of the session of a name, given 0: that it has none. The keys are those of remember.lua.
+-- keep sets the state of the session of a name, given 0: that it has none. The keys are those of session_state_set.lua.
 local function keep(states, changed, stateful, name, given, state)
   local sid = keyOf(name)
   if given == '1' then

@@ -1,6 +1,6 @@
 -- state.lua: what every script of a partition shares; the loader puts it in
 -- front of each of them, behind their #!lua line. It names the keys, knows how
--- a lock ends, and sweeps. For the queues of subscriptions shared.lua stands
+-- a lock ends, and sweeps. For the queues of subscriptions shared_bodies.lua stands
 -- behind it, where messages belong to sessions sessions.lua, and where what
 -- happens to them is remembered history.lua.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t time to live (ms),
@@ -41,7 +41,7 @@ local maxDeliveries, dropExpired = tonumber(ARGV[3]), string.sub(ARGV[4], 1, 4) 
 local call, format, sub = redis.call, string.format, string.sub
 
 local taken = 15 -- how many keys have a name
-local shared, session, history -- what shared.lua, sessions.lua and history.lua do, where they are there
+local shared, session, history -- what shared_bodies.lua, sessions.lua and history.lua do, where they are there
 
 local ready, buried = false, false -- something became available here, in the dead-letter queue
 local budget = 500 -- how much one call may sweep; moving a body costs more

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/gateway/internal/account"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 // explainOptions are the flags of crosstown explain.
@@ -91,12 +91,12 @@ func isMissing(err error) bool {
 }
 
 // follow asks for the accounts of an entity and of those that the message went to.
-func (o *explainOptions) follow(ctx context.Context, first, id string) ([]account.Account, error) {
-	var accounts []account.Account
+func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
+	var accounts []api.Account
 	names := []string{first}
 	for i := 0; i < len(names) && i < maxFollowed; i++ {
 		q := inquiry{
-			method: http.MethodGet, path: append([]string{"$crosstown", "explain"}, strings.Split(names[i], "/")...),
+			method: http.MethodGet, path: api.ExplainPath, names: strings.Split(names[i], "/"),
 			query: url.Values{"message-id": {id}}, scope: names[i],
 		}
 		if topic, _, ok := core.SplitSubscription(q.scope); ok {
@@ -105,11 +105,11 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]accoun
 		if id == "" {
 			q.query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
 		}
-		var a account.Account
+		var a api.Account
 		err := o.ask(ctx, q, &a)
 		switch {
 		case err != nil && i > 0 && isMissing(err):
-			a = account.Account{Entity: names[i], Missing: err.Error()}
+			a = api.Account{Entity: names[i], Missing: err.Error()}
 		case err != nil:
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]accoun
 }
 
 // narrate prints accounts for a person to read.
-func narrate(out io.Writer, accounts []account.Account) error {
+func narrate(out io.Writer, accounts []api.Account) error {
 	var b strings.Builder
 	through := "" // is said where it changes
 	for i := range accounts {
@@ -149,7 +149,7 @@ func narrate(out io.Writer, accounts []account.Account) error {
 		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, strings.ToLower(a.Kind))
 		for j := range a.Events {
 			e := &a.Events[j]
-			fmt.Fprintf(&b, "  %s  %s", e.Time.UTC().Format(account.InstantLayout), e.Sentence())
+			fmt.Fprintf(&b, "  %s  %s", e.Time.UTC().Format(api.InstantLayout), e.Sentence())
 			if e.Gateway != "" && e.Gateway != through {
 				through = e.Gateway
 				fmt.Fprintf(&b, " (through %s)", through)

@@ -22,7 +22,8 @@ const inquiryTimeout = 3 * time.Minute
 // inquiry is a request about the gateway itself.
 type inquiry struct {
 	method string
-	path   []string // segments
+	path   string   // of the API
+	names  []string // further segments of the path
 	query  url.Values
 	header http.Header
 	body   any    // as JSON; nil: none
@@ -47,8 +48,9 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	if t.Emulator {
 		u.Scheme = "http"
 	}
-	for _, segment := range q.path {
-		u = u.JoinPath(url.PathEscape(segment))
+	u = u.JoinPath(q.path)
+	for _, name := range q.names {
+		u = u.JoinPath(url.PathEscape(name))
 	}
 	u.RawQuery = q.query.Encode()
 	payload := &bytes.Buffer{}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/gateway/internal/tenancy"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 func namespaceCommand(environ []string) *cobra.Command {
@@ -37,14 +37,9 @@ more messages.`, http.MethodPost, "reset"),
 Its clients are disconnected at once. Only namespaces that were created at run
 time can be deleted.`, http.MethodDelete, "deleted"),
 		aboutNamespace(environ, "rotate NAME POLICY", "Give a policy a new primary key; the old one stays valid as the secondary", http.MethodPost,
-			func(policy string) []string { return []string{"policies", policy, tenancy.Rotate} }),
+			func(policy string) []string { return []string{"policies", policy, api.Rotate} }),
 	)
 	return c
-}
-
-// namespacePath is that of a namespace, or of something below it.
-func namespacePath(name string, below ...string) []string {
-	return append([]string{"$crosstown", "namespaces", name}, below...)
 }
 
 func namespaceCreateCommand(environ []string) *cobra.Command {
@@ -52,7 +47,7 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 		o        common
 		hosts    []string
 		policies []string
-		quotas   tenancy.Quotas
+		quotas   api.Quotas
 	)
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -73,7 +68,7 @@ those of --host.`,
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key it gets random ones; repeatable")
 	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		request := tenancy.Request{Quotas: &quotas}
+		request := api.NamespaceRequest{Quotas: &quotas}
 		if hosts != nil {
 			request.Hosts = &hosts
 		}
@@ -84,9 +79,9 @@ those of --host.`,
 			}
 			request.Policies = &read
 		}
-		var n tenancy.Namespace
+		var n api.Namespace
 		only := http.Header{"If-None-Match": {"*"}}
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), header: only, body: request}, &n); err != nil {
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: api.NamespacesPath, names: args[:1], header: only, body: request}, &n); err != nil {
 			return err
 		}
 		if o.json {
@@ -100,7 +95,7 @@ those of --host.`,
 	return c
 }
 
-func bindQuotas(c *cobra.Command, q *tenancy.Quotas) {
+func bindQuotas(c *cobra.Command, q *api.Quotas) {
 	f := c.Flags()
 	f.IntVar(&q.MaxEntities, "max-entities", 0, "most queues and topics; 0: any number")
 	f.IntVar(&q.MaxConnections, "max-connections", 0, "most connections to one gateway at a time; 0: any number")
@@ -111,7 +106,7 @@ func namespaceUpdateCommand(environ []string) *cobra.Command {
 	var (
 		o      common
 		hosts  []string
-		quotas tenancy.Quotas
+		quotas api.Quotas
 	)
 	c := &cobra.Command{
 		Use:   "update NAME",
@@ -128,12 +123,12 @@ the place of the hosts that it has; --host "" leaves it with those of its name.`
 	bindQuotas(c, &quotas)
 	c.MarkFlagsOneRequired("host", "max-entities", "max-connections", "max-size-megabytes")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		var n tenancy.Namespace
-		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: namespacePath(args[0])}, &n); err != nil {
+		var n api.Namespace
+		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.NamespacesPath, names: args[:1]}, &n); err != nil {
 			return err
 		}
 		request := requestOf(c, hosts, quotas, n.Quotas)
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: namespacePath(args[0]), body: request}, &n); err != nil {
+		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: api.NamespacesPath, names: args[:1], body: request}, &n); err != nil {
 			return err
 		}
 		if o.json {
@@ -144,8 +139,8 @@ the place of the hosts that it has; --host "" leaves it with those of its name.`
 	return c
 }
 
-// wishOf is what the flags that were given change of a namespace that has quotas.
-func requestOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (request tenancy.Request) {
+// requestOf is the change that the flags ask for, of a namespace that has these quotas.
+func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
 		named := slices.DeleteFunc(hosts, func(h string) bool { return h == "" })
@@ -168,8 +163,8 @@ func requestOf(c *cobra.Command, hosts []string, given, quotas tenancy.Quotas) (
 }
 
 // readPolicies reads policies from flags.
-func readPolicies(texts []string) ([]tenancy.Policy, error) {
-	var all []tenancy.Policy
+func readPolicies(texts []string) ([]api.Policy, error) {
+	var all []api.Policy
 	for _, text := range texts {
 		colon := strings.LastIndexByte(text, ':')
 		if colon < 0 {
@@ -179,7 +174,7 @@ func readPolicies(texts []string) ([]tenancy.Policy, error) {
 			return nil, usagef("--policy: %w", err)
 		}
 		name, key, _ := strings.Cut(text[:colon], "=")
-		all = append(all, tenancy.Policy{Name: name, PrimaryKey: key, Rights: text[colon+1:]})
+		all = append(all, api.Policy{Name: name, PrimaryKey: key, Rights: text[colon+1:]})
 	}
 	return all, nil
 }
@@ -189,10 +184,10 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the namespaces of a gateway", Args: cobra.NoArgs}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		all := []tenancy.Namespace{}
+		all := []api.Namespace{}
 		for after := ""; ; {
-			var page tenancy.List
-			if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: namespacePath(""), query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
+			var page api.NamespaceList
+			if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
 				return err
 			}
 			all = append(all, page.Namespaces...)
@@ -220,12 +215,12 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		path := namespacePath(args[0])
+		names := args[:1:1]
 		if below != nil {
-			path = namespacePath(args[0], below(args[1])...)
+			names = append(names, below(args[1])...)
 		}
-		var n tenancy.Namespace
-		if err := o.ask(c.Context(), inquiry{method: method, path: path}, &n); err != nil {
+		var n api.Namespace
+		if err := o.ask(c.Context(), inquiry{method: method, path: api.NamespacesPath, names: names}, &n); err != nil {
 			return err
 		}
 		if o.json {
@@ -242,12 +237,12 @@ func doneToNamespace(environ []string, use, short, long, method, did string) *co
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		path := namespacePath(args[0])
+		names := args[:1:1]
 		if method == http.MethodPost {
-			path = namespacePath(args[0], tenancy.Reset)
+			names = append(names, api.Reset)
 		}
 		answer := map[string]string{}
-		if err := o.ask(c.Context(), inquiry{method: method, path: path}, &answer); err != nil {
+		if err := o.ask(c.Context(), inquiry{method: method, path: api.NamespacesPath, names: names}, &answer); err != nil {
 			return err
 		}
 		if o.json {
@@ -259,7 +254,7 @@ func doneToNamespace(environ []string, use, short, long, method, did string) *co
 	return c
 }
 
-func printNamespace(out io.Writer, n *tenancy.Namespace) error {
+func printNamespace(out io.Writer, n *api.Namespace) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name string, v any) { _, _ = fmt.Fprintf(w, "%s\t%v\n", name, v) } // an error comes with Flush
 	line("name", n.Name)
@@ -284,7 +279,7 @@ func printNamespace(out io.Writer, n *tenancy.Namespace) error {
 }
 
 // printPolicies prints how to connect by each.
-func printPolicies(out io.Writer, policies []tenancy.Policy) error {
+func printPolicies(out io.Writer, policies []api.Policy) error {
 	for _, p := range policies {
 		text := fmt.Sprintf("policy %s (%s)\n", p.Name, p.Rights)
 		if p.ConnectionString != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -55,7 +56,7 @@ The new one is started and tried first; when it does not work, the old one goes 
 	c.Flags().StringVar(&sum, "sha256", "", "`checksum` of the new program, where the configuration has one of the old")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s host.State
-		if err := o.askPlugins(c.Context(), http.MethodPost, args[0], map[string]string{"sha256": sum}, &s); err != nil {
+		if err := o.askPlugins(c.Context(), http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {
 			return err
 		}
 		if o.json {
@@ -69,7 +70,7 @@ The new one is started and tried first; when it does not work, the old one goes 
 
 // askPlugins asks the gateway about its plugins, or one of them.
 func (o *common) askPlugins(ctx context.Context, method, name string, body, answer any) error {
-	return o.ask(ctx, inquiry{method: method, path: []string{"$crosstown", "plugins", name}, body: body}, answer)
+	return o.ask(ctx, inquiry{method: method, path: api.PluginsPath, names: []string{name}, body: body}, answer)
 }
 
 func printStates(out io.Writer, states []host.State) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -139,7 +140,7 @@ has come for a second.`,
 			}
 			say := func(n int) error {
 				if o.json {
-					return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"purged": n})
+					return json.NewEncoder(c.OutOrStdout()).Encode(api.Purged{Purged: n})
 				}
 				_, err := fmt.Fprintf(c.OutOrStdout(), "purged %s from %s\n", messages(n), args[0])
 				return err
@@ -148,11 +149,11 @@ has come for a second.`,
 			if err != nil {
 				return err
 			}
-			q := inquiry{method: http.MethodPost, path: append([]string{"$crosstown", "purge"}, strings.Split(name, "/")...), scope: name}
+			q := inquiry{method: http.MethodPost, path: api.PurgePath, names: strings.Split(name, "/"), scope: name}
 			if dlq {
-				q.path = append(q.path, "$DeadLetterQueue")
+				q.names = append(q.names, "$DeadLetterQueue")
 			}
-			var answer struct{ Purged int }
+			var answer api.Purged
 			err = o.ask(c.Context(), q, &answer)
 			if _, refused := errors.AsType[*refusal](err); !refused {
 				if err != nil {

@@ -11,26 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 func remoteCommand(environ []string) *cobra.Command {
 	c := group(&cobra.Command{Use: "remote", Short: "See how other brokers do that a gateway forwards to or pulls from"})
 	c.AddCommand(remoteListCommand(environ))
 	return c
-}
-
-// remoteState is a remote with the namespace whose it is, and what waits for it there.
-type remoteState struct {
-	Namespace string `json:"namespace"`
-	remote.State
-	Waiting []struct {
-		Entity      string    `json:"entity"`
-		DeadLetters bool      `json:"deadLetters,omitzero"`
-		To          string    `json:"to"`
-		Messages    int64     `json:"messages"`
-		Oldest      time.Time `json:"oldest,omitzero"`
-	} `json:"waiting"`
 }
 
 func remoteListCommand(environ []string) *cobra.Command {
@@ -44,8 +31,8 @@ the remotes of all.`,
 	}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var states []remoteState
-		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: []string{"$crosstown", "remotes"}}, &states); err != nil {
+		var states []api.Remote
+		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.RemotesPath}, &states); err != nil {
 			return err
 		}
 		if o.json {
@@ -56,7 +43,7 @@ the remotes of all.`,
 	return c
 }
 
-func printRemotes(out io.Writer, states []remoteState, now time.Time) error {
+func printRemotes(out io.Writer, states []api.Remote, now time.Time) error {
 	if len(states) == 0 {
 		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none for this namespace")
 		return err

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,19 +31,11 @@ func apply[T config.EntitySettings](given *T, p any) {
 		field := to.FieldByName(name)
 		v = v.Elem()
 		if d, ok := v.Interface().(time.Duration); ok {
-			v = reflect.ValueOf(isoDuration(d))
+			v = reflect.ValueOf(core.FormatDuration(d))
 		}
 		field.Set(reflect.New(field.Type().Elem()))
 		field.Elem().Set(v.Convert(field.Type().Elem()))
 	}
-}
-
-// isoDuration writes d in seconds, and core.Forever as .NET's largest TimeSpan.
-func isoDuration(d time.Duration) string {
-	if d >= core.Forever {
-		return "P10675199DT2H48M5.4775807S"
-	}
-	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
 }
 
 // eachSetting yields the settings that p, a pointer to the SDK's properties,

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // emulator reads the official emulator's Config.json into the same values that
@@ -96,7 +98,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 	known := settings(settingsType, "")
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
-		i := slices.IndexFunc(known, func(s setting) bool { return plain(s.path) == plain(property) })
+		i := slices.IndexFunc(known, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
 		switch {
 		case i < 0:
 			e.skip("property %s of %s %v: there is no such setting", property, what, name)
@@ -158,7 +160,7 @@ func (e *emulator) correlation(v any, at, path string) any {
 	for property, v := range given {
 		found := v == nil
 		for f := range fields(reflect.TypeFor[Correlation]()) {
-			if name := f.Tag.Get("koanf"); v != nil && (plain(name) == plain(property) || name == "label" && plain(property) == "subject") {
+			if name := f.Tag.Get("koanf"); v != nil && (spelling.Fold(name) == spelling.Fold(property) || name == "label" && spelling.Fold(property) == "subject") {
 				known[name], found = v, true
 				e.r.origins[path+"."+name] = e.origin(at + "." + property)
 			}

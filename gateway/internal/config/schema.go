@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // setting is a leaf of Config that a flag or a variable can set.
@@ -73,8 +75,8 @@ func unknown(r *report, v any, t reflect.Type, path string) {
 			innerPath := strings.TrimPrefix(path+"."+name, ".")
 			if typ, ok := types[name]; ok {
 				unknown(r, inner, typ, innerPath)
-			} else if near := nearest(name, known); near != "" {
-				r.add(innerPath, "there is no such setting: did you mean %s?", near)
+			} else if near := spelling.Nearest(name, known); len(near) > 0 {
+				r.add(innerPath, "there is no such setting: did you mean %s?", near[0])
 			} else {
 				r.add(innerPath, "there is no such setting: remove it; there are %s", strings.Join(known, ", "))
 			}

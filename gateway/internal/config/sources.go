@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 const envPrefix = "CROSSTOWN_"
@@ -169,8 +171,8 @@ func envLayer(environ []string, all []setting, r *report) layer {
 		case ok, slices.Contains(otherVariables, name), serviceLink.MatchString(name):
 		default:
 			text := "no setting has this variable: unset it"
-			if near := nearest(name, known); near != "" {
-				text = "no setting has this variable: did you mean " + near + "?"
+			if near := spelling.Nearest(name, known); len(near) > 0 {
+				text = "no setting has this variable: did you mean " + near[0] + "?"
 			}
 			r.addAt(origin{source: name}, "%s", text)
 		}

@@ -184,9 +184,7 @@ var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_
 
 func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, now time.Time) {
 	d := &c.descs
-	bytes := int64(0)
 	for sub, s := range h.Counts {
-		bytes += s.Bytes
 		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
 			continue // a topic has none
 		}
@@ -199,7 +197,7 @@ func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, n
 			gauge(ch, d.messages, float64(s.Scheduled), h.Entity, queues[sub], "scheduled")
 		}
 	}
-	gauge(ch, d.bytes, float64(bytes), h.Entity)
+	gauge(ch, d.bytes, float64(h.Counts[core.Main].Bytes), h.Entity)
 	if h.Sessions {
 		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
 		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
@@ -217,9 +215,9 @@ func (d *entityDescs) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic
 	gauge(ch, d.senders, float64(t.Senders), t.Entity)
 	gauge(ch, d.sessions, float64(t.Sessions), t.Entity)
 	gauge(ch, d.waiting, float64(t.Waiting), t.Entity)
-	for sub := range t.Outlets {
-		o, queue := &t.Outlets[sub], queues[sub]
-		if core.SubQueue(sub) != core.Main && *o == (broker.Outlet{}) {
+	for sub := range t.Queues {
+		o, queue := &t.Queues[sub], queues[sub]
+		if core.SubQueue(sub) != core.Main && *o == (broker.QueueTraffic{}) {
 			continue // most sub-queues are never used
 		}
 		counter(ch, d.delivered, float64(o.Delivered), t.Entity, queue)
@@ -241,8 +239,8 @@ func add(sum, t *broker.Traffic) {
 	sum.Senders += t.Senders
 	sum.Sessions += t.Sessions
 	sum.Waiting += t.Waiting
-	for sub := range sum.Outlets {
-		to, from := &sum.Outlets[sub], &t.Outlets[sub]
+	for sub := range sum.Queues {
+		to, from := &sum.Queues[sub], &t.Queues[sub]
 		to.Delivered += from.Delivered
 		to.LocksLost += from.LocksLost
 		to.Moved += from.Moved

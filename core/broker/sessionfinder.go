@@ -1,0 +1,100 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// finderInterval is how long those that wait for a next session go without asking a
+// partition, should the store's doorbell have been missed.
+const finderInterval = 5 * time.Second
+
+// sessionFinder finds free sessions in one partition. Its fields below index are
+// guarded by hub.mu.
+type sessionFinder struct {
+	hub   *sessionHub
+	index int
+
+	ready   bool // there may be a session
+	woken   bool // the doorbell rang since the last look
+	busy    bool // it is under way
+	timer   *time.Timer
+	backoff time.Duration // 0 while the store answers
+
+	holdersTimer *time.Timer // wakes the holders
+	holdersDue   time.Time   // when it does, by the store's clock; zero: it does not
+}
+
+// wake says that there may be a session. hub.mu is held.
+func (f *sessionFinder) wake() {
+	f.woken = true
+	if !f.busy && f.backoff == 0 {
+		f.ready = true
+	}
+}
+
+// endPause ends a pause.
+func (f *sessionFinder) endPause() {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !f.busy {
+		f.ready = true
+		h.assign()
+	}
+}
+
+// find accepts sessions for those that wait, as long as there are any of both.
+func (f *sessionFinder) find() {
+	h := f.hub
+	b := h.e.b
+	for again := true; again; {
+		_, _ = b.refresh(b.base, h.e) // if it is gone this has sent away those that wait
+		p := h.e.current.Load().partitions[core.Main][f.index]
+		lock, ok, next, err := b.store.AcceptNextSession(b.base, p, h.wantedMode())
+
+		h.mu.Lock()
+		granted := ok && err == nil && h.grant(lock)
+		f.noteLook(ok, next, err)
+		again = f.ready && h.finding <= len(h.waiters)
+		if again {
+			f.ready, f.woken = false, false
+		} else {
+			f.busy = false
+			h.finding--
+			h.assign()
+		}
+		h.mu.Unlock()
+		if ok && err == nil && !granted {
+			h.release(lock)
+		}
+	}
+}
+
+// noteLook notes what a look has led to. hub.mu is held.
+func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
+	b := f.hub.e.b
+	pause := finderInterval
+	switch {
+	case err != nil:
+		if f.backoff == 0 {
+			b.log.Warn("accept a session: the partition does not answer, trying on", "entity", f.hub.e.key, "partition", f.index, "err", err)
+		}
+		f.backoff = min(max(2*f.backoff, firstBackoff), lastBackoff)
+		f.ready = false
+		pause = f.backoff
+	default:
+		f.backoff = 0
+		f.ready = ok || f.woken
+		if !next.IsZero() {
+			pause = min(pause, max(next.Sub(b.store.Now()), time.Millisecond))
+		}
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if f.hub.ended == nil && !f.ready && (len(f.hub.waiters) > 0 || f.backoff > 0) {
+		f.timer = time.AfterFunc(pause, f.endPause)
+	}
+}

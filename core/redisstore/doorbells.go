@@ -1,0 +1,285 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// doorbells are the doorbells of the partitions somebody here waits for. A lock
+// call that comes back short arms a partition's doorbell; whoever then makes
+// messages available disarms it and publishes on its channel, once. So a busy
+// partition publishes nothing, and an idle one costs nothing.
+//
+// One connection per master listens: a sharded channel is told on the node of
+// its slot only. What a lost connection or a dead gateway kept from being
+// published, a look around each second finds.
+type doorbells struct {
+	store *Store
+	woken chan struct{} // of capacity 1: the watched have changed
+
+	mu       sync.Mutex
+	watchers map[string]*watched // by channel
+
+	listeners map[*redis.Client]*listener // belongs to run
+}
+
+// watched is a partition that somebody waits for.
+type watched struct {
+	ref       core.Ref
+	callbacks map[*func(core.SessionKey)]struct{}
+}
+
+// listener is a connection that listens for doorbells of one master.
+type listener struct {
+	pubsub   *redis.PubSub
+	channels map[string]struct{}
+	broken   chan struct{} // closed when it has broken
+}
+
+// pollInterval is how often partitions are looked at that somebody waits for.
+const pollInterval = time.Second
+
+func (b *doorbells) init(s *Store) {
+	b.store, b.woken = s, make(chan struct{}, 1)
+	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
+}
+
+// Watch calls ring when messages may have become available to Lock. It also
+// rings once, soon, when it has begun to listen: what came before that may have
+// been missed.
+func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
+	b, channel, own := &s.doorbells, s.names.doorbell(r), &ring
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.watchers[channel]
+	if w == nil {
+		w = &watched{ref: r, callbacks: make(map[*func(core.SessionKey)]struct{})}
+		b.watchers[channel] = w
+		b.wake()
+	}
+	w.callbacks[own] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(w.callbacks, own)
+		if len(w.callbacks) == 0 && b.watchers[channel] == w {
+			delete(b.watchers, channel)
+			b.wake()
+		}
+	}
+}
+
+func (b *doorbells) isWatched(channel string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watchers[channel] != nil
+}
+
+func (b *doorbells) wake() {
+	select {
+	case b.woken <- struct{}{}:
+	default:
+	}
+}
+
+// wakeWatchers calls those who watch a channel; they do not block.
+func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
+	b.mu.Lock()
+	w := b.watchers[channel]
+	var rings []*func(core.SessionKey)
+	if w != nil {
+		for r := range w.callbacks {
+			rings = append(rings, r)
+		}
+	}
+	b.mu.Unlock()
+	for _, r := range rings {
+		(*r)(session)
+	}
+}
+
+// run keeps the listeners and polls, until ctx ends.
+func (b *doorbells) run(ctx context.Context) {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var listeners sync.WaitGroup
+	for ctx.Err() == nil {
+		b.connect(ctx, &listeners)
+		select {
+		case <-ctx.Done():
+		case <-b.woken:
+		case <-ticker.C:
+			b.poll(ctx)
+		}
+	}
+	for node := range b.listeners {
+		b.drop(node)
+	}
+	listeners.Wait()
+}
+
+// refs returns what is watched, by channel.
+func (b *doorbells) refs() map[string]core.Ref {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	refs := make(map[string]core.Ref, len(b.watchers))
+	for channel, w := range b.watchers {
+		refs[channel] = w.ref
+	}
+	return refs
+}
+
+// connect makes the listeners fit what is watched and where it lives now.
+func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
+	wanted := make(map[*redis.Client]map[string]struct{})
+	for channel := range b.refs() {
+		node, err := b.store.nodeOf(ctx, channel)
+		if err != nil {
+			b.store.log.Debug("no node for a doorbell; the next poll stands in", "err", err)
+			continue
+		}
+		if wanted[node] == nil {
+			wanted[node] = make(map[string]struct{})
+		}
+		wanted[node][channel] = struct{}{}
+	}
+	for node, ln := range b.listeners {
+		if wanted[node] == nil || ln.isBroken() {
+			b.drop(node)
+		}
+	}
+	for node, channels := range wanted {
+		ln := b.listeners[node]
+		if ln == nil {
+			ln = &listener{channels: make(map[string]struct{}), broken: make(chan struct{})}
+			b.listeners[node] = ln
+		}
+		b.subscribe(ctx, node, ln, channels, listeners)
+	}
+}
+
+// nodeOf returns the master on which a channel is told.
+func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, error) {
+	if s.cluster != nil {
+		return s.cluster.MasterForKey(ctx, channel)
+	}
+	node, ok := s.rdb.(*redis.Client)
+	if !ok {
+		return nil, core.Internal
+	}
+	return node, nil
+}
+
+// subscribe makes a listener listen to the channels and no others, channel by
+// channel, for one command takes channels of one slot only.
+func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
+	bounded, cancel := b.store.bounded(ctx)
+	defer cancel()
+	fresh := ln.pubsub == nil
+	if fresh {
+		ln.pubsub = node.SSubscribe(bounded)
+	}
+	for channel := range channels {
+		if _, ok := ln.channels[channel]; ok {
+			continue
+		}
+		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
+			b.store.log.Debug("subscribe to a doorbell; tried again soon", "err", err)
+			b.drop(node)
+			return
+		}
+		ln.channels[channel] = struct{}{}
+		if fresh { // only now it has a connection to read from
+			fresh = false
+			listeners.Go(func() { b.listenTo(ctx, ln) })
+		}
+	}
+	for channel := range ln.channels {
+		if _, ok := channels[channel]; !ok {
+			delete(ln.channels, channel)
+			if err := ln.pubsub.SUnsubscribe(bounded, channel); err != nil {
+				b.drop(node)
+				return
+			}
+		}
+	}
+}
+
+// listenTo rings for what a listener gets. That it listens now is worth a ring too.
+func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
+	defer close(ln.broken)
+	listen(ctx, ln.pubsub, func(message any) {
+		switch m := message.(type) {
+		case *redis.Subscription:
+			switch {
+			case m.Kind == "ssubscribe":
+				b.wakeWatchers(m.Channel, "")
+			case b.store.cluster != nil && b.isWatched(m.Channel):
+				// The slot has left this node, and may have returned by the next poll, which makes a new listener.
+				_ = ln.pubsub.Close() // it is not needed any more
+			}
+		case *redis.Message:
+			b.wakeWatchers(m.Channel, core.SessionKey(m.Payload))
+		}
+	})
+}
+
+func (ln *listener) isBroken() bool {
+	select {
+	case <-ln.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// drop closes a listener.
+func (b *doorbells) drop(node *redis.Client) {
+	_ = b.listeners[node].pubsub.Close() // it is broken, or not wanted any more
+	delete(b.listeners, node)
+}
+
+// pollBatch is how many partitions one exchange looks at.
+const pollBatch = 500
+
+// poll rings for partitions whose doorbell is not armed, and for those with
+// new messages behind an armed one: their sender died before it could ring.
+// Where messages are in sessions scripts alone bring them, and ring.
+func (b *doorbells) poll(ctx context.Context) {
+	bounded, cancel := b.store.bounded(ctx)
+	defer cancel()
+	pipe := b.store.rdb.Pipeline()
+	asked := make(map[string]*redis.SliceCmd)
+	finish := func() {
+		_, _ = pipe.Exec(bounded) // each command keeps its error
+		for channel, c := range asked {
+			if c.Err() != nil || needsWake(c.Val()) {
+				b.wakeWatchers(channel, "")
+			}
+		}
+		clear(asked)
+	}
+	for channel, ref := range b.refs() {
+		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
+		if len(asked) == pollBatch {
+			finish()
+		}
+	}
+	if len(asked) > 0 {
+		finish()
+	}
+}
+
+func needsWake(head []any) bool {
+	if len(head) != 4 || head[0] == nil && head[3] == nil {
+		return true
+	}
+	given, _ := head[1].(string)
+	claimed, _ := head[2].(string)
+	return given != claimed && (given != "" || claimed != "")
+}

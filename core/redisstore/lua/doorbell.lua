@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- doorbell.lua: wake those who wait on a partition, once.
+-- KEYS[1] head  hash     field w set while somebody waits
+-- KEYS[2] bell  channel  sharded doorbell of the partition
+-- Returns 1 if it rang, else 0
+local armed = redis.call('HDEL', KEYS[1], 'w')
+if armed == 1 then redis.call('SPUBLISH', KEYS[2], '') end
+return armed

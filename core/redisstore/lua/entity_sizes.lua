@@ -1,0 +1,28 @@
+-- entity_sizes.lua: how large the queues and topics of a namespace are; the loader puts it in front of the scripts that make
+-- them, or change them. It has no keys of its own.
+
+-- sizeOf is the size in MB of the entity that a value of the catalogue describes: core.Entity has its rule.
+local function sizeOf(value)
+  local settings = cjson.decode(string.match(value, '^%d+:[^:]*:(.*)$')).Settings
+  local size = settings.MaxSizeInMegabytes or 0
+  return settings.EnablePartitioning and size * 16 or size
+end
+
+-- sizes is the size in MB of all queues and topics together, but for the one of that name.
+local function sizes(entities, names, but)
+  local sum, from = 0, '[0:'
+  repeat
+    local members, folded = redis.call('ZRANGEBYLEX', names, from, '(2:', 'LIMIT', 0, 1000), {}
+    for _, member in ipairs(members) do
+      local name = string.sub(member, 3)
+      if name ~= but then folded[#folded + 1] = name end
+      from = '(' .. member
+    end
+    if #folded > 0 then
+      for _, value in ipairs(redis.call('HMGET', entities, unpack(folded))) do
+        if value then sum = sum + sizeOf(value) end
+      end
+    end
+  until #members < 1000
+  return sum
+end

@@ -1,8 +1,0 @@
-#!lua flags=allow-oom
--- fenced.lua: note that a topic's partitions have been told the version of its subscriptions.
--- KEYS[1] fences  hash  ID of a topic -> the version that its partitions have yet to be told
--- ARGV[1] topicID
--- ARGV[2] version
--- Returns {'ok'}
-if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
-return {'ok'}

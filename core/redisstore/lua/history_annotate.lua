@@ -1,0 +1,15 @@
+#!lua
+-- history_annotate.lua: add what the broker knows to the history of a queue; only history.lua knows where.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5..]  annotations, each encoded as history.go does
+-- Returns {'ok'} | {'more'}: call again
+if not sweep() then
+  ring()
+  return {'more'}
+end
+if call('EXISTS', stream) == 1 then
+  for i = 5, #ARGV do history.write('n', ARGV[i]) end
+end
+ring()
+return {'ok'}

@@ -1,0 +1,26 @@
+#!lua flags=no-writes
+-- lock_deadlines.lua: say until when messages are under lock.
+-- KEYS[1] locks   zset  as in state.lua
+-- KEYS[2] of      hash  as in sessions.lua: names, as in session_arrivals.lua
+-- KEYS[3] slocks  zset  as in sessions.lua
+-- ARGV[1] most    how many locks to look through, those that end first; each is named by a number and a secret
+-- ARGV[2..] numbers, each once
+-- Returns {'ok', deadline (ms) of each, '' where the message is not under lock}
+local wanted, reply = {}, {'ok'}
+for i = 2, #ARGV do
+  wanted[ARGV[i]] = i
+  reply[i] = ''
+end
+local found = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
+for i = 1, #found, 2 do
+  local n = string.format('%d', tonumber(string.sub(found[i], 1, 15)))
+  local at, deadline = wanted[n], found[i + 1]
+  if at then
+    if deadline == 'inf' then -- until the lock of its session ends
+      local name = redis.call('HGET', KEYS[2], n)
+      deadline = name and redis.call('ZSCORE', KEYS[3], (string.gsub(name, '%z.*$', ''))) or ''
+    end
+    reply[at] = deadline
+  end
+end
+return reply

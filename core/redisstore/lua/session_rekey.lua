@@ -1,0 +1,57 @@
+#!lua flags=allow-oom
+-- session_rekey.lua: put some messages of a session, its lock and its state under another name. If there is a session of that
+-- name the two become one, with the state that was set last; they must not both be held.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, where they are in front, and of sessions.lua
+-- KEYS[16] states    hash  as in session_state_set.lua
+-- KEYS[17] changed   hash  as in session_state_set.lua
+-- KEYS[18] stateful  zset  as in session_state_set.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5] from  the session's key as it was
+-- ARGV[6] name  of the session
+-- ARGV[7..]  numbers of its messages
+-- Returns {'ok'}
+local states, changed, stateful = KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3]
+local from, name = ARGV[5], ARGV[6]
+local sid = keyOf(name)
+local written = sub(name, #sid + 1)
+
+for i = 7, #ARGV do
+  local n = ARGV[i]
+  for _, key in ipairs({waits, held, aside}) do
+    if call('ZREM', key, place(from, n)) == 1 then call('ZADD', key, 0, place(sid, n)) end
+  end
+  if call('HEXISTS', of, n) == 1 then call('HSET', of, n, name) end
+end
+
+local set = call('HGET', changed, from)
+if from == sid then
+  if set then call('HSET', changed, sid, keyOf(set) .. written) end
+  return {'ok'}
+end
+if set then
+  local other = call('HGET', changed, sid)
+  if not other or tonumber(keyOf(other)) <= tonumber(set) then
+    call('HSET', states, sid, call('HGET', states, from))
+    call('HSET', changed, sid, set .. written)
+    call('ZADD', stateful, 0, sid)
+  end
+  call('HDEL', states, from)
+  call('HDEL', changed, from)
+  call('ZREM', stateful, from)
+end
+local nonce = call('HGET', holders, from)
+if nonce then
+  call('HSET', holders, sid, nonce)
+  call('HDEL', holders, from)
+  call('ZADD', slocks, call('ZSCORE', slocks, from), sid)
+  call('ZREM', slocks, from)
+end
+call('SREM', waiting, from)
+call('ZREM', open, from)
+if call('HEXISTS', holders, sid) == 1 then
+  call('ZREM', open, sid)
+else
+  reopen(sid)
+end
+ring()
+return {'ok'}

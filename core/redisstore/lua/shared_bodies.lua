@@ -1,0 +1,74 @@
+-- shared_bodies.lua: bodies that several copies of a publication share; the loader
+-- puts it behind state.lua for the queues of subscriptions. The entry of such a
+-- copy has no body in its record.
+-- The next KEYS after those of state.lua:
+--   shares      hash  n -> number of the publication, for messages with a shared body
+--   deadShares  hash  the same of the dead letters
+--   bodies      hash  number of the publication -> body; one for all subscriptions
+--   refs        hash  number of the publication -> how many copies need the body, d and the number -> how many dead
+--                     letters do
+local shares, deadShares, bodies, refs = unpack(KEYS, taken + 1, taken + 4)
+taken = taken + 4
+
+-- release ends the need of some messages of this queue.
+local function release(publications)
+  for _, p in ipairs(publications) do
+    local own, other = p, 'd' .. p
+    if not counting then own, other = other, own end
+    if call('HINCRBY', refs, own, -1) <= 0 then
+      call('HDEL', refs, own)
+      if call('HEXISTS', refs, other) == 0 then call('HDEL', bodies, p) end
+    end
+  end
+end
+
+shared = {
+  -- drop forgets the body of message n.
+  drop = function(n)
+    local p = call('HGET', shares, n)
+    if not p then return end
+    call('HDEL', shares, n)
+    release({p})
+  end,
+
+  -- move keeps the body of message n for dead letter m.
+  move = function(n, m)
+    local p = call('HGET', shares, n)
+    if not p then return end
+    call('HDEL', shares, n)
+    call('HSET', deadShares, m, p)
+    call('HINCRBY', refs, 'd' .. p, 1)
+    release({p})
+  end,
+
+  -- attach gives entries that are returned their shared bodies, as field b.
+  attach = function(entries)
+    if #entries == 0 or call('EXISTS', shares) == 0 then return end
+    local numbers, sharing, publications = {}, {}, {}
+    for i, entry in ipairs(entries) do numbers[i] = sub(entry[1], 3) end
+    for i, p in ipairs(ask('HMGET', shares, numbers)) do
+      if p then
+        sharing[#sharing + 1] = entries[i][2]
+        publications[#publications + 1] = p
+      end
+    end
+    for i, body in ipairs(ask('HMGET', bodies, publications)) do
+      if body then
+        local fields = sharing[i]
+        fields[#fields + 1] = 'b'
+        fields[#fields + 1] = body
+      end
+    end
+  end,
+
+  -- complete is drop for many.
+  complete = function(numbers)
+    if call('EXISTS', shares) == 0 then return end
+    local publications = {}
+    for _, p in ipairs(ask('HMGET', shares, numbers)) do
+      if p then publications[#publications + 1] = p end
+    end
+    many('HDEL', shares, numbers)
+    release(publications)
+  end,
+}

@@ -1,0 +1,182 @@
+#!lua
+-- topic_publish.lua: store publications, their copies in the queues of subscriptions.
+-- KEYS[1..15] as in state.lua, of the topic's own queue, where what is scheduled waits
+-- KEYS[16] seen    zset  ids within the duplicate window by first acceptance (ms)
+-- KEYS[17] moved   zset  keys of moves by first acceptance (ms)
+-- KEYS[18] bodies  hash  as in shared_bodies.lua
+-- KEYS[19] refs    hash  as in shared_bodies.lua
+-- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua; then by its kind expiry;
+--            of, waits, open, holders, waiting as in sessions.lua; and, if the topic has a history, past as in history.lua
+-- ARGV[1..4] as in state.lua
+-- ARGV[5]    window   length of the duplicate window in ms, 0: none
+-- ARGV[6]    keyLife  how long keys of moves are known, ms
+-- ARGV[7]    targets  how many; their kinds follow: a text that may hold e (expiry), s (sessions) and
+--                    d (dead letters)
+-- ARGV[8]    records  how many; they follow the kinds
+-- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each of these: id '' or the key
+--            of duplicate detection, key '' or that of its move, due ms or '' (with an r behind it as in append.lua), ttl ms or '', source '' or member of
+--            locks, body '' or what the copies share, record of what is scheduled, or 0, or -1 for one that
+--            is noted, not published (one with the message's id stands for 0 where there is a history), number of copies, and for
+--            each of these: target, record, ttl ms or '', name of the session or ''
+-- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for one that was noted, or its refusal:
+--         conflict | lock_lost} | {'not_found'} | {'more'}: call again
+local seen, moved, bodies, refs = KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], KEYS[taken + 4]
+if call('EXISTS', stream) == 0 then return {'not_found'} end
+if not sweep() then
+  ring()
+  return {'more'}
+end
+
+-- The targets: where their keys begin.
+local window, keyLife, targets, records = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local first, at, firstRecord = {}, taken + 5, 8 + targets
+for i = 1, targets do
+  first[i] = at
+  local kind = ARGV[8 + i]
+  at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 5 or 0) + (history and 1 or 0)
+end
+
+-- knows reports whether an id or a key is known for less than life; if not, it is from now on.
+local cleared = {}
+local function knows(key, id, life)
+  if id == '' or life <= 0 then return false end
+  if not cleared[key] then
+    cleared[key] = true
+    many('ZREM', key, call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now - life), 'LIMIT', 0, 1000 + #ARGV))
+  end
+  local since = call('ZSCORE', key, id)
+  if since and tonumber(since) + life > now then return true end
+  call('ZADD', key, ARGV[1], id)
+  return false
+end
+
+local state = call('HMGET', head, 's', 'v')
+local last, version, given = tonumber(state[1] or 0), tonumber(state[2] or 0), false
+local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: the last number, what came into sessions, the first expiry
+
+-- copy stores one copy and returns the kind of its target, nil if it is no more.
+local function copy(n, from, body)
+  local target, record, ttl, sid = tonumber(ARGV[from]), ARGV[firstRecord + ARGV[from + 1]], ARGV[from + 2], ARGV[from + 3]
+  local base = first[target]
+  local entry = call('XADD', KEYS[base], 'NOMKSTREAM', '0-*', 'd', record, 'o', n)
+  if not entry then return nil end
+  local m = sub(entry, 3)
+  local kind = ARGV[8 + target]
+  if history then
+    history.add('a', m, {key = KEYS[(first[target + 1] or at) - 1], sub = string.find(kind, 'd', 1, true) and 1 or 0, other = n, record = record})
+  end
+  if not touched[target] then order[#order + 1] = target end
+  touched[target] = m
+  if body ~= '' then call('HSET', KEYS[base + 3], m, n) end
+  if ttl ~= '' then
+    local at = now + tonumber(ttl)
+    call('ZADD', KEYS[base + 4], format('%.0f', at), pad(m))
+    soonest[target] = math.min(soonest[target] or at, at)
+  end
+  if sid ~= '' then
+    local a = arrived[target] or {numbers = {}, sids = {}, pairs = {}}
+    arrived[target] = a
+    a.numbers[#a.numbers + 1], a.sids[#a.sids + 1] = m, sid
+    a.pairs[#a.pairs + 1] = m
+    a.pairs[#a.pairs + 1] = sid
+  end
+  return kind
+end
+
+-- publish stores the publication whose arguments begin at p and returns its number.
+local function publish(p)
+  local id, key, due, ttl, source, body = ARGV[p], ARGV[p + 1], ARGV[p + 2], ARGV[p + 3], ARGV[p + 4], ARGV[p + 5]
+  local n
+  if source ~= '' then
+    n = number(source)
+    call('ZREM', locks, source)
+    if history then history.add('p', n) end
+    act('erase', n)
+  else
+    local record = ARGV[firstRecord + ARGV[p + 6]]
+    if knows(moved, key, keyLife) then return 0 end
+    if knows(seen, id, window) then
+      if history and ARGV[p + 6] ~= '-1' then history.add('d', 0, {record = record}) end
+      return 0
+    end
+    if ARGV[p + 6] == '-1' then return -1 end
+    last, given = last + 1, true
+    n = format('%d', last)
+    if history and sub(due, -1) ~= 'r' then
+      history.add(due == '' and 'a' or 's', n, {['until'] = due ~= '' and due or 0, record = record})
+    end
+  end
+  if due ~= '' then
+    local record = ARGV[firstRecord + ARGV[p + 6]]
+    if ttl == '' then
+      call('XADD', stream, '0-' .. n, 'd', record)
+    else
+      call('XADD', stream, '0-' .. n, 'd', record, 't', ttl)
+    end
+    local reserved = sub(due, -1) == 'r'
+    local when = reserved and sub(due, 1, -2) or due
+    call('ZADD', scheduled, when, pad(n) .. (reserved and 'r' or ''))
+    expect(when)
+    ready = true -- will be: who waits must learn when to ask again
+    return tonumber(n)
+  end
+  local living, buried = 0, 0
+  for i = 0, tonumber(ARGV[p + 7]) - 1 do
+    local kind = copy(n, p + 8 + 4 * i, body)
+    if kind and string.find(kind, 'd', 1, true) then
+      buried = buried + 1
+    elseif kind then
+      living = living + 1
+    end
+  end
+  if body ~= '' and living + buried > 0 then
+    call('HSET', bodies, n, body)
+    if buried > 0 then call('HSET', refs, 'd' .. n, buried) end
+    if living > 0 then call('HSET', refs, n, living) end
+  end
+  return tonumber(n)
+end
+
+local reply, g = {'ok'}, firstRecord + records + 1
+while g <= #ARGV do
+  -- A group is looked at before anything of it is stored.
+  local refusal, starts, sources, p = tonumber(ARGV[g]) < version and 'conflict', {}, {}, g + 2
+  for i = 1, tonumber(ARGV[g + 1]) do
+    local source = ARGV[p + 4]
+    if source ~= '' and (sources[source] or not call('ZSCORE', locks, source)) then refusal = refusal or 'lock_lost' end
+    sources[source], starts[i] = true, p
+    p = p + 8 + 4 * ARGV[p + 7]
+  end
+  if refusal then
+    reply[#reply + 1] = refusal
+  else
+    local numbers = {}
+    for i, start in ipairs(starts) do numbers[i] = publish(start) end
+    reply[#reply + 1] = numbers
+  end
+  g = p
+end
+
+if given then
+  local n = format('%d', last)
+  call('HSET', head, 's', n, 'c', n, 'v', format('%d', version))
+end
+for _, target in ipairs(order) do
+  local base, a = first[target], arrived[target]
+  local theirHead, theirBell, rings = KEYS[base + 1], KEYS[base + 2], true
+  if a then
+    local k = base + 4
+    if string.find(ARGV[8 + target], 'e', 1, true) then k = k + 1 end
+    many('HSET', KEYS[k], a.pairs)
+    call('HSET', theirHead, 's', touched[target], 'c', touched[target])
+    rings = arrive({waits = KEYS[k + 1], open = KEYS[k + 2], holders = KEYS[k + 3], waiting = KEYS[k + 4], bell = theirBell},
+      a.numbers, a.sids)
+  else
+    call('HSET', theirHead, 's', touched[target])
+  end
+  local d = soonest[target] and call('HGET', theirHead, 'd')
+  if d and tonumber(d) > soonest[target] then call('HSET', theirHead, 'd', format('%.0f', soonest[target])) end
+  if rings and call('HDEL', theirHead, 'w') == 1 then call('SPUBLISH', theirBell, '') end
+end
+ring()
+return reply

@@ -1,0 +1,186 @@
+// Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on every
+// listener: metrics, counters, histories of messages, purges, namespaces, remotes, plugins and pipelines.
+// A request is authenticated, authorized and refused in the same way, whatever it is about.
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+// Options are the parts of the gateway that the API shows and changes.
+type Options struct {
+	Directory *namespaces.Directory
+	Served    func(namespaceID string) *Served // nil if the namespace is not served
+	Remotes   []Remote                         // in the order of their namespaces
+	Plugins   *host.Host
+	Stages    func() []broker.StageCounts // of all namespaces
+	Metrics   http.Handler                // of all namespaces
+	Logger    *slog.Logger
+}
+
+// Served is a namespace that is served.
+type Served struct {
+	Broker   *broker.Broker
+	Counters *metrics.Counters
+	Metrics  http.Handler // of the namespace alone
+}
+
+// Remote is a remote and the ID of the namespace that may use it.
+type Remote struct {
+	*remote.Remote
+	Namespace string
+}
+
+// API is the administration API. It is safe for concurrent use.
+type API struct {
+	Options
+	refusals *refusals.Log
+}
+
+// New makes an API.
+func New(o Options) *API { return &API{o, refusals.New()} }
+
+// call is an authenticated request.
+type call struct {
+	*http.Request
+	id     core.Identity
+	path   string // behind that of the endpoint, without outer slashes
+	status int    // of the answer, if it is not 200
+}
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 10
+
+// read reads the body, JSON, into request. An empty body leaves it as it is.
+func (c *call) read(request any, example string) error {
+	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody+1))
+	if err != nil || len(body) > maxBody {
+		return core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", maxBody)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(request); err != nil {
+		return core.Refuse(core.InvalidArgument, "The body is not JSON like %s: %v.", example, err)
+	}
+	return nil
+}
+
+// Routes are the handlers by path. A path that ends in a slash stands for all below it.
+func (a *API) Routes() map[string]http.Handler {
+	routes := map[string]http.Handler{}
+	for _, e := range []struct {
+		path    string
+		below   bool   // it is the endpoint of the paths below it, too
+		methods string // that it has, as the header Allow lists them; "": answer decides
+		rights  func(core.Identity) error
+		answer  func(*call) (any, error)
+	}{
+		{api.MetricsPath, false, http.MethodGet, nil, a.showMetrics},
+		{api.CountersPath, false, http.MethodGet, nil, a.count},
+		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
+		{api.PurgePath, false, http.MethodPost, nil, a.purge},
+		{api.NamespacesPath, true, "", manages, a.namespaces},
+		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
+		{api.PluginsPath, true, "", a.operates, a.plugins},
+		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
+	} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK}
+			var err error
+			if c.id, err = a.authenticate(r); err == nil && e.rights != nil {
+				err = e.rights(c.id)
+			}
+			if err == nil && e.methods != "" && r.Method != e.methods {
+				err = wrongMethod(e.methods)
+			}
+			var answer any
+			if err == nil {
+				answer, err = e.answer(c)
+			}
+			if err != nil {
+				a.refuse(w, r, err)
+				return
+			}
+			if h, ok := answer.(http.Handler); ok {
+				h.ServeHTTP(w, r)
+				return
+			}
+			write(w, c.status, answer)
+		})
+		if routes[e.path] = h; e.below {
+			routes[e.path+"/"] = h
+		}
+	}
+	return routes
+}
+
+// authenticate verifies the credentials of a request: a token or, for GET, the name and key of a policy
+// as user and password, because monitors cannot sign tokens.
+func (a *API) authenticate(r *http.Request) (core.Identity, error) {
+	var grant core.Grant
+	var err error
+	token := r.Header.Get("Authorization")
+	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
+		grant, err = a.Directory.Key(r.Context(), bridges.Hosts(r), policy, key)
+	} else if token == "" {
+		err = core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
+	} else {
+		grant, err = a.Directory.Token(r.Context(), bridges.Hosts(r), token, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	bridges.ProveIn(r.Context())
+	return core.Identity{grant}, nil
+}
+
+// manages refuses clients without Manage on their namespace.
+func manages(id core.Identity) error { return id.Check(core.Manage, "", time.Now()) }
+
+// operates refuses clients without Manage on the gateway's own namespace.
+func (a *API) operates(id core.Identity) error {
+	if a.isOperator(id) {
+		return nil
+	}
+	if err := manages(id); err != nil {
+		return err
+	}
+	return core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required; this is the namespace '%s'.", id.Namespace())
+}
+
+// isOperator reports whether a client has Manage on the gateway's own namespace.
+func (a *API) isOperator(id core.Identity) bool { return a.Directory.Operator(id, time.Now()) }
+
+// served returns the client's namespace.
+func (a *API) served(id core.Identity) (*Served, error) {
+	if n := a.Served(id.NamespaceID()); n != nil {
+		return n, nil
+	}
+	return nil, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace()) // any more
+}
+
+func write(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
+}

@@ -1,0 +1,32 @@
+// Package api has the paths, requests and answers of the administration API, which the gateway serves
+// over HTTP and its command line calls. All bodies are JSON, but for the metrics.
+package api
+
+// The paths. No entity's name begins with a dollar sign. Those that end in a slash are followed by the
+// name of an entity.
+const (
+	MetricsPath    = "/$crosstown/metrics"
+	CountersPath   = "/$crosstown/counters/"
+	ExplainPath    = "/$crosstown/explain/"
+	PurgePath      = "/$crosstown/purge/" // of an entity, or of its sub-queue
+	NamespacesPath = "/$crosstown/namespaces"
+	RemotesPath    = "/$crosstown/remotes"
+	PluginsPath    = "/$crosstown/plugins"
+	PipelinesPath  = "/$crosstown/pipelines"
+)
+
+// Error is the answer to a request that is refused.
+type Error struct {
+	Error    string `json:"error"`
+	Tracking string `json:"tracking"` // the id under which the gateway's log has it
+}
+
+// ReloadRequest is the body of a POST to a plugin.
+type ReloadRequest struct {
+	SHA256 string `json:"sha256,omitempty"` // of the new program; "": as configured
+}
+
+// Purged is the answer to a purge.
+type Purged struct {
+	Purged int `json:"purged"` // messages
+}

@@ -1,0 +1,69 @@
+package api
+
+import "time"
+
+// The operations on a namespace, with POST below its path. Rotate has the policy's name before it:
+// policies/POLICY/rotate.
+const (
+	Reset  = "reset"
+	Rotate = "rotate"
+)
+
+// NamespaceRequest sets properties of a namespace. Properties that it omits keep their values; in a new
+// namespace these are: no hosts but those of its name, one policy with random keys, no quotas.
+type NamespaceRequest struct {
+	Hosts    *[]string `json:"hosts,omitempty"`
+	Policies *[]Policy `json:"policies,omitempty"`
+	Quotas   *Quotas   `json:"quotas,omitempty"`
+}
+
+// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps those that it has,
+// or gets random ones.
+type Policy struct {
+	Name         string `json:"name"`
+	Rights       string `json:"rights"` // such as "Send,Listen"
+	PrimaryKey   string `json:"primaryKey,omitempty"`
+	SecondaryKey string `json:"secondaryKey,omitempty"`
+	// ConnectionString reaches the namespace by the policy, whatever the host;
+	// HostConnectionString by the namespace's host.
+	ConnectionString     string `json:"connectionString,omitempty"`
+	HostConnectionString string `json:"hostConnectionString,omitempty"`
+}
+
+// Quotas bound a namespace. Zero is no bound.
+type Quotas struct {
+	MaxEntities      int   `json:"maxEntities"`
+	MaxConnections   int   `json:"maxConnections"`
+	MaxSizeMegabytes int64 `json:"maxSizeMegabytes"`
+}
+
+// The kinds of namespaces.
+const (
+	Own        = "own"        // the gateway's
+	Configured = "configured" // in the gateway's configuration
+	Created    = "created"    // at run time
+)
+
+// Namespace describes a namespace. Times and keys are those of created ones only.
+type Namespace struct {
+	Name        string     `json:"name"`
+	Kind        string     `json:"kind"`
+	CreatedAt   *time.Time `json:"createdAt,omitempty"`
+	ModifiedAt  *time.Time `json:"modifiedAt,omitempty"`
+	Hosts       []string   `json:"hosts"`
+	Quotas      Quotas     `json:"quotas"`
+	Connections int        `json:"connections"` // at this gateway
+	Policies    []Policy   `json:"policies,omitempty"`
+
+	// Entities are the number of its queues and topics, Megabytes the sum of their sizes; in a list,
+	// if the request asks for them.
+	Entities  *int   `json:"entities,omitempty"`
+	Megabytes *int64 `json:"megabytes,omitempty"`
+}
+
+// NamespaceList is a page of namespaces, without their policies.
+type NamespaceList struct {
+	Namespaces []Namespace `json:"namespaces"`
+	// Next is the parameter after of the next page, "" if this is the last one.
+	Next string `json:"next,omitempty"`
+}

@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// The number of namespaces in a page of a list.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// namespaces lists, shows, creates, changes, resets and deletes namespaces. An operator may do all of
+// that; clients with Manage on another namespace may see and reset that one, and rotate its keys.
+func (a *API) namespaces(c *call) (any, error) {
+	name, operation, _ := strings.Cut(c.path, "/")
+	operator := a.isOperator(c.id)
+	switch {
+	case name == "" && c.Method == http.MethodGet:
+		return a.list(c, operator)
+	case name == "":
+		return nil, wrongMethod(http.MethodGet)
+	case !operator && core.FoldName(name) != core.FoldName(c.id.Namespace()):
+		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", c.id.Namespace())
+	case operation == "":
+		return a.namespace(c, name, operator)
+	case c.Method != http.MethodPost:
+		return nil, wrongMethod(http.MethodPost)
+	case operation == api.Reset:
+		return map[string]string{"reset": name}, a.Directory.ResetNamed(c.Context(), name)
+	}
+	policy, ok := strings.CutPrefix(operation, "policies/")
+	if policy, ok2 := strings.CutSuffix(policy, "/"+api.Rotate); ok && ok2 {
+		about, err := a.Directory.Rotate(c.Context(), name, policy)
+		return a.describe(c, &about, true), fixed(err, "")
+	}
+	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset, or %[1]s/NAME/policies/POLICY/rotate.", api.NamespacesPath)
+}
+
+// namespace shows, creates, changes or deletes one namespace.
+func (a *API) namespace(c *call, name string, operator bool) (answer any, err error) {
+	switch {
+	case c.Method == http.MethodGet:
+		about, err := a.Directory.Describe(c.Context(), name)
+		return a.describe(c, &about, true), err
+	case c.Method != http.MethodPut && c.Method != http.MethodDelete:
+		return nil, wrongMethod("GET, PUT, DELETE")
+	case !operator:
+		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required to change or delete namespaces.")
+	case c.Method == http.MethodPut:
+		answer, err = a.put(c, name)
+	default:
+		answer, err = map[string]string{"deleted": name}, a.Directory.Delete(c.Context(), name)
+	}
+	return answer, fixed(err, http.MethodGet)
+}
+
+// fixed refuses the method of a request that would change a namespace of the configuration, for which
+// there are these methods.
+func fixed(err error, methods string) error {
+	if core.CodeOf(err) == core.NotAllowed {
+		return &methodError{err, methods}
+	}
+	return err
+}
+
+// put creates a namespace, or changes it unless the request has If-None-Match: *.
+func (a *API) put(c *call, name string) (any, error) {
+	var request api.NamespaceRequest
+	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
+		return nil, err
+	}
+	created := core.Namespace{Name: name}
+	if err := apply(&request, &created); err != nil {
+		return nil, err
+	}
+	about, err := a.Directory.Create(c.Context(), created)
+	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
+		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
+		if core.CodeOf(changed) != core.NotFound { // the host may have been what exists
+			return a.describe(c, &about, true), changed
+		}
+	}
+	c.status = http.StatusCreated
+	return a.describe(c, &about, true), err
+}
+
+// apply sets what a request gives in a namespace.
+func apply(request *api.NamespaceRequest, n *core.Namespace) error {
+	if request.Hosts != nil {
+		n.Hosts = *request.Hosts
+	}
+	if q := request.Quotas; q != nil {
+		n.Quotas = core.NamespaceQuotas(*q)
+	}
+	if request.Policies == nil {
+		return nil
+	}
+	n.Policies = nil
+	for _, p := range *request.Policies {
+		rights, err := core.ParseRights(p.Rights)
+		if err != nil {
+			return err
+		}
+		n.Policies = append(n.Policies, core.AccessRule{Name: p.Name, PrimaryKey: p.PrimaryKey, SecondaryKey: p.SecondaryKey, Rights: rights})
+	}
+	return nil
+}
+
+// list answers with a page of all namespaces to an operator, else with the client's own.
+func (a *API) list(c *call, operator bool) (any, error) {
+	if !operator {
+		about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
+		if err != nil {
+			return nil, err
+		}
+		return a.page(c, []namespaces.About{about}, "")
+	}
+	top := defaultPage
+	if text := c.URL.Query().Get("top"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: give 1 to %d.", text, maxPage)
+		}
+		top = n
+	}
+	all, next := a.Directory.All(c.URL.Query().Get("after"), top+1), ""
+	if len(all) > top {
+		all, next = all[:top], all[top-1].Name
+	}
+	return a.page(c, all, next)
+}
+
+// page is a page of a list. It counts entities if the request asks for that.
+func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
+	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
+	count := c.URL.Query().Get("entities") == "true"
+	for i := range all {
+		n := a.describe(c, &all[i], false)
+		if served := a.Served(all[i].ID); count && served != nil {
+			entities, megabytes, err := served.Broker.Population(c.Context())
+			if err != nil {
+				return nil, err
+			}
+			n.Entities, n.Megabytes = &entities, &megabytes
+		}
+		page.Namespaces = append(page.Namespaces, n)
+	}
+	return page, nil
+}
+
+// describe describes a namespace, with its policies if whole is set.
+func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
+	n := api.Namespace{
+		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas),
+	}
+	switch {
+	case about.Own:
+		n.Kind = api.Own
+	case about.Fixed:
+		n.Kind = api.Configured
+	default:
+		n.CreatedAt, n.ModifiedAt = &about.CreatedAt, &about.ModifiedAt
+	}
+	if !whole {
+		return n
+	}
+	for _, p := range about.Policies {
+		policy := api.Policy{Name: p.Name, Rights: p.Rights.String()}
+		if !about.Fixed { // the keys of configured namespaces are not shown
+			policy.PrimaryKey, policy.SecondaryKey = p.PrimaryKey, p.SecondaryKey
+			policy.ConnectionString = a.byPolicy(c.Request, &p)
+			policy.HostConnectionString = byHost(c.Request, &p, n.Hosts[len(n.Hosts)-1])
+		}
+		n.Policies = append(n.Policies, policy)
+	}
+	return n
+}
+
+// byPolicy is a connection string with the host of the request. If that is the host of another
+// namespace, it is localhost if the request came by a name below that, else "".
+func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
+	if !a.Directory.Answers(r.Host) {
+		return connectionString(r, r.Host, p)
+	}
+	if name, _, _ := splitHost(r.Host); strings.HasSuffix(strings.ToLower(name), ".localhost") {
+		return byHost(r, p, "localhost")
+	}
+	return ""
+}
+
+// byHost is a connection string with a host and the port of the request.
+func byHost(r *http.Request, p *core.AccessRule, host string) string {
+	if _, port, ok := splitHost(r.Host); ok {
+		host = net.JoinHostPort(host, port)
+	}
+	return connectionString(r, host, p)
+}
+
+func splitHost(called string) (name, port string, ok bool) {
+	name, port, err := net.SplitHostPort(called)
+	if err != nil {
+		return called, "", false
+	}
+	return name, port, true
+}
+
+func connectionString(r *http.Request, host string, p *core.AccessRule) string {
+	text := "Endpoint=sb://" + host + ";SharedAccessKeyName=" + p.Name + ";SharedAccessKey=" + p.PrimaryKey
+	if r.TLS == nil {
+		text += ";UseDevelopmentEmulator=true"
+	}
+	return text
+}

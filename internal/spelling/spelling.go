@@ -1,0 +1,60 @@
+// Package spelling finds the names that a misspelt one may stand for.
+package spelling
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxCompared is how many bytes of a name are compared.
+const maxCompared = 64
+
+// Nearest returns those of the known names that are spelled like name, the most similar first.
+// Letter case, hyphens and underscores do not count.
+func Nearest(name string, known []string) []string {
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	for _, k := range known {
+		given := start(Fold(name))
+		if d := distance(given, start(Fold(k))); d <= max(2, len(given)/3) {
+			near = append(near, candidate{k, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
+	names := make([]string, len(near))
+	for i, c := range near {
+		names[i] = c.name
+	}
+	return names
+}
+
+// Fold removes what spellings differ in: LockDuration, lock-duration, lock_duration.
+func Fold(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}
+
+func start(name string) string { return name[:min(len(name), maxCompared)] }
+
+// distance is the number of bytes to insert, remove or replace between a and b: Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
