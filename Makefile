@@ -14,10 +14,15 @@ AMEND ?=
 LOGS ?=
 FAULTS ?= 300
 SEED ?=
+ROUNDS ?= 10
+SYSTEMS ?=
+SCENARIOS ?= peers
+MESSAGES ?= 0
+WRITE ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 12m
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 build: ## Build bin/crosstown
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
@@ -51,6 +56,9 @@ bench: build ## Run the benchmarks, then load through gateways on both stores (B
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
 	@.ci/bench bin/crosstown
 
+bench-peers: build ## Measure beside NATS JetStream and RabbitMQ (ROUNDS=n SYSTEMS=memory,nats SCENARIOS=peers,scale MESSAGES=n WRITE=1 for the tables)
+	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds '$(ROUNDS)' -systems '$(SYSTEMS)' -scenarios '$(SCENARIOS)' -messages '$(MESSAGES)' $(if $(WRITE),-write)
+
 scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp AMEND=1 LOGS=dir JOBS=n)
 	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \
 		-jobs '$(JOBS)' $(if $(AMEND),-amend) $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
@@ -67,4 +75,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test quick platforms check generate fuzz chaos bench scorecard interop screenshots demo tools
+.PHONY: help build run test quick platforms check generate fuzz chaos bench bench-peers scorecard interop screenshots demo tools

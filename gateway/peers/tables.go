@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// markdown writes the tables of all groups.
+func (r record) markdown() string {
+	var b strings.Builder
+	for _, name := range []string{peersGroup, scaleGroup} {
+		if g := r[name]; g != nil {
+			b.WriteString(g.markdown(name))
+		}
+	}
+	return b.String()
+}
+
+// markdown writes the tables of a group, one for each scenario.
+func (g *group) markdown(name string) string {
+	var b strings.Builder
+	b.WriteString(g.about())
+	for _, sc := range scenarios {
+		if sc.group != name || g.Cells[sc.name] == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n", sc.title)
+		head, rule := "| |", "|---|"
+		for _, m := range sc.metrics {
+			head, rule = head+" "+m.title+" |", rule+"--:|"
+			if g.compares(sc, m) {
+				head, rule = head+" ÷ NATS |", rule+"--:|"
+			}
+		}
+		b.WriteString(head + "\n" + rule + "\n")
+		for _, s := range g.Systems {
+			if g.Cells[sc.name][s.Name] != nil {
+				b.WriteString(g.row(sc, s))
+			}
+		}
+	}
+	for _, p := range g.Problems {
+		fmt.Fprintf(&b, "\n- Not counted: %s.", p)
+	}
+	if len(g.Problems) > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// about says what was run, where and when.
+func (g *group) about() string {
+	_, has := cutOff(g.Rounds)
+	var versions, skipped string
+	for _, s := range g.Systems {
+		if s.Version != "" && !strings.Contains(versions, s.Version+";") {
+			versions += " " + s.Version + ";"
+		}
+		if s.Skipped != "" {
+			skipped += fmt.Sprintf(" Not measured: %s (%s).", s.Title, s.Skipped)
+		}
+	}
+	settle := "Receivers accept without waiting for the broker's confirmation."
+	if g.Settle != "first" {
+		settle = "Receivers wait until the broker confirms that it has accepted."
+	}
+	runs := "One round."
+	if g.Rounds > 1 {
+		runs = fmt.Sprintf("Medians of %d rounds; in brackets the interval that holds the median with %.0f %% confidence.", g.Rounds, 100*has)
+	}
+	return fmt.Sprintf("Measured on %s, on %s; load average at the start %s. %s %s Versions:%s.%s\n",
+		g.Measured, g.Machine, g.Load, runs, settle, strings.TrimSuffix(versions, ";"), skipped)
+}
+
+// compares tells whether a metric has a column with ratios.
+func (g *group) compares(sc *scenario, m *metric) bool {
+	return m.ratio && g.Cells[sc.name][baseline] != nil
+}
+
+// row writes a system's figures of a scenario.
+func (g *group) row(sc *scenario, s *subject) string {
+	line := "| " + s.Title + " |"
+	for _, m := range sc.metrics {
+		values := g.values(sc.name, s.Name, m.key)
+		line += " " + interval(estimateOf(known(values))) + " |"
+		switch {
+		case !g.compares(sc, m):
+		case s.Name == baseline:
+			line += " 1 |"
+		default:
+			line += " " + interval(estimateOf(ratios(values, g.values(sc.name, baseline, m.key)))) + " |"
+		}
+	}
+	return line + "\n"
+}
+
+func known(values []*float64) []float64 {
+	var all []float64
+	for _, v := range values {
+		if v != nil {
+			all = append(all, *v)
+		}
+	}
+	return all
+}
+
+// interval writes an estimate.
+func interval(e estimate) string {
+	switch e.n {
+	case 0:
+		return "–"
+	case 1:
+		return figure(e.median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", figure(e.median), figure(e.low), figure(e.high))
+}
+
+// headlines are the columns of the README's table.
+var headlines = []struct {
+	title, scenario string
+	metric          *metric
+}{
+	{"1 KiB, 4×4, µs", "1k-4x4", cpu},
+	{"1 KiB, 16×16, µs", "1k-16x16", cpu},
+	{"64 KiB, µs", "64k-4x4", cpu},
+	{"at 2,000/s, µs", "paced-2000", cpu},
+	{"a lone message, p50 ms", "lone", p50},
+	{"drain, messages/s", "fill-drain", drain},
+}
+
+// summary writes the README's table: medians, each with its ratio to NATS.
+func (g *group) summary() string {
+	var b strings.Builder
+	b.WriteString("| |")
+	for _, h := range headlines {
+		b.WriteString(" " + h.title + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(headlines)) + "\n")
+	for _, s := range g.Systems {
+		if s.Skipped != "" {
+			continue
+		}
+		b.WriteString("| " + s.Title + " |")
+		for _, h := range headlines {
+			values := g.values(h.scenario, s.Name, h.metric.key)
+			text := figure(estimateOf(known(values)).median)
+			if r := ratios(values, g.values(h.scenario, baseline, h.metric.key)); len(r) > 0 {
+				text += " (" + figure(estimateOf(r).median) + ")"
+			}
+			b.WriteString(" " + text + " |")
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of %d rounds in one run, on %s, %s in brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, what was measured how.\n",
+		g.Rounds, g.Machine, g.Measured)
+	return b.String()
+}
+
+// writeTables writes the tables into the pages, between their markers.
+func (r record) writeTables(o *options) error {
+	for _, name := range []string{peersGroup, scaleGroup} {
+		if g := r[name]; g != nil {
+			if err := replace(o.performance, name, g.markdown(name)); err != nil {
+				return err
+			}
+		}
+	}
+	if g := r[peersGroup]; g != nil {
+		return replace(o.readme, "performance", g.summary())
+	}
+	return nil
+}
+
+// replace writes a text between the markers of a name.
+func replace(path, name, text string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begins, ends := "<!-- "+name+" begins -->\n", "<!-- "+name+" ends -->\n"
+	before, rest, found := strings.Cut(string(page), begins)
+	_, after, closed := strings.Cut(rest, ends)
+	if !found || !closed {
+		return fmt.Errorf("%s has no place for the table: %s%s", path, begins, ends)
+	}
+	return os.WriteFile(path, []byte(before+begins+text+ends+after), 0o644)
+}
