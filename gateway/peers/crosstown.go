@@ -31,7 +31,7 @@ func (c crosstown) start(ctx context.Context, l *lab, s setup) (_ *broker, err e
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{driver: l.crosstown, address: func(queue string) string { return queue }}
+	b := &broker{driver: l.driver, address: func(queue string) string { return queue }}
 	defer func() {
 		if err != nil {
 			b.stop()

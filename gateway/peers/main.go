@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -23,7 +24,7 @@ type options struct {
 	seed               uint64
 	list, write        bool
 
-	crosstown, source, dir                  string
+	crosstown, driver, source, dir          string
 	results, performance, readme, recordOut string
 }
 
@@ -58,7 +59,8 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list systems and scenarios, and run nothing")
 	flag.BoolVar(&o.write, "write", false, "write the results file and the tables of README.md and docs/performance.md; needs whole groups on all systems")
 	flag.StringVar(&o.recordOut, "json", "", "`file` to write this run's results to")
-	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`, which is also the load driver")
+	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
+	flag.StringVar(&o.driver, "driver", "", "the `binary` whose command bench is the load driver; default the gateway's, give it to measure another version's gateway")
 	flag.StringVar(&o.source, "source", "gateway/peers/clients", "`folder` of the module that NATS and other brokers' clients are built from")
 	flag.StringVar(&o.dir, "dir", "", "`directory` for the brokers' data and logs, which stays; default a temporary one")
 	flag.StringVar(&o.results, "results", "gateway/peers/results.json", "the `file` that keeps results")
@@ -133,7 +135,7 @@ func measure(ctx context.Context, o *options, p *plan) (_ record, err error) {
 	}
 	// RabbitMQ may run as another user, and paths of sockets are short.
 	l := &lab{progress: os.Stderr, settle: o.settle}
-	for to, path := range map[*string]string{&l.dir: dir, &l.crosstown: o.crosstown, &l.source: o.source} {
+	for to, path := range map[*string]string{&l.dir: dir, &l.crosstown: o.crosstown, &l.driver: cmp.Or(o.driver, o.crosstown), &l.source: o.source} {
 		if *to, err = filepath.Abs(path); err != nil {
 			return nil, err
 		}
@@ -141,8 +143,10 @@ func measure(ctx context.Context, o *options, p *plan) (_ record, err error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(l.crosstown); err != nil {
-		return nil, fmt.Errorf("the gateway's binary: %w (make build makes it)", err)
+	for _, binary := range []string{l.crosstown, l.driver} {
+		if _, err := os.Stat(binary); err != nil {
+			return nil, fmt.Errorf("the gateway's binary: %w (make build makes it)", err)
+		}
 	}
 	return p.execute(ctx, l)
 }
@@ -170,6 +174,7 @@ func list(w *os.File) error {
 type lab struct {
 	dir       string
 	crosstown string // the gateway's binary
+	driver    string // for AMQP 1.0
 	source    string // of other brokers' clients
 	settle    string // how receivers accept
 	progress  *os.File

@@ -98,7 +98,7 @@ func (r rabbitmq) start(ctx context.Context, l *lab, s setup) (_ *broker, err er
 	} else {
 		b.urls = []string{"amqp://guest:guest@127.0.0.1:" + ports[0]}
 		b.address = func(queue string) string { return "/queues/" + queue }
-		b.driver = l.crosstown
+		b.driver = l.driver
 	}
 	b.remaining = func(ctx context.Context) (map[string]int64, error) {
 		c := exec.CommandContext(ctx, filepath.Join(programs, "rabbitmqctl"), "-n", "peers@localhost", "list_queues", "name", "messages", "--formatter", "json", "--silent")
