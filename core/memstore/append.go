@@ -9,19 +9,37 @@ import (
 )
 
 // Append stores groups of messages, each group all or nothing, in order.
-func (s *Store) Append(_ context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	t, ok := s.enter(p)
-	if !ok {
-		err := fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, core.NotFound)
-		for i := range answers {
-			answers[i].Err = err
+	x, err := s.begin(ctx, func(x *effects) error {
+		for _, group := range groups {
+			if err := x.messages(ctx, group); err != nil {
+				return err
+			}
 		}
-		return answers
+		return nil
+	})
+	if err != nil {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	defer t.leave()
+	t, ok := s.enterWith(p, x)
+	if !ok {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, core.NotFound))
+	}
 	for i, group := range groups {
 		answers[i].Numbers, answers[i].Err = t.append(group, nil)
+	}
+	t.leave()
+	if err := t.wait(ctx); err != nil {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
+	}
+	return answers
+}
+
+// refuseAll gives all groups the same answer.
+func refuseAll(answers []core.Appended, err error) []core.Appended {
+	for i := range answers {
+		answers[i] = core.Appended{Err: err}
 	}
 	return answers
 }
@@ -42,7 +60,7 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 		case later:
 			numbers[i] = t.schedule(m, due)
 		default:
-			numbers[i] = t.enqueue(t.queue, kept(m), t.Sessions, 0)
+			numbers[i] = t.enqueue(t.queue, m, t.Sessions, 0)
 		}
 	}
 	return numbers, nil
@@ -81,15 +99,30 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 // enqueue makes m available in q now and returns its sequence number. origin is
 // the number it has where it was submitted; 0 means here.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
-	number := t.admit(q, m, sessionful, origin)
+	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
 	return number
 }
 
-// admit is enqueue without a word in the history.
-func (t *txn) admit(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
-	number := t.number(q.last + 1)
-	e := &entry{message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful: sessionful}
+// newEntry makes the entry of a message from outside.
+func (t *txn) newEntry(m *core.Message) *entry {
+	e := &entry{noted: t.History.Max > 0}
+	if x := t.effects; x != nil {
+		record, body := x.use(m)
+		e.record = int32(record) + 1
+		if body.Length > 0 {
+			e.more = &extra{body: body}
+		}
+	}
+	e.message = kept(m)
+	e.size = sizeOf(e.message)
+	return e
+}
+
+// admit makes e, which has a message, available in q now and returns its sequence number.
+func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
+	number, m := t.number(q.last+1), e.message
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful
 	if m.TimeToLive > 0 {
 		e.expires = t.now + m.TimeToLive.Milliseconds()
 	}
@@ -100,27 +133,27 @@ func (t *txn) admit(q *queue, m *core.Message, sessionful bool, origin int64) in
 
 // schedule keeps m until it is due and returns its sequence number.
 func (t *txn) schedule(m *core.Message, due int64) int64 {
-	m = kept(m)
-	number := t.number(t.queue.last + 1)
-	t.queue.append(&entry{
-		message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, number), sessionful: t.Sessions,
-		state: scheduled, until: due,
-	})
+	number := t.waitForTime(m, scheduled, due)
 	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 	return number
 }
 
-// reserve keeps messages for a transaction, at the longest until some time, and returns their sequence numbers.
+// waitForTime keeps m in a state that ends at an instant, and returns its sequence number.
+func (t *txn) waitForTime(m *core.Message, state messageState, until int64) int64 {
+	e, number := t.newEntry(m), t.number(t.queue.last+1)
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(transit(m).EnqueuedSequenceNumber, number), t.Sessions
+	e.state, e.until = state, until
+	t.queue.append(e)
+	return number
+}
+
+// reserve keeps messages for a transaction, at the longest until some time, and returns their
+// sequence numbers.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {
-		m = kept(m)
-		numbers[i] = t.number(t.queue.last + 1)
-		t.queue.append(&entry{
-			message: m, enqueued: t.now, origin: cmp.Or(transit(m).EnqueuedSequenceNumber, numbers[i]), sessionful: t.Sessions,
-			state: reserved, until: until,
-		})
+		numbers[i] = t.waitForTime(m, reserved, until)
 	}
 	return numbers
 }
@@ -131,9 +164,8 @@ func (t *txn) scheduleReserved(e *entry) {
 		t.queue.remove(e)
 		return
 	}
-	t.queue.quit(e)
-	e.state, e.until = scheduled, e.message.ScheduledEnqueueTime.UnixMilli()
-	t.queue.join(e)
+	e.until = e.message.ScheduledEnqueueTime.UnixMilli()
+	t.queue.move(e, scheduled)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 }

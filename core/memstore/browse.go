@@ -2,17 +2,17 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Peek returns up to limit messages from position from on, whatever their state.
-func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int) ([]core.Delivery, error) {
+func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) ([]core.Delivery, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, nil
 	}
-	defer t.leave()
 	deliveries := make([]core.Delivery, 0, min(max(limit, 0), t.queue.log.live))
 	for e := range t.queue.log.from(from) {
 		if len(deliveries) >= limit {
@@ -27,11 +27,25 @@ func (s *Store) Peek(_ context.Context, p core.Partition, from int64, limit int)
 		}
 		deliveries = append(deliveries, d)
 	}
+	t.leave()
+	if err := t.complete(ctx, deliveries); err != nil {
+		return nil, fmt.Errorf("peek at %s/%d: %w", p.Entity, p.Index, err)
+	}
 	return deliveries, nil
 }
 
-// delivery describes e, without its lock.
+// delivery describes e, without its lock. Its message may have to be read when the call has left:
+// see txn.complete.
 func (t *txn) delivery(e *entry) core.Delivery {
+	if j := t.store.journal; j != nil {
+		t.newest = max(t.newest, e.ref.Position)
+		if e.message == nil {
+			if t.pinned == nil {
+				t.pinned = j.Pin()
+			}
+			t.absent = append(t.absent, absent{e.ref, e.more})
+		}
+	}
 	return core.Delivery{
 		Message: e.message,
 		BrokerProperties: core.BrokerProperties{
@@ -41,10 +55,18 @@ func (t *txn) delivery(e *entry) core.Delivery {
 			ExpiresAt:              instant(e.expires),
 			DeliveryCount:          e.failures,
 			State:                  e.state.state(),
-			DeadLetterSource:       transit(e.message).DeadLetterSource,
+			DeadLetterSource:       e.deadLetterSource(),
 			Partitioned:            t.Partitioned,
 		},
 	}
+}
+
+// deadLetterSource is that of a message in memory.
+func (e *entry) deadLetterSource() string {
+	if e.message == nil {
+		return ""
+	}
+	return transit(e.message).DeadLetterSource
 }
 
 // state is how the state is shown to receivers.
@@ -60,18 +82,18 @@ func (s messageState) state() core.State {
 }
 
 // Cancel removes scheduled messages by sequence number, all or none.
-func (s *Store) Cancel(_ context.Context, p core.Partition, numbers []int64) error {
+func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
 	t, ok := s.enter(p)
 	if !ok {
 		return missing("scheduled", p, numbers)
 	}
-	defer t.leave()
 	entries := t.allInState(numbers, scheduled, reserved)
+	t.cancel(entries)
+	t.leave()
 	if entries == nil {
 		return missing("scheduled", p, numbers)
 	}
-	t.cancel(entries)
-	return nil
+	return t.wait(ctx)
 }
 
 // cancel removes scheduled and reserved entries.

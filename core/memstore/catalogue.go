@@ -15,11 +15,12 @@ import (
 // and what the partitions know of them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
-	spaces     map[string]*space                             // by namespace
-	sealed     seenIDs                                       // deleted namespaces
-	partitions map[string][]*partition                       // by the ID of the queue or topic
-	topics     map[string]*topic                             // by ID
-	rules      map[string]*ruleBook                          // by the subscription's ID
+	spaces     map[string]*space       // by namespace
+	sealed     seenIDs                 // deleted namespaces
+	partitions map[string][]*partition // by the ID of the queue or topic
+	topics     map[string]*topic       // by ID
+	rules      map[string]*ruleBook    // by the subscription's ID
+	ledger     ledger
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
 }
 
@@ -132,56 +133,84 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity) (core.Entit
 }
 
 // CreateEntityWithin is CreateEntity where the namespace has quotas.
-func (c *catalogue) CreateEntityWithin(_ context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (c *catalogue) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
-	changed, err := c.create(e, q)
+	changed, end, err := c.create(e, q)
+	if err == nil {
+		c.tell(changed)
+		err = c.ledger.wait(ctx, end)
+	}
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
 	}
-	c.tell(changed)
 	return cloneEntity(described(e)), nil
 }
 
-// create also returns what watchers are to be told of, as all changes do.
-func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, error) {
+// create also returns what watchers are to be told of, as all changes do, and the position in the
+// journal behind the change.
+func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
 	if _, taken := c.find(key); taken {
-		return nil, core.AlreadyExists
+		return nil, 0, core.AlreadyExists
 	}
 	if _, deleted := c.sealed.known[e.Namespace]; deleted {
-		return nil, core.NotFound
+		return nil, 0, core.NotFound
 	}
+	version := int64(0)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		if t == nil {
-			return nil, core.NotFound
+			return nil, 0, core.NotFound
 		}
-		c.put(key, described(e))
-		c.setRules(e.ID, e.Rules)
-		t.subscriptions.add(key.folded)
-		c.subscribe(t, &e)
-		return []entityKey{key, t.key}, nil
+		version = t.version + 1
+	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
+		return nil, 0, core.QuotaExceeded
 	}
-	if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
-		return nil, core.QuotaExceeded
+	end := c.ledger.note(func(x *effects) {
+		x.entity(new(described(e)), version)
+		if e.Kind == core.Subscription {
+			x.rules(e.ID, e.Rules)
+		}
+	})
+	if e.Kind == core.Subscription {
+		c.setRules(e.ID, e.Rules)
+	}
+	return c.enter(described(e), version), end, nil
+}
+
+// enter keeps an entity as it is now, new or changed: a subscription with that version of its
+// topic. c.mu is held.
+func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
+	key := keyOf(e.Namespace, e.Name)
+	_, known := c.find(key)
+	c.put(key, e)
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		t.subscriptions.add(key.folded)
+		t.version = version
+		c.subscribe(t, &e)
+		return []entityKey{key, t.key}
+	}
+	if known {
+		return []entityKey{key}
 	}
 	if c.partitions == nil {
 		c.partitions = make(map[string][]*partition)
 		c.topics = make(map[string]*topic)
 	}
-	c.put(key, e)
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
-		partitions[i] = newPartition(e.Ref(uint16(i), core.Main))
+		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.ledger.journal)
+		partitions[i].version = version
 	}
 	c.partitions[e.ID] = partitions
 	if e.Kind == core.Topic {
-		c.topics[e.ID] = &topic{key: key}
+		c.topics[e.ID] = &topic{key: key, version: version}
 	}
-	return []entityKey{key}, nil
+	return []entityKey{key}
 }
 
 // Entity returns the entity of that name, or NotFound.
@@ -229,67 +258,92 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity) (core.Entit
 }
 
 // UpdateEntityWithin is UpdateEntity where the namespace has quotas.
-func (c *catalogue) UpdateEntityWithin(_ context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (c *catalogue) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
-	changed, err := c.update(&e, q, nil)
+	changed, _, end, err := c.update(&e, q, nil)
+	if err == nil {
+		c.tell(changed)
+		err = c.ledger.wait(ctx, end)
+	}
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
 	}
-	c.tell(changed)
 	return cloneEntity(e), nil
 }
 
-// update also does what is said, if the entity is there.
-func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, also func()) ([]entityKey, error) {
+// update also changes a rule, if the entity is there, and there is one to change.
+func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
 	old, ok := c.find(key)
 	switch {
 	case !ok:
-		return nil, core.NotFound
+		return nil, 0, 0, core.NotFound
 	case old.ID != e.ID || old.Revision != e.Revision:
-		return nil, core.Conflict
+		return nil, 0, 0, core.Conflict
 	}
 	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
 	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
-		return nil, core.QuotaExceeded
+		return nil, 0, 0, core.QuotaExceeded
 	}
 	e.Revision++
 	if old.AccessedAt.After(e.AccessedAt) {
 		e.AccessedAt = old.AccessedAt
 	}
-	c.put(key, *e)
-	if also != nil {
-		also()
-	}
 	if e.Kind == core.Subscription {
-		t := c.topics[e.TopicID]
-		c.subscribe(t, e)
-		return []entityKey{key, t.key}, nil
+		version = c.topics[e.TopicID].version + 1
 	}
-	return []entityKey{key}, nil
+	book := c.rules[e.ID]
+	end = c.ledger.note(func(x *effects) {
+		x.entity(e, version)
+		if change != nil && book != nil {
+			x.rule(e.ID, *change)
+		}
+	})
+	if change != nil && book != nil {
+		book.change(*change)
+	}
+	return c.enter(*e, version), version, end, nil
 }
 
 // DeleteEntity removes the entity and all its messages, or NotFound; a topic
 // with all its subscriptions.
-func (c *catalogue) DeleteEntity(_ context.Context, namespace, name string) error {
-	changed := c.remove(keyOf(namespace, name))
+func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
+	changed, end := c.remove(keyOf(namespace, name))
 	if changed == nil {
 		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)
 	}
 	c.tell(changed)
+	if err := c.ledger.wait(ctx, end); err != nil {
+		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
+	}
 	return nil
 }
 
-func (c *catalogue) remove(key entityKey) []entityKey {
+func (c *catalogue) remove(key entityKey) ([]entityKey, Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.removeLocked(key)
+	e, ok := c.find(key)
+	if !ok {
+		return nil, 0
+	}
+	version := c.versionWithout(&e)
+	end := c.ledger.note(func(x *effects) { x.noEntity(key, version) })
+	return c.leave(key, version), end
 }
 
-// removeLocked is remove where c.mu is held.
-func (c *catalogue) removeLocked(key entityKey) []entityKey {
+// versionWithout is the version of the topic of a subscription that goes, 0 for other entities.
+// c.mu is held.
+func (c *catalogue) versionWithout(e *core.Entity) int64 {
+	if t := c.topics[e.TopicID]; e.Kind == core.Subscription && t != nil {
+		return t.version + 1
+	}
+	return 0
+}
+
+// leave is the reverse of enter: of a topic also for its subscriptions.
+func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
 		return nil
@@ -299,6 +353,7 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 		t := c.topics[e.TopicID]
 		t.subscriptions.remove(key.folded)
 		delete(c.rules, e.ID)
+		t.version = version
 		c.unsubscribe(t, &e)
 		return []entityKey{key, t.key}
 	}
@@ -323,7 +378,11 @@ func (c *catalogue) removeLocked(key entityKey) []entityKey {
 
 // TouchEntities records when entities were last used. Unknown names and times
 // earlier than those known are ignored; the revision stays.
-func (c *catalogue) TouchEntities(_ context.Context, namespace string, accessed map[string]time.Time) error {
+func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
+	return c.ledger.wait(ctx, c.touch(namespace, accessed))
+}
+
+func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, at := range accessed {
@@ -331,10 +390,15 @@ func (c *catalogue) TouchEntities(_ context.Context, namespace string, accessed 
 		e, ok := c.find(key)
 		if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
 			e.AccessedAt = at
+			version := int64(0)
+			if e.Kind == core.Subscription {
+				version = c.topics[e.TopicID].version
+			}
+			end = c.ledger.note(func(x *effects) { x.entity(&e, version) })
 			c.put(key, e)
 		}
 	}
-	return nil
+	return end
 }
 
 // WatchEntities calls changed after an entity was created, updated or deleted.

@@ -8,26 +8,33 @@ import (
 )
 
 // Clear removes all messages of a partition, with what is known of them.
-func (s *Store) Clear(_ context.Context, p core.Partition) error {
+func (s *Store) Clear(ctx context.Context, p core.Partition) error {
 	if p.Subscription != "" {
 		return fmt.Errorf("clear subscription %s of %s/%d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
 	}
-	shard := s.partition(p.Ref)
+	shard := s.lockPartition(p.Ref)
 	if shard == nil {
 		return nil
 	}
-	shard.mu.Lock()
 	t := txn{partition: shard, store: s, ref: p.Ref}
-	defer t.leave()
-	if shard.own == nil {
-		return nil
+	if s.journal != nil {
+		shard.effects = newEffects(s.journal)
+		shard.effects.now = s.millis()
+		shard.effects.clear(shard)
 	}
-	t.clear(shard.own)
-	for _, b := range shard.subscriptions {
+	t.clearAll()
+	t.leave()
+	return t.wait(ctx)
+}
+
+// clearAll clears the queue or topic, and its subscriptions.
+func (t *txn) clearAll() {
+	t.clear(t.own)
+	for _, b := range t.subscriptions {
 		t.clear(b)
 	}
-	shard.bytes = 0
-	return nil
+	t.bytes = 0
+	t.cleared++
 }
 
 // clear puts new queues in the place of a entityState's, which go on with their
@@ -39,6 +46,7 @@ func (t *txn) clear(b *entityState) {
 			continue
 		}
 		b.queues[sub] = nil
+		old.evict()
 		q := b.queue(core.SubQueue(sub))
 		q.last, q.cursor = old.last, old.last
 		if _, held := old.held.first(); held {

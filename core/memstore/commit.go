@@ -10,12 +10,24 @@ import (
 
 // Commit does all of a transaction's work, or nothing: it looks at everything
 // that could be refused before it changes anything.
-func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int64, error) {
-	t, ok := s.enter(p)
+func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+	x, err := s.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
+	if err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+	}
+	t, ok := s.enterWith(p, x)
 	if !ok {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, core.NotFound)
 	}
-	defer t.leave()
+	numbers, err := t.commit(p, w)
+	t.leave()
+	if waited := t.wait(ctx); waited != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, waited)
+	}
+	return numbers, err
+}
+
+func (t *txn) commit(p core.Partition, w core.Work) ([]int64, error) {
 	if err := t.checkSettlements(w.Settlements); err != nil {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
 	}
@@ -50,7 +62,7 @@ func (s *Store) Commit(_ context.Context, p core.Partition, w core.Work) ([]int6
 		t.queue.keep(x, slices.Clone(w.States[i].State), t.now, w.States[i].Lock.ID)
 	}
 	for _, m := range w.Transfers {
-		t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
+		t.enqueue(t.home.queue(core.Transfer), m, false, 0)
 	}
 	t.takeEffect(w.Effects, numbers)
 	return numbers, nil
@@ -158,10 +170,10 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 			numbers[x.Of] = 0
 		}
 		for _, m := range x.DeadLetters {
-			t.enqueue(t.home.queue(core.DeadLetter), kept(m), false, 0)
+			t.enqueue(t.home.queue(core.DeadLetter), m, false, 0)
 		}
 		for _, m := range x.Transfers {
-			t.enqueue(t.home.queue(core.Transfer), kept(m), false, 0)
+			t.enqueue(t.home.queue(core.Transfer), m, false, 0)
 		}
 	}
 }

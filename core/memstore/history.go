@@ -10,26 +10,49 @@ import (
 type history struct {
 	events  []core.Event
 	written []int64 // when each was written; never falls
+	trimmed int64   // how many there were before these
 }
 
-// add writes an event, and forgets what is beyond the bounds.
-func (h *history) add(e core.Event, now int64, bounds core.HistoryBounds) {
+// remember writes an event, and forgets what is beyond the bounds.
+func (t *txn) remember(home *entityState, e core.Event) {
+	h, now := &home.history, t.now
 	if n := len(h.written); n > 0 {
 		now = max(now, h.written[n-1])
 	}
 	if e.Time.IsZero() {
 		e.Time = instant(now)
 	}
-	h.events, h.written = append(h.events, e), append(h.written, now)
-	h.trim(now, bounds)
+	h.add(e, now)
+	if x := t.effects; x != nil {
+		x.event(home, h.trimmed+int64(len(h.events))-1, &e, now)
+	}
+	t.trimHistory(home, now)
 }
 
-// trim forgets what is beyond the bounds.
-func (h *history) trim(now int64, bounds core.HistoryBounds) {
-	gone := max(0, len(h.events)-bounds.Max)
-	for gone < len(h.written) && h.written[gone] <= now-bounds.Keep.Milliseconds() {
+// trimHistory forgets what is beyond the bounds.
+func (t *txn) trimHistory(home *entityState, now int64) {
+	h := &home.history
+	gone := max(0, len(h.events)-t.History.Max)
+	for gone < len(h.written) && h.written[gone] <= now-t.History.Keep.Milliseconds() {
 		gone++
 	}
+	if gone == 0 {
+		return
+	}
+	h.drop(gone)
+	if x := t.effects; x != nil {
+		x.until(home, effectTrim, h.trimmed)
+	}
+}
+
+// add writes an event at an instant.
+func (h *history) add(e core.Event, written int64) {
+	h.events, h.written = append(h.events, e), append(h.written, written)
+}
+
+// drop forgets the oldest events.
+func (h *history) drop(gone int) {
+	h.trimmed += int64(gone)
 	clear(h.events[:gone])
 	h.events, h.written = h.events[gone:], h.written[gone:]
 }
@@ -55,7 +78,7 @@ func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 // noteMove is note for an event that gives the message another number.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
-		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.message.MessageID, Reason: reason})
+		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})
 	}
 }
 
@@ -68,11 +91,11 @@ func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number
 
 func (t *txn) write(q *queue, e core.Event) {
 	e.Sub = q.ref.Sub
-	q.home.history.add(e, t.now, t.History)
+	t.remember(q.home, e)
 }
 
 // Annotate adds what the broker knows to a history.
-func (s *Store) Annotate(_ context.Context, p core.Partition, events []core.Event) error {
+func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
 	}
@@ -80,11 +103,11 @@ func (s *Store) Annotate(_ context.Context, p core.Partition, events []core.Even
 	if !ok {
 		return nil
 	}
-	defer t.leave()
 	for _, e := range events {
-		t.home.history.add(e, t.now, t.History)
+		t.remember(t.home, e)
 	}
-	return nil
+	t.leave()
+	return t.wait(ctx)
 }
 
 // Recollect returns what is remembered of a message.
@@ -98,7 +121,7 @@ func (s *Store) Recollect(_ context.Context, p core.Partition, subject core.Subj
 	}
 	defer t.leave()
 	h := &t.home.history
-	h.trim(t.now, t.History)
+	t.trimHistory(t.home, t.now)
 	trail := core.NewTrail(subject)
 	for i := range h.events {
 		trail.See(&h.events[i])

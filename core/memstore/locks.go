@@ -10,13 +10,13 @@ import (
 )
 
 // Lock claims up to limit available messages.
-func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Delivery, time.Time, error) {
+func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) ([]core.Delivery, time.Time, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, time.Time{}, nil
 	}
-	defer t.leave()
 	if t.Sessions {
+		t.leave()
 		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	q := t.queue
@@ -25,10 +25,20 @@ func (s *Store) Lock(_ context.Context, p core.Partition, limit int) ([]core.Del
 	for i := range deliveries {
 		deliveries[i] = t.lock(q.oldest(), locked, core.NewNonce(), t.lockEnd())
 	}
-	if len(deliveries) >= limit {
-		return deliveries, time.Time{}, nil
+	return t.deliver(ctx, deliveries, limit)
+}
+
+// deliver ends a call that has locked messages, of at most limit.
+func (t *txn) deliver(ctx context.Context, ds []core.Delivery, limit int) ([]core.Delivery, time.Time, error) {
+	next := int64(0)
+	if len(ds) < limit {
+		next = t.queue.next()
 	}
-	return deliveries, instant(q.next()), nil
+	t.leave()
+	if err := t.complete(ctx, ds); err != nil {
+		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
+	}
+	return ds, instant(next), nil
 }
 
 // oldest returns the available message that is delivered next: those delivered
@@ -61,7 +71,7 @@ func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.De
 
 // Renew extends locks to now + Policy.LockDuration; those in a session it only
 // looks up.
-func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, ok := s.enter(p)
 	if !ok {
@@ -70,7 +80,6 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 		}
 		return answers
 	}
-	defer t.leave()
 	for i, token := range tokens {
 		e := t.holder(token)
 		if e == nil {
@@ -82,6 +91,12 @@ func (s *Store) Renew(_ context.Context, p core.Partition, tokens []core.LockTok
 			t.queue.move(e, e.state)
 		}
 		answers[i].Until = instant(e.until)
+	}
+	t.leave()
+	if err := s.stopped(); err != nil {
+		for i := range answers {
+			answers[i] = core.Renewal{Err: fmt.Errorf("renew at %s/%d: %w", p.Entity, p.Index, err)}
+		}
 	}
 	return answers
 }
@@ -98,19 +113,18 @@ func (t *txn) holder(token core.LockToken) *entry {
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
-func (s *Store) LockDeferred(_ context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	if p.Sessions {
-		return s.lockDeferredInSession(p, numbers, l)
+		return s.lockDeferredInSession(ctx, p, numbers, l)
 	}
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, missing("deferred", p, numbers)
 	}
-	defer t.leave()
-	return t.lockDeferred(p, numbers, nil)
+	return t.lockDeferred(ctx, p, numbers, nil)
 }
 
-func (s *Store) lockDeferredInSession(p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+func (s *Store) lockDeferredInSession(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	if l == nil {
 		l = &core.SessionLock{}
 	}
@@ -118,12 +132,11 @@ func (s *Store) lockDeferredInSession(p core.Partition, numbers []int64, l *core
 	if err != nil {
 		return nil, err
 	}
-	defer t.leave()
-	return t.lockDeferred(p, numbers, x)
+	return t.lockDeferred(ctx, p, numbers, x)
 }
 
-// lockDeferred locks messages of the session x, or those without if it is nil.
-func (t *txn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
+// lockDeferred locks messages of the session x, or those without if it is nil, and ends the call.
+func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
 			t.expire(t.queue, e)
@@ -131,6 +144,7 @@ func (t *txn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]cor
 	}
 	entries := t.allInState(numbers, deferred)
 	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
+		t.leave()
 		return nil, missing("deferred", p, numbers)
 	}
 	deliveries := make([]core.Delivery, len(entries))
@@ -141,7 +155,8 @@ func (t *txn) lockDeferred(p core.Partition, numbers []int64, x *session) ([]cor
 			deliveries[i] = t.lock(e, lockedDeferred, core.NewNonce(), t.lockEnd())
 		}
 	}
-	return deliveries, nil
+	deliveries, _, err := t.deliver(ctx, deliveries, 0)
+	return deliveries, err
 }
 
 // allInState returns the entries of sequence numbers, or nil if one is not

@@ -43,7 +43,16 @@ func kept(m *core.Message) *core.Message {
 // has from now on.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
-	return key != "" && !t.moved().first(key, t.now)
+	if key == "" {
+		return false
+	}
+	if !t.moved().first(key, t.now) {
+		return true
+	}
+	if x := t.effects; x != nil {
+		x.text(t.home, effectMoved, key, t.now)
+	}
+	return false
 }
 
 // isKnown is isRepeated without consequences.
@@ -54,20 +63,36 @@ func (t *txn) isKnown(m *core.Message) bool {
 
 // moved returns the keys of the moves that ended here and are remembered.
 func (t *txn) moved() *seenIDs {
-	t.home.moves.forget(t.now - core.KeyLife.Milliseconds())
+	until := t.now - core.KeyLife.Milliseconds()
+	if t.home.moves.isDue(until) {
+		if x := t.effects; x != nil {
+			x.until(t.home, effectMovedUntil, until)
+		}
+		t.home.moves.forget(until)
+	}
 	return &t.home.moves
 }
 
 // Forget drops the keys of moves.
-func (s *Store) Forget(_ context.Context, p core.Partition, keys []string) error {
+func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) error {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil
 	}
-	defer t.leave()
 	for _, key := range keys {
-		delete(t.home.moves.known, key)
+		if _, known := t.home.moves.known[key]; known {
+			t.home.forgetMove(key)
+		}
 	}
 	t.home.moves.tidy()
-	return nil
+	t.leave()
+	return t.wait(ctx)
+}
+
+// forgetMove drops the key of a move.
+func (b *entityState) forgetMove(key string) {
+	delete(b.moves.known, key)
+	if x := b.partition.effects; x != nil {
+		x.text(b, effectForget, key, 0)
+	}
 }

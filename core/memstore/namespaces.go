@@ -15,33 +15,44 @@ import (
 type registry struct {
 	mu      sync.RWMutex
 	byName  map[string]core.Namespace // by folded name
+	ledger  ledger
 	changes hooks[struct{}, func(name string)]
 }
 
 // CreateNamespace stores a new namespace.
-func (r *registry) CreateNamespace(_ context.Context, n core.Namespace) (core.Namespace, error) {
+func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n = cloneNamespace(n)
 	n.Revision = 1
-	if !r.enter(n) {
+	end, ok := r.enter(n)
+	if !ok {
 		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, core.AlreadyExists)
 	}
 	r.tell(n.Name)
+	if err := r.ledger.wait(ctx, end); err != nil {
+		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, err)
+	}
 	return cloneNamespace(n), nil
 }
 
 // enter adds a namespace unless its name is taken.
-func (r *registry) enter(n core.Namespace) bool {
+func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	folded := core.FoldName(n.Name)
 	if _, taken := r.byName[folded]; taken {
-		return false
+		return 0, false
 	}
+	end = r.ledger.note(func(x *effects) { x.namespace(&n) })
+	r.put(n)
+	return end, true
+}
+
+// put keeps a namespace. r.mu is held.
+func (r *registry) put(n core.Namespace) {
 	if r.byName == nil {
 		r.byName = make(map[string]core.Namespace)
 	}
-	r.byName[folded] = n
-	return true
+	r.byName[core.FoldName(n.Name)] = n
 }
 
 // Namespace returns the namespace of that name, or NotFound.
@@ -72,37 +83,33 @@ func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.
 }
 
 // UpdateNamespace replaces a namespace if its ID and revision are still those of n.
-func (r *registry) UpdateNamespace(_ context.Context, n core.Namespace) (core.Namespace, error) {
+func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n = cloneNamespace(n)
-	if err := r.replace(&n); err != nil {
+	end, err := r.replace(&n)
+	if err == nil {
+		r.tell(n.Name)
+		err = r.ledger.wait(ctx, end)
+	}
+	if err != nil {
 		return core.Namespace{}, fmt.Errorf("update namespace %s: %w", n.Name, err)
 	}
-	r.tell(n.Name)
 	return cloneNamespace(n), nil
 }
 
-func (r *registry) replace(n *core.Namespace) error {
+func (r *registry) replace(n *core.Namespace) (end Position, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, ok := r.byName[core.FoldName(n.Name)]
 	switch {
 	case !ok:
-		return core.NotFound
+		return 0, core.NotFound
 	case old.ID != n.ID || old.Revision != n.Revision:
-		return core.Conflict
+		return 0, core.Conflict
 	}
 	n.Revision++
-	r.byName[core.FoldName(n.Name)] = *n
-	return nil
-}
-
-// take removes a namespace and returns its ID; ok is false if there is none.
-func (r *registry) take(name string) (id string, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, ok := r.byName[core.FoldName(name)]
-	delete(r.byName, core.FoldName(name))
-	return n.ID, ok
+	end = r.ledger.note(func(x *effects) { x.namespace(n) })
+	r.put(*n)
+	return end, nil
 }
 
 // WatchNamespaces calls changed after a namespace was created, updated or deleted.
@@ -132,31 +139,64 @@ const removalStep = 100
 
 // DeleteNamespace takes a namespace out of the registry. Its entities are removed
 // meanwhile, some at a time, so that no other call waits long for the catalogue.
-func (s *Store) DeleteNamespace(_ context.Context, name string) error {
-	id, ok := s.take(name)
+func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
+	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
 		return fmt.Errorf("delete namespace %s: %w", name, core.NotFound)
 	}
-	s.seal(id, s.millis())
+	s.removeEntities(id)
+	s.registry.tell(name)
+	if err := s.wait(ctx, end); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// takeNamespace takes a namespace out of the registry and, in the same step, has the catalogue refuse
+// to create entities in it. It returns the namespace's ID; ok is false if there is none.
+func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	n, ok := s.byName[core.FoldName(name)]
+	if !ok {
+		return "", 0, false
+	}
+	s.catalogue.mu.Lock()
+	defer s.catalogue.mu.Unlock()
+	until := now - sealLife.Milliseconds()
+	end = s.catalogue.ledger.note(func(x *effects) {
+		x.noNamespace(n.Name)
+		x.unseal(until)
+		x.seal(n.ID, now)
+	})
+	delete(s.byName, core.FoldName(name))
+	s.sealed.forget(until)
+	s.sealed.first(n.ID, now)
+	return n.ID, end, true
+}
+
+// removeEntities removes what a deleted namespace holds.
+func (s *Store) removeEntities(namespace string) {
 	s.removals.Go(func() {
 		for {
-			changed := s.removeSome(id, removalStep)
-			if changed == nil {
+			changed := s.removeSome(namespace, removalStep)
+			if changed == nil || s.stopped() != nil {
 				return
 			}
 			s.catalogue.tell(changed)
 		}
 	})
-	s.registry.tell(name)
-	return nil
 }
 
-// seal refuses to create an entity in a deleted namespace.
-func (c *catalogue) seal(namespace string, now int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sealed.forget(now - sealLife.Milliseconds())
-	c.sealed.first(namespace, now)
+// resumeRemovals goes on where the removal of a namespace's entities was under way.
+func (s *Store) resumeRemovals() {
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	for namespace := range s.sealed.known {
+		if len(s.space(namespace).entities) > 0 {
+			s.removeEntities(namespace)
+		}
+	}
 }
 
 // removeSome removes up to limit queues and topics of a namespace, and returns
@@ -164,14 +204,25 @@ func (c *catalogue) seal(namespace string, now int64) {
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var keys []entityKey
 	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
 			continue // it goes with its topic
 		}
-		changed = append(changed, c.removeLocked(entityKey{namespace, folded})...)
-		if limit--; limit == 0 {
+		if keys = append(keys, entityKey{namespace, folded}); len(keys) == limit {
 			break
 		}
+	}
+	if keys == nil {
+		return nil
+	}
+	c.ledger.note(func(x *effects) {
+		for _, key := range keys {
+			x.noEntity(key, 0)
+		}
+	})
+	for _, key := range keys {
+		changed = append(changed, c.leave(key, 0)...)
 	}
 	return changed
 }

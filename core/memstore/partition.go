@@ -15,6 +15,12 @@ type partition struct {
 	version       int64                   // of the topic's subscriptions
 	bytes         int64                   // in all queues
 	wakes         []wake                  // of the call under way
+	entityID      string                  // of the queue or topic
+	index         uint16
+	journal       Journal  // nil: none
+	effects       *effects // of the call under way; nil without a journal
+	pieces        *pieces  // while the journal is replayed on a snapshot, else nil
+	cleared       int      // how often the partition was cleared, for snapshots under way
 }
 
 // entityState is what one queue, topic or subscription has of a partition.
@@ -27,8 +33,8 @@ type entityState struct {
 	history   history
 }
 
-func newPartition(r core.Ref) *partition {
-	p := &partition{}
+func newPartition(r core.Ref, j Journal) *partition {
+	p := &partition{entityID: r.Entity, index: r.Index, journal: j}
 	p.own = &entityState{partition: p, ref: r}
 	return p
 }
@@ -74,6 +80,9 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	}
 	if p.subscriptions[r.Subscription] == nil {
 		p.subscriptions[r.Subscription] = &entityState{partition: p, ref: r}
+		if p.pieces != nil {
+			delete(p.pieces.homes, r.Subscription)
+		}
 	}
 }
 
@@ -84,6 +93,7 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	p.version = version
 	if b := p.subscriptions[r.Subscription]; b != nil {
 		p.bytes -= b.bytes()
+		b.evict()
 		delete(p.subscriptions, r.Subscription)
 	}
 }
@@ -92,7 +102,22 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 func (p *partition) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.own != nil {
+		p.own.evict()
+	}
+	for _, b := range p.subscriptions {
+		b.evict()
+	}
 	p.own, p.subscriptions = nil, nil
+}
+
+// evict tells the journal that the messages of what is dropped leave the memory.
+func (b *entityState) evict() {
+	for _, q := range b.queues {
+		if q != nil {
+			q.evict()
+		}
+	}
 }
 
 // txn is one operation's exclusive hold of a partition, at one instant.
@@ -104,22 +129,36 @@ type txn struct {
 	home  *entityState // the one that ref lies in
 	queue *queue       // the one that ref names
 	now   int64
+
+	end    Position // of the journal when the call left
+	newest Position // of the newest record among the messages that it delivers
+	absent []absent // those that are not in memory, in order
+	pinned func()   // ends the hold of their records
 }
 
 // enter waits for the partition, begins a call and sweeps. The caller must
 // leave it. It returns false, and no txn, when the partition does not exist.
-func (s *Store) enter(p core.Partition) (t txn, ok bool) {
-	shard := s.partition(p.Ref)
+func (s *Store) enter(p core.Partition) (t txn, ok bool) { return s.enterWith(p, nil) }
+
+// enterWith is enter for a call that has prepared messages: see Store.begin.
+func (s *Store) enterWith(p core.Partition, x *effects) (t txn, ok bool) {
+	shard := s.lockPartition(p.Ref)
 	if shard == nil {
+		if x != nil {
+			x.release()
+		}
 		return txn{}, false
 	}
-	shard.mu.Lock()
+	if x == nil && s.journal != nil {
+		x = newEffects(s.journal)
+	}
+	now := s.millis()
+	if x != nil {
+		x.now = now
+	}
+	shard.effects = x
 	home := shard.entity(p.Subscription)
-	if home == nil {
-		shard.mu.Unlock()
-		return txn{}, false
-	}
-	t = txn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: s.millis()}
+	t = txn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: now}
 	if p.Sub.IsDeadLetter() {
 		// First: what that sweep dead-letters must be seen here.
 		t.sweep(home.queue(p.Sub - 1))
@@ -129,6 +168,42 @@ func (s *Store) enter(p core.Partition) (t txn, ok bool) {
 		home.forgetIDs(t.now - window)
 	}
 	return t, true
+}
+
+// lockPartition locks the partition that r lies in, or returns nil if there is none.
+func (s *Store) lockPartition(r core.Ref) *partition {
+	p := s.partition(r)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	if p.entity(r.Subscription) == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	return p
+}
+
+// handOver gives the journal what the call has done so far, where it may be stopped in between.
+func (t *txn) handOver() {
+	if x := t.effects; x != nil && len(x.buf) > flushAt {
+		x.append()
+	}
+}
+
+// endEffects gives the journal what the call has done, and notes the position behind it.
+func (t *txn) endEffects() {
+	x := t.effects
+	if x == nil {
+		return
+	}
+	if x.begun {
+		t.end = x.append()
+	} else {
+		t.end = t.store.journal.End()
+	}
+	t.partition.effects = nil
+	x.release()
 }
 
 // wake is a call of the doorbells of a queue, for one session or for none.
@@ -173,6 +248,7 @@ func (t *txn) leave() {
 	}
 	clear(t.wakes)
 	t.wakes = t.wakes[:0]
+	t.endEffects()
 	t.mu.Unlock()
 	for _, c := range calls {
 		(*c.doorbell)(c.session)

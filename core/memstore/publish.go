@@ -10,19 +10,29 @@ import (
 
 // Publish stores groups of publications with their copies, each group all or
 // nothing, in order.
-func (s *Store) Publish(_ context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	t, ok := s.enter(p)
-	if !ok {
-		err := fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound)
-		for i := range answers {
-			answers[i].Err = err
+	x, err := s.begin(ctx, func(x *effects) error {
+		for _, group := range groups {
+			if err := x.publications(ctx, group); err != nil {
+				return err
+			}
 		}
-		return answers
+		return nil
+	})
+	if err != nil {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	defer t.leave()
+	t, ok := s.enterWith(p, x)
+	if !ok {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound))
+	}
 	for i, group := range groups {
 		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
+	}
+	t.leave()
+	if err := t.wait(ctx); err != nil {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
 	}
 	return answers
 }
@@ -94,14 +104,13 @@ func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 
 	case later:
 		return t.schedule(x.Message, due)
 	default:
-		t.queue.last++
-		number = t.number(t.queue.last)
+		number = t.number(t.queue.skip())
 		t.noteArrival(core.EventAccepted, t.queue, x.Message, number, 0, 0)
 	}
 	for i := range x.Copies {
 		to := &x.Copies[i].To
 		if b := t.subscriptions[to.Subscription]; b != nil {
-			t.enqueue(b.queue(to.Sub), kept(x.Copies[i].Message), to.Sessions, number)
+			t.enqueue(b.queue(to.Sub), x.Copies[i].Message, to.Sessions, number)
 		}
 	}
 	return number

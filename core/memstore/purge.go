@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -11,16 +12,16 @@ import (
 const purgeStep = 1000
 
 // Purge removes up to limit available messages without reading them.
-func (s *Store) Purge(_ context.Context, p core.Partition, limit int) (removed int, err error) {
+func (s *Store) Purge(ctx context.Context, p core.Partition, limit int) (removed int, err error) {
 	for last := int64(0); removed < limit; {
 		n, to, err := s.purge(p, min(limit-removed, purgeStep), last)
 		removed += n
 		if err != nil || n < purgeStep {
-			return removed, err
+			return removed, errors.Join(err, s.waitAll(ctx))
 		}
 		last = to
 	}
-	return removed, nil
+	return removed, s.waitAll(ctx)
 }
 
 // purge is one step of Purge, which removes messages up to number last, 0 for the

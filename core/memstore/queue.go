@@ -19,20 +19,29 @@ const (
 // isAvailable reports whether a message can be locked by the next receiver.
 func (s messageState) isAvailable() bool { return s == fresh || s == again }
 
+// isTimed reports whether entry.until says something.
+func (s messageState) isTimed() bool { return s.isLocked() || s == scheduled || s == reserved }
+
 // isLocked reports whether a message is under lock.
 func (s messageState) isLocked() bool { return s == locked || s == lockedDeferred }
 
 // entry is a stored message and what the broker knows of it.
 type entry struct {
 	n          int64
-	message    *core.Message // shared: replaced, never changed
+	message    *core.Message // shared: replaced, never changed; nil if only the journal has it
+	ref        Ref           // its record in the journal
+	more       *extra        // mostly nil
 	origin     int64         // EnqueuedSequenceNumber
 	enqueued   int64
 	expires    int64  // 0: never
+	size       int    // sizeOf its message
+	record     int32  // in the frame under way, the place of its record there + 1
 	failures   uint32 // deliveries that ended and left it here, deferrals included
 	state      messageState
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
 	sessionful bool     // it belongs to the session of its SessionKey, where
+	noted      bool     // there was a history when it came
+	resident   bool     // the journal counts its message as one that stays in memory
 	session    *session // it is from when it was due; else nil
 	until      int64    // when the lock or the reservation ends, or the schedule is due
 	nonce      uint64   // of the lock
@@ -44,14 +53,15 @@ type entry struct {
 
 // queue is one sub-queue.
 type queue struct {
-	home   *entityState
-	ref    core.Ref
-	last   int64 // the number given last
-	cursor int64 // the highest number that was offered for first delivery
-	log    log
-	counts [messageStates]int64
-	bytes  int64
-	woken  bool // the call under way calls the doorbells for none
+	home     *entityState
+	ref      core.Ref
+	last     int64 // the number given last
+	cursor   int64 // the highest number that was offered for first delivery
+	log      log
+	counts   [messageStates]int64
+	bytes    int64
+	resident int  // bytes of messages that stay in memory beside their records
+	woken    bool // the call under way calls the doorbells for none
 
 	again     timerHeap[*entry] // redeliverable entries without a session, by number
 	locks     timerHeap[*entry] // entries under lock by the lock's end
@@ -63,10 +73,27 @@ type queue struct {
 	held     timerHeap[*session]          // by the end of their locks
 }
 
-// append gives e the next number and enters it in the heaps of its state.
+// effects are those of the call under way, nil without a journal.
+func (q *queue) effects() *effects { return q.home.partition.effects }
+
+// append gives e the next number, and enters it in the heaps of its state.
 func (q *queue) append(e *entry) {
-	q.last++
-	e.n = q.last
+	e.n = q.last + 1
+	q.insert(e)
+	if x := q.effects(); x != nil {
+		if e.record > 0 {
+			x.puts = append(x.puts, put{e, q})
+		} else {
+			x.moved(e)
+			q.settleDown(e, x.journal)
+		}
+		x.put(q, e)
+	}
+}
+
+// insert enters e, which has a number higher than all before.
+func (q *queue) insert(e *entry) {
+	q.last = e.n
 	q.log.append(e)
 	q.grow(weightOf(e))
 	q.join(e)
@@ -74,16 +101,66 @@ func (q *queue) append(e *entry) {
 
 // remove forgets e.
 func (q *queue) remove(e *entry) {
+	if x := q.effects(); x != nil {
+		x.remove(q, e)
+	}
 	q.quit(e)
 	q.grow(-weightOf(e))
 	q.log.remove(e.n)
+	q.release(e)
 }
 
-// move changes e's state.
+// evict tells the journal that the messages of a queue which is dropped leave the memory.
+func (q *queue) evict() {
+	if j := q.home.partition.journal; j != nil {
+		j.Evicted(q.resident)
+	}
+}
+
+// settleDown lets e keep its message in memory beside its record, if the journal allows it. What is
+// scheduled is kept in any case: its time to live is in the message.
+func (q *queue) settleDown(e *entry, j Journal) {
+	switch {
+	case e.message == nil || e.resident:
+	case e.state == scheduled || e.state == reserved:
+	case j.Resident(e.size):
+		e.resident = true
+		q.resident += e.size
+	default:
+		m := e.message
+		if e.sessionful || e.noted && !m.MessageID.IsZero() {
+			e.change(func(more *extra) { more.session, more.id = m.SessionID, m.MessageID })
+		}
+		e.message = nil
+	}
+}
+
+// release is the reverse of settleDown.
+func (q *queue) release(e *entry) {
+	if e.resident {
+		q.home.partition.journal.Evicted(e.size)
+		q.resident -= e.size
+		e.resident = false
+	}
+}
+
+// skip gives the next number to what is not kept here.
+func (q *queue) skip() int64 {
+	q.last++
+	if x := q.effects(); x != nil {
+		x.last(q)
+	}
+	return q.last
+}
+
+// move changes e's state. What else changes of e has changed before.
 func (q *queue) move(e *entry, to messageState) {
 	q.quit(e)
 	e.state = to
 	q.join(e)
+	if x := q.effects(); x != nil {
+		x.state(q, e)
+	}
 }
 
 // countDelivery counts a delivery of e that has ended and left e here. Those of
@@ -99,10 +176,24 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	m := *e.message
-	m.Properties = m.Properties.Merge(over)
-	q.grow(sizeOf(&m) - sizeOf(e.message))
-	e.message = &m
+	size := e.size + len(over.Encoded()) // about, where the journal alone has the message
+	if e.message != nil {
+		m := *e.message
+		m.Properties = m.Properties.Merge(over)
+		size = sizeOf(&m)
+		e.message = &m
+	}
+	if q.effects() != nil {
+		e.change(func(more *extra) { more.overlay = more.overlay.Merge(over) })
+	}
+	q.resize(e, size)
+}
+
+// resize says how large e's message is.
+func (q *queue) resize(e *entry, size int) {
+	q.release(e)
+	q.grow(size - e.size)
+	e.size = size
 }
 
 // grow counts bytes.

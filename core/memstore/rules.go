@@ -64,20 +64,17 @@ func (b *ruleBook) page(skip, top int) []core.Rule {
 }
 
 // ChangeRule changes one rule of a subscription, and the subscription.
-func (c *catalogue) ChangeRule(_ context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
+func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
 	e = described(cloneEntity(e))
 	change.Rule = cloneRule(change.Rule)
-	version := int64(0)
-	changed, err := c.update(&e, core.NamespaceQuotas{}, func() {
-		if book := c.rules[e.ID]; book != nil {
-			book.change(change)
-			version = c.topics[e.TopicID].version + 1 // update raises it
-		}
-	})
+	changed, version, end, err := c.update(&e, core.NamespaceQuotas{}, &change)
+	if err == nil {
+		c.tell(changed)
+		err = c.ledger.wait(ctx, end)
+	}
 	if err != nil {
 		return core.Entity{}, 0, fmt.Errorf("change a rule of %s: %w", &e, err)
 	}
-	c.tell(changed)
 	return cloneEntity(e), version, nil
 }
 

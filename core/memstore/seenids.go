@@ -32,6 +32,9 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 		key += "\x00" + m.PartitionKey
 	}
 	if t.home.seen.first(key, t.now) {
+		if x := t.effects; x != nil {
+			x.text(t.home, effectSeen, key, t.now)
+		}
 		t.home.queue(core.Main).grow(seenIDWeight + len(key))
 		return false
 	}
@@ -43,8 +46,17 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 
 // forgetIDs drops the message ids that were seen at the given instant or before.
 func (b *entityState) forgetIDs(until int64) {
+	if !b.seen.isDue(until) {
+		return
+	}
+	if x := b.partition.effects; x != nil {
+		x.until(b, effectSeenUntil, until)
+	}
 	b.queue(core.Main).grow(-b.seen.forget(until))
 }
+
+// isDue reports whether forget would drop something.
+func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
 // forget drops what was seen at the given instant or before, and returns its weight.
 func (s *seenIDs) forget(until int64) (weight int) {

@@ -42,7 +42,7 @@ func (s *session) id() string {
 			oldest = e
 		}
 	}
-	return oldest.message.SessionID
+	return oldest.sessionID()
 }
 
 // session returns the session of that key, made if need be.
@@ -61,7 +61,7 @@ func (q *queue) session(key core.SessionKey) *session {
 
 // enrol enters e in its session.
 func (q *queue) enrol(e *entry) {
-	s := q.session(e.message.SessionKey())
+	s := q.session(e.sessionKey())
 	e.session = s
 	s.messages++
 	switch {
@@ -100,6 +100,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 		q.held.remove(s.heldPlace)
 	}
 	s.nonce, s.until = nonce, until
+	q.noteSession(s)
 	q.held.add(s, until, 0, &s.heldPlace)
 	for _, x := range s.locked.items {
 		e := x.of
@@ -114,6 +115,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
 	s.nonce, s.until, s.passed = 0, 0, 0
+	q.noteSession(s)
 	q.review(s)
 }
 
@@ -121,8 +123,16 @@ func (q *queue) letGo(s *session) {
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.state, s.stated, s.stater = state, now, id
+	q.noteSession(s)
 	q.grow(s.weight())
 	q.review(s)
+}
+
+// noteSession tells the journal of s, after any change but of its messages.
+func (q *queue) noteSession(s *session) {
+	if x := q.effects(); x != nil {
+		x.session(q, s)
+	}
 }
 
 // review lets s wait for a holder if it should, and forgets it if it can, after

@@ -17,7 +17,15 @@ func (s *Store) AcceptSession(_ context.Context, p core.Partition, id string, m 
 	if !ok {
 		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.NotFound)
 	}
-	defer t.leave()
+	l, err := t.acceptSession(p, id, m)
+	t.leave()
+	if err == nil {
+		err = s.stopped()
+	}
+	return l, err
+}
+
+func (t *txn) acceptSession(p core.Partition, id string, m core.SessionMode) (core.SessionLock, error) {
 	key := core.KeyOfSession(id)
 	if known := t.queue.sessions[key]; known != nil && known.isHeld() {
 		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.SessionLocked)
@@ -31,12 +39,19 @@ func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.Se
 	if !ok {
 		return core.SessionLock{}, false, time.Time{}, nil
 	}
-	defer t.leave()
 	first := t.queue.waiting.due(math.MaxInt64)
-	if first == nil {
-		return core.SessionLock{}, false, instant(t.queue.next()), nil
+	var l core.SessionLock
+	var next time.Time
+	if first != nil {
+		l = t.accept(first, first.ready.due(math.MaxInt64).sessionID(), m)
+	} else {
+		next = instant(t.queue.next())
 	}
-	return t.accept(first, first.ready.due(math.MaxInt64).message.SessionID, m), true, time.Time{}, nil
+	t.leave()
+	if err := s.stopped(); err != nil {
+		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept a session of %s/%d: %w", p.Entity, p.Index, err)
+	}
+	return l, first != nil, next, nil
 }
 
 // accept locks a session that no receiver holds, under its id as it is written there.
@@ -71,13 +86,18 @@ func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, 
 	x.passed++
 	t.queue.hold(x, x.nonce, t.lockEnd())
 	t.wakeHolder(t.queue, x)
-	return t.lockOf(x, id), nil
+	return t.lockOf(x, id), s.stopped()
 }
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost,
 // and no txn, when l is held no more.
 func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t txn, x *session, err error) {
-	t, ok := s.enter(p)
+	return s.enterSessionWith(p, l, nil)
+}
+
+// enterSessionWith is enterSession for a call that has reserved room in the journal.
+func (s *Store) enterSessionWith(p core.Partition, l core.SessionLock, room *effects) (t txn, x *session, err error) {
+	t, ok := s.enterWith(p, room)
 	if ok {
 		if x = t.holds(&l); x != nil {
 			return t, x, nil
@@ -102,9 +122,10 @@ func (s *Store) RenewSession(_ context.Context, p core.Partition, l core.Session
 	if err != nil {
 		return time.Time{}, err
 	}
-	defer t.leave()
 	t.queue.hold(x, x.nonce, t.lockEnd())
-	return instant(x.until), nil
+	until := instant(x.until)
+	t.leave()
+	return until, s.stopped()
 }
 
 // ReleaseSession ends a session's lock and those of its messages, by number.
@@ -119,7 +140,7 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 		t.unlock(t.queue, e, "")
 	}
 	t.letGo(t.queue, x)
-	return nil
+	return s.stopped()
 }
 
 // letGo ends the lock of a session and wakes the receivers that wait for a session.
@@ -131,41 +152,45 @@ func (t *txn) letGo(q *queue, x *session) {
 }
 
 // LockInSession claims up to limit available messages of a session by number.
-func (s *Store) LockInSession(_ context.Context, p core.Partition, l core.SessionLock, limit int) ([]core.Delivery, time.Time, error) {
+func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, limit int) ([]core.Delivery, time.Time, error) {
 	t, x, err := s.enterSession(p, l)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	defer t.leave()
 	deliveries := make([]core.Delivery, min(max(limit, 0), len(x.ready.items)))
 	for i := range deliveries {
 		deliveries[i] = t.lock(x.ready.due(math.MaxInt64), locked, x.nonce, x.until)
 	}
-	if len(deliveries) >= limit {
-		return deliveries, time.Time{}, nil
-	}
-	return deliveries, instant(t.queue.next()), nil
+	return t.deliver(ctx, deliveries, limit)
 }
 
 // SessionState returns what was set last.
-func (s *Store) SessionState(_ context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
+func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
 	t, x, err := s.enterSession(p, l)
 	if err != nil {
 		return nil, err
 	}
-	defer t.leave()
-	return slices.Clone(x.state), nil
+	state := slices.Clone(x.state)
+	t.leave()
+	return state, t.wait(ctx)
 }
 
 // SetSessionState keeps state with the session until it is set to nil.
-func (s *Store) SetSessionState(_ context.Context, p core.Partition, l core.SessionLock, state []byte) error {
-	t, x, err := s.enterSession(p, l)
+func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
+	room, err := s.begin(ctx, func(x *effects) error {
+		x.estimate += putEstimate + len(state)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
+	}
+	t, x, err := s.enterSessionWith(p, l, room)
 	if err != nil {
 		return err
 	}
-	defer t.leave()
 	t.queue.keep(x, slices.Clone(state), t.now, l.ID)
-	return nil
+	t.leave()
+	return t.wait(ctx)
 }
 
 // ListSessions lists sessions by key.

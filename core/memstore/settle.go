@@ -8,7 +8,7 @@ import (
 )
 
 // Settle ends locks, one after the other.
-func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.Settlement) []error {
+func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	t, ok := s.enter(p)
 	if !ok {
@@ -17,9 +17,14 @@ func (s *Store) Settle(_ context.Context, p core.Partition, settlements []core.S
 		}
 		return errs
 	}
-	defer t.leave()
 	for i := range settlements {
 		errs[i] = t.settle(&settlements[i])
+	}
+	t.leave()
+	if err := t.wait(ctx); err != nil {
+		for i := range errs {
+			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, err)
+		}
 	}
 	return errs
 }

@@ -1,12 +1,13 @@
-// Package memstore is the store that keeps everything in memory: the embedded
-// default, and the readable specification of every other engine. What it
+// Package memstore is the store that keeps everything in memory, and the readable specification of every other engine. What it
 // answers is right by definition; storetest compares the others with it.
 //
 // Each partition has one mutex, a topic's together with its subscriptions. An
 // operation holds it for one step, which begins with a sweep, so nothing in here
 // ever waits for a timer, and a publication is one step however many copies it
-// has. All instants are whole milliseconds since the Unix epoch. Nothing survives
-// the process.
+// has. All instants are whole milliseconds since the Unix epoch. Without a
+// Journal nothing survives the process. With one, every change of what a store
+// holds is an effect of a frame (effects.go), which Apply does again after a
+// restart (replay.go), from a snapshot on (snapshot.go): that is core/filestore.
 package memstore
 
 import (
@@ -21,15 +22,23 @@ import (
 type Options struct {
 	// Clock tells the time; nil means time.Now.
 	Clock func() time.Time
+	// Journal keeps what happens; nil means that a restart loses it.
+	Journal Journal
+	// Lenient passes over effects on what is missing, when damage of the journal was repaired.
+	Lenient bool
 }
 
 // Store is a core.Store in memory.
 type Store struct {
 	catalogue
 	registry
-	clock     func() time.Time
-	doorbells hooks[core.Ref, func(core.SessionKey)]
-	removals  sync.WaitGroup // of what deleted namespaces held
+	clock      func() time.Time
+	journal    Journal  // nil: none
+	latest     int64    // of the replay: when its last call has happened
+	lenient    bool     // damage of the journal was repaired: what is missing is passed over
+	catalogued Position // frames of the catalogue before it are in the snapshot that was loaded
+	doorbells  hooks[core.Ref, func(core.SessionKey)]
+	removals   sync.WaitGroup // of what deleted namespaces held
 }
 
 var _ core.Store = (*Store)(nil)
@@ -39,7 +48,9 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Store{clock: o.Clock}
+	s := &Store{clock: o.Clock, journal: o.Journal, lenient: o.Lenient}
+	s.catalogue.ledger.journal, s.registry.ledger.journal = o.Journal, o.Journal
+	return s
 }
 
 // Now is the store's clock in whole milliseconds, UTC.

@@ -36,22 +36,25 @@ func (t *txn) sweep(q *queue) {
 		}
 		e.delayed = false
 		t.unlock(q, e, failure)
+		t.handOver()
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		q.remove(e)
 		if e.state == reserved { // its transaction has not committed in time
 			continue
 		}
-		t.noteMove(core.EventActivated, q, e, t.admit(q, e.message, e.sessionful, 0), "")
+		t.noteMove(core.EventActivated, q, e, t.admit(q, e.successor(), e.sessionful, 0), "")
+		t.handOver()
 	}
 	for e := q.expiries.due(t.now); e != nil; e = q.expiries.due(t.now) {
 		t.expire(q, e)
+		t.handOver()
 	}
 }
 
 // unlock ends the lock of e, and finds e's new place. failure is how the delivery
-// failed, "" if it did not. But for dead letters a failed delivery counts, and the last one allowed dead-letters the message; a
-// time to live that ended under the lock takes effect. A deferred message stays
+// failed, "" if it did not. But for dead letters a failed delivery counts, and the last one allowed
+// dead-letters the message; a time to live that ended under the lock takes effect. A deferred message stays
 // deferred: it expires only when a receiver asks for it.
 func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
@@ -104,15 +107,16 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	q.override(e, over)
 	q.remove(e)
 	dead := t.home.queue(q.ref.Sub.DeadLetters())
-	dead.append(&entry{
-		message:  e.message,
-		origin:   e.origin,
-		enqueued: e.enqueued,
-		expires:  e.expires,
-		failures: e.failures,
-	})
+	d := e.successor()
+	d.origin, d.enqueued, d.expires, d.failures = e.origin, e.enqueued, e.expires, e.failures
+	dead.append(d)
 	t.noteMove(core.EventDeadLettered, q, e, t.number(dead.last), reason)
 	t.wakeReceivers(dead)
+}
+
+// successor is an entry with e's message.
+func (e *entry) successor() *entry {
+	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }
 
 // reasonProperties says why a message is dead-lettered.

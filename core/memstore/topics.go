@@ -33,7 +33,6 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 // subscribe has the topic's partitions begin a new version, with the
 // subscription e. c.mu is held.
 func (c *catalogue) subscribe(t *topic, e *core.Entity) {
-	t.version++
 	for i, p := range c.partitions[e.TopicID] {
 		p.subscribe(e.Ref(uint16(i), core.Main), t.version)
 	}
@@ -41,7 +40,6 @@ func (c *catalogue) subscribe(t *topic, e *core.Entity) {
 
 // unsubscribe is the reverse of subscribe.
 func (c *catalogue) unsubscribe(t *topic, e *core.Entity) {
-	t.version++
 	for i, p := range c.partitions[e.TopicID] {
 		p.unsubscribe(e.Ref(uint16(i), core.Main), t.version)
 	}

@@ -22,7 +22,7 @@ const (
 
 // weightOf is what an entry takes. It does not depend on the state of the entry.
 func weightOf(e *entry) int {
-	weight := entryWeight + sizeOf(e.message)
+	weight := entryWeight + e.size
 	if e.expires != 0 {
 		weight += expiryWeight
 	}

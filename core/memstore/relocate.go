@@ -1,0 +1,162 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// relocateStep is how many messages Relocate appends anew in one call, and relocateBytes how large
+// they are together.
+const (
+	relocateStep  = 200
+	relocateBytes = 1 << 20
+)
+
+// Relocate appends anew the records that from chooses, so that the journal need not keep them where
+// they are. Calls go on meanwhile.
+func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
+	for _, p := range s.allPartitions() {
+		p.mu.Lock()
+		homes := p.homes()
+		p.mu.Unlock()
+		for _, home := range homes {
+			for sub := range core.SubQueues {
+				if err := s.relocate(ctx, p, home, sub, from); err != nil {
+					return fmt.Errorf("compact %s/%d: %w", p.entityID, p.index, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stray is a message whose record is to be appended anew.
+type stray struct {
+	n       int64
+	ref     Ref
+	message *core.Message
+}
+
+func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, sub core.SubQueue, from func(Ref) bool) error {
+	for next := int64(0); next >= 0; {
+		var strays []stray
+		strays, next = p.strays(home, sub, next, from)
+		if len(strays) == 0 {
+			continue
+		}
+		var found []stray
+		for i := range strays {
+			m, err := s.readAsKept(&strays[i])
+			if err != nil {
+				// It may have been removed meanwhile, and its segment with it.
+				if p.isAt(home, sub, &strays[i]) {
+					return err
+				}
+				continue
+			}
+			strays[i].message = m
+			found = append(found, strays[i])
+		}
+		x, err := s.begin(ctx, func(x *effects) error {
+			for i := range found {
+				x.recordAnew(&found[i])
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		p.place(home, sub, found, x)
+	}
+	return nil
+}
+
+// readAsKept reads the message of a record as it is there: without what came later.
+func (s *Store) readAsKept(x *stray) (*core.Message, error) {
+	head, body, err := s.journal.Read(x.ref)
+	if err != nil {
+		return nil, err
+	}
+	m, behind, length, err := decodeHead(head)
+	if err != nil {
+		return nil, err
+	}
+	if behind > 0 {
+		_, body, err = s.journal.Read(Ref{x.ref.Position - Position(behind), uint32(length)})
+	}
+	m.Body.Bytes = body
+	return m, err
+}
+
+// recordAnew prepares the record of a message with its body, if that does not lie apart.
+func (x *effects) recordAnew(s *stray) {
+	from := len(x.heads)
+	x.heads = appendHead(x.heads, s.message, 0, 0)
+	i, _ := x.frame.Add(x.heads[from:len(x.heads):len(x.heads)], s.message.Body.Bytes)
+	x.prepared = append(x.prepared, prepared{m: s.message, leader: len(x.prepared), group: 1, record: i, used: -1})
+	x.estimate += putEstimate
+}
+
+// strays lists some messages of a sub-queue, from a number on, whose records from chooses. next is
+// where to go on, -1 at the end.
+func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := home.queues[sub]
+	if q == nil {
+		return nil, -1
+	}
+	seen, bytes := 0, 0
+	for e := range q.log.from(first) {
+		if seen++; seen > 10*relocateStep || len(found) == relocateStep || bytes > relocateBytes {
+			return found, e.n
+		}
+		if from(e.ref) {
+			found = append(found, stray{n: e.n, ref: e.ref})
+			bytes += e.size
+		}
+	}
+	return found, -1
+}
+
+// isAt reports whether a message still has the record that it had.
+func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.strayed(home, sub, x) != nil
+}
+
+// strayed is the entry of x, nil if it is gone. p.mu is held.
+func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
+	q := home.queues[sub]
+	if q == nil || p.entity(home.ref.Subscription) != home {
+		return nil
+	}
+	if e := q.log.get(x.n); e != nil && e.ref == x.ref {
+		return e
+	}
+	return nil
+}
+
+// place gives messages their new records.
+func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer x.release()
+	for i := range found {
+		e := p.strayed(home, sub, &found[i])
+		if e == nil {
+			continue
+		}
+		record, _ := x.use(found[i].message)
+		e.record = int32(record) + 1
+		q := home.queues[sub]
+		x.place(q, e)
+		x.puts = append(x.puts, put{e, q})
+	}
+	if x.begun {
+		x.append()
+	}
+}
