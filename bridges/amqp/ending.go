@@ -26,7 +26,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	if c.eng.Closing() || c.eng.Done() {
 		return c.end(now)
 	}
-	if !c.mayRead() {
+	if c.input() == nil {
 		c.eng.Heard(now)
 	}
 	if at := c.eng.Tick(now); !at.IsZero() {
