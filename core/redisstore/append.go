@@ -10,17 +10,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// stored is a message ready to be stored.
+// stored is a message in the form in which it is stored.
 type stored struct {
-	record []byte // nil for one that is noted
-	id     string // key of duplicate detection, "" for none
-	key    string // of the move that brings it, "" for none
+	record []byte // nil if only its id and key are noted
+	id     string // its id for duplicate detection; "" for none
+	key    string // of a repeatable move; "" for none
 	due    any    // ms, "" if it is not scheduled
 	ttl    any    // ms, "" if it does not expire
-	sid    string // the name of its session, "" where there are none
+	sid    string // the name of its session; "" for none
 }
 
-// size is about what Redis will take for the message, until it is measured.
+// size estimates what Redis takes for the message, until it is measured.
 func (m *stored) size() int {
 	size := len(m.record) + 32
 	if m.id != "" {
@@ -38,22 +38,21 @@ func (m *stored) size() int {
 	return size
 }
 
-// isPlain reports whether the message can go without a script.
+// isPlain reports whether the message can be stored without a script.
 func (m *stored) isPlain() bool {
 	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
 }
 
-// sending is the part of an Append that shares a flush.
+// sending is the part of an Append that goes into one flush.
 type sending struct {
 	messages []stored
 	bytes    int
-	numbers  []int64 // the answer: one for each message, 0 for a dropped duplicate
+	numbers  []int64 // the answer: a number for each message, 0 for a dropped duplicate
 	err      error
 }
 
-// Append stores groups of messages, each group all or nothing, in order. After
-// a group that failed for want of an answer the others of the call fail too, to
-// keep their order.
+// Append stores groups of messages in order, each group as a whole or not at all. After a group
+// whose answer was lost, the other groups of the call fail, too, to keep their order.
 func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := s.enter(ctx); err != nil {
@@ -66,7 +65,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 	now := s.Now()
 	budget := s.sizeBudget(ctx, sh)
 	var batch sending
-	var members []int // which groups are in the batch
+	var members []int // the groups in the batch
 	flush := func() {
 		if len(members) > 0 {
 			s.send(ctx, sh, groups, answers, batch, members)
@@ -109,7 +108,7 @@ func failAll(answers []core.Appended, err error) []core.Appended {
 	return answers
 }
 
-// prepare encodes a group, but for those of it that are spared.
+// prepare encodes a group. Messages in spare are only noted.
 func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
 	messages = make([]stored, len(group))
 	for i, m := range group {
@@ -131,7 +130,7 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 	return messages, size, nil
 }
 
-// timed is what duplicate detection, moves and clocks must know of a message.
+// timed is a message's data for duplicate detection, moves and due times, without the record.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
@@ -143,12 +142,12 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	return st
 }
 
-// noted is what duplicate detection and moves must know of a message that is not stored.
+// noted is the data of a message that is not stored, for duplicate detection and moves.
 func (sh *shard) noted(m *core.Message) stored {
 	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
 
-// keyOf is the key of the move that brings m, "" if none does.
+// keyOf is the key of m's move; "" for none.
 func keyOf(m *core.Message) string {
 	if m.Transit == nil {
 		return ""
@@ -156,7 +155,7 @@ func keyOf(m *core.Message) string {
 	return m.Transit.Key
 }
 
-// duplicateKey is what duplicate detection knows m by, "" if it does not look.
+// duplicateKey is m's id for duplicate detection; "" if the entity has none.
 func (sh *shard) duplicateKey(m *core.Message) string {
 	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
 		return ""
@@ -168,7 +167,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// send submits a batch and hands its answers to the groups it holds.
+// send submits a batch and gives its answers to the groups in it.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.submit(ctx, w, len(w.messages), w.bytes)
@@ -189,7 +188,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 	}
 }
 
-// flushAppends stores what several calls have handed in.
+// flushAppends stores the messages of several calls.
 func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
@@ -205,7 +204,7 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	var numbers []int64
 	var err error
 	switch {
-	case len(messages) == 0: // empty groups only
+	case len(messages) == 0: // all groups are empty
 	case plain:
 		numbers, err = s.appendPlain(ctx, sh, messages)
 	default:
@@ -226,9 +225,9 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	}
 }
 
-// appendPlain stores messages natively, so that their bodies stay out of Lua.
-// The sweep in front keeps what is due before them in order; if the server does
-// not know that script, it fails alone, and is sent again afterwards.
+// appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
+// sweep in front stores what is due before them. If the server does not know the sweep script, only
+// that command fails, and it is sent again afterwards.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -258,8 +257,8 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	case swept.Err() != nil:
 		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
-	if isNil(added[0].Err()) { // the stream is gone, and with it the entity
-		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // what HINCRBY made; ids of entities never return
+	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
+		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
 		return nil, core.NotFound
 	}
 	numbers, err := numbersOf(added)
@@ -272,8 +271,8 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	return numbers, nil
 }
 
-// numbersOf reads under which numbers messages were stored. Only the answer to a
-// message's own XADD says that it was.
+// numbersOf reads the numbers of stored messages. Only the answer to a message's own XADD proves
+// that it is stored.
 func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	numbers := make([]int64, len(added))
 	for i, c := range added {
@@ -291,8 +290,8 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// scriptNumbers reads the numbers that a script answers, one for each message: 0
-// for a message that it did not store because it was known.
+// scriptNumbers reads the numbers that a script returns, one for each message: 0 for a known one
+// that it did not store.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("%d numbers for %d messages: %w", len(reply), messages, errUnanswered)
@@ -308,15 +307,15 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	return numbers, nil
 }
 
-// ringDoorbell wakes those who wait. If that fails, their own look around finds the
-// messages a second later.
+// ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
+// the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
 		s.log.Debug("ring the doorbell", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 
-// appendArgs are the arguments of append.lua behind those of the state.
+// appendArgs are the arguments of append.lua after those of the state.
 func (sh *shard) appendArgs(messages []stored) []any {
 	args := make([]any, 0, 2+6*len(messages))
 	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())
@@ -327,7 +326,7 @@ func (sh *shard) appendArgs(messages []stored) []any {
 	return args
 }
 
-// appendScripted stores messages of any sort in one script.
+// appendScripted stores messages of any kind with one script.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
 	args := sh.appendArgs(messages)
 	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen, sh.keys.moved}, args...)

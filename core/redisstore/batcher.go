@@ -13,13 +13,12 @@ const (
 	maxConcurrentFlushes = 2         // flushes under way at once
 	maxBatch             = 200       // items in a flush, unless one call has more
 	maxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
-	maxWaiting           = 64 << 20  // bytes waiting behind the flushes; beyond, calls are refused with Busy
+	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
 )
 
-// batcher lets calls of one kind on one partition share round trips. The first
-// flushes at once. Those that come while two flushes are under way wait, in
-// order, and ride the next one together: there is no timer, so a lone caller
-// waits for nobody.
+// batcher lets calls of one kind on one partition share round trips. The first call flushes at
+// once. Calls that come while two flushes are under way wait, in order, and share the next flush.
+// There is no timer: a lone call does not wait.
 type batcher[T any] struct {
 	store   *Store
 	flushed *flushes
@@ -27,12 +26,12 @@ type batcher[T any] struct {
 
 	mu       sync.Mutex
 	waiting  []*pendingCall[T]
-	bytes    int // of those waiting
+	bytes    int // of waiting calls
 	flushing int
 }
 
-// pendingCall is one call's place in a flush. Its flush fills in work's answers,
-// then closes done.
+// pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
+// done.
 type pendingCall[T any] struct {
 	work  T
 	items int
@@ -44,9 +43,9 @@ func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall
 	b.store, b.flushed, b.flush = s, flushed, flush
 }
 
-// submit hands work in and waits for its flush. If ctx ends first, the flush
-// goes on without the caller, who must not look at work again. A caller with
-// time for it makes the flush itself, and then stays to its end.
+// submit adds work and waits for its flush. If ctx ends first, the flush goes on without the
+// caller, which must not read work any more. A caller whose context leaves enough time makes the
+// flush itself, and stays until its end.
 func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
 	t := &pendingCall[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
@@ -72,15 +71,15 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// enqueue hands work in without waiting for it.
+// enqueue adds work without waiting for it.
 func (b *batcher[T]) enqueue(t *pendingCall[T]) {
 	if departs, _ := b.queue(t); departs {
 		b.store.calls.Go(b.flushAll)
 	}
 }
 
-// queue adds a ticket to those that wait, unless they are too many. If a flush
-// begins for it, the caller has to make it.
+// queue adds a call to the waiting ones, unless they are too many. If departs, the caller must
+// start a flush.
 func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,18 +94,18 @@ func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// pendingCallOverhead stands for what a waiting call takes beside its bytes.
+// pendingCallOverhead stands for the memory of a waiting call beside its bytes.
 const pendingCallOverhead = 256
 
-// flushAll flushes until nobody waits.
+// flushAll flushes until no call waits.
 func (b *batcher[T]) flushAll() {
 	for batch := b.nextBatch(); batch != nil; batch = b.nextBatch() {
 		b.flushBatch(batch)
 	}
 }
 
-// flushOnce is flushAll for a caller: a flush in its own goroutine saves two switches.
-// Those who wait after it get a goroutine for themselves.
+// flushOnce makes one flush for a caller: without a goroutine of its own the flush saves two
+// switches. For calls that wait after it, it starts flushAll.
 func (b *batcher[T]) flushOnce() {
 	batch := b.nextBatch()
 	if batch == nil {
@@ -118,7 +117,7 @@ func (b *batcher[T]) flushOnce() {
 	}
 }
 
-// finish ends flushing if nobody waits.
+// finish ends flushing if no call waits.
 func (b *batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +141,7 @@ func (b *batcher[T]) flushBatch(batch []*pendingCall[T]) {
 	}
 }
 
-// nextBatch returns those that are flushed next, or ends flushing.
+// nextBatch returns the calls of the next flush, or ends flushing.
 func (b *batcher[T]) nextBatch() []*pendingCall[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,8 +17,8 @@ var errReply = errors.New("redis: a script's answer has an unexpected form")
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// operate is the frame of the operations that run alone: it enters, finds the
-// shard, bounds the time and explains failures. what names the operation.
+// operate is the frame of single operations: it counts the call, finds the shard, bounds the time
+// and wraps errors. what names the operation.
 func (s *Store) operate(ctx context.Context, p core.Partition, what string, f func(ctx context.Context, sh *shard) error) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -35,12 +35,11 @@ func (s *Store) operate(ctx context.Context, p core.Partition, what string, f fu
 	return s.wrapError(what+" in "+sh.keys.prefix, err)
 }
 
-// LockDeferred locks deferred messages by their sequence numbers, all or none.
-// Those asked for whose time to live is over expire, whether or not the others
-// can be locked.
+// LockDeferred locks deferred messages by their sequence numbers, all or none. Those whose time to
+// live is over expire, even if the call fails.
 func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	var ds []core.Delivery
-	// Like Lock it goes on when ctx ends, so that no claimed message is forgotten.
+	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
 	err := s.operate(context.WithoutCancel(ctx), p, "lock deferred messages", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
 		l := sh.lease(now)
@@ -86,8 +85,8 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	return ds, err
 }
 
-// positions returns the positions of sequence numbers, each once; void is 1 if
-// one is given twice or lies in another partition, else 0.
+// positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated
+// or belongs to another partition, else 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {
@@ -110,7 +109,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 		for i, n := range own {
 			args[i] = n
 		}
-		if void == 1 { // there is nothing to cancel, but every operation sweeps
+		if void == 1 { // nothing to cancel, but every operation sweeps
 			sc, args = sweepScript, []any{0}
 		}
 		_, code, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
@@ -126,7 +125,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 	})
 }
 
-// Sweep does all that is due and returns when the next is.
+// Sweep carries out what is due and returns the next due time.
 func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, err error) {
 	err = s.operate(ctx, p, "sweep", func(ctx context.Context, sh *shard) error {
 		reply, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 1)
@@ -143,7 +142,7 @@ func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, er
 	return next, err
 }
 
-// Stats counts messages by where they stand, all that there have been, and sessions.
+// Stats counts messages by state, messages ever stored, and sessions.
 func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, err error) {
 	err = s.operate(ctx, p, "count", func(ctx context.Context, sh *shard) error {
 		reply, _, err := s.transition(ctx, sh, s.millis(), statsScript, nil)
@@ -166,8 +165,8 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 	return stats, err
 }
 
-// Peek returns up to limit messages from position from on, whatever their
-// state. What stands beside the entries is read a moment later than they are.
+// Peek returns up to limit messages from a position on, in any state. Their locks and counts are
+// read a moment after their entries.
 func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) (ds []core.Delivery, err error) {
 	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
 		if err := s.sweep(ctx, sh); err != nil {
@@ -186,13 +185,12 @@ func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit in
 	return ds, err
 }
 
-// page is how many entries one XRANGE should read.
+// page is how many entries one XRANGE reads.
 func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage returns the messages of some entries and the position of the last of
-// them, 0 if there are none.
+// peekPage returns the messages of a page of entries, and the last position, 0 if there are none.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -229,15 +227,15 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 	return ds, entries[len(entries)-1].n, err
 }
 
-// messageState is what is known of a message beside its entry.
+// messageState is the data of a message beside its entry.
 type messageState struct {
 	sideData
 	state    core.State
-	until    time.Time // when its lock ends; zero: it has none
-	reserved bool      // for a transaction: nobody may see it yet
+	until    time.Time // end of its lock; zero: it is not locked
+	reserved bool      // for a transaction: not visible yet
 }
 
-// maxLocksSearched is among how many locks of a queue those of peeked messages are looked for.
+// maxLocksSearched bounds the locks of a queue among which those of peeked messages are searched.
 const maxLocksSearched = 20_000
 
 func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) ([]messageState, error) {
@@ -292,7 +290,7 @@ func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) (
 	return out, s.deadlines(ctx, sh, plain, out)
 }
 
-// deadlines fills in when the locks of messages end.
+// deadlines fills in the ends of locks.
 func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []messageState) error {
 	args := make([]any, 0, 1+len(numbers))
 	args = append(args, maxLocksSearched)

@@ -13,14 +13,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// revisionPrefix is the revision and ID that a value of the catalogue or the registry
-// begins with, so that scripts can compare them without reading the rest.
+// revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
+// which scripts can compare without reading the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue is how the catalogue keeps an entity: its basis, then JSON.
-// Rules are kept apart.
+// catalogueValue is an entity's value in the catalogue: the revisionPrefix, then JSON. Its rules
+// have a key of their own.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil
@@ -31,7 +31,7 @@ func catalogueValue(e *core.Entity) (string, error) {
 	return revisionPrefix(e.Revision, e.ID) + string(record), nil
 }
 
-// withoutRevision is what follows the basis of a value.
+// withoutRevision is a value without its revisionPrefix.
 func withoutRevision(value string) ([]byte, error) {
 	parts := strings.SplitN(value, ":", 3)
 	if len(parts) != 3 {
@@ -40,7 +40,7 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// parseCatalogue reads a catalogue value and the time of last use beside it.
+// parseCatalogue reads a catalogue value and the time of last use, which is kept beside it.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)
@@ -56,7 +56,8 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	return e, nil
 }
 
-// scoreMillis reads a zset's score, which is text or a float by protocol version.
+// scoreMillis reads a zset's score, which is a string or a float, depending on the protocol
+// version.
 func scoreMillis(score any) (int64, bool) {
 	switch v := score.(type) {
 	case float64:
@@ -69,7 +70,7 @@ func scoreMillis(score any) (int64, bool) {
 	}
 }
 
-// withCatalogue is the frame of the catalogue's operations.
+// withCatalogue is the frame of operations on the catalogue.
 func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
 	subject := what + " " + namespace + "/" + name
 	if err := s.enter(ctx); err != nil {
@@ -85,7 +86,7 @@ func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string,
 	return s.wrapError(subject, err)
 }
 
-// change runs a script that changes the catalogue and tells about the names.
+// change runs a script that changes the catalogue and publishes the changed names.
 func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
@@ -103,8 +104,8 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	return reply[1:], nil
 }
 
-// changedNames are the folded names that watchers hear of when e changes: its own, and
-// that of a subscription's topic.
+// changedNames are the folded names that watchers are told when e changes: its own, and that of a
+// subscription's topic.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
@@ -122,15 +123,15 @@ func topicOf(e *core.Entity) string {
 	return core.FoldName(topic)
 }
 
-// notifyAll tells the watchers of this store.
+// notifyAll notifies the watchers of this store.
 func (s *Store) notifyAll(namespace string, names []string) {
 	for _, name := range names {
 		s.changes.notify(namespace, name)
 	}
 }
 
-// CreateEntity stores a new entity. Its partitions are made first: once it can
-// be found, it can be sent to.
+// CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
+// soon as they find it.
 func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
 	return s.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
 }
@@ -184,9 +185,8 @@ func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 	return e, nil
 }
 
-// fence tells a topic's partitions the version of its subscriptions, unless it
-// is 0, so that they refuse what is published by an older one. If that fails, or
-// this gateway dies, the next Topic does it.
+// fence tells a topic's partitions the version of its subscriptions, unless it is 0: they refuse
+// publications with an older one. If that fails, or this gateway dies, the next Topic does it.
 func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -204,8 +204,8 @@ func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, part
 	return err
 }
 
-// makePartitions makes the streams of an entity, empty, so that numbering
-// begins at 1 and a late send cannot bring back a deleted one.
+// makePartitions makes the empty streams of an entity, so that numbers begin at 1, and a late send
+// cannot bring back a deleted entity.
 func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	pipe := s.rdb.Pipeline()
@@ -223,8 +223,8 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	return err
 }
 
-// unlinkPartitions removes all messages of an entity, a partition at a time. Of a
-// subscription topicStays says whether its topic has to be rid of it.
+// unlinkPartitions removes all messages of an entity, one partition after the other. topicStays
+// says that a subscription's topic is not deleted with it.
 func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
@@ -235,7 +235,7 @@ func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays
 
 func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
-		// Without their streams its queues change no more.
+		// Queues without streams do not change any more.
 		var streams []string
 		for sub := range core.SubQueues {
 			streams = append(streams, s.names.stream(e.Ref(r.Index, sub)))
@@ -311,7 +311,7 @@ func first(reply []any) any {
 	return reply[0]
 }
 
-// parseAll reads catalogue values, but for those that are gone.
+// parseAll reads catalogue values, without those that have been deleted.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
 		return nil, errReply
@@ -330,12 +330,12 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-// nameMember is how an entity stands among the names: its kind, then its folded name.
+// nameMember is an entity's member in the zset of names: its kind, then its folded name.
 func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
-// Entities lists those of a kind by folded name, skipping skip, at most top.
+// Entities lists entities of a kind by folded name, top at most after the first skip.
 func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
@@ -384,8 +384,8 @@ func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.Na
 	return e, err
 }
 
-// update replaces an entity, and changes rules of it: pairs as lua/entity_update.lua
-// takes them. It also returns the version of a subscription's topic.
+// update replaces an entity, and changes rules of it: pairs as lua/entity_update.lua takes them. It
+// also returns the version of a subscription's topic.
 func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
@@ -425,7 +425,7 @@ func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error 
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
-			if core.CodeOf(err) != core.Conflict { // it changed between the look and the deletion
+			if core.CodeOf(err) != core.Conflict { // the entity changed between the read and the deletion
 				return err
 			}
 		}
@@ -454,7 +454,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		return err
 	}
 	values := reply[1:]
-	for i := 2; i+1 < len(values); i += 2 { // behind itself those of its subscriptions
+	for i := 2; i+1 < len(values); i += 2 { // behind the topic itself, its subscriptions
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
@@ -473,14 +473,14 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 			s.log.Warn("rules of a deleted subscription stay behind", "entity", gone.ID, "err", err)
 		}
 	}
-	if e.Kind == core.Topic { // what its subscriptions shared may have been touched until they were gone
+	if e.Kind == core.Topic { // subscriptions may have used the shared keys until they were gone
 		s.unlinkPartitions(ctx, &e, false)
 	}
 	return nil
 }
 
-// TouchEntities records when entities were last used. Unknown names and times
-// earlier than those known are ignored; the revision stays.
+// TouchEntities records when entities were last used. It ignores unknown names and earlier times;
+// the revision stays.
 func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil

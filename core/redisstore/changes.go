@@ -15,13 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changes tells the changes of the catalogue and of the registry to those who
-// watch them. What is told of the empty namespace is about namespaces.
+// changes tells watchers which entities and namespaces have changed. In a change with an empty
+// namespace, the name is that of a namespace.
 type changes struct {
 	store          *Store
-	origin         string        // tells this store's own changes from those of others
-	pubsub         *redis.PubSub // belongs to run after open
-	uncertainUntil atomic.Int64  // until when (Unix ns) this store hears of its own changes as of others'
+	origin         string        // identifies this store's own changes
+	pubsub         *redis.PubSub // owned by run after open
+	uncertainUntil atomic.Int64  // Unix nanoseconds: until then, own changes are treated as others'
 
 	mu                sync.Mutex
 	watchers          map[*func(namespace, name string)]struct{}
@@ -30,11 +30,11 @@ type changes struct {
 
 // Intervals of Pub/Sub connections.
 const (
-	maxSilence       = 15 * time.Second // without a word, not even an answer to a ping, a line is dead
+	maxSilence       = 15 * time.Second // a connection without an answer for so long is dead
 	pingEvery        = 5 * time.Second
 	resubscribeDelay = 250 * time.Millisecond
-	// uncertainFor is how long after an answer was lost the change may still happen, and
-	// be told: a server that is silent for longer has lost the line, too.
+	// uncertainFor is how long after a lost answer the change may still happen and be published: a
+	// server that is silent for longer has lost the connection.
 	uncertainFor = 2 * maxSilence
 )
 
@@ -45,7 +45,7 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
-		_ = c.pubsub.Close() // the subscription is what failed
+		_ = c.pubsub.Close() // the subscription has failed
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
 	}
 	return nil
@@ -81,8 +81,8 @@ func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
 	}
 }
 
-// notify calls the watchers, those of namespaces where the namespace is empty, and
-// all where the name is, too; they do not block.
+// notify calls the watchers: those of namespaces if the namespace is empty, all if the name is
+// empty, too. They do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
@@ -102,7 +102,7 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// notifyUncertain tells of a change whose answer was lost: it may have happened, or happen yet.
+// notifyUncertain reports a change whose answer was lost: it may have happened, or happen later.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -110,7 +110,7 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether a change was told already when it was made.
+// isOwn reports whether a change was reported when it was made.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
@@ -121,7 +121,7 @@ func (c *changes) run(ctx context.Context) {
 		stop := context.AfterFunc(ctx, func() { _ = c.pubsub.Close() }) // makes listen return
 		c.listen(ctx)
 		stop()
-		_ = c.pubsub.Close() // it is broken, or closed already
+		_ = c.pubsub.Close() // it is broken or closed
 		if !pause(ctx, resubscribeDelay) {
 			return
 		}
@@ -129,17 +129,17 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload is what other gateways are told of changed entities of a namespace.
+// payload is what is published about changed entities of a namespace.
 func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }
 
-// listen passes on what comes until the line breaks.
+// listen reports changes until the connection breaks.
 func (c *changes) listen(ctx context.Context) {
 	listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if c.store.intact() != errLost { // of which watchers are not told as of a change
+			if c.store.intact() != errLost { // a loss is not reported as a change
 				c.notify("", "")
 			}
 		case *redis.Message:
@@ -153,7 +153,7 @@ func (c *changes) listen(ctx context.Context) {
 	})
 }
 
-// listen reads a Pub/Sub connection until it fails, and pings a silent one.
+// listen reads a Pub/Sub connection until it fails. It pings a silent one.
 func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	pinged, stop := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -165,7 +165,7 @@ func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 			case <-stop:
 				return
 			case <-ticker.C:
-				_ = pubsub.Ping(ctx) // a broken line shows when it is read
+				_ = pubsub.Ping(ctx) // a broken connection shows when it is read
 			}
 		}
 	}()
@@ -180,7 +180,7 @@ func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 	}
 }
 
-// pause waits, and returns false if ctx ends first.
+// pause waits for d; it returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Clear removes all messages of a partition, with what is known of them, in one
-// script. Redis frees them in the background, however many there are.
+// Clear removes all messages of a partition, and everything kept about them, with one script. Redis
+// frees the memory in the background.
 func (s *Store) Clear(ctx context.Context, p core.Partition) error {
 	return s.operate(ctx, p, "clear", func(ctx context.Context, sh *shard) error {
 		if p.Subscription != "" {
@@ -21,14 +21,14 @@ func (s *Store) Clear(ctx context.Context, p core.Partition) error {
 				return err
 			}
 			err = s.clearWith(ctx, own, subscriptions)
-			if core.CodeOf(err) != core.Conflict { // some came or went between the look and the script
+			if core.CodeOf(err) != core.Conflict { // subscriptions were created or deleted meanwhile
 				return err
 			}
 		}
 	})
 }
 
-// clearWith clears a partition if those are a topic's subscriptions.
+// clearWith clears a partition if the topic has exactly these subscriptions.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}
 	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}

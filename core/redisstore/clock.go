@@ -11,39 +11,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clock is the server's clock, so that gateways whose clocks differ agree; or
-// the one given in Options. It is behind the server's clock by as much as the
-// gateway may be wrong about it, and never ahead: nothing becomes due before the
-// server's clock shows its time. Between readings it goes by this machine's
-// monotonic clock: whoever sets the machine's time changes nothing.
+// clock is the server's clock, on which all gateways agree, or the clock given in Options. It is
+// behind the server's clock by at most the error of the readings, and never ahead of it: nothing
+// becomes due early. Between readings it follows this machine's monotonic clock, so changes of the
+// machine's time do not matter.
 type clock struct {
 	given func() time.Time
 	last  atomic.Pointer[reading]
 }
 
-// reading says between what the server's clock was at an instant of this machine's.
-// In a cluster these are the bounds of all masters' clocks.
+// reading bounds the server's clock at an instant of this machine's clock. In a cluster, these are
+// the bounds of all masters' clocks.
 type reading struct{ local, earliest, latest time.Time }
 
 const (
-	// clockRefresh is how often the server is asked for its time.
+	// clockRefresh is how often the server's clock is read.
 	clockRefresh = time.Second
-	// firstReadings is how often it is asked before the store is used.
+	// firstReadings is how often it is read before the store is used.
 	firstReadings = 3
-	// drift is the part of an interval by which two clocks may measure it
-	// differently: 1/drift is the most by which NTP makes a clock faster or slower.
+	// drift bounds how differently two clocks measure an interval, as its 1/drift: more than NTP
+	// slows a clock down or speeds it up.
 	drift = 2000
 )
 
-// at is what a reading says about a later instant.
+// at is the reading at a later instant.
 func (r *reading) at(local time.Time) reading {
 	age := local.Sub(r.local)
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
 }
 
-// narrowed takes from an earlier reading what it knows better. Readings that
-// contradict each other are of a clock that was set, or of another server: then
-// the earlier one is worth nothing.
+// narrowed tightens a reading by an earlier one. If they contradict each other, the clock was set,
+// or belongs to another server: then the earlier reading is ignored.
 func (r reading) narrowed(before *reading) reading {
 	if before == nil {
 		return r
@@ -70,7 +68,7 @@ func (c *clock) now() time.Time {
 	return r.earliest.Add(age - age/drift)
 }
 
-// skew is how far the server's clock was ahead of this machine's.
+// skew is how far the server's clock was ahead of this machine's clock.
 func (c *clock) skew() time.Duration {
 	r := c.last.Load()
 	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
@@ -80,10 +78,10 @@ func (c *clock) skew() time.Duration {
 // Now is the store's clock, UTC.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
-// millis is Now as scripts get it.
+// millis is Now in the form that scripts take.
 func (s *Store) millis() int64 { return s.clock.now().UnixMilli() }
 
-// instant is the time of a whole millisecond; 0 stands for none.
+// instant is the time of a millisecond; 0 is the zero time.
 func instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
@@ -91,9 +89,8 @@ func instant(millis int64) time.Time {
 	return time.UnixMilli(millis).UTC()
 }
 
-// readClock asks for the server's time: its answer was made at some instant between
-// question and receipt, so the longer that takes the less is known. Of a cluster
-// those masters count that answer.
+// readClock reads the server's clock. The server answers at some instant between question and
+// receipt, so a slow answer says less. In a cluster, masters that do not answer are ignored.
 func (s *Store) readClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading
@@ -134,8 +131,8 @@ func (s *Store) readClock(ctx context.Context) error {
 	return nil
 }
 
-// keepClock reads the server's clock now and then, and looks whether the server holds
-// what it did, until ctx ends.
+// keepClock reads the server's clock every second, and checks that the server still holds its data,
+// until ctx ends.
 func (s *Store) keepClock(ctx context.Context) {
 	ticker := time.NewTicker(clockRefresh)
 	defer ticker.Stop()
@@ -149,7 +146,7 @@ func (s *Store) keepClock(ctx context.Context) {
 		if err := s.readClock(bounded); err != nil {
 			s.log.Debug("the store's clock was not read; the last reading stays", "err", err)
 		}
-		_ = s.intact() // whoever waits for Lost hears of it
+		_ = s.intact() // it closes Lost after a loss
 		cancel()
 	}
 }

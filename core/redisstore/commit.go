@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit does all of a piece of work in one script, or nothing. When the
-// answer is lost it is Busy, and whether the work was done is unknown.
+// Commit does a piece of work with one script, as a whole or not at all. When the answer is lost,
+// it returns Busy, and it is unknown whether the work was done.
 func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numbers []int64, err error) {
 	err = s.operate(ctx, p, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = s.commit(ctx, sh, &w)
@@ -40,7 +40,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		return nil, err
 	}
 	arriving := arriving(w, messages, publications)
-	var full error // the refusal for want of room, if it comes to that
+	var full error // the refusal of a full entity
 	if !w.Check && (w.Grows() || len(arriving) > 0) {
 		size += e.size + outgoingSize
 		budget := s.sizeBudget(ctx, sh)
@@ -86,7 +86,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	return sh.sequenceNumbers(reply, len(messages)+len(publications))
 }
 
-// workArgs are the arguments of commit.lua but for its transfers and dead letters.
+// workArgs are the arguments of commit.lua, without transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles, _ := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
@@ -129,7 +129,8 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve has messages be reserved until some time. Duplicate detection looks at them when their transaction commits.
+// reserve makes messages reserved until a time. Duplicate detection checks them when their
+// transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -141,8 +142,8 @@ func reserve(messages []stored, publications []publication, until time.Time) {
 	}
 }
 
-// encodeOutgoing makes the arguments of commit.lua for transfers and dead letters. size is
-// that of their records.
+// encodeOutgoing returns the arguments of commit.lua for transfers and dead letters, and the size
+// of their records.
 func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
@@ -163,7 +164,7 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly are the messages of the work that are not stored, but noted.
+// notedOnly are the messages of the work whose ids are noted but which are not stored.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -183,8 +184,8 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving are the messages and publications of the work of which something is stored, but
-// for those from the topic's own queue.
+// arriving are the messages and publications of the work that are stored, without those from the
+// topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
 	for i := range w.Effects {
@@ -206,7 +207,7 @@ func arriving(w *core.Work, messages []stored, publications []publication) []sto
 	return all
 }
 
-// flag is how scripts take a condition.
+// flag is a condition in the form that scripts take.
 func flag(set bool) int {
 	if set {
 		return 1

@@ -14,27 +14,27 @@ import (
 const (
 	// maxPiped is how many commands one pipeline sends.
 	maxPiped = 2000
-	// countSuffixes are the keys of each queue that lua/counts.lua reads.
+	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfq"
-	// queueCountSuffixes are those that it reads of the queue alone.
+	// queueCountSuffixes are those that it reads of the main queue only.
 	queueCountSuffixes = "xtb"
-	// countedAtOnce is how many queues are counted at a time that have to be swept.
+	// countedAtOnce is how many queues are swept and counted at a time.
 	countedAtOnce = 16
 )
 
-// errDue says that a queue has to be swept before it is counted.
+// errDue says that a queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-// countGroup is a queue, and which partitions of a call are it and its sub-queues.
+// countGroup is a queue with the partitions of a call that are the queue or its sub-queues.
 type countGroup struct {
 	queue core.Ref
-	at    []int // places in the call
-	err   error // errDue, or why it could not be counted
+	at    []int // their indexes in the call
+	err   error // errDue, or the error of counting
 }
 
-// StatsOf counts many partitions: a script for each queue with its sub-queues, all
-// in one pipeline, which the client splits by node. Queues where something is due
-// are swept and counted one by one.
+// StatsOf counts many partitions, with one script for each queue and its sub-queues, all in one
+// pipeline, which the client splits by node. Queues with something due are swept and counted one by
+// one.
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	groups := groupByQueue(ps)
@@ -84,7 +84,7 @@ func groupByQueue(ps []core.Partition) (groups []*countGroup) {
 	return groups
 }
 
-// count fills in what lua/counts.lua says.
+// count fills in the answers of lua/counts.lua.
 func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	now := s.millis()
 	keys := make([][]any, len(groups))
@@ -96,7 +96,7 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 		}
 	}
 	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(false, keys[i], now) })
-	var unknown []int // to servers that do not know the script
+	var unknown []int // their servers do not know the script
 	for i := range replies {
 		if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
 			unknown = append(unknown, i)
@@ -136,7 +136,7 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes. Sub-queues without messages have none.
+// measureCounted adds the sizes. Empty sub-queues have none.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []core.Partition
 	var places []int
@@ -158,8 +158,7 @@ func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []c
 	}
 }
 
-// piped sends commands that only read, a bounded number at a time. Each answer
-// has its own error.
+// piped sends commands that only read, maxPiped at a time. Each answer has its own error.
 func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {

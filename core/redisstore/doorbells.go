@@ -10,38 +10,37 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// doorbells are the doorbells of the partitions somebody here waits for. A lock
-// call that comes back short arms a partition's doorbell; whoever then makes
-// messages available disarms it and publishes on its channel, once. So a busy
-// partition publishes nothing, and an idle one costs nothing.
+// doorbells are the doorbells of the partitions that this gateway waits for. A Lock that finds
+// fewer messages than it asked for arms its partition's doorbell. The next call that makes messages
+// available disarms it and publishes on its channel, once. So a busy partition publishes nothing,
+// and an idle one costs nothing.
 //
-// One connection per master listens: a sharded channel is told on the node of
-// its slot only. What a lost connection or a dead gateway kept from being
-// published, a look around each second finds.
+// One connection per master listens: a message on a sharded channel reaches only the node of its
+// slot. What a lost connection or a dead gateway has failed to publish, a poll each second finds.
 type doorbells struct {
 	store *Store
-	woken chan struct{} // of capacity 1: the watched have changed
+	woken chan struct{} // the watched partitions have changed; holds at most one
 
 	mu       sync.Mutex
 	watchers map[string]*watched // by channel
 
-	listeners map[*redis.Client]*listener // belongs to run
+	listeners map[*redis.Client]*listener // owned by run
 }
 
-// watched is a partition that somebody waits for.
+// watched is a partition that this gateway waits for.
 type watched struct {
 	ref       core.Ref
 	callbacks map[*func(core.SessionKey)]struct{}
 }
 
-// listener is a connection that listens for doorbells of one master.
+// listener is a connection that listens to the doorbells of one master.
 type listener struct {
 	pubsub   *redis.PubSub
 	channels map[string]struct{}
-	broken   chan struct{} // closed when it has broken
+	broken   chan struct{} // closed when the connection has broken
 }
 
-// pollInterval is how often partitions are looked at that somebody waits for.
+// pollInterval is how often the watched partitions are polled.
 const pollInterval = time.Second
 
 func (b *doorbells) init(s *Store) {
@@ -49,9 +48,8 @@ func (b *doorbells) init(s *Store) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// Watch calls ring when messages may have become available to Lock. It also
-// rings once, soon, when it has begun to listen: what came before that may have
-// been missed.
+// Watch calls ring when messages may have become available to Lock. It also calls it once after it
+// has begun to listen: earlier rings may have been missed.
 func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
 	b, channel, own := &s.doorbells, s.names.doorbell(r), &ring
 	b.mu.Lock()
@@ -87,7 +85,7 @@ func (b *doorbells) wake() {
 	}
 }
 
-// wakeWatchers calls those who watch a channel; they do not block.
+// wakeWatchers calls the watchers of a channel; they do not block.
 func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
 	b.mu.Lock()
 	w := b.watchers[channel]
@@ -103,7 +101,7 @@ func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
 	}
 }
 
-// run keeps the listeners and polls, until ctx ends.
+// run keeps the listeners connected and polls, until ctx ends.
 func (b *doorbells) run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -123,7 +121,7 @@ func (b *doorbells) run(ctx context.Context) {
 	listeners.Wait()
 }
 
-// refs returns what is watched, by channel.
+// refs returns the watched partitions by channel.
 func (b *doorbells) refs() map[string]core.Ref {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,13 +132,13 @@ func (b *doorbells) refs() map[string]core.Ref {
 	return refs
 }
 
-// connect makes the listeners fit what is watched and where it lives now.
+// connect adapts the listeners to the watched partitions and their current nodes.
 func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.refs() {
 		node, err := b.store.nodeOf(ctx, channel)
 		if err != nil {
-			b.store.log.Debug("no node for a doorbell; the next poll stands in", "err", err)
+			b.store.log.Debug("no node for a doorbell; it is polled instead", "err", err)
 			continue
 		}
 		if wanted[node] == nil {
@@ -163,7 +161,7 @@ func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// nodeOf returns the master on which a channel is told.
+// nodeOf returns the master that publishes a channel.
 func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, error) {
 	if s.cluster != nil {
 		return s.cluster.MasterForKey(ctx, channel)
@@ -175,8 +173,8 @@ func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, erro
 	return node, nil
 }
 
-// subscribe makes a listener listen to the channels and no others, channel by
-// channel, for one command takes channels of one slot only.
+// subscribe makes a listener listen to exactly these channels. It takes one command for each,
+// because a command takes channels of one slot only.
 func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()
@@ -194,7 +192,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 			return
 		}
 		ln.channels[channel] = struct{}{}
-		if fresh { // only now it has a connection to read from
+		if fresh { // from now on it has a connection to read
 			fresh = false
 			listeners.Go(func() { b.listenTo(ctx, ln) })
 		}
@@ -210,7 +208,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 	}
 }
 
-// listenTo rings for what a listener gets. That it listens now is worth a ring too.
+// listenTo calls watchers for what a listener receives, and when it has begun to listen.
 func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	listen(ctx, ln.pubsub, func(message any) {
@@ -220,7 +218,8 @@ func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
 			case b.store.cluster != nil && b.isWatched(m.Channel):
-				// The slot has left this node, and may have returned by the next poll, which makes a new listener.
+				// The slot has left this node, and may return before the next poll, which makes a
+				// new listener.
 				_ = ln.pubsub.Close() // it is not needed any more
 			}
 		case *redis.Message:
@@ -240,16 +239,16 @@ func (ln *listener) isBroken() bool {
 
 // drop closes a listener.
 func (b *doorbells) drop(node *redis.Client) {
-	_ = b.listeners[node].pubsub.Close() // it is broken, or not wanted any more
+	_ = b.listeners[node].pubsub.Close() // it is broken, or not needed any more
 	delete(b.listeners, node)
 }
 
-// pollBatch is how many partitions one exchange looks at.
+// pollBatch is how many partitions one exchange polls.
 const pollBatch = 500
 
-// poll rings for partitions whose doorbell is not armed, and for those with
-// new messages behind an armed one: their sender died before it could ring.
-// Where messages are in sessions scripts alone bring them, and ring.
+// poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are
+// new messages: then the sender died before it could ring. Messages in sessions are stored by
+// scripts only, which ring.
 func (b *doorbells) poll(ctx context.Context) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()

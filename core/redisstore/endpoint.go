@@ -25,7 +25,7 @@ type endpoint struct {
 	sentinel *redis.FailoverOptions
 }
 
-// parseURL reads the spellings that Open documents.
+// parseURL reads the forms of URLs that Open documents.
 func parseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
@@ -132,8 +132,8 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// tune sets what the store relies on whatever the URL says: nothing is sent
-// twice, and contexts bound every exchange.
+// tune sets what the store relies on, whatever the URL says: no command is sent twice, and contexts
+// bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
@@ -145,7 +145,7 @@ func (t *endpoint) tune() {
 		o := t.cluster
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
-		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
 		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
 		o := t.sentinel
@@ -154,7 +154,7 @@ func (t *endpoint) tune() {
 	}
 }
 
-// asCluster turns a target of one server into one of the cluster it belongs to.
+// asCluster turns the endpoint of one server into one of the cluster that it belongs to.
 func (t *endpoint) asCluster() {
 	o := t.single
 	t.cluster = &redis.ClusterOptions{

@@ -13,9 +13,9 @@ import (
 type entry struct {
 	n         int64
 	record    string
-	body      string // one that is shared, where the script has attached it
-	enqueued  int64  // 0: the record's
-	origin    int64  // number under which it came first; 0: its own
+	body      string // a shared body, if the script has attached it
+	enqueued  int64  // enqueued time if it differs from the record's, else 0
+	origin    int64  // its first number; 0: n
 	count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or nothing
@@ -68,7 +68,7 @@ func (e *entry) set(name, text string) (err error) {
 	return err
 }
 
-// parseEntryID returns the n of 0-<n>.
+// parseEntryID returns the n of an ID 0-n.
 func parseEntryID(id string) (int64, error) {
 	if len(id) < 3 || id[:2] != "0-" {
 		return 0, errEntry
@@ -81,7 +81,7 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// sideData is what is kept about a message beside its entry.
+// sideData is the data of a message beside its entry.
 type sideData struct {
 	count     uint32
 	overrides string
@@ -96,8 +96,8 @@ func parseSideData(count, overrides any) (a sideData, err error) {
 	return a, err
 }
 
-// delivery describes the message of an entry, without a lock. bodiless says that
-// its body is shared, and not there yet.
+// delivery describes the message of an entry, without a lock. bodiless says that its shared body
+// has yet to be read.
 func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := decodeRecord(e.record)
 	if err != nil {
@@ -139,7 +139,7 @@ func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delive
 	return d, bodiless, nil
 }
 
-// brokerReason gives the properties that say why the broker dead-lettered a message.
+// brokerReason are the properties that say why the broker dead-lettered a message.
 func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
@@ -162,8 +162,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges what settlements have set: before the message was dead-lettered,
-// when it was, and after.
+// mergeOverrides merges the properties that settlements have set before, at and after
+// dead-lettering.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
@@ -172,7 +172,7 @@ func mergeOverrides(m *core.Message, before string, when core.Properties, after 
 	return override(m, after)
 }
 
-// override merges maps that appendOverride wrote, oldest first.
+// override merges the maps that overrideOf has encoded, oldest first.
 func override(m *core.Message, maps string) error {
 	for maps != "" {
 		size, n := binary.Uvarint(view(maps[:min(len(maps), binary.MaxVarintLen64)]))
@@ -186,8 +186,8 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// overrideOf is a map of properties with its length in front, so that they can
-// be strung together; nothing for no properties.
+// overrideOf is an encoded map of properties with its length in front, so that maps can be
+// appended; nil for no properties.
 func overrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

@@ -14,13 +14,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// errClosed answers calls after Close.
+// errClosed is returned after Close.
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// wrapError says what a failed exchange with Redis means to the caller, counts it
-// and tells the log why: Busy when trying again may help, now or once an operator
-// has done something, else the bare error. Nothing is NotFound in a server that has
-// lost what it held. what names the operation.
+// wrapError says what a failed exchange with Redis means to the caller, counts it and logs the
+// cause. It returns Busy where a retry may help, at once or after an operator's action, else the
+// bare error. A server that has lost its data does not answer NotFound. what names the operation.
 func (s *Store) wrapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -40,8 +39,8 @@ func (s *Store) wrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// isUnreachable reports whether err came from the connection and not from the
-// server: whether the command ran is unknown.
+// isUnreachable reports whether err is an error of the connection, not of the server: it is unknown
+// whether the command ran.
 func isUnreachable(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
@@ -51,21 +50,21 @@ func isUnreachable(err error) bool {
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	// go-redis has no types for these: Sentinel and cluster discovery.
+	// go-redis has no error types for Sentinel and cluster discovery.
 	text := err.Error()
 	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
 }
 
-// refusing are the replies after which nothing has run: of a server that does not
-// serve now, and of one that refuses a connection.
+// refusing are replies of servers that have not run the command: they do not serve now, or refuse
+// the connection.
 var refusing = []string{
 	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// certain marks the error of a step that was sent once as core.NotDone, if it says
-// that the server has not begun with it.
+// certain marks the error of a step that was sent once as core.NotDone, if the server has not begun
+// with it.
 func certain(err error) error {
 	if didNotRun(err) {
 		return core.CertainlyNotDone(err)
@@ -86,7 +85,7 @@ func didNotRun(err error) bool {
 	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// ended says why a caller who stopped waiting got no answer.
+// ended is the error of a call whose context has ended.
 func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in the time allowed. Whether it took effect is unknown."), context.Cause(ctx))
 }

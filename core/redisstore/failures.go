@@ -12,16 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failure is a cause for which Redis does not serve now.
+// failure is a cause for which Redis does not serve.
 type failure struct {
 	cause  string // for metrics and health: Failure.Cause
-	word   string // that the server's answer begins with
-	within string // or has in it; "" for most
+	word   string // start of the server's answer
+	within string // or a part of it; "" for most
 	text   string // for peers
 	remedy string // for operators
 }
 
-// What peers are told. Causes are for operators.
+// Texts for peers. The cause is for operators.
 const (
 	textBusy   = "The message store is busy. Try again."
 	textUnseen = "The message store cannot be reached. Try again."
@@ -29,7 +29,7 @@ const (
 
 var unreachable = failure{cause: "unreachable", text: textUnseen, remedy: "check that Redis runs, and the network between"}
 
-// knownFailures are what servers answer.
+// knownFailures are answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
 	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise it, or receive and delete messages"},
@@ -46,7 +46,7 @@ var knownFailures = []failure{
 	{cause: "master-down", word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
 	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
 	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
-	{cause: "busy-script", word: "BUSY", remedy: "somebody's script runs for too long: see SLOWLOG, and SCRIPT KILL"},
+	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
 	{cause: "resharding", word: "TRYAGAIN", remedy: "slots are being moved"},
 	{cause: "resharding", word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
 	{cause: "resharding", word: "ASK", remedy: "slots are being moved"},
@@ -59,7 +59,7 @@ func init() {
 	}
 }
 
-// failureOf is the failure that err tells of, if it is worth another try, else nil.
+// failureOf is the failure behind err if a retry may help, else nil.
 func failureOf(err error) *failure {
 	answer, answered := errors.AsType[redis.Error](err)
 	if answered {
@@ -76,8 +76,8 @@ func failureOf(err error) *failure {
 	return nil
 }
 
-// Away reports whether an error of Open is of a server that cannot serve now, but
-// may later with the same settings, and names the cause.
+// Away reports whether Open failed because the server cannot serve now, but may later with the same
+// settings. It names the cause.
 func Away(err error) (cause string, away bool) {
 	f := failureOf(err)
 	if f == nil {
@@ -86,23 +86,23 @@ func Away(err error) (cause string, away bool) {
 	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
 }
 
-// Failure says for which cause Redis does not serve, and how often that was noticed.
+// Failure is a cause for which Redis did not serve, and how often.
 type Failure struct {
-	Cause  string    `json:"cause"`  // a word of a small set
-	Reason string    `json:"reason"` // what Redis answered last
+	Cause  string    `json:"cause"`  // one of a small set
+	Reason string    `json:"reason"` // Redis' last answer
 	Remedy string    `json:"remedy"`
 	Last   time.Time `json:"last"`
 	Count  uint64    `json:"count"` // of operations
 }
 
 const (
-	// minLogInterval is how often the log is told of a cause at most.
+	// minLogInterval is the least time between two log lines about one cause.
 	minLogInterval = time.Minute
-	// recentFailure is for how long a failure is told of after it was noticed last.
+	// recentFailure is how long a failure counts as recent.
 	recentFailure = time.Minute
 )
 
-// failures are counted by their causes.
+// failures counts failures by cause.
 type failures struct {
 	mu    sync.Mutex
 	known map[string]*loggedFailure
@@ -111,11 +111,11 @@ type failures struct {
 type loggedFailure struct {
 	Failure
 	loggedAt time.Time
-	unlogged int // since then
+	unlogged int // failures since loggedAt
 }
 
-// note counts a failure of an operation, and tells the log of the first of its cause
-// in a while. A caller who went away is none.
+// note counts an operation's failure, and logs it if its cause has not been logged lately.
+// Cancelled calls do not count.
 func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -143,7 +143,7 @@ func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	}
 }
 
-// Failures are those of all causes that were noticed, by cause.
+// Failures returns all failures, by cause.
 func (s *Store) Failures() []Failure {
 	s.failures.mu.Lock()
 	defer s.failures.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Store) Failures() []Failure {
 	return all
 }
 
-// RecentFailures are those of causes that were noticed within the last minute.
+// RecentFailures returns the failures of the last minute.
 func (s *Store) RecentFailures() []Failure {
 	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }

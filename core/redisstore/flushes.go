@@ -2,20 +2,20 @@ package redisstore
 
 import "sync/atomic"
 
-// flushBounds are up to how many items a flush has to be counted with its like.
-// A single call may have more than maxBatch.
+// flushBounds are the upper bounds of a histogram of items per flush. A single call may have more
+// than maxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, maxBatch}
 
-// Flushes counts the exchanges with Redis that calls of one kind have shared, by
-// how many items they had: messages, publications or locks.
+// Flushes is a histogram of the exchanges with Redis that calls of one kind have shared, by the
+// number of items: messages, publications or locks.
 type Flushes struct {
 	Operation string   // append, publish, settle or renew
-	Bounds    []int    // the most items of each count but the last
-	Counts    []uint64 // flushes by bound; the last are those with more
-	Items     uint64   // of all of them
+	Bounds    []int    // upper bounds of all counts but the last
+	Counts    []uint64 // flushes by bound; the last count is of larger ones
+	Items     uint64   // of all flushes
 }
 
-// flushes is Flushes as it grows.
+// flushes collects a histogram.
 type flushes struct {
 	counts [len(flushBounds) + 1]atomic.Uint64
 	items  atomic.Uint64
@@ -30,7 +30,7 @@ func (f *flushes) count(items int) {
 	f.items.Add(uint64(items))
 }
 
-// Flushes tells how well calls share exchanges with Redis.
+// Flushes returns how many items share an exchange with Redis.
 func (s *Store) Flushes() []Flushes {
 	kinds := []struct {
 		operation string

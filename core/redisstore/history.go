@@ -17,21 +17,21 @@ import (
 const (
 	// maxAnnotations is how many events one call of history_annotate.lua adds.
 	maxAnnotations = 500
-	// historyPage is how many events are read at once.
+	// historyPage is how many events are read at a time.
 	historyPage = 1000
 )
 
-// eventKinds are the kinds of events that scripts write, by their letters.
+// eventKinds are the kinds of events that scripts write, by letter.
 var eventKinds = map[string]core.EventKind{
 	"a": core.EventAccepted, "s": core.EventScheduled, "d": core.EventDuplicate, "v": core.EventActivated, "p": core.EventPublished,
 	"c": core.EventCompleted, "b": core.EventAbandoned, "t": core.EventPostponed, "w": core.EventReturned, "u": core.EventReleased,
 	"f": core.EventDeferred, "l": core.EventLockExpired, "m": core.EventDeadLettered, "x": core.EventExpired, "k": core.EventCancelled,
 }
 
-// reasons are why scripts dead-letter messages, by their letters.
+// reasons are the reasons for which scripts dead-letter messages, by letter.
 var reasons = map[string]string{"m": core.ReasonMaxDeliveryCount, "x": core.ReasonExpired}
 
-// annotation is how an event of the broker's is kept, by the names of its fields.
+// annotation is an event that the broker has noted, as it is encoded.
 type annotation struct {
 	Time   int64 // ms
 	Kind   string
@@ -79,7 +79,7 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 	}, nil
 }
 
-// Annotate adds what the broker knows to the history of p's queue.
+// Annotate adds the broker's events to the history of p's queue.
 func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
@@ -102,8 +102,8 @@ func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Ev
 	})
 }
 
-// Recollect returns what is remembered of a message. It reads the whole history,
-// some at a time, so that nobody else waits for long.
+// Recollect returns the events of a message. It reads the whole history in pages, so that other
+// commands are not delayed.
 func (s *Store) Recollect(ctx context.Context, p core.Partition, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil
@@ -112,7 +112,7 @@ func (s *Store) Recollect(ctx context.Context, p core.Partition, subject core.Su
 		if err := s.sweep(ctx, sh); err != nil {
 			return err
 		}
-		// Scripts forget with a tolerance.
+		// Scripts trim to about this length.
 		if _, err := s.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}

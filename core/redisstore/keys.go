@@ -9,16 +9,15 @@ import (
 // stateKeys is how many keys lua/state.lua names.
 const stateKeys = 15
 
-// keyset holds the names of a partition's keys. The hash tag in braces puts
-// them all into one slot of a cluster, with those of a topic's subscriptions;
-// every queue and its dead letters lie side by side, so moves between them are
-// one step.
+// keyset holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
+// cluster, with those of a topic's subscriptions. A queue and its dead letters share it, too, so
+// moves between them are one step.
 type keyset struct {
 	prefix   string
 	stream   string
 	head     string
 	doorbell string // a channel
-	seen     string // shared by queue and dead letters
+	seen     string // shared by the queue and its dead letters
 	moved    string // likewise
 	state    []any  // KEYS[1..15] of lua/state.lua
 	shared   []any  // the keys of lua/shared_bodies.lua; nil but for subscriptions
@@ -26,23 +25,23 @@ type keyset struct {
 	history  string // the key of lua/history.lua; shared by all sub-queues
 }
 
-// keySuffixes name the keys of KEYS[1..12] of lua/state.lua in order.
+// keySuffixes are the ends of KEYS[1..12] of lua/state.lua, in order. Each is one letter.
 const keySuffixes = "mhlrdpfqgxyw"
 
-// Letters of other keys. Those of the bodies that subscriptions share, and of
-// the ids that a topic has seen, stand behind the tag alone.
+// Ends of other keys. Those of the bodies that subscriptions share, and of the ids that a topic has
+// seen, follow the hash tag directly.
 const (
-	targetSuffixes      = "mhw" + sharedSuffix // what publications need of every queue they fill: stream, head, bell, shares
+	targetSuffixes      = "mhw" + sharedSuffix // of every queue that publications fill: stream, head, doorbell, shares
 	streamSuffix        = "m"
 	locksSuffix         = "l"
 	expirySuffix        = "x"
 	sessionSuffixes     = "nobtjiav"   // the keys of lua/sessions.lua in order
-	arrivalSuffixes     = "nobjv"      // those of them that arrivals need: of, waits, open, holders, waiting
-	sessionOfSuffix     = "n"          // of those the one that says to which session messages belong,
-	holdersSuffix       = "j"          // and the one that says who holds sessions
-	stateSuffixes       = "ces"        // what sessions keep for their receivers
-	messageDataSuffixes = "lrdpfqgxyz" // what is kept of messages beside stream and head, sessions aside
-	sharedSuffix        = "z"          // of a subscription: which messages have shared bodies
+	arrivalSuffixes     = "nobjv"      // of these, those that arrivals need: of, waits, open, holders, waiting
+	sessionOfSuffix     = "n"          // of these, the session of each message
+	holdersSuffix       = "j"          // of these, the holders of sessions
+	stateSuffixes       = "ces"        // states of sessions
+	messageDataSuffixes = "lrdpfqgxyz" // a queue's data beside stream and head, without sessions
+	sharedSuffix        = "z"          // of a subscription: messages with shared bodies
 	movedSuffix         = "k"          // Transit.Keys
 	seenSuffix          = "u"
 	bodiesSuffix        = "B"
@@ -51,7 +50,7 @@ const (
 	historySuffix       = "H"
 )
 
-// naming is the prefix in front of all keys and channels of a store.
+// naming is the prefix of all keys and channels of a store.
 type naming string
 
 // tag is the hash tag of a partition.
@@ -59,7 +58,7 @@ func (p naming) tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// base begins every key of a queue, topic or subscription.
+// base is the start of all keys of a queue, topic or subscription.
 func (p naming) base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.tag(r)
@@ -67,10 +66,10 @@ func (p naming) base(r core.Ref) string {
 	return p.tag(r) + r.Subscription + ":"
 }
 
-// subPrefixes stand behind the base for each sub-queue.
+// subPrefixes follow the base, for each sub-queue.
 var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
 
-// prefix begins every key of a queue or sub-queue.
+// prefix is the start of all keys of a queue or sub-queue.
 func (p naming) prefix(r core.Ref) string { return p.base(r) + subPrefixes[r.Sub] }
 
 func (p naming) doorbell(r core.Ref) string { return p.prefix(r) + "w" }
@@ -79,15 +78,15 @@ func (p naming) head(r core.Ref) string { return p.prefix(r) + "h" }
 
 func (p naming) stream(r core.Ref) string { return p.prefix(r) + "m" }
 
-// history is the history of a queue and its sub-queues.
+// history is the key of the history of a queue and its sub-queues.
 func (p naming) history(r core.Ref) string { return p.base(r) + historySuffix }
 
-// bodies and refs hold what the subscriptions of a topic's partition share.
+// bodies and refs are the keys of what the subscriptions of a topic's partition share.
 func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesSuffix }
 
 func (p naming) refs(r core.Ref) string { return p.tag(r) + refsSuffix }
 
-// subscriptions is a set with the IDs of a topic's subscriptions.
+// subscriptions is the key of the set of a topic's subscriptions' IDs.
 func (p naming) subscriptions(r core.Ref) string { return p.tag(r) + subscriptionsSuffix }
 
 func (p naming) keys(r core.Ref) keyset {
@@ -107,7 +106,7 @@ func (p naming) keys(r core.Ref) keyset {
 	return k
 }
 
-// withSuffixes is a key for each suffix.
+// withSuffixes returns a key for each suffix.
 func withSuffixes(prefix, suffixes string) []any {
 	keys := make([]any, len(suffixes))
 	for i := range keys {
@@ -116,13 +115,13 @@ func withSuffixes(prefix, suffixes string) []any {
 	return keys
 }
 
-// all returns every key that a partition of an entity may have, with its
-// sub-queues; of a topic those its subscriptions share too.
+// all returns every key that a partition of an entity may have, with its sub-queues; for a topic
+// also those that its subscriptions share.
 func (p naming) all(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
 		prefix := p.prefix(r)
-		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + sessionSuffixes + stateSuffixes + sharedSuffix { // the last of keySuffixes is a channel
+		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + sessionSuffixes + stateSuffixes + sharedSuffix { // keySuffixes ends with a channel
 			keys = append(keys, prefix+string(suffix))
 		}
 	}
@@ -133,17 +132,17 @@ func (p naming) all(r core.Ref) []string {
 	return keys
 }
 
-// changes is the channel on which gateways tell each other of changes of the catalogue.
+// changes is the channel on which gateways publish changes of the catalogue.
 func (p naming) changes() string { return string(p) + "ct:changes" }
 
-// probe is a key that Probe writes; n spreads it over the slots of a cluster.
+// probe is the key that Probe writes; n spreads it over the slots of a cluster.
 func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
-// catalogueKeys holds the names of a namespace's catalogue keys. seal is there
-// once the namespace has been deleted, for a while.
+// catalogueKeys holds the names of a namespace's catalogue keys. seal exists for a while after the
+// namespace has been deleted.
 type catalogueKeys struct {
 	entities, names, accessed, versions, fences, seal string
-	rules                                             string // in front of a subscription's ID
+	rules                                             string // start of the keys of subscriptions' rules
 }
 
 func (p naming) catalogue(namespace string) catalogueKeys {
@@ -151,8 +150,8 @@ func (p naming) catalogue(namespace string) catalogueKeys {
 	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
-// registryKeys holds the names of the keys of the registry of namespaces. Their
-// tag has no colon, as all others have.
+// registryKeys holds the keys of the registry of namespaces. Unlike all others, their hash tag has
+// no colon.
 type registryKeys struct{ namespaces, names, remains, format, stamp string }
 
 func (p naming) registry() registryKeys {
@@ -160,16 +159,15 @@ func (p naming) registry() registryKeys {
 	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s"}
 }
 
-// all are the keys as the scripts that change the catalogue take them.
+// all are the keys in the order in which the scripts that change the catalogue take them.
 func (k *catalogueKeys) all() []any {
 	return []any{k.entities, k.names, k.accessed, k.versions, k.fences}
 }
 
-// member is how a message and its lock's nonce stand in the locks.
+// member is the member of locks for a message and its lock's nonce.
 func member(n int64, nonce string) string { return padded(n) + nonce }
 
-// padded is a number in the 15 digits that make text order and number order
-// agree: 2^48 has 15.
+// padded is a number with 15 digits, so that the order of strings is that of numbers: 2^48 has 15.
 func padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -179,5 +177,5 @@ func padded(n int64) string {
 	return string(b[:])
 }
 
-// entryID is the stream entry of a number.
+// entryID is the ID of a number's stream entry.
 func entryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

@@ -15,20 +15,20 @@ import (
 // Limits of a lock call.
 const (
 	maxLock       = 1000     // messages claimed by one script call
-	maxInline     = 8        // messages whose bodies a script returns, to save a round trip
-	maxInlineBody = 16 << 10 // average record size up to which it does: Lua is slow with bytes
+	maxInline     = 8        // messages whose records a script returns, to save a round trip
+	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // and about how many bytes
-	maxLockBytes  = 64 << 20 // about how many bytes a Lock returns, but for its last message
+	maxLockBytes  = 64 << 20 // about how many bytes a Lock returns, except for its last message
 )
 
-// claim is a message under a fresh lock, before its entry is read.
+// claim is a locked message whose entry has not been read.
 type claim struct {
 	n int64
 	sideData
 }
 
-// lease is what claims made in one call have in common.
+// lease is what all claims of one call have in common.
 type lease struct {
 	nonce uint64
 	until int64 // ms
@@ -38,16 +38,15 @@ func (sh *shard) lease(now int64) lease {
 	return lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
 }
 
-// secret is the nonce as the locks hold it.
+// secret is the nonce as locks has it.
 func secret(nonce uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], nonce)
 	return string(b[:])
 }
 
-// Lock claims up to limit available messages: those to deliver again first,
-// then new ones, each by number. It ignores the end of ctx once it has begun,
-// so that no claimed message is forgotten.
+// Lock locks up to limit available messages, first those to deliver again, then new ones, each by
+// number. It ignores the end of ctx once it has begun, so that no locked message is forgotten.
 func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []core.Delivery, next time.Time, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
@@ -64,7 +63,7 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 	for bytes := int64(0); ; {
 		reply, err := s.claim(sh, min(limit-len(ds), sh.affordable(maxLockBytes-bytes)))
 		if err != nil {
-			if len(ds) > 0 { // what was claimed before must not be forgotten
+			if len(ds) > 0 { // messages that are locked must not be forgotten
 				return ds, s.Now(), nil
 			}
 			return nil, time.Time{}, fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
@@ -82,8 +81,8 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 	}
 }
 
-// refuseLock says that messages in sessions are not locked alone, unless the
-// entity is no more.
+// refuseLock refuses to lock messages of an entity with sessions outside of a session, unless the
+// entity is gone.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
@@ -101,7 +100,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
 }
 
-// weigh takes the size of a record into the average, which is 0 only before the first.
+// weigh adds a record's size to the average, which is 0 only before the first.
 func (sh *shard) weigh(size int64) {
 	if average := sh.average.Load(); average > 0 {
 		size = (7*average + size + 7) / 8
@@ -109,8 +108,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable is how many messages have about so many bytes: one, while their
-// size is unknown.
+// affordable is how many messages have about so many bytes: one while their size is unknown.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -119,11 +117,11 @@ func (sh *shard) affordable(bytes int64) int {
 	return int(max(1, min(maxLock, bytes/average)))
 }
 
-// locked is the outcome of one claim.
+// locked is the result of one claim.
 type locked struct {
 	deliveries []core.Delivery
 	next       time.Time
-	rest       bool // ask again
+	rest       bool // there may be more: ask again
 }
 
 func (s *Store) claim(sh *shard, limit int) (locked, error) {
@@ -139,13 +137,13 @@ func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	if err != nil {
 		return locked{}, err
 	}
-	// All that was asked for: if some cannot be delivered, or more is wanted, there may be more.
+	// The script has returned as many as asked for: there may be more.
 	out.rest = out.rest || len(claims) == limit
 	out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active)
 	return out, err
 }
 
-// inline is up to how many bodies a script may return.
+// inline is how many records a script may return.
 func (sh *shard) inline() int {
 	if sh.average.Load() > maxInlineBody {
 		return 0
@@ -193,9 +191,8 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: instant(next), rest: rest == 1}, nil
 }
 
-// deliver makes deliveries of claims, in their order; it reads the entries
-// unless the script has returned them. If they cannot be read the locks are
-// released.
+// deliver makes deliveries of claims, in their order. It reads the entries that the script has not
+// returned. If they cannot be read, it releases the locks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, entries []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -222,12 +219,13 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 			return nil, err
 		}
 		if e.n != c.n {
-			continue // the lock has ended already, and somebody else has completed the message
+			continue // the lock has expired, and another receiver has completed the message
 		}
 		entries = entries[1:]
 		d, bodiless, err := sh.delivery(&e, c.sideData, state)
 		if err != nil {
-			// It stays locked, fails with the lock, and is dead-lettered in the end.
+			// The lock expires, the delivery counts as failed, and the message is dead-lettered in
+			// the end.
 			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}
@@ -246,7 +244,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return ds, nil
 }
 
-// read fetches the entries of claims: runs of numbers with one XRANGE each.
+// read fetches the entries of claims, with one XRANGE for each run of numbers.
 func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
 	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
 	type span struct{ first, last int64 }
@@ -282,8 +280,7 @@ func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]any, err
 	return entries, nil
 }
 
-// release gives back locks whose messages could not be read, as far as the
-// server lets us; else they end by themselves.
+// release releases locks whose messages could not be read. If that fails, they expire.
 func (s *Store) release(sh *shard, l lease, claims []claim) {
 	w := &settling{settlements: make([]core.Settlement, len(claims))}
 	for i, c := range claims {

@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// noLog drops what go-redis would print to standard error behind the
-// gateway's back. Each failure also comes as an error, and is handled there.
+// noLog drops what go-redis would print to standard error. Each failure is also returned as an
+// error, and handled there.
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}

@@ -26,8 +26,8 @@ func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) err
 	})
 }
 
-// knowsAll reports whether nothing of a group would be stored, because earlier
-// moves brought it all.
+// knowsAll reports whether nothing of a group would be stored, because earlier moves have stored
+// all of it.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) bool {
 	args := []any{"ZMSCORE", sh.keys.moved}
 	for i := range group {

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registryValue is how the registry keeps a namespace: its basis, then JSON.
+// registryValue is a namespace's value in the registry: the revisionPrefix, then JSON.
 func registryValue(n *core.Namespace) (string, error) {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -30,7 +30,7 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// withRegistry is the frame of the registry's operations.
+// withRegistry is the frame of operations on the registry.
 func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
 	subject := what + " " + name
 	if err := s.enter(ctx); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx 
 	return s.wrapError(subject, err)
 }
 
-// changeRegistry runs a script that changes the registry and tells about the name.
+// changeRegistry runs a script that changes the registry and publishes the name.
 func (s *Store) changeRegistry(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, e
 	return n, err
 }
 
-// Namespaces lists those behind after by folded name, at most top.
+// Namespaces lists namespaces after a name by folded name, top at most.
 func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {
@@ -110,7 +110,7 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 			for _, value := range values {
 				text, ok := value.(string)
 				if !ok {
-					continue // deleted meanwhile: another takes its place
+					continue // deleted meanwhile; the loop reads another
 				}
 				n, err := parseRegistry(text)
 				if err != nil {
@@ -145,8 +145,8 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 	return n, nil
 }
 
-// DeleteNamespace takes a namespace out of the registry. What it held is removed
-// by the remover, of this store or another.
+// DeleteNamespace removes a namespace from the registry. The remover of this store, or of another,
+// removes what the namespace held.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
 		return s.changeRegistry(ctx, nsDeleteScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())

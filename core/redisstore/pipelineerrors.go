@@ -10,10 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// pipelineErrors makes each command of a pipeline that failed say so. When the server
-// refuses a new connection's set-up, such as its password, go-redis returns the
-// error of the pipeline and leaves its commands as they are: without an error,
-// and with zeros in the place of answers.
+// pipelineErrors sets the error of each command of a failed pipeline. When the server refuses a new
+// connection's set-up, such as its password, go-redis returns an error for the pipeline, but leaves
+// its commands without an error, and with zero values as answers.
 type pipelineErrors struct{}
 
 var _ redis.Hook = pipelineErrors{}
@@ -30,7 +29,7 @@ func (pipelineErrors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 		}
 		for _, c := range cs {
 			if c.Err() != nil {
-				return err // some were answered: each has its own
+				return err // the server has answered some: each has its own error
 			}
 		}
 		for _, c := range cs {
@@ -40,8 +39,7 @@ func (pipelineErrors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-// failed is the first error of a pipeline's commands that is more than the
-// absence of a value.
+// failed is the first error of a pipeline's commands, except for missing values.
 func failed(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); e != nil && !isNil(e) {
@@ -54,8 +52,7 @@ func failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// aborted is why a transaction was not carried out: the refusal of one of its
-// commands, if err says no more than that there was one.
+// aborted is the refusal of one of a transaction's commands, if err says only that there was one.
 func aborted(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

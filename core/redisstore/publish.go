@@ -9,16 +9,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// publication is a core.Publication ready to be stored.
+// publication is a core.Publication in the form in which it is stored.
 type publication struct {
-	stored        // of the topic's own queue; the record is nil unless it is scheduled, or of its id alone for a history
-	noted  bool   // and no more
-	source string // member of the locks that it comes from, "" for one from a sender
-	body   []byte // what the copies share, nil where each has its own
+	stored        // in the topic's own queue; the record is nil, or of the id alone for a history, unless it is scheduled
+	noted  bool   // only its id and key are noted
+	source string // the lock that it comes from; "" if it comes from a sender
+	body   []byte // the body that the copies share; nil if each has its own
 	copies []copied
 }
 
-// copied is a copy ready to be stored.
+// copied is a copy in the form in which it is stored.
 type copied struct {
 	to     core.Partition
 	record []byte
@@ -26,7 +26,7 @@ type copied struct {
 	sid    string
 }
 
-// publishing is the part of a Publish that shares a flush.
+// publishing is the part of a Publish that goes into one flush.
 type publishing struct {
 	version int64
 	groups  [][]publication
@@ -36,10 +36,10 @@ type publishing struct {
 	err     error
 }
 
-// Publish stores groups of publications, each group with all its copies or
-// nothing of it, in order. A group is one script, which takes some microseconds
-// for every copy and lets nobody else in. After a group that failed for want of an answer, or
-// because the version is too old, the others of the call fail too.
+// Publish stores groups of publications in order, each group with all its copies or not at all. A
+// group is one script, which takes some microseconds for each copy and blocks the server meanwhile.
+// After a group whose answer was lost, or whose version is too old, the other groups of the call
+// fail, too.
 func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := s.enter(ctx); err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	now := s.Now()
 	budget := s.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
-	var members []int // which groups are in the batch
+	var members []int // the groups in the batch
 	flush := func() {
 		if len(members) > 0 {
 			s.sendPublications(ctx, sh, answers, batch, members)
@@ -91,7 +91,8 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	return answers
 }
 
-// fromSenders returns those of a group that are stored, and do not come from the topic's own queue.
+// fromSenders returns the publications of a group that are stored and do not come from the topic's
+// own queue.
 func fromSenders(group []publication) []stored {
 	var all []stored
 	for i := range group {
@@ -102,21 +103,21 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// noLock stands for a lock in another partition: no member of locks is like it.
+// noLock stands for a lock of another partition: it is never a member of locks.
 const noLock = "elsewhere"
 
-// encoder makes a group of publications ready to be stored.
+// encoder encodes a group of publications.
 type encoder struct {
 	sh        *shard
 	now       time.Time
-	records   map[recordOf][]byte // copies that are the same message share a record
+	records   map[recordOf][]byte // equal copies share a record
 	items     int                 // publications and copies
 	size      int                 // bytes
-	needsRoom bool                // some come from senders
-	reserve   bool                // they are reserved, and have no copies yet
+	needsRoom bool                // some publications come from senders
+	reserve   bool                // they are reserved, without copies
 }
 
-// recordOf is what records are made of.
+// recordOf identifies a record.
 type recordOf struct {
 	message  *core.Message
 	bodiless bool
@@ -156,7 +157,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	}
 	e.size += p.stored.size()
 	if e.sh.hasHistory() {
-		// The history has its id, whether or not there are copies.
+		// A history needs the id, even if there are no copies.
 		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (e *encoder) record(m *core.Message, bodiless bool) (record []byte, err err
 	return record, nil
 }
 
-// sendPublications submits a batch and hands its answers to the groups it holds.
+// sendPublications submits a batch and gives its answers to the groups in it.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.submit(ctx, w, w.items, w.bytes)
@@ -224,7 +225,7 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 	}
 }
 
-// flushPublishes stores what several calls have handed in, in one script.
+// flushPublishes stores the publications of several calls with one script.
 func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
@@ -256,7 +257,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	}
 }
 
-// published reads topic_publish.lua's answers for some groups.
+// published reads topic_publish.lua's answers for groups.
 func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
 	answers := make([]core.Appended, len(groups))
 	for i, raw := range reply {
@@ -274,8 +275,7 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 	return answers, nil
 }
 
-// sequenceNumbers are those of the positions that a script answers for so many
-// messages, 0 where it answers 0.
+// sequenceNumbers converts the positions that a script returns, one for each message; 0 stays 0.
 func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
 	numbers, err := scriptNumbers(positions, messages)
 	for i, n := range numbers {
@@ -286,19 +286,19 @@ func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error)
 	return numbers, err
 }
 
-// publishArgs makes the keys and arguments of topic_publish.lua.
+// publishArgs builds the keys and arguments of topic_publish.lua.
 type publishArgs struct {
 	names   naming
 	sh      *shard
 	targets map[core.Ref]*publishTarget
 	order   []*publishTarget
 	records [][]byte
-	known   map[*byte]int // which of records, by its first byte
+	known   map[*byte]int // index in records, by the address of its first byte
 	groups  []any
 }
 
-// publishTarget is the queue of a subscription that copies go to. Of its kinds come
-// keys: expiry, and those of sessions.
+// publishTarget is a subscription's queue that gets copies. Whether they expire or belong to
+// sessions decides which of its keys the script takes.
 type publishTarget struct {
 	at                int // from 1
 	ref               core.Ref
@@ -331,7 +331,7 @@ func (b *publishArgs) group(version int64, group []publication) {
 	}
 }
 
-// record returns the place of a record among all, from 1.
+// record returns the index of a record, from 1.
 func (b *publishArgs) record(record []byte) int {
 	first := &record[0]
 	if b.known[first] == 0 {
@@ -350,7 +350,7 @@ func (b *publishArgs) target(r core.Ref) *publishTarget {
 	return t
 }
 
-// allKeys are the keys behind those of the topic's state.
+// allKeys are the keys after those of the topic's state.
 func (b *publishArgs) allKeys() []any {
 	k := &b.sh.keys
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
@@ -374,8 +374,8 @@ func (b *publishArgs) allKeys() []any {
 // targetKeys is how many keys topic_publish.lua takes of every target.
 const targetKeys = len(targetSuffixes)
 
-// keysOf are all keys that topic_publish.lua may take of a target: those of every
-// target, expiry, and those of sessions. They are made once.
+// keysOf are all keys that topic_publish.lua may take of a target: those of every target, expiry,
+// and those of sessions. They are made once.
 func (sh *shard) keysOf(names naming, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)
@@ -385,7 +385,7 @@ func (sh *shard) keysOf(names naming, r core.Ref) []any {
 	return keys
 }
 
-// allArgs are the arguments behind those of the topic's state.
+// allArgs are the arguments after those of the topic's state.
 func (b *publishArgs) allArgs() []any {
 	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
 	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))

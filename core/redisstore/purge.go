@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Purge removes up to limit available messages without reading them, in steps
-// that do not keep the server from other work for long.
+// Purge removes up to limit available messages without reading them, in steps that do not block the
+// server for long.
 func (s *Store) Purge(ctx context.Context, p core.Partition, limit int) (removed int, err error) {
 	err = s.operate(context.WithoutCancel(ctx), p, "purge", func(_ context.Context, sh *shard) error {
 		if sh.Sessions {

@@ -9,20 +9,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// quota estimates how many bytes a partition takes: what Redis said last, and
-// what this gateway has added since. Other gateways add too, so the nearer the
-// estimate is to the limit, the sooner it is measured again.
+// quota estimates how many bytes a partition takes: the last measurement, and what this gateway has
+// added since. Other gateways add, too, so the estimate is refreshed the sooner, the nearer it is
+// to the limit.
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
 	at        time.Time     // of the measurement; zero: none
-	pause     time.Duration // for which it is not repeated
-	since     int64         // bytes added since, including those pending
-	pending   int64         // bytes on their way
+	pause     time.Duration // how long the measurement is not repeated
+	since     int64         // bytes added since, including pending
+	pending   int64         // bytes being sent
 	measuring *measurement  // under way; nil: none
 }
 
-// measurement is a question to Redis whose answer all calls share that need it.
+// measurement is a question to Redis; all calls that need the answer share it.
 type measurement struct {
 	done chan struct{}
 	// Set before done closes.
@@ -33,14 +33,15 @@ type measurement struct {
 // quotaFresh is how long a measurement holds while the partition is more than half full.
 const quotaFresh = time.Second
 
-// sizeBudget is one call's view of a quota.
+// sizeBudget is one call's use of a quota.
 type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
 }
 
-// sizeBudget begins a call that appends, and measures if the answer may depend on it.
+// sizeBudget begins a call that stores messages. It measures if the estimate is too old for the
+// decision.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
@@ -63,9 +64,9 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	return r
 }
 
-// refresh measures if the estimate is stale for a limit of max bytes. One call
-// measures at a time, without the mutex; the others wait for what it finds, so that
-// a Redis that does not answer costs all of them the same wait.
+// refresh measures if the estimate is stale for a limit of max bytes. One call measures at a time,
+// without holding the mutex; the others wait for it, so that a Redis that does not answer costs
+// each the same time.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -92,7 +93,7 @@ func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured
 	}
 }
 
-// stale reports whether a limit of max bytes asks for another measurement.
+// stale reports whether a limit of max bytes requires a new measurement.
 func (q *quota) stale(max int64) bool {
 	if q.recent() {
 		return false
@@ -106,14 +107,13 @@ func (q *quota) stale(max int64) bool {
 // recent reports whether it is too soon to measure again.
 func (q *quota) recent() bool { return time.Since(q.at) < q.pause }
 
-// Measurements of a partition that are much work for Redis take no more than one part
-// in measureShare of its time.
+// Measurements that cost Redis much work take at most one part in measureShare of its time.
 const (
 	muchWork     = 2 * time.Millisecond
 	measureShare = 100
 )
 
-// note takes down a measurement.
+// note stores a measurement.
 func (q *quota) note(m measured) {
 	q.measured, q.at, q.since, q.pause = m.bytes, time.Now(), q.pending, 0
 	if m.work > muchWork {
@@ -121,7 +121,7 @@ func (q *quota) note(m measured) {
 	}
 }
 
-// finish measures, and tells those that wait.
+// finish measures and wakes the calls that wait for it.
 func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
 	found, err := measure()
 	q.mu.Lock()
@@ -135,8 +135,7 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 	return err
 }
 
-// take admits a group of so many bytes, or refuses it because the partition is
-// full already.
+// take adds a group's bytes to the estimate, or refuses them if the partition is full already.
 func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
@@ -157,7 +156,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give takes back a group that was not sent.
+// give subtracts a group that was not sent.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
@@ -168,21 +167,21 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored notes that so many bytes are on their way no longer.
+// stored notes that bytes have arrived.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// lately is the size if it is too soon to measure again.
+// lately is the estimate if it is too soon to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.measured + q.since, q.recent()
 }
 
-// number runs a command that answers an integer, 0 for nil.
+// number runs a command whose answer is an integer; nil is 0.
 func (s *Store) number(ctx context.Context, args ...any) (int64, error) {
 	reply, err := s.do(ctx, args...)
 	if err != nil && !isNil(err) {

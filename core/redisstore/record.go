@@ -16,12 +16,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A record is how a message is kept in a stream entry: a run of msgpack values.
-// First the version, the enqueued time (ms) and a bit set of the fields that
-// follow, in the order below; last the kind and bytes of the body.
+// A record is a message in a stream entry: a run of msgpack values. The version, the enqueued time
+// (ms) and a bit set of fields come first, then these fields in the order below, last the kind and
+// bytes of the body.
 const recordVersion = 1
 
-// The fields, in the order of their bits and in the record. New ones go last.
+// The fields, in the order of their bits and in the record. New ones are added at the end.
 const (
 	fieldMessageID = 1 << iota // kind, raw
 	fieldCorrelationID
@@ -45,8 +45,8 @@ const (
 	fieldAnnotations
 	fieldProperties
 	fieldFooter
-	fieldTransit // number, dead-letter source, hops, destination; the key is not kept
-	fieldNoBody  // nothing follows: the body's bytes are kept elsewhere
+	fieldTransit // number, dead-letter source, hops, destination; the key is not stored
+	fieldNoBody  // nothing follows: the body is stored elsewhere
 	fieldDeliveryAnnotations
 	fieldEmptyText     // bit set of text fields
 	fieldFirstAcquirer // nothing follows, as for the next three
@@ -56,7 +56,7 @@ const (
 	fieldsEnd
 )
 
-// recorder encodes records; its buffers are used again.
+// recorder encodes records; its buffers are reused.
 type recorder struct {
 	buf bytes.Buffer
 	enc *msgpack.Encoder
@@ -69,7 +69,7 @@ var recorders = sync.Pool{New: func() any {
 	return r
 }}
 
-// maxKept is the largest buffer that is kept for the next record.
+// maxKept is the largest buffer that is kept for reuse.
 const maxKept = 64 << 10
 
 // encodeRecord encodes a message enqueued at a time in ms.
@@ -77,7 +77,7 @@ func encodeRecord(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
 
-// encodeBodiless is encodeRecord for a message whose body is kept elsewhere.
+// encodeBodiless is encodeRecord for a message whose body is stored elsewhere.
 func encodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
 }
@@ -91,7 +91,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	var record []byte
 	if fields&fieldNoBody != 0 {
 		record = bytes.Clone(head)
-	} else { // the body is copied once, to where it stays
+	} else { // copy the body once, to its final place
 		record = append(append(make([]byte, 0, len(head)+len(m.Body.Bytes)), head...), m.Body.Bytes...)
 	}
 	if r.buf.Cap() <= maxKept {
@@ -103,7 +103,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	return record, nil
 }
 
-// message encodes all but the bytes of the body.
+// message encodes everything except the bytes of the body.
 func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
 	r.uint(recordVersion)
 	r.int(enqueued)
@@ -235,8 +235,8 @@ func (r *recorder) time(t time.Time) {
 	}
 }
 
-// reader decodes records. Strings and bytes are parts of the record, not
-// copies: the message keeps the record alive anyway for its body.
+// reader decodes records. Strings and bytes are parts of the record, not copies: the body keeps the
+// record in memory anyway.
 type reader struct {
 	src    strings.Reader
 	dec    *msgpack.Decoder
@@ -248,8 +248,8 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 
 var errRecord = errors.New("the record is not one of a message")
 
-// decodeRecord is the reverse of encodeRecord. The message shares the record's
-// memory. bodiless says that its body is kept elsewhere.
+// decodeRecord is the reverse of encodeRecord. The message shares the record's memory. bodiless
+// says that its body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)
@@ -384,7 +384,7 @@ func (r *reader) id() core.ID {
 	return core.RawID(kind, r.string())
 }
 
-// span reads a length and steps over that many bytes; ok is false for nil and errors.
+// span reads a length and skips that many bytes; ok is false for nil and errors.
 func (r *reader) span() (s string, ok bool) {
 	if r.err != nil {
 		return "", false
@@ -424,6 +424,6 @@ func (r *reader) bytes() []byte {
 	return view(s)
 }
 
-// view gives a string's bytes without copying them. They must not be changed:
-// that is already the rule for messages of a Delivery.
+// view returns a string's bytes without copying them. They must not be changed; that is the rule
+// for messages of a Delivery anyway.
 func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -6,9 +6,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// refreshOnFailure has the map of a cluster read anew when a node could not be reached:
-// a replica may have taken its place. By itself go-redis does so only when a
-// node redirects it, and every ten seconds.
+// refreshOnFailure reads the map of a cluster again when a node could not be reached: a replica may
+// have taken its place. go-redis itself does so only every ten seconds, and when a node redirects
+// it.
 type refreshOnFailure struct{ cluster *redis.ClusterClient }
 
 var _ redis.Hook = refreshOnFailure{}

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// removalInterval is how often a store looks for deleted namespaces that nobody
-	// empties: who deleted them may have died.
+	// removalInterval is how often a store looks for deleted namespaces that no store empties: the
+	// one that did may have died.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a store has a deleted namespace to itself, from the
-	// last page of entities that it removed on.
+	// removalLease is how long a store has a deleted namespace to itself after each page of removed
+	// entities.
 	removalLease = time.Minute
 	// removalPage is how many entities are looked up at a time.
 	removalPage = 100
-	// sealLife is how long the ID of a deleted namespace is known as such: whoever
-	// has begun to create an entity in it has ended by then.
+	// sealLife is how long the ID of a deleted namespace is marked as deleted: calls that have
+	// begun to create an entity in it have ended by then.
 	sealLife = time.Hour
 )
 
-// remover removes what deleted namespaces held. All stores do: the registry says
-// what is left, and who works on it.
+// remover removes what deleted namespaces held. All stores do; the registry says which namespaces
+// are left, and leases them.
 type remover struct {
 	store *Store
 	woken chan struct{} // there is something to remove; holds at most one
@@ -41,13 +41,13 @@ func (r *remover) signal() {
 	}
 }
 
-// run removes what there is, and looks again and again, until ctx ends.
+// run removes what is left, and looks again each removalInterval, until ctx ends.
 func (r *remover) run(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.store.log.Warn("remove what a deleted namespace held: tried again in a while", "err", err)
+			r.store.log.Warn("remove the contents of a deleted namespace; tried again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -58,7 +58,7 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
-// removeAll empties the deleted namespaces that nobody else is busy with.
+// removeAll empties the deleted namespaces that no other store has leased.
 func (r *remover) removeAll(ctx context.Context) error {
 	for {
 		id, err := r.claimRemoval(ctx)
@@ -72,7 +72,7 @@ func (r *remover) removeAll(ctx context.Context) error {
 	}
 }
 
-// claimRemoval returns the ID of a namespace that is this store's to empty now, or "".
+// claimRemoval leases a deleted namespace and returns its ID, or "" if there is none.
 func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	s := r.store
 	bounded, cancel := s.bounded(ctx)
@@ -93,12 +93,12 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// remove removes all entities of a deleted namespace, and sees to it that none
-// come after; then it takes the namespace from what is left to do. Nobody needs to
-// be told: whoever used an entity has heard that the namespace is gone.
+// remove removes all entities of a deleted namespace, prevents new ones, and then removes the
+// namespace from the list. Watchers are not told: users of its entities know that the namespace is
+// gone.
 //
-// An entity stays in the catalogue until its keys are gone, so whoever takes over
-// finds all that is left.
+// An entity stays in the catalogue until its keys are gone, so that another store can finish the
+// work.
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.store
 	k, remains := s.names.catalogue(namespace), s.names.registry().remains
@@ -127,7 +127,7 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 	return s.rdb.ZRem(ctx, remains, namespace).Err()
 }
 
-// removePage removes entities that are given as they stand among the names.
+// removePage removes entities, given as members of the zset of names.
 func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []string) error {
 	s := r.store
 	names := make([]string, len(members))
@@ -159,7 +159,7 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 	return err
 }
 
-// unlink removes all keys of an entity whose topic, if it has one, goes as well.
+// unlink removes all keys of an entity whose topic, if it has one, is deleted as well.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.store.rdb.Pipeline()
 	for i := range e.Partitions {

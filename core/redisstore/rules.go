@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// rulesOf is the key of a subscription's rules: a zset in which all have score 0,
-// so that they are in the order of their names and a page of them is found by rank.
+// rulesOf is the key of a subscription's rules: a zset in which all scores are 0, so that rules are
+// ordered by name and a page of them is found by rank.
 func (k *catalogueKeys) rulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// ruleMember is how a rule stands there: its folded name, a zero byte, JSON.
+// ruleMember is a rule's member in that zset: its folded name, a zero byte, JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // else there are not so many
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // else there are no such rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
@@ -87,9 +87,8 @@ func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Ru
 	return r, err
 }
 
-// readRules fills in the rules of subscriptions. They may be younger than the
-// version that was read before: what is published by that version is refused once
-// a later change has returned.
+// readRules fills in the rules of subscriptions. They may be newer than the version that was read
+// before: once a later change has returned, publications with that version are refused.
 func (s *Store) readRules(ctx context.Context, k *catalogueKeys, subscriptions []core.Entity) error {
 	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.rulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

@@ -17,9 +17,9 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// script is one file of lua/, and how it is called: so many keys, or more, so
-// many fixed arguments, and then repeat arguments for each item, 0 if there are
-// none. A test compares this with the file's header.
+// script is a file of lua/ and the form of its calls: the number of keys (or more), of fixed
+// arguments, and of arguments for each item, 0 if there are no items. A test compares this with the
+// file's header.
 type script struct {
 	name        string
 	source, sha string
@@ -27,14 +27,14 @@ type script struct {
 	moreKeys    bool
 	repeat      int
 
-	before   string                   // a file of lua/ that goes in front of lua/state.lua
-	preludes []string                 // files of lua/ that go in front
+	before   string                   // a file that goes in front of lua/state.lua
+	preludes []string                 // files that go in front of the script
 	parts    []string                 // scripts that go in front as functions of their ARGV
-	variants [allFeatures + 1]*script // with more preludes, by their features; nil but for scripts on a partition's state
+	variants [allFeatures + 1]*script // with more preludes, by features; only for scripts on a partition's state
 }
 
-// scriptFeatures says which preludes a partition's scripts need beside lua/state.lua.
-// Plain queues need none, and pay for none.
+// scriptFeatures says which preludes a partition's scripts need beside lua/state.lua. Plain queues
+// need none, and pay for none.
 type scriptFeatures uint8
 
 const (
@@ -103,14 +103,14 @@ var (
 // stateArgs is how many arguments lua/state.lua takes.
 const stateArgs = 4
 
-// stateScript loads a script that works on a partition's state, with keys,
-// fixed arguments and arguments per item beyond those of lua/state.lua.
+// stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes
+// beyond lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *script {
 	base := script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
 	return base.onState()
 }
 
-// onState makes the variants of a script that works on a partition's state.
+// onState makes the variants of a script on a partition's state.
 func (s *script) onState() *script {
 	base := *s
 	var variants [allFeatures + 1]*script
@@ -145,7 +145,7 @@ func newScript(name string, keys, fixed int, preludes ...string) *script {
 }
 
 func (s *script) load() *script {
-	// Scripts cannot import: what they share is put between the #!lua line and the rest.
+	// Scripts cannot import, so preludes go between the #!lua line and the rest.
 	shebang, rest, _ := strings.Cut(luaFile(s.name), "\n")
 	var text strings.Builder
 	text.WriteString(shebang + "\n")
@@ -170,7 +170,7 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// command is the arguments of EVALSHA, or of EVAL if whole.
+// command is an EVALSHA command, or an EVAL if whole.
 func (s *script) command(whole bool, keys []any, args ...any) []any {
 	c := make([]any, 0, 3+len(keys)+len(args))
 	if whole {
@@ -183,14 +183,14 @@ func (s *script) command(whole bool, keys []any, args ...any) []any {
 	return append(c, args...)
 }
 
-// fits reports whether a call has the arguments that the script's header lists.
+// fits reports whether a call has as many keys and arguments as the script's header says.
 func (s *script) fits(keys, args int) bool {
 	extra := args - s.fixed
 	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
 }
 
-// eval runs a script once and returns its reply. A server that does not know
-// the script has run nothing, so it is then sent whole.
+// eval runs a script once and returns its reply. If the server does not know the script, nothing
+// has run, and the script is sent as a whole.
 func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (any, error) {
 	if !sc.fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.name, len(keys), len(args), core.Internal)
@@ -202,25 +202,24 @@ func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (
 	return reply, err
 }
 
-// do sends one command, once: a command whose answer was lost may have run, so
-// the client must not repeat it.
+// do sends one command, once: if its answer is lost, it may have run and must not be repeated.
 func (s *Store) do(ctx context.Context, args ...any) (any, error) {
 	c := once{redis.NewCmd(ctx, args...)}
 	_ = s.rdb.Process(ctx, c) // the command keeps its error
 	return c.Result()
 }
 
-// once is a command that go-redis does not repeat. MaxRetries does that for a
-// single server, but not for a cluster.
+// once is a command that go-redis does not repeat. MaxRetries has that effect for a single server,
+// but not for a cluster.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// transition runs a script on a partition's state at now until all that was
-// due is swept. The refusals that the script answers with come as code.
+// transition runs a script on a partition's state, repeatedly until everything due at now has been
+// swept. Refusals of the script are returned as code.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
-		// What is due in the queue itself may end up here.
+		// Messages that are due in the queue itself may become dead letters.
 		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
 			return nil, "", err
 		}
@@ -228,7 +227,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.runUntilSwept(ctx, sh, now, sc, keys, args...)
 }
 
-// sweep does what is due, as every operation does first.
+// sweep carries out what is due, as every operation does first.
 func (s *Store) sweep(ctx context.Context, sh *shard) error {
 	_, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 0)
 	return err

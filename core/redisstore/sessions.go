@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionName is what scripts are told of a session: its key, and if the id
-// reads otherwise a zero byte and the id behind it.
+// sessionName is a session's name in scripts: its key and, if the id differs from it, a zero byte
+// and the id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -28,7 +28,7 @@ func sessionID(name string) string {
 	return name
 }
 
-// sessionOf is sessionName for the session that a message belongs to, "" for none.
+// sessionOf is the sessionName of a message's session, "" for none.
 func sessionOf(m *core.Message) string {
 	if !m.HasSession() {
 		return ""
@@ -36,16 +36,15 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession locks a session, whether or not it has messages. It ignores the
-// end of ctx once it has begun, so that no lock is forgotten.
+// AcceptSession locks a session, with messages or without. It ignores the end of ctx once it has
+// begun, so that no lock is forgotten.
 func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
 	l, _, _, err := s.accept(ctx, p, m, "one", session)
 	return l, err
 }
 
-// AcceptNextSession locks the session whose first available message has the
-// lowest number, of those that nobody holds. Like AcceptSession it ignores the
-// end of ctx.
+// AcceptNextSession locks the free session whose first available message has the lowest number.
+// Like AcceptSession it ignores the end of ctx.
 func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
 	return s.accept(ctx, p, m, "next", "")
 }
@@ -77,7 +76,7 @@ func (s *Store) accept(ctx context.Context, p core.Partition, m core.SessionMode
 	return l, ok, next, err
 }
 
-// proofOf is what holders of lua/sessions.lua has for a lock.
+// proofOf is a lock's value in the hash holders of lua/sessions.lua.
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -85,8 +84,8 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-// TakeOverSession passes a session's lock on. Like AcceptSession it ignores the
-// end of ctx.
+// TakeOverSession gives a session's lock to another receiver. Like AcceptSession it ignores the end
+// of ctx.
 func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (l core.SessionLock, err error) {
 	err = s.operate(context.WithoutCancel(ctx), p, "take over session", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
@@ -94,7 +93,7 @@ func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session s
 		l = core.SessionLock{ID: session, Index: sh.Index, Nonce: token.Nonce(), Mode: core.NonExclusive, Until: instant(until)}
 		nonce := secret(l.Nonce)
 		if l.Token() != token {
-			nonce = "" // no lock has it
+			nonce = "" // matches no lock
 		}
 		reply, code, err := s.transitionInSessions(ctx, sh, now, sessionTakeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
 		switch {
@@ -115,7 +114,7 @@ func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session s
 	return l, nil
 }
 
-// transitionInSessions is transition for the scripts that need lua/sessions.lua.
+// transitionInSessions is transition for scripts that need lua/sessions.lua.
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
 		return nil, "", core.Refuse(core.NotAllowed, "The entity does not require sessions: it has none.")
@@ -149,7 +148,7 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 	return until, err
 }
 
-// ReleaseSession ends the lock, and those of the session's messages.
+// ReleaseSession ends the lock, and the locks of the session's messages.
 func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
 	return s.operate(ctx, p, "release session", func(ctx context.Context, sh *shard) error {
 		_, err := s.inSession(ctx, sh, s.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
@@ -157,14 +156,14 @@ func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.Ses
 	})
 }
 
-// LockInSession claims up to limit available messages of a session. Like Lock it
-// goes on when ctx ends.
+// LockInSession locks up to limit available messages of a session. Like Lock it ignores the end of
+// ctx.
 func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, limit int) (ds []core.Delivery, next time.Time, err error) {
 	bytes := int64(0)
 	err = s.operate(context.WithoutCancel(ctx), p, "lock in session", func(ctx context.Context, sh *shard) error {
 		for {
 			reply, err := s.take(ctx, sh, l, min(max(limit-len(ds), 0), sh.affordable(maxLockBytes-bytes)))
-			if err != nil && len(ds) > 0 { // what was claimed before must not be forgotten
+			if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
 				next = s.Now()
 				return nil
 			}
@@ -207,7 +206,7 @@ func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit i
 	return out, err
 }
 
-// flushHeld answers until when messages are locked in their sessions.
+// flushHeld answers renewals of messages in sessions: until when their sessions are locked.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*renewing]) {
 	var args []any
 	var all []*core.Renewal
@@ -237,7 +236,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 	}
 }
 
-// SessionState returns what was set last, nil if nothing is.
+// SessionState returns the state that was set last, nil for none.
 func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) (state []byte, err error) {
 	err = s.operate(ctx, p, "read session state", func(ctx context.Context, sh *shard) error {
 		reply, err := s.inSession(ctx, sh, s.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
@@ -254,7 +253,7 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 	return state, err
 }
 
-// SetSessionState keeps state until it is set to nil.
+// SetSessionState sets the state; nil removes it.
 func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
 	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
@@ -263,15 +262,14 @@ func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.Se
 	})
 }
 
-// stateKey is one of the keys of what sessions keep: states, changed and
-// stateful of lua/session_state_set.lua.
+// stateKey is the key of states, changed or stateful in lua/session_state_set.lua.
 func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
 
-// listPage is how many sessions one exchange looks at.
+// listPage is how many sessions one exchange reads.
 const listPage = 1000
 
-// ListSessions lists sessions by key: those with messages or state, or with a
-// since those whose state was set later.
+// ListSessions lists sessions by key: those with messages or state or, with a since, those whose
+// state was set later.
 func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	err = s.operate(ctx, p, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
@@ -294,7 +292,7 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 			}
 			ids = append(ids, page[:min(len(page), top-len(ids))]...)
 			if since.IsZero() && len(page) < limit {
-				return nil // no more are there, and these were at one moment
+				return nil // there are no more
 			}
 			after = last
 		}
@@ -303,8 +301,7 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 	return ids, err
 }
 
-// activePage lists sessions with messages or state, at most so many; last is
-// "" if there are none.
+// activePage lists sessions with messages or state, limit at most; last is "" if there are none.
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sessionListScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
@@ -317,9 +314,8 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 	return page, core.KeyOfSession(page[len(page)-1]), nil
 }
 
-// statefulPage looks at the next sessions with state and returns those whose
-// state was set later than since. It is not one step: whose state is set
-// meanwhile may be there or not.
+// statefulPage reads the next sessions with state and returns those whose state was set later than
+// since. It is not one step: a session whose state is set meanwhile may be missing.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {

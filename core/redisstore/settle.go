@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// settling is a Settle call, or a part of it, that shares a flush.
+// settling is the part of a Settle that goes into one flush.
 type settling struct {
 	settlements []core.Settlement
 	errs        []error // the answer
@@ -46,7 +46,7 @@ func repeat(errs []error, err error, n int) []error {
 	return errs
 }
 
-// flushSettles ends the locks of several calls in one script.
+// flushSettles ends the locks of several calls with one script.
 func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
@@ -73,7 +73,7 @@ type settlingItem struct {
 	err *error
 }
 
-// within is the session under whose lock a settlement is, nil if none is said.
+// within is the session lock that a settlement names, nil for none.
 func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	if !sh.Sessions {
 		return nil
@@ -84,8 +84,8 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 // settleItem is how many arguments settle.lua takes for each lock.
 const settleItem = 4
 
-// settleArgs are the arguments of settle.lua; at says which settlement each item
-// is of, -1 for one that names a session.
+// settleArgs are the arguments of settle.lua. at has the settlement of each item, -1 for items that
+// name a session.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args []any, at []int) {
 	args, at = make([]any, 0, settleItem*n), make([]int, 0, n)
 	var under *core.SessionLock
@@ -108,7 +108,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args 
 	return args, at
 }
 
-// proofHere is the proof of a lock if it is one of this partition's.
+// proofHere is the proof of a lock of this partition, "" for another's.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""
@@ -116,8 +116,7 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome ends locks, as many as one call of the script has time for, and
-// returns the others.
+// settleSome ends as many locks as one script call has time for, and returns the others.
 func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
 	settle := func() (reply []any, at []int, err error) {
 		args, at := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
@@ -126,7 +125,8 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	}
 	reply, at, err := settle()
 	if err != nil && isUnreachable(err) {
-		// Whether it ran is unknown. Asked again, a lock that it has ended is lost: no harm is done twice.
+		// Whether it ran is unknown. Repeated, it finds the locks that it has ended lost, and
+		// changes nothing.
 		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
 			return nil
 		}
@@ -158,9 +158,9 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	return rest
 }
 
-// repeatable leaves those of the locks whose settlement may be asked for again,
-// and answers the others err. In a session a message that came back is locked
-// under the same token by its next delivery, which the repetition would end.
+// repeatable returns the settlements that may be repeated, and fails the others with err. In a
+// session, a message that has come back is locked under the same token by its next delivery, which
+// the repetition would end.
 func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem) {
 	if !sh.Sessions {
 		return all
@@ -175,8 +175,7 @@ func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem)
 	return kept
 }
 
-// lost is the refusal that stands for a lost lock. st is the settlement that
-// found it lost, if it is one.
+// lost is the refusal for a lost lock. st is the settlement that found it lost, or nil.
 func (sh *shard) lost(st *core.Settlement) error {
 	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
@@ -184,7 +183,7 @@ func (sh *shard) lost(st *core.Settlement) error {
 	return core.LockLost
 }
 
-// outcomeWord is how settle.lua knows what is to become of a lock.
+// outcomeWord is settle.lua's word for an outcome.
 func (sh *shard) outcomeWord(st *core.Settlement) string {
 	later := st.Outcome == core.Abandon && !st.Backoff.IsZero()
 	switch {
@@ -197,7 +196,7 @@ func (sh *shard) outcomeWord(st *core.Settlement) string {
 	return st.Outcome.String()
 }
 
-// overrideFor is what a settlement sets; complete and release set nothing.
+// overrideFor are the properties that a settlement sets; complete and release set none.
 func overrideFor(st *core.Settlement) any {
 	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
 		return ""
@@ -205,7 +204,7 @@ func overrideFor(st *core.Settlement) any {
 	return overrideOf(st.Properties)
 }
 
-// renewing is a Renew call, or a part of it, that shares a flush.
+// renewing is the part of a Renew that goes into one flush.
 type renewing struct {
 	tokens   []core.LockToken
 	renewals []core.Renewal // the answer
@@ -239,7 +238,7 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 	return renewals
 }
 
-// flushRenews extends the locks of several calls in one script.
+// flushRenews extends the locks of several calls with one script.
 func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()

@@ -9,35 +9,34 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// shard is what this gateway keeps about a partition while it is used: its
-// keys, the calls that wait to share a round trip, and an estimate of its size.
-// Nothing of it has to survive.
+// shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
+// a round trip, and an estimate of its size. All of it can be lost.
 type shard struct {
 	core.Partition
 	keys      keyset
 	features  scriptFeatures
-	state     []any // the keys that its scripts begin with
+	state     []any // the first keys of its scripts
 	expired   any   // ARGV[4] of lua/state.lua
 	appends   batcher[*sending]
 	publishes batcher[*publishing]
 	settles   batcher[*settling]
 	renews    batcher[*renewing]
 	quota     quota
-	targets   sync.Map // core.Ref of what it publishes to → its keys
+	targets   sync.Map // core.Ref of a target of publications → its keys
 	// average is the recent size of a record in bytes.
 	average atomic.Int64
 
 	users int // guarded by shards.mu
 }
 
-// shards keeps those in use, and some of those that were.
+// shards keeps the shards in use, and some that were.
 type shards struct {
 	mu    sync.Mutex
 	all   map[core.Partition]*shard
-	limit int // above it the unused are dropped
+	limit int // above it, unused ones are dropped
 }
 
-// idleShards is how many shards are kept at least.
+// idleShards is how many unused shards are kept at least.
 const idleShards = 1024
 
 // shard returns the shard of p; done must be called after use.
@@ -69,7 +68,7 @@ func (m *shards) known(p core.Partition) *shard {
 	return m.all[p]
 }
 
-// newShard makes a shard that knows its keys and nothing else.
+// newShard makes a shard that only knows its keys.
 func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 	sh := &shard{Partition: p, keys: s.names.keys(p.Ref)}
 	sh.state, sh.expired = sh.keys.state, "drop"
@@ -92,8 +91,8 @@ func (s *Store) newShard(p core.Partition, sessions bool) *shard {
 	return sh
 }
 
-// trim drops unused shards when there are too many. A flush under way keeps
-// its shard in hand, so dropping one loses nothing.
+// trim drops unused shards when there are too many. A flush under way holds its shard, so dropping
+// loses nothing.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {
 		return
@@ -106,8 +105,8 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// queueOf returns the queue whose dead letters the shard holds. Whether it has
-// sessions the policy for dead letters does not say: the script sees.
+// queueOf returns the queue whose dead letters the shard holds. The policy of dead letters does not
+// say whether the queue has sessions: the script finds out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.Partition
 	p.Sub -= core.DeadLetter - core.Main
@@ -119,7 +118,7 @@ func (sh *shard) stateArgs(now int64) []any {
 	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
 }
 
-// hasHistory reports whether what happens to messages is remembered.
+// hasHistory reports whether the partition has a history.
 func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
 
 // sequenceNumber is the number of the message at position n.

@@ -9,18 +9,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sharedBody is the size of a body, in bytes, from which on the copies of a
-// publication share it: one less and it costs more to keep it apart.
+// sharedBody is the size of a body, in bytes, from which on the copies of a publication share it:
+// below, keeping it apart costs more.
 const sharedBody = 512
 
-// missingBody is a delivery whose body is yet to be read.
+// missingBody is a delivery whose shared body has yet to be read.
 type missingBody struct {
-	at          int   // the delivery
-	publication int64 // whose body it shares
+	at          int   // index of the delivery
+	publication int64 // number of the publication whose body it shares
 }
 
-// attachBodies reads the bodies that deliveries lack. A delivery whose body is gone is
-// left out: somebody else has completed the message meanwhile.
+// attachBodies reads the missing bodies. A delivery whose body is gone is left out: another
+// receiver has completed the message.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil
@@ -72,7 +72,7 @@ func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody
 	return bodies, nil
 }
 
-// releaseSharedBodies lets go of the bodies that the queues of a deleted subscription share.
+// releaseSharedBodies releases the bodies that the queues of a deleted subscription share.
 func (s *Store) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
 		keys := []any{s.names.prefix(r) + sharedSuffix, s.names.bodies(r), s.names.refs(r)}

@@ -12,23 +12,23 @@ import (
 // measured is how many bytes a queue or topic takes.
 type measured struct {
 	bytes int64
-	work  time.Duration // about what measuring took Redis
+	work  time.Duration // about how long Redis worked for the measurement
 }
 
 const (
-	// What a measurement takes Redis, about.
+	// workPerCommand is about how long Redis works for a command.
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
-	// seenSamples is how many ids are looked at to learn how long they are.
+	// seenSamples is how many ids are read to estimate their length.
 	seenSamples = 100
-	// forgetCalls bounds how often one measurement has ids forgotten; forgetMost is how
-	// many duplicates_trim.lua drops in one call.
+	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; forgetMost is how
+	// many ids it drops in one call.
 	forgetCalls = 20
 	forgetMost  = 5000
 )
 
-// sizes are how many bytes queues and topics take. Where measuring is much work for
-// Redis it is what was measured lately, and added since.
+// sizes are the bytes that queues and topics take. Where measuring costs Redis much work, it is the
+// last measurement, and what was added since.
 func (s *Store) sizes(ctx context.Context, ps []core.Partition) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []core.Partition
@@ -56,7 +56,7 @@ func (s *Store) sizes(ctx context.Context, ps []core.Partition) (sizes []int64, 
 	return sizes, errs
 }
 
-// measuring collects the commands of a measurement, each for one of the partitions.
+// measuring collects the commands of a measurement, each for one partition.
 type measuring struct {
 	*Store
 	found []measured
@@ -69,8 +69,8 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for the memory of a key. Of hashes and the like a few values are looked at,
-// or so many; 0: all.
+// usage asks for the memory of a key. Redis samples that many values of hashes and the like; 0:
+// all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {
@@ -79,8 +79,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends what was asked and returns the answers, with the partitions that they
-// are about.
+// answer sends the commands and returns the answers with their partitions.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -94,15 +93,15 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 	return replies, of
 }
 
-// measure asks Redis for the memory that queues take with all that is kept of their
-// messages and sessions: that of a main queue with its sub-queues, and a topic's own with
-// its subscriptions'. A stream is measured as a whole: its first nodes say little about the
-// others. What an empty stream takes does not count.
+// measure asks Redis for the memory of queues with everything kept about their messages and
+// sessions: of a main queue with its sub-queues, and of a topic's own with its subscriptions'. A
+// stream is measured as a whole: its first nodes say little about the others. What an empty stream
+// takes does not count.
 func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
 	var queues []core.Ref
-	var owners []int // whose they are
+	var owners []int // partitions of the commands
 	add := func(of int, r core.Ref) {
 		queues, owners = append(queues, r), append(owners, of)
 		if r.Sub == core.Main {
@@ -180,8 +179,8 @@ func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, [
 	return m.found, m.errs
 }
 
-// holds reports whether there is something in what has the length that Redis answers, and
-// counts the work to measure it.
+// holds reports whether a key with that length has anything in it, and counts the work to measure
+// it.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
@@ -191,13 +190,13 @@ func (m *measuring) holds(of int, length *redis.Cmd) bool {
 // add adds answers to the sizes.
 func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	for i, r := range replies {
-		n, _ := r.Int64() // 0 where there is no such key
+		n, _ := r.Int64() // 0 where the key does not exist
 		m.found[of[i]].bytes += n
 	}
 }
 
-// forgetIDs drops the ids that duplicate detection need not know any more. Without it
-// those of the last messages before a pause would count until the next message.
+// forgetIDs drops the ids that duplicate detection does not need any more. Without it, the ids of
+// the last messages before a pause would count until the next message.
 func (m *measuring) forgetIDs(ctx context.Context, ps []core.Partition) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

@@ -17,9 +17,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
 )
 
-// SpawnOptions say how to run a Redis of one's own.
+// SpawnOptions say how to run a Redis server as a child process.
 type SpawnOptions struct {
-	// Dir keeps the data; it is made if missing. One process at a time may use it.
+	// Dir keeps the data; it is made if missing. Only one process at a time may use it.
 	Dir string
 	// Binary is redis-server or valkey-server; "" takes what FindServer finds.
 	Binary string
@@ -27,26 +27,25 @@ type SpawnOptions struct {
 	Logger *slog.Logger
 }
 
-// Child is a redis-server that belongs to this process: it listens on a unix
-// socket only, keeps an append-only file, starts again when it dies, and ends
-// with its parent.
+// Child is a redis-server that belongs to this process. It listens on a unix socket only, keeps an
+// append-only file, is started again when it dies, and ends with its parent.
 type Child struct {
 	options SpawnOptions
 	socket  string
 	client  *redis.Client
-	tempDir string // of the socket, when Dir's path is too long for one
+	tempDir string // of the socket, if Dir's path is too long for one
 
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 }
 
-// maxSocketPath is how long a socket's path may be: sun_path has 108 bytes on
-// Linux and 104 elsewhere, one of which ends it.
+// maxSocketPath is how long a socket's path may be: sun_path has 108 bytes on Linux and 104
+// elsewhere, including a final zero.
 const maxSocketPath = 103
 
 // Times of a child's life.
 const (
-	spawnTimeout  = 5 * time.Minute // a large append-only file takes its time to load
+	spawnTimeout  = 5 * time.Minute // loading a large append-only file takes long
 	shutdownGrace = 10 * time.Second
 	firstBackoff  = 100 * time.Millisecond
 	lastBackoff   = 5 * time.Second
@@ -83,7 +82,7 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Child, error) {
 	return c, nil
 }
 
-// prepare finds a place for data and socket.
+// prepare makes the directories of data and socket.
 func (c *Child) prepare() error {
 	dir, err := filepath.Abs(c.options.Dir)
 	if err != nil {
@@ -102,7 +101,7 @@ func (c *Child) prepare() error {
 	}
 	c.client = server.Client("unix", c.socket)
 	if conn, err := net.Dial("unix", c.socket); err == nil {
-		_ = conn.Close() // it was only a question
+		_ = conn.Close() // it was only a probe
 		c.tidy()
 		return fmt.Errorf("a server already listens at %s: another gateway uses this directory, choose another one", c.socket)
 	}
@@ -126,8 +125,7 @@ func (c *Child) start(ctx context.Context) (*server.Process, error) {
 	return p, nil
 }
 
-// supervise starts the child again whenever it dies, until ctx ends; then it
-// shuts the child down.
+// supervise starts the child again whenever it dies, until ctx ends. Then it shuts the child down.
 func (c *Child) supervise(ctx context.Context, p *server.Process) {
 	backoff := firstBackoff
 	for {
@@ -159,8 +157,8 @@ func (c *Child) supervise(ctx context.Context, p *server.Process) {
 // URL is where Open finds the child.
 func (c *Child) URL() string { return (&url.URL{Scheme: "unix", Path: c.socket}).String() }
 
-// Stop shuts the child down in good order and returns when it has ended. Close
-// stores first. It is safe to call more than once.
+// Stop shuts the child down and returns when it has ended. Close stores first. It is safe to call
+// more than once.
 func (c *Child) Stop() {
 	c.stop()
 	c.stopped.Wait()
@@ -169,7 +167,7 @@ func (c *Child) Stop() {
 
 // tidy removes what only the running child needs.
 func (c *Child) tidy() {
-	_ = c.client.Close() // nothing is left to be said
+	_ = c.client.Close() // nothing is left to send
 	if c.tempDir != "" {
 		_ = os.RemoveAll(c.tempDir) // a directory left in the temporary one does no harm
 	}

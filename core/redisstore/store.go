@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Clock tells the time; nil means the machine's clock corrected by the server's.
 	Clock func() time.Time
-	// Prefix stands in front of all keys and channels, so that several
-	// installations can share a Redis. It must hold no braces.
+	// Prefix is the start of all keys and channels, so that several installations can share a
+	// Redis. It must contain no braces.
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -41,7 +41,7 @@ type Store struct {
 	stamp     storeStamp
 	failures  failures
 
-	background sync.WaitGroup // clock, bells, changes, remover
+	background sync.WaitGroup // clock, doorbells, changes, remover
 	stop       context.CancelFunc
 
 	gate   sync.RWMutex
@@ -51,7 +51,7 @@ type Store struct {
 
 var _ core.Store = (*Store)(nil)
 
-// callTimeout bounds one exchange with Redis, whoever waits for it.
+// callTimeout bounds one exchange with Redis, even if its caller waits longer.
 const callTimeout = 10 * time.Second
 
 // Open connects to the Redis that url names and checks that it can serve:
@@ -76,13 +76,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s := &Store{log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
 	s.rdb, s.cluster = s.endpoint.connect()
 	if err := s.begin(ctx); err != nil {
-		_ = s.rdb.Close() // the reason to give up is the first
+		_ = s.rdb.Close() // the first error counts
 		return nil, fmt.Errorf("open store at %s: %w", t.safe, err)
 	}
 	return s, nil
 }
 
-// begin checks the server and starts what runs beside the calls.
+// begin checks the server and starts the background tasks.
 func (s *Store) begin(ctx context.Context) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
@@ -153,8 +153,8 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// Close turns further calls away, waits for those under way and disconnects.
-// It is safe to call more than once.
+// Close refuses further calls, waits for those under way and disconnects. It is safe to call more
+// than once.
 func (s *Store) Close() error {
 	s.gate.Lock()
 	already := s.closed
@@ -172,7 +172,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Probe writes to every master: nil when an append would really succeed now.
+// Probe writes to every master. It returns nil if an append would succeed now.
 func (s *Store) Probe(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("probe: %w", err)
@@ -190,7 +190,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	return s.wrapError("probe "+s.endpoint.safe, err)
 }
 
-// probeKey is a key that the node may write: in a cluster one of its own slots.
+// probeKey is a key that the node owns: in a cluster, one in its slots.
 func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
 	if s.cluster == nil {
 		return s.names.probe(0), nil
@@ -205,10 +205,10 @@ func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error
 			return key, nil
 		}
 	}
-	return "", fmt.Errorf("master %s owns no slot that a write could be tried in: %w", node.Options().Addr, core.Busy)
+	return "", fmt.Errorf("master %s owns no slot for a test write: %w", node.Options().Addr, core.Busy)
 }
 
-// eachMaster calls f for every master, or for the one server.
+// eachMaster calls f for every master, or for the single server.
 func (s *Store) eachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
 	if s.cluster != nil {
 		return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -226,7 +226,7 @@ func (s *Store) eachMaster(ctx context.Context, f func(ctx context.Context, node
 	return f(ctx, node)
 }
 
-// ownsSlots reports whether a master of a cluster has any slots.
+// ownsSlots reports whether a cluster's master owns slots.
 func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
 	text, err := node.ClusterNodes(ctx).Result()
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// storeStamp tells what a server holds from what another one does, or the same one after
-// it has lost everything: an empty volume, an emptied database, a failover to an
-// empty replica. Whoever opens an empty store stamps it.
+// storeStamp tells a server's data from that of another server, or of the same one after it has
+// lost everything: an empty volume, an emptied database, a failover to an empty replica. A store
+// that opens an empty server stamps it.
 type storeStamp struct {
 	text string
 	once sync.Once
 	lost chan struct{} // closed once the server has another stamp, or none
 }
 
-// errLost answers calls after the server has lost what it held.
-var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost what it held, and is set up anew. Try again."))
+// errLost is returned after the server has lost its data.
+var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is set up again. Try again."))
 
-// readStamp reads the stamp, or makes it.
+// readStamp reads the stamp, or makes one.
 func (s *Store) readStamp(ctx context.Context) error {
 	s.stamp.lost = make(chan struct{})
 	key := s.names.registry().stamp
@@ -36,8 +36,8 @@ func (s *Store) readStamp(ctx context.Context) error {
 	return nil
 }
 
-// Lost is closed once the server has lost what it held. All calls are Busy from
-// then on: close the store and open it again, which makes a new one of it.
+// Lost is closed once the server has lost its data. From then on all calls are Busy: close the
+// store and open it again, which begins a new one.
 func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 
 func (s *Store) isLost() bool {
@@ -49,8 +49,7 @@ func (s *Store) isLost() bool {
 	}
 }
 
-// intact returns an error where the server does not hold any more what it did, or
-// cannot be asked.
+// intact returns an error if the server has lost its data, or cannot be asked.
 func (s *Store) intact() error {
 	if s.isLost() {
 		return errLost

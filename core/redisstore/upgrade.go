@@ -12,18 +12,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// format is how this version keeps things; the registry says what a store has. In
-// format 1, of which no store says so, the keys of sessions are their ids as they
-// were written, escaped. From format 2 on they are core.SessionKeys. From format 3
-// on the rules of subscriptions have a key of their own.
+// format is the format of this version's data; the registry has that of a store. Format 1 is not
+// marked: there the keys of sessions are their ids, escaped. From format 2 on they are
+// core.SessionKeys. From format 3 on the rules of subscriptions have a key of their own.
 const format = 3
 
-// maxMisplaced is how many sessions a refusal to upgrade names.
+// maxMisplaced is how many sessions a refused upgrade names.
 const maxMisplaced = 5
 
-// upgrade brings a store that an earlier version wrote into this version's
-// format. Whatever is done twice, after a crash or by two gateways at a time,
-// changes nothing more.
+// upgrade converts an earlier version's store to this version's format. Each step can be repeated,
+// after a crash or by two gateways at a time.
 func (s *Store) upgrade(ctx context.Context) error {
 	key := s.names.registry().format
 	given, err := s.rdb.Get(ctx, key).Int()
@@ -35,7 +33,7 @@ func (s *Store) upgrade(ctx context.Context) error {
 	case given == format:
 		return nil
 	}
-	// The end of a lock, on the way, sweeps: what becomes due then is seen the next time.
+	// Ending a lock sweeps: what becomes due then is found in the next round.
 	for n := 1; n > 0 && given < 2; {
 		if n, err = (&upgrading{Store: s}).run(ctx); err != nil {
 			return fmt.Errorf("upgrade what an earlier version wrote: %w", err)
@@ -47,8 +45,8 @@ func (s *Store) upgrade(ctx context.Context) error {
 	return s.rdb.Set(ctx, key, format, 0).Err()
 }
 
-// moveRules gives subscriptions' rules keys of their own. It looks again when an
-// entity has changed meanwhile, which may be another gateway's doing the same.
+// moveRules gives subscriptions' rules keys of their own. It starts again when an entity has
+// changed meanwhile: another gateway may be doing the same.
 func (s *Store) moveRules(ctx context.Context) error {
 	u := &upgrading{Store: s}
 	catalogues, err := u.catalogues(ctx)
@@ -95,20 +93,19 @@ func (u *upgrading) moveRulesOf(ctx context.Context, e *core.Entity) error {
 type upgrading struct {
 	*Store
 	sessions  []renamed
-	misplaced []string // sessions, that lie in another partition than their keys say
+	misplaced []string // sessions that lie in another partition than their new keys say
 }
 
-// renamed is a session that gets another name.
+// renamed is a session that gets a new name.
 type renamed struct {
 	sh      *shard
 	from    string // its key in format 1
 	name    string
 	numbers []any  // of its messages
-	nonce   string // of its lock; "" if nobody holds it
+	nonce   string // of its lock; "" if it is free
 }
 
-// run gives sessions their names, and returns how many there were to be given. It
-// looks everywhere before it changes anything.
+// run renames sessions, and returns how many. It checks all entities before it changes anything.
 func (u *upgrading) run(ctx context.Context) (int, error) {
 	catalogues, err := u.catalogues(ctx)
 	if err != nil {
@@ -126,7 +123,7 @@ func (u *upgrading) run(ctx context.Context) (int, error) {
 		}
 	}
 	if n := len(u.misplaced); n > 0 {
-		return 0, fmt.Errorf("session ids are compared without regard to case now, so the partitions of some sessions change, and these %d still hold something: %s. With the earlier version receive their messages and clear their states, or delete these entities; then start this version again",
+		return 0, fmt.Errorf("session ids are now compared without regard to case, so some sessions belong to another partition, and %d of these still have messages or state: %s. With the earlier version receive their messages and clear their states, or delete these entities; then start this version again",
 			n, strings.Join(u.misplaced[:min(n, maxMisplaced)], ", "))
 	}
 	for i := range u.sessions {
@@ -140,7 +137,7 @@ func (u *upgrading) run(ctx context.Context) (int, error) {
 	return len(u.sessions), nil
 }
 
-// globs are the characters that mean something in a pattern of SCAN.
+// globs escapes the special characters of SCAN's patterns.
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
 // catalogues finds the keys of all namespaces' entities.
@@ -161,7 +158,7 @@ func (u *upgrading) catalogues(ctx context.Context) (keys []string, err error) {
 	return slices.Compact(keys), err
 }
 
-// entities are those of a catalogue.
+// entities returns the entities of a catalogue.
 func (u *upgrading) entities(ctx context.Context, key string) ([]core.Entity, error) {
 	values, err := u.rdb.HVals(ctx, key).Result()
 	if err != nil {
@@ -176,12 +173,12 @@ func (u *upgrading) entities(ctx context.Context, key string) ([]core.Entity, er
 	return entities, nil
 }
 
-// inspect finds what of an entity is to be changed. Others are those of its namespace.
+// inspect finds what is to change in an entity. others are the entities of its namespace.
 func (u *upgrading) inspect(ctx context.Context, e *core.Entity, others []core.Entity) error {
 	fills := func(o core.Entity) bool { return o.Settings.RequiresSession && topicOf(&o) == core.FoldName(e.Name) }
 	for i := range e.Partitions {
 		p := e.Partition(uint16(i), core.Main)
-		p.MaxDeliveryCount = 0 // for the sweep that comes with the end of a lock: the next failure counts them again
+		p.MaxDeliveryCount = 0 // the sweep at the end of a lock must not dead-letter: the next failure does
 		sh := u.newShard(p, e.Settings.RequiresSession)
 		switch {
 		case e.Settings.RequiresSession:
@@ -197,7 +194,7 @@ func (u *upgrading) inspect(ctx context.Context, e *core.Entity, others []core.E
 	return nil
 }
 
-// findSessions finds the sessions of a partition that get another name.
+// findSessions finds the sessions of a partition that get a new name.
 func (u *upgrading) findSessions(ctx context.Context, e *core.Entity, sh *shard) error {
 	sessions := map[string]*renamed{}
 	session := func(from string) *renamed {
@@ -241,15 +238,16 @@ func (u *upgrading) findSessions(ctx context.Context, e *core.Entity, sh *shard)
 	return nil
 }
 
-// notePlace notes the session if it lies in a partition where nobody would look.
+// notePlace notes a session whose new key belongs to another partition, where no receiver would
+// find it.
 func (u *upgrading) notePlace(e *core.Entity, sh *shard, id string) {
 	if core.PartitionOf(string(core.KeyOfSession(id)), e.Partitions) != sh.Index {
 		u.misplaced = append(u.misplaced, fmt.Sprintf("%q of %s", id, e))
 	}
 }
 
-// checkTopic finds messages that wait in a topic, and would go to sessions of its
-// subscriptions in a partition where nobody would look.
+// checkTopic checks messages that wait in a topic for sessions of its subscriptions whose new keys
+// belong to another partition.
 func (u *upgrading) checkTopic(ctx context.Context, e *core.Entity, sh *shard) error {
 	const page = 100
 	for from := "-"; ; {
@@ -271,7 +269,7 @@ func (u *upgrading) checkTopic(ctx context.Context, e *core.Entity, sh *shard) e
 	}
 }
 
-// pairs goes through a hash.
+// pairs iterates over a hash.
 func (u *upgrading) pairs(ctx context.Context, key string, each func(field, value string)) error {
 	const page = 1000
 	pairs := u.rdb.HScan(ctx, key, 0, "", page).Iterator()
@@ -285,10 +283,10 @@ func (u *upgrading) pairs(ctx context.Context, key string, each func(field, valu
 	return pairs.Err()
 }
 
-// formerEscapes are how format 1 wrote zero bytes, which a key must not hold.
+// formerEscapes undoes format 1's escapes for zero bytes, which a key must not contain.
 var formerEscapes = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")
 
-// formerID is the id of a key in format 1. That of a key in format 2 has the same key.
+// formerID is the id of a key in format 1. A key in format 2 results in an id with the same key.
 func formerID(key string) string {
 	if key == string(core.KeyOfSession("")) {
 		return ""
@@ -296,8 +294,8 @@ func formerID(key string) string {
 	return formerEscapes.Replace(key)
 }
 
-// rekey gives a session its name. If another of the same name is held as well,
-// this one's lock ends: its holder has gone with the earlier version.
+// rekey renames a session. If another session of the same new name is locked, too, this one's lock
+// ends: its holder has gone with the earlier version.
 func (u *upgrading) rekey(ctx context.Context, r *renamed) error {
 	key, _, _ := strings.Cut(r.name, "\x00")
 	keys := []any{r.sh.stateKey(0), r.sh.stateKey(1), r.sh.stateKey(2)}

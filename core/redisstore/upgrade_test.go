@@ -336,7 +336,7 @@ func TestAStoreThatCannotBeUpgradedIsRefused(t *testing.T) {
 		},
 		"a session in another partition": {func(f *former, ids map[string]string) {
 			f.rdb.HSet(f.Context(), fmt.Sprintf("%s{%s:%d}n", f.names, ids["spread"], wrong("Some-Id")), 99, "Some-Id")
-		}, `and these 1 still hold something: "Some-Id" of `},
+		}, `and 1 of these still have messages or state: "Some-Id" of `},
 		"the state of one": {func(f *former, ids map[string]string) {
 			f.rdb.HSet(f.Context(), fmt.Sprintf("%s{%s:%d}e", f.names, ids["spread"], wrong("Some-Id")), "Some-Id", 1)
 		}, "With the earlier version receive their messages and clear their states, or delete these entities; then start this version again"},

@@ -91,7 +91,7 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 		if err != nil {
 			return err
 		}
-		for _, other := range c.nodes[:i] { // each meets each: gossip would take its time
+		for _, other := range c.nodes[:i] { // introduce each node to each other: gossip alone takes its time
 			if err := other.client.ClusterMeet(ctx, host, port).Err(); err != nil {
 				return err
 			}

@@ -114,7 +114,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	}
 }
 
-// holdReplica sets whether the replica of a master refrains from taking its place.
+// holdReplica sets whether the replica of a master may take its place.
 func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
 	tb.Helper()
 	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
@@ -218,7 +218,7 @@ func (m *Move) Finish(tb testing.TB) {
 	}
 }
 
-// At reads a command's answer where the slot has gone, for a look behind the store's back.
+// At runs a command on the node that the slot has moved to, past the store.
 func (m *Move) At(tb testing.TB, args ...any) string {
 	tb.Helper()
 	answer, err := m.to.client.Do(tb.Context(), args...).Result()

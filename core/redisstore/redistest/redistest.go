@@ -106,7 +106,7 @@ func (s *Server) URL() string {
 	return (&url.URL{Scheme: "unix", Path: filepath.Join(s.dir, "s")}).String()
 }
 
-// Client is a connection for looking behind the store's back.
+// Client is a connection that bypasses the store.
 func (s *Server) Client() *redis.Client { return s.client }
 
 // Kill ends the server as a crash would.

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// names are the programs looked for, the first found wins.
+// names are the programs to look for, in order.
 var names = []string{"redis-server", "valkey-server"}
 
-// oldest is the first major version that will do: XADD 0-* and sharded Pub/Sub came with it.
+// oldest is the first major version with XADD 0-* and sharded Pub/Sub.
 const oldest = 7
 
 // Find looks for a server of a sufficient version on the PATH.
@@ -43,7 +43,7 @@ func Check(path string) error {
 	}
 	m := versionText.FindSubmatch(out)
 	if m == nil {
-		return fmt.Errorf("%s does not tell its version: it must be redis-server or valkey-server", path)
+		return fmt.Errorf("%s does not report its version: it must be redis-server or valkey-server", path)
 	}
 	if major, err := strconv.Atoi(string(m[1])); err != nil || major < oldest {
 		return fmt.Errorf("%s has version %s.%s: version %d.0 or newer is needed", path, m[1], m[2], oldest)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent lets the kernel end the child when this process ends, however it does.
+// dieWithParent makes the kernel end the child when this process ends for any reason.
 func dieWithParent(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 }

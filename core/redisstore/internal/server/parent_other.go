@@ -4,6 +4,6 @@ package server
 
 import "os/exec"
 
-// dieWithParent has no means here: a killed process leaves its child behind,
-// which the next start finds through the socket.
+// dieWithParent has no means on this system. A killed process leaves its child behind, which the
+// next start finds through the socket.
 func dieWithParent(*exec.Cmd) {}

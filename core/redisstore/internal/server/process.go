@@ -31,7 +31,7 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	dieWithParent(p.cmd)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ends the child with the thread that made it, so that thread has to stay.
+		// The kernel ends the child with the thread that made it, so that thread must stay.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -56,8 +56,8 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Shutdown asks the server to end in good order, which completes its
-// append-only file, and kills it if it does not within the time given.
+// Shutdown asks the server to end in good order, which completes its append-only file. After grace
+// it kills the server.
 func (p *Process) Shutdown(client *redis.Client, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -69,14 +69,14 @@ func (p *Process) Shutdown(client *redis.Client, grace time.Duration) {
 	}
 }
 
-// WaitReady returns when the server answers, or why it does not.
+// WaitReady returns when the server answers, or the reason why it does not.
 func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	for {
-		// The client is asked only once somebody listens: it is slow to try again by itself.
+		// The client is asked only once the server listens: its own retries are slow.
 		conn, err := new(net.Dialer).DialContext(ctx, o.Network, o.Addr)
 		if err == nil {
-			_ = conn.Close() // it was only a question
+			_ = conn.Close() // it was only a probe
 			err = client.Ping(ctx).Err()
 		}
 		if err == nil {
