@@ -39,7 +39,7 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	}
 	b.mu.Unlock()
 	for c, answer := range asked {
-		c.mail.Post(func() { answer <- c.describe() })
+		c.owner.Post(func() { answer <- c.describe() })
 	}
 	var all []bridges.Connection
 	for c, answer := range asked {
@@ -47,7 +47,7 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 		case told := <-answer:
 			all = append(all, told)
 			continue
-		case <-c.done:
+		case <-c.owner.Ended():
 		case <-ctx.Done():
 		}
 		select { // it may have answered all the same

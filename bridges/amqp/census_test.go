@@ -95,7 +95,9 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		here, there := net.Pipe()
 		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
 		defer func() { _ = here.Close(); served.Wait() }()
-		stuck := newConn(bridge, there, "id", slog.New(slog.DiscardHandler)) // nobody runs it
+		stuck := newConn(bridge, there, "id", slog.New(slog.DiscardHandler))
+		release := make(chan struct{})
+		go stuck.owner.Do(func() { <-release; stuck.owner.Stop() }) // jobs do not block; this one does
 		bridge.enter(stuck)
 		synctest.Wait()
 		began := time.Now()
@@ -115,7 +117,7 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 
 		began = time.Now()
 		bridge.enter(stuck)
-		go func() { time.Sleep(time.Second); close(stuck.done) }()
+		go func() { time.Sleep(time.Second); close(release) }()
 		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
 			t.Errorf("got %+v after %v, want one connection after a second", got, time.Since(began))
 		}

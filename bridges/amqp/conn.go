@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
-	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -36,7 +37,7 @@ const (
 	stoppingText = "The gateway is stopping. Connect again."
 )
 
-// conn is one connection. Its fields belong to the owner goroutine (run) except where a comment says otherwise.
+// conn is one connection. Its fields belong to the jobs of its owner except where a comment says otherwise.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
@@ -45,22 +46,20 @@ type conn struct {
 	known    atomic.Bool // the client has proven who it is
 	nc       net.Conn
 	eng      *engine.Conn
-	reader   *reader
 	writer   *writer
-	mail     *mailbox.Mailbox // for everybody
-	tasks    sync.WaitGroup   // reader, writer and broker calls
-	done     chan struct{}    // closes when the mailbox has
+	owner    *link.Owner    // runs what reads, writes, broker calls and timers bring
+	tasks    sync.WaitGroup // writer and broker calls
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
 
-	jobs    []func() // room for mail.Take
-	spare   []byte   // room for engine.Conn.Take
-	writing bool     // the writer has work
-	held    []byte   // of chunk, what the engine has not taken
-	chunk   []byte   // to be given back to the reader
-	lost    error    // why the transport is gone
-	gone    bool     // nothing is read any more
+	spare   []byte        // room for engine.Conn.Take
+	writing bool          // the writer has work
+	chunk   []byte        // read, and not taken by the engine
+	pending bool          // the reader waits until chunk is taken and more may be read
+	resumed chan struct{} // has the reader go on
+	lost    error         // why the transport is gone
+	gone    bool          // nothing is read any more
 	timer   *time.Timer
 	armed   time.Time // when timer fires; zero: it does not
 	until   time.Time // when the next step of the handshake must be done
@@ -104,18 +103,16 @@ type waiter interface {
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c := &conn{
 		bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share(),
-		reader:       newReader(nc, b.opts.MaxFrameSize),
-		writer:       newWriter(nc, b.opts.WriteTimeout),
-		mail:         mailbox.New(),
-		timer:        time.NewTimer(b.opts.HandshakeTimeout),
-		done:         make(chan struct{}),
+		resumed:      make(chan struct{}, 1),
 		host:         b.opts.Hostname,
 		since:        time.Now(),
 		settleQueues: make(map[string]*settleQueue),
 	}
-	c.memory = b.opts.Budget.Share(func() { c.mail.Post(func() {}) })
-	c.armed = c.since.Add(b.opts.HandshakeTimeout)
-	c.until = c.armed
+	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
+	c.owner = link.New(c.pass, c.fail)
+	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
+	c.timer = time.AfterFunc(math.MaxInt64, func() { c.owner.Post(func() { c.armed = time.Time{} }) })
+	c.until = c.since.Add(b.opts.HandshakeTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.eng = engine.New(engine.Options{
 		ContainerID:    b.container,
@@ -132,50 +129,36 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	return c
 }
 
-// run is the owner. It returns when the connection is over and what it had under way is done.
+// run reads until the connection is over and what it had under way is done.
 func (c *conn) run(ctx context.Context) error {
-	c.tasks.Go(c.reader.run)
-	c.tasks.Go(c.writer.run)
-	stop := ctx.Done()
-	for !c.over() {
-		select {
-		case chunk, ok := <-c.input():
-			if ok {
-				c.chunk, c.held = chunk, chunk
-			} else {
-				c.disconnected(c.reader.err)
-			}
-		case w := <-c.writer.written:
-			c.wrote(w)
-		case <-c.mail.Wake():
-		case <-c.timer.C:
-			c.armed = time.Time{}
-		case <-stop:
-			stop = nil
-			c.drain()
-		}
-		c.pass(time.Now())
-	}
+	stop := context.AfterFunc(ctx, func() { c.owner.Post(c.drain) })
+	defer stop()
+	c.owner.Do(func() {}) // which sets the timer
+	c.read()
+	<-c.owner.Ended()
 	if err := c.eng.Err(); err != nil {
 		return err
 	}
 	return c.lost
 }
 
-// dispose ends what belongs to the connection, and waits for it.
+// fail ends the connection because a job panicked.
+func (c *conn) fail(err error) {
+	c.log.Error("connection", "err", err)
+	c.lost = err
+	_ = c.nc.Close() // which ends the reader
+}
+
+// dispose ends what belongs to the connection, which is over, and waits for it.
 func (c *conn) dispose() {
 	c.cancel()
 	c.timer.Stop()
 	_ = c.nc.Close()
-	close(c.reader.stop)
-	close(c.writer.work)
+	c.writer.stop()
 	c.letGo()
 	if c.leave != nil {
 		c.leave()
 	}
-	c.mail.Close()
-	close(c.done)
-	c.tasks.Wait()
 	c.memory.Close()
 }
 
@@ -187,39 +170,23 @@ func (c *conn) letGo() {
 		}
 	}()
 	c.eng.Abandon()
-	for c.tasks.Wait(); c.work(); c.tasks.Wait() {
+	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
 	}
 }
 
-// work runs what came by mail, and reports whether there was any.
-func (c *conn) work() bool {
-	c.jobs = c.mail.Take(c.jobs)
-	for i, job := range c.jobs {
-		job()
-		c.jobs[i] = nil
-	}
-	return len(c.jobs) > 0
-}
-
-// input is where to read from, nil when the connection has enough to do.
-func (c *conn) input() <-chan []byte {
+// mayRead reports whether the connection takes more from its client; else it has enough to do.
+func (c *conn) mayRead() bool {
 	most := c.bridge.opts.MaxMessageBytes
 	if !c.known.Load() {
 		most = min(most, strangerBytes)
 	}
-	if c.gone || c.chunk != nil || c.busy > maxBusy || c.buffered > most || c.eng.Buffered() > maxBacklog {
-		return nil
-	}
-	return c.reader.chunks
+	return !c.gone && c.chunk == nil && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass does all that can be done now.
-func (c *conn) pass(now time.Time) {
+// pass does all that can be done now. It runs after the jobs at hand.
+func (c *conn) pass() {
+	now := time.Now()
 	if c.chunk != nil {
-		c.take(now)
-	}
-	c.work()
-	if c.chunk != nil && !c.eng.Waiting() {
 		c.take(now)
 	}
 	c.feed(now)
@@ -229,16 +196,23 @@ func (c *conn) pass(now time.Time) {
 	c.eng.Flush()
 	c.charge()
 	c.write(now)
+	if c.pending && (c.mayRead() || c.gone) {
+		c.pending = false
+		c.resumed <- struct{}{} // has room: the reader waits for one
+	}
+	if c.over() {
+		c.owner.Stop()
+		_ = c.nc.Close() // which ends the reader
+	}
 }
 
 // take has the engine work through the chunk at hand.
 func (c *conn) take(now time.Time) {
-	if n := c.eng.Receive(c.held, now); n < len(c.held) && c.eng.Waiting() {
-		c.held = c.held[n:]
+	if n := c.eng.Receive(c.chunk, now); n < len(c.chunk) && c.eng.Waiting() {
+		c.chunk = c.chunk[n:]
 		return
 	}
-	c.reader.free <- c.chunk // has room for both buffers
-	c.chunk, c.held = nil, nil
+	c.chunk = nil
 }
 
 // resume lets waiting links send while the writer keeps up.
@@ -267,23 +241,30 @@ func (c *conn) start() {
 	c.full = c.full[:0]
 }
 
-// write hands what the engine has to say to the writer, if that is idle.
+// write sends what the engine has to say: at once as far as the transport takes it, the rest by the writer.
 func (c *conn) write(now time.Time) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
 		return
 	}
-	c.writer.work <- c.eng.Take(c.spare, now)
+	b := c.eng.Take(c.spare, now)
 	c.spare = nil
+	n, err := c.writer.try(b)
+	if err != nil || n == len(b) {
+		c.wrote(b, err)
+		return
+	}
 	c.writing = true
+	c.writer.finish(b, n, func(err error) { c.owner.Do(func() { c.wrote(b, err) }) })
 }
 
-func (c *conn) wrote(w writeOutcome) {
+// wrote goes on after a write.
+func (c *conn) wrote(buf []byte, err error) {
 	c.writing = false
-	if cap(w.buf) <= keptBuffer {
-		c.spare = w.buf
+	if cap(buf) <= keptBuffer {
+		c.spare = buf
 	}
-	if w.err != nil {
-		c.disconnected(fmt.Errorf("write: %w", w.err))
+	if err != nil {
+		c.disconnected(fmt.Errorf("write: %w", err))
 	}
 }
 
@@ -296,7 +277,7 @@ func (c *conn) arm(at time.Time) {
 	c.timer.Reset(time.Until(at))
 }
 
-// async runs work in a goroutine of its own, and then what it returns in the owner.
+// async runs work in a goroutine of its own, and then what it returns as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
@@ -311,24 +292,30 @@ func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then 
 	return cancel
 }
 
-// spawn runs work in a goroutine of its own, and then done and what work has returned in the owner. It cancels the
-// context in the end.
+// spawn runs work in a goroutine of its own, and then done and what work has returned as a job of the owner. It cancels
+// the context in the end.
 func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
-	c.tasks.Go(func() {
-		defer cancel()
-		defer func() {
-			if r := recover(); r != nil {
-				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
-				c.mail.Post(func() {
-					done()
-					c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
-				})
-			}
-		}()
-		then := work(ctx)
-		c.mail.Post(func() {
+	link.Go(&c.tasks, func() {
+		then, err := attempt(ctx, work)
+		cancel()
+		c.owner.Do(func() {
 			done()
+			if err != nil {
+				c.log.Error("broker call", "err", err)
+				c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
+				return
+			}
 			then()
 		})
 	})
+}
+
+// attempt is work, and an error where it panics.
+func attempt(ctx context.Context, work func(ctx context.Context) (then func())) (then func(), err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return work(ctx), nil
 }

@@ -26,7 +26,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	if c.eng.Closing() || c.eng.Done() {
 		return c.end(now)
 	}
-	if c.input() == nil {
+	if !c.mayRead() {
 		c.eng.Heard(now)
 	}
 	if at := c.eng.Tick(now); !at.IsZero() {

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"encoding/binary"
-	"net"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
@@ -13,66 +12,37 @@ const (
 	largeBuffer = 64 << 10
 )
 
-// reader reads a connection into two buffers, of which the owner works through one while the other is filled.
-type reader struct {
-	nc       net.Conn
-	maxFrame uint32
-	chunks   chan []byte // whole frames; closed at the end of the stream
-	free     chan []byte // buffers that the owner gives back
-	stop     chan struct{}
-	err      error // why the stream ended; set before chunks is closed
-}
-
-func newReader(nc net.Conn, maxFrame uint32) *reader {
-	r := &reader{nc: nc, maxFrame: maxFrame, chunks: make(chan []byte), free: make(chan []byte, 2), stop: make(chan struct{})}
-	r.free <- make([]byte, firstBuffer)
-	return r
-}
-
-func (r *reader) run() {
-	defer close(r.chunks)
+// read brings what the client sends to the owner until the transport or the connection ends. It reads on when the engine
+// has taken what was read, so one buffer is enough.
+func (c *conn) read() {
 	buf, n := make([]byte, firstBuffer), 0
+	var chunk []byte
+	arrived := func() { c.chunk, c.pending = chunk, true }
 	for {
 		if n == len(buf) { // a frame larger than the buffer
 			buf = append(buf, make([]byte, len(buf))...)
 		}
-		k, err := r.nc.Read(buf[n:])
+		k, err := c.nc.Read(buf[n:])
 		n += k
-		if whole := wholeFrames(buf[:n], r.maxFrame); whole > 0 {
-			next, ok := r.hand(buf[:whole], n == len(buf))
-			if !ok {
+		if whole := wholeFrames(buf[:n], c.bridge.opts.MaxFrameSize); whole > 0 {
+			chunk = buf[:whole]
+			c.owner.Do(arrived)
+			select {
+			case <-c.resumed:
+			case <-c.owner.Ended():
 				return
 			}
-			if len(next) < n-whole {
-				next = make([]byte, len(buf))
+			rest := buf[whole:n]
+			if n == len(buf) && len(buf) < largeBuffer || len(buf) > largeBuffer && len(rest) < largeBuffer {
+				buf = make([]byte, min(2*len(buf), largeBuffer))
 			}
-			n = copy(next, buf[whole:n])
-			buf = next
+			n = copy(buf, rest)
 		}
 		if err != nil {
-			r.err = err
+			c.owner.Do(func() { c.disconnected(err) })
 			return
 		}
 	}
-}
-
-// hand gives a chunk to the owner and returns the other buffer, a larger one if this one was full.
-func (r *reader) hand(chunk []byte, full bool) (next []byte, ok bool) {
-	select {
-	case r.chunks <- chunk:
-	case <-r.stop:
-		return nil, false
-	}
-	select {
-	case next = <-r.free:
-	case <-r.stop:
-		return nil, false
-	}
-	next = next[:cap(next)]
-	if full && len(next) < largeBuffer {
-		next = make([]byte, 2*len(next))
-	}
-	return next, true
 }
 
 // wholeFrames returns how many bytes of b are protocol headers and whole frames. What cannot be a frame counts as one,

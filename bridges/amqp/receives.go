@@ -71,9 +71,9 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		Mode: r.mode,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
-			c.mail.Post(func() { r.deliver(ds) })
+			c.owner.Post(func() { r.deliver(ds) })
 		},
-		Closed: func(err error) { c.mail.Post(func() { r.close(err) }) },
+		Closed: func(err error) { c.owner.Post(func() { r.close(err) }) },
 	}
 	var ok bool
 	if options.Accept, ok = accepted(a.Properties); !ok {
@@ -231,7 +231,7 @@ func (r *receiverLink) takeBack() {
 	}
 	r.taking = true
 	r.receiver.Drain(func(int) {
-		r.conn.mail.Post(r.tookBack)
+		r.conn.owner.Post(r.tookBack)
 	})
 }
 

@@ -30,7 +30,7 @@ type senderLink struct {
 func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	s := &senderLink{conn: c, link: l, addr: addr, destination: addr.String()}
 	l.Data = s
-	closed := func(err error) { c.mail.Post(func() { s.close(err) }) }
+	closed := func(err error) { c.owner.Post(func() { s.close(err) }) }
 	final, isVia, err := finalDestination(l.Attach())
 	if err != nil {
 		l.Refuse(c.refusal(l, err, core.Address{Entity: final}))

@@ -138,7 +138,7 @@ func (c *conn) enter(id core.Identity) error {
 	if err := c.bridge.count(); err != nil {
 		return err
 	}
-	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.owner.Post(func() { c.expel(reason) }) })
 	if err != nil {
 		c.bridge.proven.Add(-1)
 		return err

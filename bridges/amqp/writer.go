@@ -3,45 +3,72 @@ package amqp
 import (
 	"net"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 )
 
-// writer writes what the owner hands to it, one buffer at a time.
+const (
+	// mostAtOnce is how many bytes a client has to take within the time-out.
+	mostAtOnce = 1 << 20
+	// mostDirect is the largest write in bytes that the owner makes itself.
+	mostDirect = 64 << 10
+)
+
+// writer writes what the engine has to say, one buffer at a time. The owner tries first, for as much as the socket takes
+// without waiting; what is left has a goroutine, which is started for the first buffer that needs one.
 type writer struct {
 	nc      net.Conn
+	direct  *tcpSocket // nil where the transport is no plain TCP connection
 	timeout time.Duration
-	work    chan []byte       // closed by the owner
-	written chan writeOutcome // one element per element of work
+	tasks   *sync.WaitGroup
+	work    chan func() // nil until there is a goroutine
 }
 
-// mostAtOnce is how many bytes a client has to take within the time-out.
-const mostAtOnce = 1 << 20
-
-type writeOutcome struct {
-	buf []byte // to be used again
-	err error
+func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *writer {
+	return &writer{nc: nc, direct: socketOf(nc), timeout: timeout, tasks: tasks}
 }
 
-func newWriter(nc net.Conn, timeout time.Duration) *writer {
-	return &writer{nc: nc, timeout: timeout, work: make(chan []byte, 1), written: make(chan writeOutcome, 1)}
+// try writes as much of b as can be written without waiting.
+func (w *writer) try(b []byte) (n int, err error) {
+	if w.direct == nil || len(b) > mostDirect {
+		return 0, nil
+	}
+	return w.direct.write(b)
 }
 
-func (w *writer) run() {
-	for b := range w.work {
-		var err error
-		for part := range slices.Chunk(b, mostAtOnce) {
-			if err = w.write(part); err != nil {
-				break
+// finish writes b from n on in the goroutine, and calls done there.
+func (w *writer) finish(b []byte, n int, done func(error)) {
+	if w.work == nil {
+		w.work = make(chan func(), 1)
+		link.Go(w.tasks, func() {
+			for f := range w.work {
+				f()
 			}
-		}
-		w.written <- writeOutcome{b, err}
+		})
+	}
+	w.work <- func() { done(w.write(b[n:])) }
+}
+
+// stop ends the goroutine, if there is one.
+func (w *writer) stop() {
+	if w.work != nil {
+		close(w.work)
 	}
 }
 
 func (w *writer) write(b []byte) error {
-	if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
-		return err
+	for part := range slices.Chunk(b, mostAtOnce) {
+		if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+			return err
+		}
+		if _, err := w.nc.Write(part); err != nil {
+			return err
+		}
 	}
-	_, err := w.nc.Write(b)
-	return err
+	if w.direct == nil {
+		return nil
+	}
+	return w.nc.SetWriteDeadline(time.Time{}) // that would also end a direct write
 }

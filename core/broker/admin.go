@@ -17,8 +17,7 @@ func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed is the path of what a name, in whatever spelling, stands for, if the
-// identity may manage that.
+// managed returns the path that a name stands for, in any spelling, if the identity may manage it.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
@@ -37,7 +36,7 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 	return withReportedSize(b.withUse(ent)), b.runtimes(ctx, ent)[0], nil
 }
 
-// stored reads the entity of a path past the cache.
+// stored reads an entity from the store, not from the cache.
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
@@ -106,8 +105,8 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules are the authorization rules with the times at which they were made, and last
-// changed: those of before, by name, tell. Clients send back the times that they read.
+// datedRules fills in when authorization rules were created and last changed, from the rules of
+// before, by name. Clients send back the times that they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {
@@ -118,7 +117,7 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 			continue
 		}
 		old := before[was]
-		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version kept what the client said
+		if r.CreatedAt = old.CreatedAt; old.CreatedAt.IsZero() { // an earlier version kept the client's value
 			r.CreatedAt = now
 		}
 		if old.PrimaryKey == r.PrimaryKey && old.SecondaryKey == r.SecondaryKey && old.Rights == r.Rights && !old.ModifiedAt.IsZero() {
@@ -142,8 +141,8 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 	return made, err
 }
 
-// fitUpdate completes the new settings in ent. It refuses to change what is
-// fixed at creation, and to change anything while a partition does not answer.
+// fitUpdate completes the new settings in ent. It refuses to change settings that are fixed at
+// creation, and any change while a partition does not answer.
 func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core.Entity) error {
 	s := &ent.Settings
 	fitKind(ent.Kind, s)
@@ -191,8 +190,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. A namespace is not stored: it exists since
-// this gateway started.
+// Namespace implements core.Admin. A namespace is not stored: its creation is the start of this
+// gateway.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

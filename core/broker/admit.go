@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// admitGroup checks a group from a producer and fills in what the broker decides.
-// The first bad message fails the whole group.
+// admitGroup checks a group of messages and fills in what the broker decides. The first bad message
+// fails the whole group.
 func (b *Broker) admitGroup(v *view, group []*core.Message) error {
 	size := int64(0)
 	for _, m := range group {
@@ -83,8 +83,8 @@ func longKey(name, text string) error {
 	return core.Refuse(core.InvalidArgument, "%s has %d characters: it may have at most %d.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
 
-// checkProperties looks at user properties without decoding them. AMQP 1.0
-// §3.2.5 allows simple values only; described ones stand for .NET types.
+// checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
+// values only; described values stand for .NET types.
 func checkProperties(p core.Properties) error {
 	if p.IsEmpty() {
 		return nil
@@ -103,7 +103,7 @@ func checkProperties(p core.Properties) error {
 	return nil
 }
 
-// characters is the length of an encoded text, or the bytes of another value.
+// characters is the length of an encoded string, or the encoded size of another value.
 func characters(encoded []byte) int {
 	if text, _, err := value.ReadText(encoded); err == nil {
 		return utf8.RuneCount(text)
@@ -112,7 +112,7 @@ func characters(encoded []byte) int {
 	return len(encoded) - constructor
 }
 
-// largestPart names the property that takes most of a message's metadata.
+// largestPart names the property that takes the most of a message's metadata.
 func largestPart(m *core.Message) (name string, size int) {
 	consider := func(n string, s int) {
 		if s > size {
@@ -143,8 +143,8 @@ func largestPart(m *core.Message) (name string, size int) {
 	return name, size
 }
 
-// identify gives a message without an id one of 32 hexadecimal digits. It is
-// unique, so duplicate detection never drops it.
+// identify gives an id of 32 hexadecimal digits to messages that have none. It is unique, so
+// duplicate detection never drops it.
 func identify(group []*core.Message) {
 	for _, m := range group {
 		if m.MessageID.IsZero() {
@@ -166,7 +166,7 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// soonest is when the first message of the groups that have a life expires; zero: none.
+// soonest is when the first message of the groups with a time to live expires; zero: none.
 func soonest(groups [][]*core.Message, now time.Time) time.Time {
 	var first time.Duration
 	for _, g := range groups {

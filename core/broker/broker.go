@@ -16,14 +16,14 @@ const (
 	probeTimeout = 2 * time.Second
 	// stopGrace is how long calls to the store may still take when Run ends.
 	stopGrace = 5 * time.Second
-	// refreshRetry is how long to wait after an entity could not be read anew.
+	// refreshRetry is how long to wait before an entity that could not be read is read again.
 	refreshRetry = time.Second
 )
 
 // Options configure a Broker. Only Namespace is required.
 type Options struct {
 	Namespace string // its ID
-	// Name is that of the namespace in texts; default Namespace.
+	// Name is the namespace's name in texts; default Namespace.
 	Name string
 	// Host is the name that peers reach the namespace by. When set, missing
 	// entities are named as sb://Host/entity in refusals.
@@ -32,40 +32,37 @@ type Options struct {
 	// PartitionCount is how many partitions a partitioned entity gets; default 4,
 	// at most core.MaxPartitions.
 	PartitionCount int
-	// Limits are those of the cloud that hold here, too; none by default.
+	// Limits are those of the emulated tier; none by default.
 	Limits core.Limits
-	// Quotas are what the namespace may hold now; nil: whatever Limits allow.
+	// Quotas returns the namespace's current quotas; nil: only Limits apply.
 	Quotas func() core.NamespaceQuotas
 	// MaxReceivers is how many receivers may be open on one queue or sub-queue
 	// here; default 5000.
 	MaxReceivers int
-	// Pipelines are what messages pass on their way into entities: for each that
-	// of the first pipeline which is for it.
+	// Pipelines are for entities by name; the first that fits an entity counts.
 	Pipelines []Pipeline
-	// Retries are how long abandoned messages wait: in each queue and subscription
-	// as the first says which is for it.
+	// Retries are for queues and subscriptions by name; the first that fits counts.
 	Retries []Retry
-	// Histories are which entities remember what happens to their messages: for
-	// each the first that is for it.
+	// Histories are for queues and topics by name; the first that fits counts.
 	Histories []History
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
-	// Filters are the routers that rules may ask with plugin('name', …): what they
-	// pass the condition is true of. Their Parameters are not looked at.
+	// Filters are the routers that rules may ask with plugin('name', …). The condition is true for
+	// messages that a router passes. Their Parameters are ignored.
 	Filters []Stage
-	// Body decodes a message's body for rules with conditions on its fields; nil:
-	// none of those is ever true. An error is as good as no field, but a retriable
-	// Code says that nobody can be asked now: then messages are refused with it.
+	// Body decodes a message's body for rules with conditions on its fields; nil: such a condition
+	// is never true. An error counts as a missing field. But a retriable Code says that no decoder
+	// is available: then messages are refused with it.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or the gateway;
-	// nil: every host is. What is forwarded to another host is refused.
+	// Answers reports whether a folded host is a name of the namespace or the gateway; nil: every
+	// host is. Forwarding to another host is refused.
 	Answers func(host string) bool
-	// ForwardWait leaves messages at their source while the entity here that they
-	// are forwarded to is disabled or full. Without it they become transfer dead
-	// letters of the source, as at Service Bus.
+	// ForwardWait leaves messages at their source while the entity that they are forwarded to is
+	// disabled or full. Without it they become transfer dead letters of the source, as at Service
+	// Bus.
 	ForwardWait bool
-	// Remotes are the brokers that messages can be forwarded to, by their names:
-	// ForwardTo is REMOTE:ENTITY then.
+	// Remotes are the brokers that messages can be forwarded to, by name: ForwardTo is
+	// REMOTE:ENTITY.
 	Remotes map[string]core.Remote
 }
 
@@ -83,7 +80,7 @@ type Broker struct {
 	remotes     remotes
 	created     time.Time
 
-	base   context.Context // of calls that no caller waits for
+	base   context.Context // for calls on behalf of no caller
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // dispatchers and callbacks; grows under mu while open
 
@@ -91,7 +88,7 @@ type Broker struct {
 	entries map[string]*entry // by folded name
 	closed  bool
 
-	dirty      chan struct{} // an entry needs to be read anew; holds at most one
+	dirty      chan struct{} // an entry is to be read again; holds at most one
 	forwarders *forwarders
 	audit      *auditWriter
 	barrier    *pauseBarrier
@@ -107,8 +104,8 @@ var (
 	_ core.Admin  = (*Broker)(nil)
 )
 
-// New makes a Broker on the store. Entities may be used before Run is called,
-// but changes that other gateways make are then seen only by their age.
+// New makes a Broker on the store. Entities may be used before Run is called, but until then
+// changes by other gateways are noticed only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -143,9 +140,9 @@ func New(store core.Store, o Options) *Broker {
 	return b
 }
 
-// Run follows changes to entities, forwards messages, deletes idle entities and
-// records when entities were last used, until ctx ends. Then it closes all senders and receivers,
-// waits for what is under way, and returns nil. Call it once.
+// Run follows changes to entities, forwards messages, deletes idle entities and records when
+// entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
+// calls under way, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
@@ -180,7 +177,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop ends everything that is open and waits for it.
+// stop closes all senders, receivers and sessions, and waits for calls under way.
 func (b *Broker) stop() {
 	b.mu.Lock()
 	b.closed = true
@@ -201,8 +198,8 @@ func (b *Broker) stop() {
 	b.cancel()
 }
 
-// goOpen starts f as a task that stop waits for; it reports false, and does
-// nothing, once the broker has stopped.
+// goOpen starts f as a task that stop waits for. Once the broker has stopped, it does nothing and
+// returns false.
 func (b *Broker) goOpen(f func()) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

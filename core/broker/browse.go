@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// peekBytes is how much a Peek returns, but for its last message.
+	// peekBytes bounds what a Peek returns, except for its last message.
 	peekBytes = 256 << 10
-	// firstPeek is how many messages a Peek asks the store for at first; each
-	// further call asks for twice as many, so large messages do not pile up.
+	// firstPeek is how many messages a Peek asks the store for first. Each further call asks for
+	// twice as many, up to lastPeek, so that large messages do not fill the memory.
 	firstPeek = 8
 	lastPeek  = 256
-	// purgeLock is how long Purge holds what it looks at.
+	// purgeLock is how long Purge locks the messages that it looks at.
 	purgeLock = 10 * time.Second
 	maxPurge  = 4000
 )
 
-// open finds the entity of an operation that takes messages out or looks at them.
+// open finds the entity of an operation that receives or browses messages.
 func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*entry, *view, core.SubQueue, error) {
 	e, a, err := b.access(ctx, id, core.Listen, address)
 	if err != nil {
@@ -34,8 +34,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition that from lies in and
-// goes on through those that follow; the answer is bounded by max and by size.
+// Peek implements core.Broker. It begins in the partition of from and goes on through the
+// partitions behind it. The answer is bounded by limit and by peekBytes.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, fro
 			ds, err := b.store.Peek(ctx, v.partitions[sub][index], n, asked)
 			if err != nil {
 				if len(found) > 0 {
-					return found, nil // the next Peek tells
+					return found, nil // the next Peek reports the error
 				}
 				return nil, b.refusal(err, &v.Entity)
 			}
@@ -74,8 +74,8 @@ func partitionOfNumber(n *int64) uint16 {
 	return index
 }
 
-// ReceiveDeferred implements core.Broker. When one partition refuses, the locks
-// that others gave are released.
+// ReceiveDeferred implements core.Broker. If one partition refuses, the locks of the others are
+// released.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	return found, nil
 }
 
-// settleAll ends the locks of those deliveries that are any.
+// settleAll settles the deliveries that are locked.
 func (e *entry) settleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for i := range ds {
@@ -122,8 +122,8 @@ func (e *entry) settleAll(ctx context.Context, sub core.SubQueue, ds []core.Deli
 	return e.settle(ctx, sub, settlements)
 }
 
-// removeLocked completes deliveries. Those already gone cannot be brought back,
-// so only when none could be removed the call fails.
+// removeLocked completes deliveries. Removed messages cannot be brought back, so the call fails
+// only if none could be removed.
 func (e *entry) removeLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
 	gone := ds[:0]
 	var failure error
@@ -142,8 +142,8 @@ func (e *entry) removeLocked(ctx context.Context, sub core.SubQueue, ds []core.D
 	return gone, nil
 }
 
-// Cancel implements core.Broker, whatever the queue's status. Where numbers of several partitions are given
-// it is all or none in each partition; the first refusal is returned.
+// Cancel implements core.Broker. It ignores the queue's status. In each partition it cancels all
+// numbers or none; it returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	e, a, err := b.access(ctx, id, core.Send, address)
 	if err != nil {
@@ -170,9 +170,9 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	return nil
 }
 
-// Purge implements core.Broker. Where all messages were enqueued before the given
-// time the store removes them without reading them, unless their history is
-// remembered with who removed them. Otherwise it removes at most 4000 in one call.
+// Purge implements core.Broker. If before is in the future, the store removes messages without
+// reading them, unless the entity has a history, which notes the client. Otherwise one call removes
+// at most maxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	if before.After(b.store.Now()) && !e.history {
 		n, err := e.purgeAll(ctx, v.partitions[sub], b.options.Limits.Purge(limit))
 		if n > 0 {
-			return n, nil // what is gone is gone; the next call tells
+			return n, nil // the next call reports the error
 		}
 		return 0, b.refusal(err, &v.Entity)
 	}
@@ -201,7 +201,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 		removed += n
 		if err != nil {
 			if removed > 0 {
-				return removed, nil // what is gone is gone; the next call tells
+				return removed, nil // the next call reports the error
 			}
 			return 0, b.refusal(err, &v.Entity)
 		}
@@ -209,7 +209,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	return removed, nil
 }
 
-// purgeAll removes up to limit messages of partitions, whenever they were enqueued.
+// purgeAll removes up to limit messages of partitions, whatever their age.
 func (e *entry) purgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
 	for _, p := range partitions {
 		if removed >= limit {
@@ -223,9 +223,8 @@ func (e *entry) purgeAll(ctx context.Context, partitions []core.Partition, limit
 	return removed, err
 }
 
-// purge removes up to limit messages of one partition, or of the session of that
-// lock, which lock locks. Messages that are too young stay locked until it is
-// through, so that it meets none twice.
+// purge removes up to limit messages of one partition, or of the session of that lock; lock locks
+// them. Messages that are too young stay locked until the end, so that no message is met twice.
 func (e *entry) purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(int) ([]core.Delivery, error),
 	before time.Time, limit int, by core.Party,
 ) (removed int, err error) {

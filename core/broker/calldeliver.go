@@ -7,14 +7,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// callDeliver calls a receiver's Deliver: nothing else does. isInDeliver finds it on
-// the stack.
+// callDeliver is the only caller of a receiver's Deliver. isInDeliver finds it on the stack.
 func callDeliver(deliver func([]core.Delivery), ds []core.Delivery) { deliver(ds) }
 
 var callDeliverName = runtime.FuncForPC(reflect.ValueOf(callDeliver).Pointer()).Name()
 
-// isInDeliver reports whether it runs within a Deliver. A receiver that is closed
-// there cannot wait for its end.
+// isInDeliver reports whether the current goroutine is within a Deliver. A receiver that is closed
+// there cannot wait for the Deliver to end.
 func isInDeliver() bool {
 	pcs := make([]uintptr, 64)
 	for skip := 2; ; skip += len(pcs) {

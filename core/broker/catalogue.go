@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// access reads an address, checks that the identity holds the right on it, and
-// finds its entity.
+// access parses an address, checks that the identity holds the right on it, and finds its entity.
 func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, address string) (*entry, core.Address, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {
@@ -34,8 +33,8 @@ func (b *Broker) Resolve(ctx context.Context, _ core.Identity, address string) (
 	return e.current.Load().Entity, a, nil
 }
 
-// entity finds an entity, from the cache while that is fresh. Missing ones are
-// asked for anew each time.
+// entity finds an entity, in the cache while that is fresh. Missing entities are looked up each
+// time.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RLock()
 	e, closed := b.entries[core.FoldName(name)], b.closed
@@ -50,8 +49,8 @@ func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	}
 }
 
-// refresh reads e's entity anew if it may be old. While one caller does, others
-// go on with what is known; so does everybody while the store does not answer.
+// refresh reads e's entity again if it may be outdated. While one call reads, or while the store
+// does not answer, other calls go on with the cached entity.
 func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	now := time.Now()
 	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {
@@ -82,7 +81,7 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	return b.keep(ent, now)
 }
 
-// notFoundIn is notFound, which of a subscription says whether there is its topic.
+// notFoundIn is notFound; for a subscription it says whether the topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	refusal := b.notFound(name)
 	topic, _, ok := core.SplitSubscription(name)
@@ -102,8 +101,7 @@ func (b *Broker) cached(name string) *entry {
 	return b.entries[core.FoldName(name)]
 }
 
-// keep puts what the store answered into the cache, unless a younger entity of
-// that name is there already.
+// keep caches what the store has answered, unless the cache has a younger entity of that name.
 func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	key := core.FoldName(ent.Name)
 	b.mu.Lock()
@@ -133,8 +131,8 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget drops a deleted entity, unless another has taken its name already, and
-// closes all that is open on it. nil is nothing.
+// forget removes a deleted entity from the cache, unless another has its name already, and closes
+// everything that is open on it. nil is ignored.
 func (b *Broker) forget(e *entry) {
 	if e == nil {
 		return
@@ -147,14 +145,14 @@ func (b *Broker) forget(e *entry) {
 	e.end(b.notFound(e.current.Load().Name))
 }
 
-// forgetDeleted is forget for an entity that was deleted just now.
+// forgetDeleted is forget for an entity that this call has deleted.
 func (b *Broker) forgetDeleted(ent *core.Entity) {
 	if e := b.cached(ent.Name); e != nil && e.current.Load().ID == ent.ID {
 		b.forget(e)
 	}
 }
 
-// entityChanged is what the store calls when an entity changed.
+// entityChanged is called by the store when an entity has changed.
 func (b *Broker) entityChanged(namespace, name string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -179,9 +177,8 @@ func (b *Broker) wake() {
 	}
 }
 
-// refreshDirty reads the changed entities that somebody has open anew, so that
-// they learn of it; the others are read when next used. It reports whether the
-// store answered for all.
+// refreshDirty reads the changed entities that have senders or receivers, so that these notice the
+// change; other entities are read when next used. It reports whether the store answered for all.
 func (b *Broker) refreshDirty(ctx context.Context) bool {
 	var dirty []*entry
 	b.mu.RLock()
@@ -196,20 +193,19 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 		if !e.inUse() {
 			continue
 		}
-		_, _ = b.refresh(ctx, e) // NotFound has closed all who want to know
+		_, _ = b.refresh(ctx, e) // for NotFound, it has closed senders and receivers
 		all = all && !e.dirty.Load()
 	}
 	return all
 }
 
-// suspect has an entity read anew: the store answered as if it were gone.
+// suspect has an entity read again: the store answered as if it had been deleted.
 func (b *Broker) suspect(e *entry) {
 	e.dirty.Store(true)
 	b.wake()
 }
 
-// callback calls functions that belong to bridges: from a goroutine of its own,
-// or at once while the broker stops.
+// callback calls functions of bridges: in a goroutine, or at once while the broker stops.
 func (b *Broker) callback(calls []func(error), err error) {
 	all := func() {
 		for _, call := range calls {

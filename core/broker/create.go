@@ -20,7 +20,7 @@ func (b *Broker) CreateTopic(ctx context.Context, id core.Identity, name string,
 	return b.createTop(ctx, id, core.Entity{Kind: core.Topic, Name: name, Settings: s})
 }
 
-// createTop creates what lies directly in the namespace.
+// createTop creates a queue or topic.
 func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	if err := authorize(id, ent.Name); err != nil {
 		return core.Entity{}, err
@@ -35,8 +35,7 @@ func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entit
 	return b.create(ctx, id, ent)
 }
 
-// CreateSubscription implements core.Admin. A first rule without a name is the
-// default rule.
+// CreateSubscription implements core.Admin. A first rule without a name becomes the default rule.
 func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	name, err := managed(id, name)
 	if err != nil {
@@ -44,7 +43,7 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 	}
 	topicName, own, ok := core.SplitSubscription(name)
 	if !ok {
-		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' is no name of a subscription: write topic/Subscriptions/name.", name)
+		return core.Entity{}, core.Refuse(core.InvalidArgument, "'%s' is not the name of a subscription: write topic/Subscriptions/name.", name)
 	}
 	if err := core.ValidateSubscriptionName(own); err != nil {
 		return core.Entity{}, err
@@ -86,15 +85,14 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 	return made, nil
 }
 
-// touchTopic records that a topic was used. It is recorded again with the next use where
-// the store does not answer.
+// touchTopic records that a topic was used. If the store does not answer, the next use records it.
 func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
 		b.log.Warn("record the use of a topic", "entity", name, "err", err)
 	}
 }
 
-// roomForSubscription refuses one more subscription of a topic that is full.
+// roomForSubscription refuses a subscription more than maxSubscriptions.
 func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Subscription, Topic: topic}, maxSubscriptions-1, 1)
 	if err != nil {
@@ -106,7 +104,7 @@ func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	return nil
 }
 
-// topic reads a topic with its subscriptions past the cache.
+// topic reads a topic with its subscriptions from the store, not from the cache.
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
 	t, err := b.store.Topic(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
@@ -115,7 +113,7 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 	return t, b.refusal(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 
-// create completes the entity and stores it.
+// create completes an entity and stores it.
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
 	fitKind(ent.Kind, &ent.Settings)
 	fitPartitioned(&ent.Settings, 0)
@@ -134,7 +132,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.exists(&ent)
-	case code == core.NotFound && ent.Kind == core.Subscription: // the topic went meanwhile
+	case code == core.NotFound && ent.Kind == core.Subscription: // the topic has been deleted meanwhile
 		topic, _, _ := core.SplitSubscription(ent.Name)
 		return core.Entity{}, b.notFound(topic)
 	case code == core.NotFound:

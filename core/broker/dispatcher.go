@@ -12,20 +12,19 @@ import (
 const (
 	// maxLock is how many messages one Lock call asks for at most.
 	maxLock = 200
-	// minShare is how much credit a partition is given before it is split among several.
+	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
-	// idleDispatcherLife is how long a dispatcher outlives its last receiver, because a
-	// client that polls comes back soon.
+	// idleDispatcherLife is how long a dispatcher stays after its last receiver: a client that
+	// polls comes back soon.
 	idleDispatcherLife = 10 * time.Second
 	// firstBackoff and lastBackoff bound the pauses while a partition does not answer.
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 2 * time.Second
 )
 
-// dispatcher shares out the messages of one queue or sub-queue among its
-// receivers on this gateway. Workers call the store; whichever goroutine of the
-// dispatcher finds the queue of callbacks unattended runs them, one at a time
-// and in order, without mu.
+// dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
+// Workers call the store. The first goroutine that finds callbacks queued, and no other one running
+// them, runs them, one at a time, in order and without mu.
 type dispatcher struct {
 	e       *entry
 	sub     core.SubQueue
@@ -37,17 +36,17 @@ type dispatcher struct {
 	quit      chan struct{} // closed by stop
 
 	mu           sync.Mutex
-	deliverEnded sync.Cond // a Deliver has ended that a Close waits for
+	deliverEnded sync.Cond // a Deliver callback that a Close waits for has ended
 	receivers    []*receiver
-	nextReceiver int // the receiver that is served first
-	nextWorker   int // the worker that is given credit first
+	nextReceiver int // index of the receiver that is served first
+	nextWorker   int // index of the worker that gets credit first
 	credit       int // of all receivers
-	reserved     int // credit that Lock calls under way ask for
+	reserved     int // credit that Lock calls under way have asked for
 	draining     int // receivers with a Drain under way
 	queue        []*receiver
-	calling      bool // somebody runs callbacks
+	calling      bool // a goroutine runs callbacks
 	retireTimer  *time.Timer
-	nextExpiry   time.Time // when the sweeper should look again, by the store's clock
+	nextExpiry   time.Time // when the sweeper is to look, by the store's clock
 }
 
 // newDispatcher starts a dispatcher; e.mu is held. It returns false when the
@@ -80,8 +79,7 @@ func (d *dispatcher) run() {
 	wg.Wait()
 }
 
-// stop ends the dispatcher, which has no receivers, once. What is under way
-// ends by itself.
+// stop ends a dispatcher without receivers, once. Calls under way end by themselves.
 func (d *dispatcher) stop() {
 	if d.stopped.Swap(true) {
 		return
@@ -118,7 +116,7 @@ func (d *dispatcher) add(r *receiver) error {
 	return nil
 }
 
-// remove takes a receiver and its credit out. d.mu is held.
+// remove removes a receiver and its credit. d.mu is held.
 func (d *dispatcher) remove(r *receiver) {
 	r.closed = true
 	d.credit -= r.credit
@@ -133,7 +131,7 @@ func (d *dispatcher) remove(r *receiver) {
 	}
 }
 
-// retireIdle stops the dispatcher unless somebody receives again.
+// retireIdle stops the dispatcher unless it has receivers again.
 func (d *dispatcher) retireIdle() {
 	d.e.mu.Lock()
 	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()
@@ -155,7 +153,7 @@ func (d *dispatcher) hasReceivers() bool {
 	return len(d.receivers) > 0
 }
 
-// closeReceivers ends all receivers on the broker's account.
+// closeReceivers closes all receivers with an error.
 func (d *dispatcher) closeReceivers(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,8 +166,7 @@ func (d *dispatcher) closeReceivers(err error) {
 	d.wakeIdleWorker()
 }
 
-// assign gives free credit to the partitions that may have messages, each in
-// its turn. d.mu is held.
+// assign gives unreserved credit to the partitions that may have messages, in turn. d.mu is held.
 func (d *dispatcher) assign() {
 	free, ready := d.credit-d.reserved, 0
 	if free <= 0 {
@@ -196,9 +193,9 @@ func (d *dispatcher) assign() {
 	}
 }
 
-// share hands deliveries to receivers with credit, as evenly as that goes, and
-// returns what nobody wants. What receivers in ReceiveAndDelete mode get goes to
-// removals; without that they get nothing. d.mu is held.
+// share gives deliveries to receivers with credit, as evenly as possible, and returns the surplus.
+// Those of receivers in ReceiveAndDelete mode go to removals; if removals is nil, these receivers
+// get none. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0
@@ -244,7 +241,7 @@ func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
 	d.enqueue(r)
 }
 
-// enqueue has r's callbacks run. d.mu is held.
+// enqueue queues r's callbacks. d.mu is held.
 func (d *dispatcher) enqueue(r *receiver) {
 	if !r.queued {
 		r.queued = true
@@ -252,8 +249,8 @@ func (d *dispatcher) enqueue(r *receiver) {
 	}
 }
 
-// wakeIdleWorker has a worker run the callbacks that are queued, on behalf of a caller who
-// must not: a busy one does when it is done. d.mu is held.
+// wakeIdleWorker has an idle worker run the queued callbacks, for a caller that must not run them
+// itself. Busy workers run them afterwards. d.mu is held.
 func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {
 		return
@@ -266,8 +263,8 @@ func (d *dispatcher) wakeIdleWorker() {
 	}
 }
 
-// flush runs queued callbacks, unless somebody does. d.mu is held, and released
-// during callbacks.
+// flush runs queued callbacks, unless another goroutine does. d.mu is held, and released during
+// callbacks.
 func (d *dispatcher) flush() {
 	if d.calling {
 		return
@@ -286,8 +283,8 @@ func (d *dispatcher) flush() {
 	d.calling = false
 }
 
-// runCallbacks runs one receiver's callbacks: deliveries, then drained, then closed.
-// d.mu is held, and released during callbacks.
+// runCallbacks runs one receiver's callbacks: Deliver, then those of Drains, then Closed. d.mu is
+// held, and released during callbacks.
 func (d *dispatcher) runCallbacks(r *receiver) {
 	ds, drained, closed := r.pending, r.drained, r.o.Closed
 	r.pending = nil
@@ -344,7 +341,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 	d.mu.Lock()
 }
 
-// release gives locks back, so that others may have the messages.
+// release releases locks, so that other receivers may have the messages.
 func (d *dispatcher) release(ds []core.Delivery) {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for _, each := range ds {
@@ -360,8 +357,7 @@ func (d *dispatcher) release(ds []core.Delivery) {
 	}
 }
 
-// checkDrains queues the callbacks of the Drains that nothing is under way for
-// any more. d.mu is held.
+// checkDrains queues the callbacks of Drains that have nothing more to wait for. d.mu is held.
 func (d *dispatcher) checkDrains() {
 	if d.draining == 0 {
 		return
@@ -373,7 +369,7 @@ func (d *dispatcher) checkDrains() {
 	}
 }
 
-// giveRemoved hands removed messages to receivers of that mode; those that nobody wants
+// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. Without a receiver they
 // are lost, as that mode allows. d.mu is held.
 func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	for _, r := range d.receivers {
@@ -391,5 +387,5 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	}
 }
 
-// context is for calls that serve no caller in particular.
+// context is for calls to the store on behalf of no single caller.
 func (d *dispatcher) context() context.Context { return d.e.b.base }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxAge is how old a cached entity may be when it is used, should the
-	// store's watch have missed a change.
+	// maxAge is how old a cached entity may be when it is used, in case the store's watch has
+	// missed a change.
 	maxAge = 5 * time.Second
 	// unavailableTime is how long keyless messages avoid a partition that was Busy.
 	unavailableTime = time.Second
 )
 
-// view is an entity at one revision, with its partitions made ready. It never changes.
+// view is an entity at one revision, with its core.Partitions. It never changes.
 type view struct {
 	core.Entity
 	partitions [core.SubQueues][]core.Partition // by sub-queue
 	maxMessage int64                            // bytes
-	maxBatch   int64                            // bytes of messages that are sent together; 0: as many as one likes
+	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
 }
 
 func (b *Broker) newView(ent core.Entity) *view {
@@ -47,15 +47,15 @@ func (v *view) unlimited() *view {
 	return &u
 }
 
-// partition is the entity's partition as the broker uses it. What waits to be
-// forwarded does so however often it is tried. Quota and duplicate detection
-// are for what comes from outside, not for what moves between sub-queues.
+// partition is the entity's partition with the broker's policy. Messages to be forwarded are tried
+// without a limit. Quota and duplicate detection apply to what is sent to the entity, not to moves
+// between its sub-queues.
 func (b *Broker) partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = b.bounds(ent)
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
-	} else if ent.Kind != core.Subscription { // whose quota is its topic's
+	} else if ent.Kind != core.Subscription { // the quota of a subscription is its topic's
 		p.MaxBytes = ent.Megabytes() << 20 / int64(ent.Partitions)
 	}
 	if sub == core.Transfer || sub == core.TransferDeadLetter || ent.Settings.ForwardTo != "" {
@@ -64,32 +64,32 @@ func (b *Broker) partition(ent *core.Entity, i uint16, sub core.SubQueue) core.P
 	return p
 }
 
-// entry is a cached entity: one per ID, so a re-created entity is another entry.
+// entry is a cached entity. There is one entry per ID: a re-created entity has another.
 type entry struct {
 	b   *Broker
 	key string // folded name
 
 	current    atomic.Pointer[view]
 	readAt     atomic.Int64 // Unix nanoseconds of this machine's clock when current was read
-	dirty      atomic.Bool  // current is known to be old
-	refreshing atomic.Bool  // somebody is reading it anew
+	dirty      atomic.Bool  // current is known to be outdated
+	refreshing atomic.Bool  // a call is reading the entity
 
-	used             atomic.Int64    // Unix milliseconds of the store's clock at last use; 0: never here
-	recorded         atomic.Int64    // the used that the store knows of
-	nextKeyless      atomic.Uint32   // round robin over partitions
-	unavailableUntil []atomic.Int64  // by partition: Unix nanoseconds until which it is avoided
+	used             atomic.Int64    // last use, in Unix milliseconds of the store's clock; 0: not used here
+	recorded         atomic.Int64    // the last use that the store knows
+	nextKeyless      atomic.Uint32   // round robin over partitions, for messages without a key
+	unavailableUntil []atomic.Int64  // by partition: Unix nanoseconds until when it is avoided
 	topic            *topicCache     // of a topic, else nil
-	pipeline         *entityPipeline // nil: messages pass nothing on their way in
+	pipeline         *entityPipeline // nil: no pipeline
 	traffic          traffic
-	retry            atomic.Pointer[Retry] // nil: abandoned messages do not wait
-	history          bool                  // what happens to messages is remembered
+	retry            atomic.Pointer[Retry] // nil: abandoned messages are not delayed
+	history          bool                  // its messages have a history
 
 	mu          sync.Mutex
 	ended       error // set once: no sender or receiver may be added
 	senders     map[*sender]struct{}
-	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while nobody receives
-	hub         *sessionHub                 // nil while nobody receives from sessions
-	// sweeps is dispatchers[DeadLetter] for senders, which do not take mu.
+	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while there are no receivers
+	hub         *sessionHub                 // nil while there are no session receivers
+	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
 	sweeps atomic.Pointer[dispatcher]
 }
 
@@ -106,7 +106,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	return e
 }
 
-// changed notes that the entity, or what belongs to it, is not what it was.
+// changed notes that the entity, or a topic's subscriptions, may have changed.
 func (e *entry) changed() {
 	e.dirty.Store(true)
 	if e.topic != nil {
@@ -118,19 +118,19 @@ func (e *entry) fresh(now time.Time) bool {
 	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
 }
 
-// use notes that the entity was used now.
+// use notes that the entity is used now.
 func (e *entry) use() {
 	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
 		e.used.Store(now)
 	}
 }
 
-// update takes a newer description of the same entity and closes what its
+// update takes a newer revision of the same entity, and closes senders and receivers that its
 // status no longer allows.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
 	old := e.current.Load()
-	if ent.Revision < old.Revision { // an older read came late
+	if ent.Revision < old.Revision { // a late answer to an older read
 		e.mu.Unlock()
 		return
 	}
@@ -151,7 +151,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Unlock()
 	e.close(senders, dispatchers, disabled(ent.Name))
 	if main != nil {
-		if err := e.current.Load().receivable(core.Main); err != nil { // it forwards now
+		if err := e.current.Load().receivable(core.Main); err != nil { // it has begun to forward
 			main.closeReceivers(err)
 		}
 	}
@@ -200,7 +200,8 @@ func (e *entry) close(senders []*sender, dispatchers [core.SubQueues]*dispatcher
 			calls = append(calls, s.closed)
 		}
 	}
-	// The callbacks run on their own, because the caller may be a bridge.
+	// The callbacks run in a goroutine of their own: the caller may be a bridge that holds its
+	// locks.
 	if len(calls) > 0 {
 		e.b.callback(calls, err)
 	}
@@ -211,14 +212,14 @@ func (e *entry) close(senders []*sender, dispatchers [core.SubQueues]*dispatcher
 	}
 }
 
-// inUse reports whether somebody has the entity open.
+// inUse reports whether a sender or receiver has the entity open.
 func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.senders) > 0 || e.dispatchers != [core.SubQueues]*dispatcher{} || e.hub != nil
 }
 
-// hasReceivers reports whether somebody receives from the entity or its sub-queue.
+// hasReceivers reports whether the entity or a sub-queue of it has receivers.
 func (e *entry) hasReceivers() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -230,8 +231,8 @@ func (e *entry) markUnavailable(partition uint16, now time.Time) {
 	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
-// nextPartition picks a partition for a message without a key: round robin,
-// passing over those marked unavailable, unless all are, and those in tried.
+// nextPartition picks a partition for a message without a key, round robin. It skips those in
+// tried, and those marked unavailable unless all are.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
 	n := uint32(len(e.unavailableUntil))
 	first := e.nextKeyless.Add(1) - 1

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// probeRun is one probe of the store, shared by all who ask while it runs.
+// probeRun is one probe of the store, shared by all callers while it runs.
 type probeRun struct {
 	done  chan struct{}
 	about core.About // this and err are set before done closes

@@ -10,26 +10,26 @@ import (
 const (
 	// oldestBytes is about how much is read of a partition to find its oldest message.
 	oldestBytes = 64 << 10
-	// oldestLook is how many messages are looked at for that: those in front may
-	// be scheduled ones, which do not count.
+	// oldestLook is how many messages are read for that: the first ones may be scheduled, which do
+	// not count.
 	oldestLook = 8
 )
 
-// Holding is what an entity holds at one moment, in all gateways: the store counts.
+// Holding is what an entity holds at one moment, for all gateways: the store counts.
 type Holding struct {
 	Entity string
 	Kind   core.Kind
 	// Sessions says that its messages belong to sessions.
 	Sessions bool
 	Counts   [core.SubQueues]core.Stats
-	// Oldest is when the oldest of its own messages was enqueued, scheduled ones
-	// aside. Zero: there is none, or finding it would mean to read large messages.
+	// Oldest is when the oldest of its messages was enqueued, without sub-queues and scheduled
+	// messages. Zero: there is none, or finding it would read large messages.
 	Oldest time.Time
 }
 
-// Holdings counts what the entities hold whose names are wanted; wanted is asked
-// for each entity of the namespace. Deleted meanwhile, an entity holds nothing. A
-// partition that does not answer fails the call.
+// Holdings counts what entities hold. wanted selects them and is called for each entity of the
+// namespace. An entity deleted meanwhile holds nothing. If a partition does not answer, the call
+// fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
@@ -53,7 +53,7 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	return all, nil
 }
 
-// Holding counts what one entity holds, or answers NotFound.
+// Holding counts what one entity holds, or returns NotFound.
 func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	}
 	main := &h.Counts[core.Main]
 	there := main.Ready + main.Locked + main.Deferred
-	if there == 0 || e.Kind == core.Topic { // what a topic holds is scheduled, or about to leave
+	if there == 0 || e.Kind == core.Topic { // a topic holds only scheduled messages, and those about to leave
 		return h, nil
 	}
 	look := int(min(oldestBytes*(there+main.Scheduled)/max(main.Bytes, 1), oldestLook))
@@ -95,8 +95,8 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// CountSessions counts the sessions of an entity that have messages or state, up
-// to most. Unlike ListSessions it is no use of the entity.
+// CountSessions counts the sessions of an entity that have messages or state, up to most. Unlike
+// ListSessions it does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // touchInterval is how often uses of entities are recorded.
 const touchInterval = 30 * time.Second
 
-// touch records when entities were last used; a waiting receiver is a use.
+// touch records when entities were last used. An open receiver is a use.
 func (b *Broker) touch(ctx context.Context) {
 	b.mu.RLock()
 	entries := make(map[string]*entry, len(b.entries))
@@ -36,19 +36,18 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 		return
 	}
 	if err := b.store.TouchEntities(ctx, b.namespace, accessed); err != nil {
-		b.log.Warn("record the use of entities: done again in a while", "err", err)
+		b.log.Warn("record the use of entities; tried again later", "err", err)
 		for key := range accessed {
 			entries[key].recorded.Store(0)
 		}
 	}
 }
 
-// deleteIdle deletes the entities that nobody used for as long as their setting
-// AutoDeleteOnIdle says, here or at another gateway.
+// deleteIdle deletes entities that no gateway has used for the time of AutoDeleteOnIdle.
 func (b *Broker) deleteIdle(ctx context.Context) {
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
 	if err != nil {
-		b.log.Warn("look for idle entities: done again in a while", "err", err)
+		b.log.Warn("list idle entities; tried again later", "err", err)
 	}
 }
 
@@ -66,7 +65,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 		return false
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
-		b.log.Warn("delete an idle entity: tried again in a while", "entity", ent.Name, "err", err)
+		b.log.Warn("delete an idle entity; tried again later", "entity", ent.Name, "err", err)
 		return false
 	}
 	b.log.Info("idle entity deleted", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
@@ -74,7 +73,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 	return true
 }
 
-// idle reports whether the entity has been unused for as long as it may be.
+// idle reports whether the entity has been unused for the time of AutoDeleteOnIdle.
 func idle(e *core.Entity, now time.Time) bool {
 	if e.Settings.AutoDeleteOnIdle == core.Forever {
 		return false

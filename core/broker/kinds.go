@@ -2,7 +2,7 @@ package broker
 
 import "github.com/crosstown-mq/crosstown/core"
 
-// fitKind gives settings that entities of the kind do not have their defaults.
+// fitKind resets settings that entities of the kind do not have to their defaults.
 func fitKind(k core.Kind, s *core.Settings) {
 	given, d := *s, core.DefaultSettings(k)
 	switch k {

@@ -2,14 +2,14 @@ package broker
 
 import "sync"
 
-// partitionGroup is the items of one call that belong to one partition.
+// partitionGroup holds the items of one call that belong to one partition.
 type partitionGroup[T any] struct {
 	partition uint16
 	items     []T
-	at        []int // their places in the call; nil: all, in order
+	at        []int // their indexes in the call; nil: all, in order
 }
 
-// onlyPartition returns the partition that all items have in common, if it is below n.
+// onlyPartition returns the partition that all items have in common, if there is one below n.
 func onlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
 		return 0, false
@@ -23,8 +23,8 @@ func onlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 	return partition, int(partition) < n
 }
 
-// groupByPartition sorts items by partition. Places of items whose partition is not
-// below n come back in strays. Where all have one partition nothing is copied.
+// groupByPartition groups items by partition. Items whose partition is not below n are returned as
+// indexes in strays. If all items have the same partition, nothing is copied.
 func groupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []partitionGroup[T], strays []int) {
 	if partition, ok := onlyPartition(items, n, of); ok {
 		return []partitionGroup[T]{{partition: partition, items: items}}, nil
@@ -48,7 +48,7 @@ func groupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []par
 	return groups, strays
 }
 
-// index is where the i-th item of the group stood in the call.
+// index is the index in the call of the group's i-th item.
 func (p *partitionGroup[T]) index(i int) int {
 	if p.at == nil {
 		return i
@@ -56,7 +56,7 @@ func (p *partitionGroup[T]) index(i int) int {
 	return p.at[i]
 }
 
-// eachGroup calls f for every group, at once if there are several, and waits.
+// eachGroup calls f for each group, concurrently if there are several, and waits.
 func eachGroup[T any](groups []partitionGroup[T], f func(p *partitionGroup[T])) {
 	if len(groups) == 1 {
 		f(&groups[0])

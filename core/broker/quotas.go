@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// quotas are those of the namespace now, and of the tier; zeros bound nothing.
+// quotas are the namespace's current quotas, bounded by the tier's; zeros mean no limit.
 func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	if b.options.Quotas != nil {
 		q = b.options.Quotas()
@@ -17,8 +17,8 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 	return q
 }
 
-// quotaRefusal is the refusal of an entity, new or with new settings, that the store has
-// refused for the namespace's quotas.
+// quotaRefusal is the refusal of an entity that the store has refused because of the namespace's
+// quotas.
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)
@@ -32,8 +32,8 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 
-// Population counts the queues and topics of the namespace, and how many megabytes
-// they may hold together.
+// Population counts the queues and topics of the namespace, and the megabytes that they may hold
+// together.
 func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
 	if n, megabytes, err = b.population(ctx, ""); err != nil {
 		return 0, 0, b.refusal(err, &core.Entity{})
@@ -41,7 +41,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population is that of all but one.
+// population is Population without one entity.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -58,7 +58,7 @@ func (b *Broker) population(ctx context.Context, but string) (n int, megabytes i
 	return n, megabytes, nil
 }
 
-// checkSettings refuses settings that no entity, or none of the namespace, may have.
+// checkSettings refuses settings that are not valid, or beyond the limits of the tier.
 func (b *Broker) checkSettings(s core.Settings) error {
 	if err := s.Validate(); err != nil {
 		return err

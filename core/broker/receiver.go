@@ -10,18 +10,18 @@ import (
 type receiver struct {
 	d  *dispatcher
 	o  core.ReceiverOptions
-	by core.Party // if that is remembered
+	by core.Party // for the history, if there is one
 
-	credit   int             // not spent
+	credit   int             // unspent
 	pending  []core.Delivery // locked, to be delivered
 	inFlight int             // being removed, to be delivered
-	drained  []func(int)     // of Drains under way
-	targets  []uint64        // by worker: the count of calls that a Drain waits for
+	drained  []func(int)     // callbacks of Drains under way
+	targets  []uint64        // by worker: the count of calls that the Drains wait for
 	queued   bool            // in d.queue
 	closed   bool
 
-	delivering bool // its Deliver runs
-	awaited    bool // a Close waits for the end of that
+	delivering bool // the Deliver callback runs
+	awaited    bool // a Close waits for its end
 
 	err  error // why the broker closed it
 	told bool  // o.Closed was called
@@ -67,14 +67,14 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 	return r, nil
 }
 
-// receivable refuses to take messages, other than by their numbers, where only
-// forwarders or the holders of sessions do.
+// receivable refuses to take messages, except by their numbers, from where only forwarders or
+// session holders take them.
 func (v *view) receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
 		return core.Refuse(core.NotAllowed, "'%s' is a topic: receive from its subscriptions, '%s'.", v.Name, core.SubscriptionPath(v.Name, "<name>"))
 	case sub == core.Transfer:
-		return core.Refuse(core.NotAllowed, "'%s' holds what is on its way to other entities: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
+		return core.Refuse(core.NotAllowed, "'%s' holds messages on their way to other entities: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
 	case sub == core.Main && v.Settings.ForwardTo != "":
 		return forwards(v)
 	default:
@@ -98,13 +98,13 @@ func (r *receiver) AddCredit(n int) {
 	d.assign()
 }
 
-// Drain implements core.Receiver. What is available now is still delivered, and
-// it waits for the calls to the store that may find it.
+// Drain implements core.Receiver. What is available now is still delivered: Drain waits for the
+// calls to the store that may find it.
 func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed { // and its dispatcher may be gone
+	if r.closed { // its dispatcher may have ended
 		d.e.b.callback([]func(error){func(error) { drained(0) }}, nil)
 		return
 	}
@@ -140,7 +140,7 @@ func (r *receiver) drainsOn() bool {
 	return false
 }
 
-// Close implements core.Receiver. A Drain under way ends with it.
+// Close implements core.Receiver. It ends a Drain under way.
 func (r *receiver) Close() {
 	d := r.d
 	d.mu.Lock()
@@ -161,7 +161,7 @@ func (r *receiver) Close() {
 	}
 }
 
-// takes reports whether share may give r anything.
+// takes reports whether share may give r messages.
 func (r *receiver) takes(removals *[]removal) bool {
 	return removals != nil || r.o.Mode == core.PeekLock
 }

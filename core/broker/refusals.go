@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Refusals that name nothing are made once.
+// Refusals without names are made once.
 var (
 	errStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
 	errLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
@@ -23,7 +23,7 @@ var (
 	errNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or is not in the state the operation asks for.")
 )
 
-// notFound is the sentence by which SDKs recognise a missing entity.
+// notFound is the text by which SDKs recognise a missing entity.
 func (b *Broker) notFound(name string) error {
 	if b.host != "" {
 		name = "sb://" + b.host + "/" + core.ResourcePath(name)
@@ -31,8 +31,8 @@ func (b *Broker) notFound(name string) error {
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
-// exists is the refusal of a name that is taken. Subscriptions are named as
-// Service Bus names them, by their parts.
+// exists is the refusal of a name in use. Subscriptions are named by their parts, as at Service
+// Bus.
 func (b *Broker) exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
@@ -50,9 +50,9 @@ func forwards(v *view) error {
 	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, forwardPath(&v.Settings, core.Main))
 }
 
-// refusal turns what the store answered for an entity into what the peer may
-// read, and keeps whether it is NotDone. Errors of its own making pass. An error without a Code means that the
-// store was not reached: worth another try, and worth a line in the log.
+// refusal makes the store's error for an entity readable for the peer, and keeps whether it is
+// NotDone. Refusals of the broker pass. An error without a Code means that the store was not
+// reached: it is logged, and the peer is told to try again.
 func (b *Broker) refusal(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil

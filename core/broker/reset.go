@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Reset implements core.Admin. Receiving and forwarding stand still here meanwhile:
-// what is under way is awaited, and what has been locked and not delivered is
-// dropped, so that nothing of before is in this gateway's hands afterwards.
+// Reset implements core.Admin. Receiving and forwarding pause on this gateway meanwhile. Reset
+// waits for calls under way, and drops messages that are locked here but not delivered, so that
+// nothing of before the reset is left in this gateway.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 		return b.refusal(err, &core.Entity{})
 	}
 	defer b.barrier.resume()
-	b.audit.flush(ctx) // so that nothing is noted afterwards of what was before
+	b.audit.flush(ctx) // so that no event of before is written later
 	sessions := b.openSessions()
 	errs := make([]error, len(ents))
 	inParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
@@ -48,17 +48,17 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics are all that there are. It looks until there is nothing new: where
-// others are deleted meanwhile, pages leave some out.
+// queuesAndTopics returns all queues and topics. It lists until there is nothing new: if entities
+// are deleted meanwhile, pages skip some.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {
 		more = false
 		err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
-			if ent.Kind != core.Subscription && !known[ent.ID] { // those are cleared with their topics
+			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
-				more = len(all) >= listPage/2 // fewer are one page, even with gaps
+				more = len(all) >= listPage/2 // fewer entities fit one page, even with gaps
 			}
 			return false
 		})
@@ -66,7 +66,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 	return all, err
 }
 
-// clear removes all messages of a queue or topic, as far as its partitions answer.
+// clear removes all messages of a queue or topic, in all partitions that answer.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
 		err = cmp.Or(err, b.store.Clear(ctx, b.partition(ent, uint16(i), core.Main)))
@@ -74,7 +74,7 @@ func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	return b.refusal(err, ent)
 }
 
-// root is the ID of the queue or topic that the entity is, or belongs to.
+// root is the ID of the queue or topic that the entity is or belongs to.
 func (v *view) root() string {
 	if v.Kind == core.Subscription {
 		return v.TopicID
@@ -93,7 +93,7 @@ func (b *Broker) known() []*entry {
 	return all
 }
 
-// openSessions are those that are held here.
+// openSessions are the sessions that are open on this gateway.
 func (b *Broker) openSessions() (all []*session) {
 	for _, e := range b.known() {
 		e.mu.Lock()
@@ -106,9 +106,8 @@ func (b *Broker) openSessions() (all []*session) {
 	return all
 }
 
-// dropUndelivered forgets what was locked, or removed, for receivers of cleared
-// entities and has not been delivered, and gives them back the credit. The barrier is
-// shut.
+// dropUndelivered drops messages that were locked or removed for receivers of cleared entities and
+// not delivered, and gives back their credit. The barrier is closed.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
 		if !cleared[e.current.Load().root()] {
@@ -128,7 +127,7 @@ func (b *Broker) dropUndelivered(cleared map[string]bool) {
 func (d *dispatcher) dropUndelivered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.queue { // those that have closed are there only
+	for _, r := range d.queue { // receivers that have closed are only here
 		if r.closed {
 			r.pending = nil
 		}
@@ -141,9 +140,9 @@ func (d *dispatcher) dropUndelivered() {
 	d.assign()
 }
 
-// dropHeld has the partition forwarders forget what they hold: nobody can move it any more, and
-// what comes from now on need not wait behind it. Where it was not cleared its locks
-// expire. The barrier is shut.
+// dropHeld drops the messages that partition forwarders hold back: they are gone, and new messages
+// need not wait behind them. In entities that were not cleared, their locks expire. The barrier is
+// closed.
 func (s *forwarders) dropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// keyOf is what pins a message to a partition: its session, else its partition
-// key, else with duplicate detection the id its sender gave. "" pins it nowhere.
+// keyOf is the key that selects a message's partition: its session id, else its partition key, else
+// with duplicate detection its message id. A message with the key "" may go to any partition.
 func keyOf(m *core.Message, duplicates bool) string {
 	switch {
 	case m.PinKey() != "":
@@ -17,8 +17,8 @@ func keyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// groupKey is the key of a group on a partitioned entity: the messages' own
-// must agree, and messages without one follow the others.
+// groupKey is the key of a group on a partitioned entity: all keys of the messages must be equal,
+// and messages without one follow the others.
 func groupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// parallel is how many questions to the store or to plugins are under way at a time.
+// parallel is how many calls to the store or to plugins run at a time.
 const parallel = 16
 
-// inParallel calls f for 0..n-1, a bounded number at a time, and waits.
+// inParallel calls f for 0..n-1, up to parallel at a time, and waits.
 func inParallel(n int, f func(i int)) {
 	slots := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -25,7 +25,7 @@ func inParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// counted are the sub-queues of a kind that hold messages.
+// counted are the sub-queues that hold messages of entities of a kind.
 func counted(k core.Kind) []core.SubQueue {
 	if k == core.Topic {
 		return []core.SubQueue{core.Main, core.Transfer, core.TransferDeadLetter}
@@ -33,14 +33,14 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount is what is counted of an entity: sums by sub-queue over the partitions
-// that answer; err joins what the others said.
+// entityCount is the counts of an entity: sums by sub-queue over the partitions that answer. err
+// joins the errors of the others.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error
 }
 
-// countEntities counts entities, all with one call to the store.
+// countEntities counts entities with one call to the store.
 func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityCount {
 	type place struct {
 		entity int
@@ -68,7 +68,7 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 	return counts
 }
 
-// runtimes are what administration shows of entities' counts.
+// runtimes are entities' counts as administration shows them.
 func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime {
 	shown := make([]core.Runtime, len(es))
 	counts := b.countEntities(ctx, es...)
@@ -106,8 +106,8 @@ func (t *entityCount) asRuntime() core.Runtime {
 	return r
 }
 
-// countRules counts a topic's subscriptions and their rules; the filters that
-// match all or nothing are SQL filters to Service Bus.
+// countRules counts a topic's subscriptions and their rules. Service Bus counts filters that match
+// all or nothing as SQL filters.
 func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Runtime) error {
 	t, err := b.store.Topic(ctx, b.namespace, topic.Name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Run
 	return nil
 }
 
-// healthy refuses when a partition of the entity does not answer.
+// healthy refuses if a partition of the entity does not answer.
 func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	err := b.countEntities(ctx, *e)[0].err
 	if err == nil || core.CodeOf(err) == core.NotFound {

@@ -12,9 +12,9 @@ import (
 // sender implements core.Sender.
 type sender struct {
 	e      *entry
-	by     core.Party // if that is remembered
+	by     core.Party // for the history, if there is one
 	closed func(error)
-	failed atomic.Pointer[error] // why no more may be sent
+	failed atomic.Pointer[error] // why it sends no more
 }
 
 // OpenSender implements core.Broker.
@@ -61,7 +61,7 @@ func (s *sender) Close() {
 	delete(s.e.senders, s)
 }
 
-// fail makes all further sends answer err; it reports false if they already fail.
+// fail makes all further sends fail with err; it returns false if they fail already.
 func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err) }
 
 // Send implements core.Sender.
@@ -95,7 +95,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 
 func failAll(groups [][]*core.Message, err error) []core.Appended { return failed(len(groups), err) }
 
-// failed is the answer to n groups that all fail alike.
+// failed returns n answers with the same error.
 func failed(n int, err error) []core.Appended {
 	answers := make([]core.Appended, n)
 	for i := range answers {
@@ -104,7 +104,7 @@ func failed(n int, err error) []core.Appended {
 	return answers
 }
 
-// sendToOne is Send to an entity with one partition, and nothing in front of it.
+// sendToOne is Send to an entity with one partition and no pipeline.
 func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
@@ -133,12 +133,12 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 	return answers
 }
 
-// batch is the groups of one call that go to one partition.
+// batch holds the groups of one call that go to one partition.
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	results   []groupResult // what the stages of the entity made of the groups; nil where it has none
-	at        []int         // their places in the call
+	results   []groupResult // of the groups; nil for an entity without a pipeline
+	at        []int         // their indexes in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -146,8 +146,8 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany is Send to a partitioned entity, or through stages. Groups without a
-// key that a Busy partition has certainly not stored go on to others.
+// sendToMany is Send to a partitioned entity, or through a pipeline. A group without a key goes on
+// to another partition if one is Busy and has certainly not stored it.
 func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	n := len(v.partitions[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -160,7 +160,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 		key := ""
 		if err == nil && n > 1 {
 			if key, err = groupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
-				key = g[0].Transit.Key // should it come again, that is where it is known
+				key = g[0].Transit.Key // a repeated move finds the partition that knows the key
 			}
 		}
 		if err != nil {
@@ -175,7 +175,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 			batches[core.PartitionOf(key, n)].add(g, i)
 		}
 	}
-	var results []groupResult // by place in the call
+	var results []groupResult // by index in the call
 	if e.pipeline != nil {
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
@@ -190,7 +190,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 
 // appendBatches appends to all partitions at once.
 func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, answers []core.Appended) {
-	var own *batch // the first is done by this goroutine
+	var own *batch // the batch that this goroutine sends
 	var others sync.WaitGroup
 	for i := range batches {
 		b := &batches[i]
@@ -210,9 +210,9 @@ func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, ans
 	others.Wait()
 }
 
-// reroute makes new batches of the keyless groups that a Busy partition has
-// refused, if they have not tried all; it reports whether there are any. Where the
-// partition may have stored a group, another would store it twice.
+// reroute makes new batches of the groups without a key that a Busy partition has refused, unless
+// they have tried all partitions; it reports whether there are any. A group that the partition may
+// have stored is not among them: it would be stored twice.
 func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []groupResult, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
@@ -258,7 +258,8 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 	}
 }
 
-// appendTo appends groups to one partition, or publishes them to a topic's, and makes refusals readable.
+// appendTo appends groups to one partition, or publishes them to a topic's, and makes refusals
+// readable.
 func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {

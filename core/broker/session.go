@@ -9,48 +9,48 @@ import (
 )
 
 const (
-	// sessionLookInterval is how long a holder with credit goes without looking for
-	// messages, should the store's doorbell have been missed.
+	// sessionLookInterval is how often a session with credit looks for messages, in case the
+	// store's doorbell has been missed.
 	sessionLookInterval = 10 * time.Second
-	// releaseTimeout bounds the release of a session; its lock expires otherwise.
+	// releaseTimeout bounds the release of a session. If it fails, the lock expires.
 	releaseTimeout = 5 * time.Second
-	// expiryGrace is how long after the end of a lock its holder is told, unless
-	// another one comes: clients whose work takes as long as the lock let go by
-	// themselves then.
+	// expiryGrace is how long after the end of a lock its client is told, unless another client
+	// waits for the session: clients whose work takes as long as the lock close the session
+	// themselves within that time.
 	expiryGrace = 300 * time.Millisecond
 )
 
-// session implements core.Session. One goroutine (run) makes its calls to the
-// store and runs its callbacks, so messages come strictly in order.
+// session implements core.Session. One goroutine (run) calls the store and runs the callbacks, so
+// messages are delivered strictly in order.
 type session struct {
 	hub   *sessionHub
 	o     core.SessionOptions
-	by    core.Party // if that is remembered
+	by    core.Party // for the history, if there is one
 	lock  core.SessionLock
 	woken chan struct{} // something changed; holds at most one
-	done  chan struct{} // closed when the session is given back
+	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
 	until       time.Time // end of the lock, by the store's clock
-	renewing    int       // Renew calls under way, which may have moved that end
-	credit      int       // not spent
+	renewing    int       // Renew calls under way, which may have moved until
+	credit      int       // unspent
 	ready       bool      // there may be messages
 	wokenInLook bool      // the doorbell rang since the last look
-	checks      bool      // the store is to be asked whether the lock stands, with credit or without
-	purges      int       // Purge calls under way, which messages must not overtake
+	checks      bool      // ask the store whether the lock still stands, even without credit
+	purges      int       // Purge calls under way; no messages are locked meanwhile
 	busy        bool      // a look is under way
 	looks       uint64    // looks for messages so far
-	lookAt      time.Time // when to look again without the doorbell; zero: not known
+	lookAt      time.Time // when to look without the doorbell; zero: unknown
 	backoff     time.Duration
-	drained     []func(int) // of Drains under way
-	targetLooks uint64      // the count of looks that they wait for
+	drained     []func(int) // callbacks of Drains under way
+	targetLooks uint64      // the count of looks that the Drains wait for
 	ended       error       // why the broker closed it
-	expired     bool        // because the time of the lock was over
-	endsNow     bool        // there is nothing to wait for after that
+	expired     bool        // ended because the lock's time was over
+	endsNow     bool        // do not wait for expiryGrace
 	closed      bool        // Close was called
 
-	delivering   bool      // its Deliver runs
-	deliverEnded sync.Cond // a Deliver has ended
+	delivering   bool      // the Deliver callback runs
+	deliverEnded sync.Cond // a Deliver callback has ended
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *session {
@@ -89,7 +89,7 @@ func (s *session) AddCredit(n int) {
 func (s *session) Drain(drained func(unspent int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isOver() { // and its goroutine may be gone
+	if s.isOver() { // its goroutine may have ended
 		s.hub.e.b.callback([]func(error){func(error) { drained(0) }}, nil)
 		return
 	}
@@ -104,8 +104,8 @@ func (s *session) Drain(drained func(unspent int)) {
 	s.signal()
 }
 
-// Close implements core.Receiver. The session is released at once, by the
-// goroutine; whoever accepts it here meanwhile waits for that.
+// Close implements core.Receiver. The goroutine releases the session at once; a call that accepts
+// it here meanwhile waits for that.
 func (s *session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *session) Close() {
 // isOver reports whether the session takes no more calls. s.mu is held.
 func (s *session) isOver() bool { return s.closed || s.ended != nil }
 
-// end closes the session on the broker's account, at once.
+// end closes the session with an error, at once.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *session) end(err error) {
 	s.signal()
 }
 
-// endNow has a session whose time was over end without further waiting.
+// endNow ends the wait for expiryGrace.
 func (s *session) endNow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +141,8 @@ func (s *session) endNow() {
 	s.signal()
 }
 
-// wakeByName says that there may be messages, or that another gateway's receiver
-// has taken the session over.
+// wakeByName is called for a doorbell that names the session: there may be messages, or another
+// gateway's receiver has taken the session over.
 func (s *session) wakeByName() {
 	s.wake()
 	if s.lock.Mode == core.NonExclusive {
@@ -171,7 +171,7 @@ func (s *session) signal() {
 	}
 }
 
-// run works until the session is over, and gives it back.
+// run works until the session is over, and then releases it.
 func (s *session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -193,8 +193,8 @@ func (s *session) run() {
 	}
 }
 
-// next decides what to do: look for n messages, or pause. Drains that wait for
-// nothing more are answered.
+// next decides what to do: look for n messages, or pause. It answers Drains that have nothing more
+// to wait for.
 func (s *session) next() (n int, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *session) next() (n int, look bool, pause time.Duration, open bool) {
 	}
 }
 
-// drain answers Drains. s.mu is held, and released during callbacks.
+// drain runs the callbacks of Drains. s.mu is held, and released during callbacks.
 func (s *session) drain() {
 	calls, unspent := s.drained, s.credit
 	s.drained, s.credit = nil, 0
@@ -237,11 +237,11 @@ func (s *session) drain() {
 	}
 }
 
-// pause is how long nothing is due. s.mu is held.
+// pause is how long until something is due. s.mu is held.
 func (s *session) pause(now time.Time) time.Duration {
 	pause := s.until.Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // or until the renewal is through
+		pause = sessionLookInterval // or until the renewal has ended
 	}
 	if s.credit > 0 && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -255,7 +255,7 @@ func (s *session) lockMessages(n int) {
 	e.b.barrier.enter()
 	defer e.b.barrier.leave()
 	ctx := e.b.base
-	_, _ = e.b.refresh(ctx, e) // if it is gone this has ended the session
+	_, _ = e.b.refresh(ctx, e) // if the entity is gone, this has ended the session
 	p := s.partition()
 	ds, next, err := e.b.store.LockInSession(ctx, p, s.lock, n)
 	locked := len(ds)
@@ -283,14 +283,14 @@ func (s *session) lockMessages(n int) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // the next holder is to get them
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // for the next holder
 		e.settleAll(e.b.base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.b.log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.key, "count", len(ds))
 	}
 }
 
-// noteLook notes when to look again. s.mu is held.
+// noteLook notes the result of a look and when to look again. s.mu is held.
 func (s *session) noteLook(err error, full bool) {
 	e := s.hub.e
 	now := e.b.store.Now()
@@ -301,7 +301,7 @@ func (s *session) noteLook(err error, full bool) {
 		}
 	case err != nil:
 		if s.backoff == 0 {
-			e.b.log.Warn("lock messages of a session: the partition does not answer, trying on", "entity", e.key, "partition", s.lock.Index, "err", err)
+			e.b.log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.key, "partition", s.lock.Index, "err", err)
 		}
 		s.backoff = min(max(2*s.backoff, firstBackoff), lastBackoff)
 		s.lookAt = now.Add(s.backoff)
@@ -312,8 +312,7 @@ func (s *session) noteLook(err error, full bool) {
 	}
 }
 
-// remove completes messages and returns those that are gone from the store; the
-// others are unlocked, if the store answers.
+// remove completes messages and returns those that the store has removed. It releases the others.
 func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	e := s.hub.e
 	settlements := make([]core.Settlement, len(ds))
@@ -339,7 +338,7 @@ func (s *session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	return gone
 }
 
-// awaitGrace waits a moment after the end of the lock.
+// awaitGrace waits for expiryGrace after the end of the lock.
 func (s *session) awaitGrace() {
 	timer := time.NewTimer(expiryGrace)
 	defer timer.Stop()
@@ -358,7 +357,7 @@ func (s *session) awaitGrace() {
 	}
 }
 
-// finish gives the session back, unless its lock has ended, and tells everybody.
+// finish releases the session, unless its lock has ended, and runs the remaining callbacks.
 func (s *session) finish() {
 	s.mu.Lock()
 	ended, drained, unspent := s.ended, s.drained, s.credit
@@ -382,12 +381,12 @@ func (s *session) finish() {
 	close(s.done)
 }
 
-// partition is where the session lies, with the policy of now.
+// partition is the session's partition, with the current policy.
 func (s *session) partition() core.Partition {
 	return s.hub.e.current.Load().partitions[core.Main][s.lock.Index]
 }
 
-// call makes one call for the holder of the lock.
+// call makes one call to the store on behalf of the holder.
 func (s *session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.isOver()
@@ -474,15 +473,14 @@ func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 }
 
 const (
-	// sessionScan bounds how many messages of its partition a Peek in a session
-	// looks at, sessionScanBytes how many bytes they may have.
+	// sessionScan bounds how many messages of the partition a Peek in a session reads,
+	// sessionScanBytes how many bytes they may have.
 	sessionScan      = 20_000
 	sessionScanBytes = 64 << 20
 )
 
-// Peek implements core.Session. It reads through the partition, in which other
-// sessions lie as well: the look is bounded, so messages that lie far behind
-// those of others are found by a Peek from a later number.
+// Peek implements core.Session. It reads through the partition, which holds other sessions, too.
+// The read is bounded: messages far behind are found by a Peek from a later number.
 func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	switch {
@@ -498,7 +496,7 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		for looked := 0; len(found) < limit && looked < sessionScan && scanned < sessionScanBytes; {
 			ds, err := s.hub.e.b.store.Peek(ctx, p, n, lastPeek)
 			if err != nil && len(found) > 0 {
-				return nil // the next Peek tells
+				return nil // the next Peek reports it
 			}
 			for i := range ds {
 				scanned += ds[i].Size()
@@ -522,8 +520,8 @@ func (s *session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge implements core.Session. Messages that are too young are locked until it
-// is through, so no others are delivered meanwhile: they would come out of order.
+// Purge implements core.Session. Messages that are too young stay locked until it ends. No other
+// messages are delivered meanwhile: they would come out of order.
 func (s *session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)
@@ -537,12 +535,12 @@ func (s *session) Purge(ctx context.Context, before time.Time, limit int) (remov
 		return err
 	})
 	if removed > 0 {
-		return removed, nil // what is gone is gone; the next call tells
+		return removed, nil // the next call reports the error
 	}
 	return 0, err
 }
 
-// countPurge counts Purge calls.
+// countPurge counts the Purge calls under way.
 func (s *session) countPurge(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

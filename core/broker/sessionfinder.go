@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// finderInterval is how long those that wait for a next session go without asking a
-// partition, should the store's doorbell have been missed.
+// finderInterval is how often a partition is asked for a free session while calls wait, in case the
+// store's doorbell has been missed.
 const finderInterval = 5 * time.Second
 
 // sessionFinder finds free sessions in one partition. Its fields below index are
@@ -18,12 +18,12 @@ type sessionFinder struct {
 
 	ready   bool // there may be a session
 	woken   bool // the doorbell rang since the last look
-	busy    bool // it is under way
+	busy    bool // find is at work
 	timer   *time.Timer
 	backoff time.Duration // 0 while the store answers
 
 	holdersTimer *time.Timer // wakes the holders
-	holdersDue   time.Time   // when it does, by the store's clock; zero: it does not
+	holdersDue   time.Time   // when it fires, by the store's clock; zero: it is not set
 }
 
 // wake says that there may be a session. hub.mu is held.
@@ -34,7 +34,7 @@ func (f *sessionFinder) wake() {
 	}
 }
 
-// endPause ends a pause.
+// endPause ends a pause after an outage, or between looks.
 func (f *sessionFinder) endPause() {
 	h := f.hub
 	h.mu.Lock()
@@ -45,12 +45,12 @@ func (f *sessionFinder) endPause() {
 	}
 }
 
-// find accepts sessions for those that wait, as long as there are any of both.
+// find accepts sessions while calls wait and the partition has some.
 func (f *sessionFinder) find() {
 	h := f.hub
 	b := h.e.b
 	for again := true; again; {
-		_, _ = b.refresh(b.base, h.e) // if it is gone this has sent away those that wait
+		_, _ = b.refresh(b.base, h.e) // if the entity is gone, this has refused the waiters
 		p := h.e.current.Load().partitions[core.Main][f.index]
 		lock, ok, next, err := b.store.AcceptNextSession(b.base, p, h.wantedMode())
 
@@ -72,14 +72,14 @@ func (f *sessionFinder) find() {
 	}
 }
 
-// noteLook notes what a look has led to. hub.mu is held.
+// noteLook notes the result of a look and schedules the next. hub.mu is held.
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	b := f.hub.e.b
 	pause := finderInterval
 	switch {
 	case err != nil:
 		if f.backoff == 0 {
-			b.log.Warn("accept a session: the partition does not answer, trying on", "entity", f.hub.e.key, "partition", f.index, "err", err)
+			b.log.Warn("accept a session: the partition does not answer; trying again", "entity", f.hub.e.key, "partition", f.index, "err", err)
 		}
 		f.backoff = min(max(2*f.backoff, firstBackoff), lastBackoff)
 		f.ready = false

@@ -9,32 +9,32 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionHub keeps the sessions of one entity that are held here, and hands out
-// next ones to those that wait: in the order in which they came, asking each
-// partition for one session at a time, and never for more than are waited for.
+// sessionHub keeps the sessions of one entity that are open on this gateway, and gives free
+// sessions to the calls that wait for one, in the order in which they came. It asks each partition
+// for one session at a time, and for no more sessions than calls wait for.
 type sessionHub struct {
 	e       *entry
 	finders []*sessionFinder
 	unwatch []func()
 
 	mu          sync.Mutex
-	ended       error                        // set once: nobody may come any more
+	ended       error                        // set once: no call is admitted any more
 	accepting   int                          // AcceptSession calls under way
-	held        map[core.SessionKey]*session // the youngest
-	all         map[*session]struct{}        // with those whose lock has ended already
-	waiters     []*waiter                    // for a next session, in the order of their coming
-	finding     int                          // finders under way
-	nextFinder  int                          // the finder that goes first
+	held        map[core.SessionKey]*session // by key: the session opened last
+	all         map[*session]struct{}        // all open sessions, also those whose lock has ended
+	waiters     []*waiter                    // calls that wait for a free session, in order
+	finding     int                          // finders at work
+	nextFinder  int                          // index of the finder that goes first
 	retireTimer *time.Timer
 }
 
-// waiter waits for a next session.
+// waiter is a call that waits for a free session.
 type waiter struct {
 	mode   core.SessionMode
 	answer chan sessionGrant // has room for the one answer
 }
 
-// sessionGrant is a session's lock, or why there is none.
+// sessionGrant is a session's lock, or the reason why there is none.
 type sessionGrant struct {
 	lock core.SessionLock
 	err  error
@@ -53,7 +53,7 @@ func newSessionHub(e *entry) *sessionHub {
 	return h
 }
 
-// sessions returns the entity's hub; it is made when first needed.
+// sessions returns the entity's hub, which is made when it is first needed.
 func (e *entry) sessions() (*sessionHub, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +69,7 @@ func (e *entry) sessions() (*sessionHub, error) {
 	return e.hub, e.hub.enter()
 }
 
-// enter admits an AcceptSession call, which owes a leave unless it is refused.
+// enter admits an AcceptSession call. Unless it is refused, the caller must leave.
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *sessionHub) leave() {
 	h.retireLater()
 }
 
-// wake is the store's doorbell.
+// wake is called by the store's doorbell.
 func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,13 +100,13 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	}
 }
 
-// holderSpacing is how long after a look of all holders of a partition the next
-// one is, for each session that is held: a doorbell or a due time that names nobody
-// must not have a thousand sessions ask the store at each message.
+// holderSpacing is the least pause between two looks of all holders of a partition, per open
+// session. A doorbell or a due time that names no session must not make a thousand sessions ask the
+// store for each message.
 const holderSpacing = time.Millisecond
 
-// wakeHoldersAt has the holders of a partition look for messages at the given time of
-// the store's clock, or soon after; zero is now. h.mu is held.
+// wakeHoldersAt has the holders of a partition look for messages at the given time of the store's
+// clock, or soon after; zero is now. h.mu is held.
 func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
 		return
@@ -128,7 +128,7 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	}
 }
 
-// wakeHolders tells all who hold a session of the partition.
+// wakeHolders wakes all sessions of the partition.
 func (s *sessionFinder) wakeHolders() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -140,15 +140,15 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-// due has the holders of a partition look for messages when the store says that
-// something is due.
+// due has the holders of a partition look for messages at the time when the store says that some
+// are due.
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// next waits for a session that is free and has a message, until ctx ends.
+// next waits for a free session that has messages, until ctx ends.
 func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.SessionLock, error) {
 	w, err := h.join(m)
 	if err != nil {
@@ -161,10 +161,10 @@ func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.Session
 	}
 	h.giveUp(w)
 	select {
-	case g := <-w.answer: // it was first
+	case g := <-w.answer: // the answer came first
 		return g.lock, g.err
 	default:
-		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no session with messages that is free.", h.e.current.Load().Name)
+		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no free session with messages.", h.e.current.Load().Name)
 	}
 }
 
@@ -174,7 +174,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	if len(h.waiters) == 0 { // nobody has followed the doorbells
+	if len(h.waiters) == 0 { // doorbells were ignored while no call waited
 		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0
 		}
@@ -185,7 +185,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	return w, nil
 }
 
-// refusal is why nobody may come any more, or nobody for now. h.mu is held.
+// refusal is why no call is admitted, for now or for good; nil if calls are. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.current.Load(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return disabled(v.Name)
@@ -193,7 +193,7 @@ func (h *sessionHub) refusal() error {
 	return h.ended
 }
 
-// giveUp ends the waiting of w.
+// giveUp removes a waiter.
 func (h *sessionHub) giveUp(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,7 +206,7 @@ func (h *sessionHub) giveUp(w *waiter) {
 	h.stopTimers()
 }
 
-// stopTimers stops the timers when nobody waits. h.mu is held.
+// stopTimers stops the finders' timers when no call waits. h.mu is held.
 func (h *sessionHub) stopTimers() {
 	if len(h.waiters) > 0 {
 		return
@@ -218,8 +218,8 @@ func (h *sessionHub) stopTimers() {
 	}
 }
 
-// assign sends finders to the partitions that may have sessions, each in its
-// turn, as many as sessions are waited for. h.mu is held.
+// assign starts finders for partitions that may have free sessions, in turn, as many as calls wait.
+// h.mu is held.
 func (h *sessionHub) assign() {
 	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
 		at := (first + i) % len(h.finders)
@@ -238,7 +238,7 @@ func (h *sessionHub) assign() {
 	}
 }
 
-// wantedMode is how the one that waits longest wants a session to be locked.
+// wantedMode is the lock mode that the first waiter asks for.
 func (h *sessionHub) wantedMode() core.SessionMode {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -248,8 +248,8 @@ func (h *sessionHub) wantedMode() core.SessionMode {
 	return h.waiters[0].mode
 }
 
-// grant gives a session to the one that waits longest for a lock of its mode;
-// false: nobody does. h.mu is held.
+// grant gives a session to the first waiter for its mode; false means that there is none. h.mu is
+// held.
 func (h *sessionHub) grant(l core.SessionLock) bool {
 	i := slices.IndexFunc(h.waiters, func(w *waiter) bool { return w.mode == l.Mode })
 	if i < 0 {
@@ -261,8 +261,8 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	return true
 }
 
-// acceptByID locks the session of that id, or takes it over. One that is being closed
-// here is waited for.
+// acceptByID locks the session of that id, or takes it over. If the session is being closed here,
+// it waits for that.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	b, key := h.e.b, core.KeyOfSession(id)
@@ -291,7 +291,7 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	return l, b.refusal(err, &v.Entity)
 }
 
-// closing reports whether the session is about to be given back.
+// closing reports whether the session is about to be released.
 func (s *session) closing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +305,7 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	err := h.refusal()
 	if err == nil {
 		if former := h.held[l.Key()]; former != nil {
-			former.end(errSessionLost) // another receiver holds its session now
+			former.end(errSessionLost) // the new lock has ended its
 		}
 		h.held[l.Key()] = s
 		h.all[s] = struct{}{}
@@ -322,7 +322,7 @@ func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Par
 	return nil, err
 }
 
-// remove forgets a session.
+// remove removes a session that has ended.
 func (h *sessionHub) remove(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -333,7 +333,7 @@ func (h *sessionHub) remove(s *session) {
 	h.retireLater()
 }
 
-// release ends a lock for good.
+// release releases a session's lock in the store.
 func (h *sessionHub) release(l core.SessionLock) {
 	b := h.e.b
 	ctx, cancel := context.WithTimeout(b.base, releaseTimeout)
@@ -354,7 +354,7 @@ func (h *sessionHub) sessions() []*session {
 	return all
 }
 
-// closeAll ends all sessions and all waiting on the broker's account.
+// closeAll refuses all waiters and ends all sessions.
 func (h *sessionHub) closeAll(err error) {
 	h.mu.Lock()
 	for _, w := range h.waiters {
@@ -368,14 +368,14 @@ func (h *sessionHub) closeAll(err error) {
 	}
 }
 
-// busy reports whether somebody holds a session or waits for one.
+// busy reports whether a session is open or a call waits for one.
 func (h *sessionHub) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all) > 0 || h.accepting > 0
 }
 
-// retireLater has the hub end when nobody has come for a while. h.mu is held.
+// retireLater has the hub end after a while without sessions and calls. h.mu is held.
 func (h *sessionHub) retireLater() {
 	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
 		return
@@ -399,8 +399,7 @@ func (h *sessionHub) retireIdle() {
 	}
 }
 
-// stop ends the hub, once: nobody may come any more. What is under way ends by
-// itself.
+// stop ends the hub, once: no call is admitted any more. Sessions end by themselves.
 func (h *sessionHub) stop(err error) {
 	h.mu.Lock()
 	stopped := h.ended != nil

@@ -43,7 +43,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 func checkSessionID(o *core.SessionOptions) error {
 	switch {
 	case o.Next && !o.TakeOver.IsZero():
-		return core.Refuse(core.InvalidArgument, "A session that is taken over must be named.")
+		return core.Refuse(core.InvalidArgument, "To take over a session, give its id.")
 	case o.Next:
 		return nil
 	case tooLong(o.ID):
@@ -52,7 +52,7 @@ func checkSessionID(o *core.SessionOptions) error {
 	return nil
 }
 
-// sessionful finds the entity of an operation on sessions.
+// sessionful finds the entity of an operation on sessions, and refuses one without sessions.
 func (b *Broker) sessionful(ctx context.Context, id core.Identity, address string) (*entry, *view, error) {
 	e, a, err := b.access(ctx, id, core.Listen, address)
 	if err != nil {
@@ -70,8 +70,8 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, address strin
 	return e, v, nil
 }
 
-// sessionless refuses an operation that takes messages from a session-aware
-// entity without a session. Sub-queues have none.
+// sessionless refuses to take messages of an entity with sessions outside of a session. Sub-queues
+// have no sessions.
 func (v *view) sessionless(sub core.SubQueue) error {
 	if v.partitions[sub][0].Sessions {
 		return errSessionsOnly
@@ -79,11 +79,11 @@ func (v *view) sessionless(sub core.SubQueue) error {
 	return nil
 }
 
-// sessionPage is how many ids of sessions are read from a partition at a time.
+// sessionPage is how many session ids are read from a partition at a time.
 const sessionPage = 200
 
-// ListSessions implements core.Broker: a session lies in one partition, so the
-// lists of all are merged.
+// ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists
+// are merged.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
 	e, v, err := b.sessionful(ctx, id, address)
 	if err != nil {
@@ -125,8 +125,8 @@ type sessionList struct {
 	p     core.Partition
 	since time.Time
 	after core.SessionKey
-	ids   []string // of the page at hand
-	more  bool     // there may be another
+	ids   []string // of the current page
+	more  bool     // there may be another page
 }
 
 func (l *sessionList) fill(ctx context.Context) (err error) {

@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Settle implements core.Broker. A queue's status does not matter, so that work
-// under way can end.
+// Settle implements core.Broker. It ignores the entity's status, so that work under way can end.
 func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
 	e, a, err := b.access(ctx, id, core.Listen, address)
 	if err != nil {
@@ -20,7 +19,8 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, s
 	return errs
 }
 
-// prepareAndSettle is settle for peers.
+// prepareAndSettle settles for a client: it adds what the configuration says to the settlements
+// first.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {
@@ -38,7 +38,7 @@ func repeat(err error, n int) []error {
 	return errs
 }
 
-// needsPreparing reports whether the broker has something to do about a settlement.
+// needsPreparing reports whether prepareSettle may change a settlement.
 func (e *entry) needsPreparing(s *core.Settlement) bool {
 	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry.Load() != nil || !s.Properties.IsEmpty())
 }
@@ -55,7 +55,7 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	return s, err
 }
 
-// settleEach carries out what can be prepared; bad settlements are refused.
+// settleEach prepares each settlement and carries out those that are not refused.
 func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
 	good := make([]core.Settlement, 0, len(settlements))
@@ -72,7 +72,7 @@ func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements [
 	return errs
 }
 
-// settle ends locks by their tokens alone.
+// settle ends locks by their tokens.
 func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.current.Load()
 	partitions := v.partitions[sub]
@@ -98,8 +98,8 @@ func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []cor
 
 func partitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }
 
-// refusals makes the errors of locks readable, in place. A lock on a partition
-// that is no more is lost.
+// refusals makes the errors of locks readable, in place. A lock of a partition that is gone is
+// lost.
 func (b *Broker) refusals(errs []error, v *view) []error {
 	for i, err := range errs {
 		switch {
@@ -141,8 +141,8 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 	return renewals
 }
 
-// deadLetterProperties shortens the reason and the description to what a
-// dead-lettered message may carry. What is no string stays as the receiver gave it.
+// deadLetterProperties shortens the reason and the description to what a dead letter may carry.
+// Values that are no strings stay as the receiver gave them.
 func deadLetterProperties(p core.Properties) (core.Properties, error) {
 	var shorter []core.Property
 	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {

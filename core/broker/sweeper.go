@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxSweepWait is how often the main queue is swept for those who wait at its
-// dead-letter queue: a message that another gateway sent may expire, or a lock
-// that another took, without this one having heard of it.
+// maxSweepWait is how often the main queue is swept while a receiver of the dead-letter queue
+// waits. Messages that another gateway has sent may expire, and locks that another has taken,
+// without this gateway knowing of them.
 const maxSweepWait = 5 * time.Second
 
-// sweep sweeps the main queue when something there is due, as long as somebody
-// waits for dead letters; their arrival rings the doorbell.
+// sweep sweeps the main queue when something there is due, while receivers of dead letters have
+// credit. Arriving dead letters ring the doorbell.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -47,7 +47,7 @@ func (d *dispatcher) sweepOnce() time.Duration {
 	now := store.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.nextExpiry.After(now) { // that was it
+	if !d.nextExpiry.After(now) { // it is done
 		d.nextExpiry = time.Time{}
 	}
 	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {
@@ -66,8 +66,8 @@ func (d *dispatcher) hasCredit() bool {
 	return d.credit > 0
 }
 
-// expectExpiry has the sweeper look again at the time given, if that is sooner
-// than what it knows of. Zero means nothing.
+// expectExpiry has the sweeper look at the given time, if that is earlier than planned. Zero is
+// ignored.
 func (d *dispatcher) expectExpiry(at time.Time) {
 	if at.IsZero() {
 		return

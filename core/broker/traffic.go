@@ -6,35 +6,33 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Traffic is what this gateway has done with an entity's messages since it first
-// used the entity, and who uses it here now. Other gateways count for themselves.
-// What a subscription gets from its topic, and what expires, nobody counts here:
-// the store does that (see Holding).
+// Traffic counts what this gateway has done with an entity's messages since it first used the
+// entity, and its current clients. Each gateway counts its own. Copies that a subscription gets
+// from its topic, and expired messages, are not counted here but in the store (see Holding).
 type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted  int64 // messages that it took from senders, transactions and forwarders, scheduled ones included
-	Absorbed  int64 // messages that were accepted and not stored in it: duplicates, and what its stages dropped or sent elsewhere
+	Accepted  int64 // messages from senders, transactions and forwarders, including scheduled ones
+	Absorbed  int64 // accepted messages that were not stored: duplicates, and those that the pipeline dropped or routed away
 	Cancelled int64 // scheduled messages
-	Senders   int   // open now
-	Sessions  int   // held now
-	Waiting   int   // for a next session, now
+	Senders   int   // open senders
+	Sessions  int   // open sessions
+	Waiting   int   // calls that wait for a free session
 	Queues    [core.SubQueues]QueueTraffic
 }
 
-// QueueTraffic is the traffic out of an entity's queue, or one of its sub-queues.
+// QueueTraffic is the traffic out of a queue or sub-queue.
 type QueueTraffic struct {
-	Delivered int64                   // messages handed to receivers, each time anew
-	Settled   [core.Release + 1]int64 // locks ended, by outcome; receiving and deleting completes
+	Delivered int64                   // messages delivered, counted at each delivery
+	Settled   [core.Release + 1]int64 // locks ended, by outcome; receive-and-delete counts as Complete
 	LocksLost int64                   // settlements that came too late
-	Moved     int64                   // messages that forwarders took away
-	Receivers int                     // open now, without those of sessions
-	Credit    int                     // of all of these, not spent
+	Moved     int64                   // messages that forwarders moved away
+	Receivers int                     // open receivers, without sessions
+	Credit    int                     // their unspent credit
 }
 
-// traffic is Traffic as it grows. Calls add to it once, however many messages
-// they have.
+// traffic is what Traffic reports, while it grows. A call adds to each counter once.
 type traffic struct {
 	accepted, absorbed, cancelled atomic.Int64
 	queues                        [core.SubQueues]queueCounts
@@ -45,7 +43,7 @@ type queueCounts struct {
 	settled                [core.Release + 1]atomic.Int64
 }
 
-// accept counts what became of groups of messages.
+// accept counts the results of appending groups.
 func (t *traffic) accept(answers []core.Appended) {
 	stored, others := 0, 0
 	for i := range answers {
@@ -75,7 +73,7 @@ func countStored(numbers []int64) (n int) {
 	return n
 }
 
-// commit counts work in a sub-queue that was done, with the numbers of its messages.
+// commit counts committed work in a sub-queue, with the numbers of its messages.
 func (t *traffic) commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
 	t.add(stored+len(w.Scheduled), len(numbers)-stored)
@@ -85,7 +83,7 @@ func (t *traffic) commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	t.queues[sub].settle(w.Settlements, make([]error, len(w.Settlements)))
 }
 
-// settle counts how locks have ended.
+// settle counts ended locks.
 func (o *queueCounts) settle(settlements []core.Settlement, errs []error) {
 	var ended [core.Release + 1]int64
 	for i, err := range errs {
@@ -103,7 +101,7 @@ func (o *queueCounts) settle(settlements []core.Settlement, errs []error) {
 	}
 }
 
-// Traffic tells of the entities that were used here, in no order.
+// Traffic returns the traffic of the entities that this gateway has used, in no order.
 func (b *Broker) Traffic() []Traffic {
 	b.mu.RLock()
 	entries := make([]*entry, 0, len(b.entries))
@@ -146,14 +144,14 @@ func (e *entry) trafficNow() Traffic {
 	return t
 }
 
-// openReceivers counts the receivers and their credit.
+// openReceivers returns the number of receivers, and their credit.
 func (d *dispatcher) openReceivers() (receivers, credit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.receivers), d.credit
 }
 
-// counts counts the sessions that are held, and those who wait for a next one.
+// counts returns the number of open sessions, and of calls that wait for one.
 func (h *sessionHub) counts() (held, waiting int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

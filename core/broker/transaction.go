@@ -8,15 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transaction implements core.Transaction. It keeps what is to be done. Settlements,
-// cancellations and session states are checked with the store when they are added, and
-// again by the commit. What is scheduled is reserved in the store, because its number is
-// asked for before the commit.
+// transaction implements core.Transaction. It collects operations. Settlements, cancellations and
+// session states are checked with the store when they are added, and again by the commit. Scheduled
+// messages are reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
 	operations  int
-	by          core.Party // who it belongs to, if that is to be remembered
-	location    *location  // of what is settled, cancelled, scheduled and set; nil while nothing is
+	by          core.Party // for the history, if there is one
+	location    *location  // of settlements, cancellations, schedules and states; nil while there are none
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
@@ -25,17 +24,17 @@ type transaction struct {
 	ended       bool
 }
 
-// location is the partition in which a transaction is carried out.
+// location is the partition in which a transaction is committed.
 type location struct {
 	e         *entry
 	sub       core.SubQueue
 	partition uint16
 }
 
-// enlistedSend is a group that is sent when the transaction commits.
+// enlistedSend is a group that is sent by the commit.
 type enlistedSend struct {
-	e     *entry // where it goes
-	via   *entry // through whose transfer queue; nil: not said
+	e     *entry // the destination
+	via   *entry // the entity whose transfer queue it goes through; nil: not given
 	group []*core.Message
 }
 
@@ -56,7 +55,7 @@ func (t *transaction) enlist(n int) error {
 	return nil
 }
 
-// noteParty notes who the transaction belongs to, if it is to be remembered.
+// noteParty notes the client that the transaction belongs to, for the history.
 func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *view) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = partyOf(ctx, id, right, v)
@@ -101,9 +100,9 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, address string)
 	return s.e, nil
 }
 
-// checkPartition refuses messages to a partitioned entity that go to another partition of it
-// than the transaction's others. Those that leave the transaction's place through its
-// transfer queue may go anywhere.
+// checkPartition refuses messages to a partitioned entity that belong to another partition of it
+// than the rest of the transaction. Messages that go through a transfer queue may have any
+// partition.
 func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
 	n := len(v.partitions[core.Main])
 	if n == 1 {
@@ -125,7 +124,7 @@ func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
 	return nil
 }
 
-// partition is the one of an entity's main queue that the transaction is bound to.
+// partition is the partition of an entity's main queue that the transaction is bound to.
 func (t *transaction) partition(e *entry, v *view) (p uint16, bound bool) {
 	if t.location != nil && t.location.e == e {
 		return t.location.partition, t.location.sub == core.Main
@@ -195,14 +194,15 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
-	if own { // the reservations lapse with the cancellation
+	if own { // the cancellation ends the reservations
 		t.scheduled = slices.DeleteFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
 	}
 	t.noteParty(ctx, id, core.Send, e.current.Load())
 	return nil
 }
 
-// reservationGrace is for how long after the transaction's lifetime the store keeps what it schedules.
+// reservationGrace is how much longer than a transaction's lifetime the store keeps its
+// reservations.
 const reservationGrace = time.Minute
 
 // Schedule implements core.Transaction.
@@ -263,7 +263,7 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 	if err := v.checkState(state); err != nil {
 		return err
 	}
-	if int(lock.Index) >= len(v.partitions[a.Sub]) { // of an entity that had this name before
+	if int(lock.Index) >= len(v.partitions[a.Sub]) { // the entity was re-created with fewer partitions
 		return errSessionLost
 	}
 	states := []core.SessionState{{Lock: lock, State: state}}
@@ -277,14 +277,14 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// bindTo ties the transaction to the place of n operations, which the store checks.
+// bindTo binds the transaction to the location of n operations, which the store checks.
 func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.Work) error {
 	v := p.e.current.Load()
 	if t.location != nil && *t.location != p {
 		if t.location.e == p.e && t.location.sub == p.sub {
 			return errSeveralPartitions
 		}
-		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it has begun with '%s', not '%s'.",
+		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it is bound to '%s', not '%s'.",
 			t.location.e.current.Load().Name, v.Name)
 	}
 	if sent, bound := t.partition(p.e, v); bound && p.sub == core.Main && sent != p.partition {
@@ -312,7 +312,7 @@ func (t *transaction) Rollback(ctx context.Context) {
 	}
 }
 
-// release ends what the transaction has reserved. If that fails, it ends by itself.
+// release ends the transaction's reservations. If that fails, they expire.
 func (t *transaction) release(ctx context.Context) {
 	if len(t.scheduled) == 0 {
 		return
@@ -322,12 +322,12 @@ func (t *transaction) release(ctx context.Context) {
 	_, numbers := scheduledBy(&core.Work{Scheduled: t.scheduled})
 	p := t.location.e.current.Load().partitions[t.location.sub][t.location.partition]
 	if err := t.b.store.Cancel(ctx, p, numbers); err != nil {
-		t.b.log.Debug("release what a transaction has reserved", "entity", p.Entity, "partition", p.Index, "err", err)
+		t.b.log.Debug("release the reservations of a transaction", "entity", p.Entity, "partition", p.Index, "err", err)
 	}
 }
 
-// Commit implements core.Transaction. If it is not known whether the store has done
-// the work, what it has scheduled is not touched.
+// Commit implements core.Transaction. If it is unknown whether the store has done the work, the
+// reservations stay.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.ended {
 		return errTransactionEnded
@@ -349,7 +349,7 @@ func (t *transaction) commit(ctx context.Context) error {
 		return err
 	}
 	v := p.e.current.Load()
-	for i := range t.settlements { // only now, because some go by the time
+	for i := range t.settlements { // only now: delays depend on the time
 		if t.settlements[i], err = p.e.prepareSettle(p.sub, t.settlements[i]); err != nil {
 			return err
 		}
@@ -358,7 +358,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	var own []*core.Message
 	for _, x := range t.sends {
 		if x.via != nil && x.via != p.e {
-			return core.Refuse(core.NotAllowed, "The transaction belongs to '%s': nothing can be sent through '%s' in it.", v.Name, x.via.current.Load().Name)
+			return core.Refuse(core.NotAllowed, "The transaction is bound to '%s': it cannot send through '%s'.", v.Name, x.via.current.Load().Name)
 		}
 		if x.via == nil && x.e == p.e && p.sub == core.Main {
 			own = append(own, x.group...)
@@ -390,8 +390,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf is what limits all that is kept in a partition of the entity: its own quota, or that
-// of the subscription's topic.
+// quotaOf is the quota that applies to a partition of the entity: its own, or that of the
+// subscription's topic.
 func (b *Broker) quotaOf(ctx context.Context, v *view, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -404,11 +404,11 @@ func (b *Broker) quotaOf(ctx context.Context, v *view, partition uint16) (int64,
 	if ps := v.partitions[core.Main]; int(partition) < len(ps) {
 		return ps[partition].MaxBytes, nil
 	}
-	return 0, nil // of a topic that has been made anew
+	return 0, nil // the topic has been re-created
 }
 
-// commitLocation is the place of the transaction: where it settles or cancels, else at
-// the entity that it sends to, or through, first.
+// commitLocation is where the transaction is committed: the location that it is bound to, else the
+// first entity that it sends to, or through.
 func (t *transaction) commitLocation() (location, error) {
 	if t.location != nil {
 		return *t.location, nil
@@ -446,7 +446,7 @@ func keyNeeded(v *view) error {
 	return core.Refuse(core.NotAllowed, "A transaction on the partitioned entity '%s' needs messages with a SessionId or PartitionKey, or a ViaPartitionKey where they are sent through it.", v.Name)
 }
 
-// key is what ties x to a partition of host.
+// key is the key that binds x to a partition of host.
 func (x *enlistedSend) key(host *entry, v *view) (string, error) {
 	if x.via == nil && x.e == host {
 		return groupKey(x.group, v.Settings.RequiresDuplicateDetection)
@@ -459,7 +459,7 @@ func (x *enlistedSend) key(host *entry, v *view) (string, error) {
 	return "", nil
 }
 
-// checkKeys refuses messages whose key belongs to another partition than the one given.
+// checkKeys refuses messages whose key belongs to another partition than the given one.
 func checkKeys(v *view, group []*core.Message, partition uint16) error {
 	n := len(v.partitions[core.Main])
 	if n == 1 || len(group) == 0 {
@@ -473,7 +473,7 @@ func checkKeys(v *view, group []*core.Message, partition uint16) error {
 	return nil
 }
 
-// asTransfers makes the messages of a group those of a transfer queue.
+// asTransfers addresses the messages of a group to a destination, for the transfer queue.
 func asTransfers(group []*core.Message, destination string) []*core.Message {
 	identify(group)
 	for _, m := range group {

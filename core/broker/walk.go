@@ -9,8 +9,8 @@ import (
 // listPage is how many entities are read at a time.
 const listPage = 100
 
-// walk visits all queues, topics and subscriptions of the namespace. visit says
-// whether it deleted the entity; the subscriptions of such a topic are passed over.
+// walk visits all queues, topics and subscriptions of the namespace. visit reports whether it has
+// deleted the entity; the subscriptions of a deleted topic are skipped.
 func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
 	if err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit); err != nil {
 		return err

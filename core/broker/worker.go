@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// worker locks messages of one partition for its dispatcher, one call at a
-// time. Its fields below wake are guarded by d.mu.
+// worker locks messages of one partition for its dispatcher, one call at a time. Its fields below
+// woken are guarded by d.mu.
 type worker struct {
 	d     *dispatcher
 	index int
@@ -15,14 +15,14 @@ type worker struct {
 
 	ready        bool   // there may be messages
 	wokenInGrant bool   // the doorbell rang since the last grant
-	busy         bool   // a grant is being worked on
-	granted      int    // how many to lock; 0 once begun
-	calls        uint64 // grants worked off
+	busy         bool   // a grant is being carried out
+	granted      int    // how many messages to lock; 0 once begun
+	calls        uint64 // grants carried out
 	timer        *time.Timer
 	backoff      time.Duration // 0 while the store answers
 }
 
-// removal is deliveries that a receiver gets once they are removed.
+// removal is deliveries that a receiver gets once they have been removed.
 type removal struct {
 	r  *receiver
 	ds []core.Delivery
@@ -35,7 +35,7 @@ func (w *worker) signal() {
 	}
 }
 
-// wake says that there may be messages: the store's doorbell, or a timer.
+// wake says that there may be messages. The store's doorbell and a timer call it.
 func (w *worker) wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -54,8 +54,8 @@ func (w *worker) retry() {
 	w.d.assign()
 }
 
-// callsAhead is the count of calls after which all that is available now has
-// been looked for. d.mu is held.
+// callsAhead is the count of calls after which everything that is available now has been looked
+// for. d.mu is held.
 func (w *worker) callsAhead() uint64 {
 	n := w.calls
 	if w.busy {
@@ -103,7 +103,7 @@ func (w *worker) lock(n int) {
 	d := w.d
 	d.e.b.barrier.enter()
 	defer d.e.b.barrier.leave()
-	_, _ = d.e.b.refresh(d.context(), d.e) // if it is gone this has closed the receivers
+	_, _ = d.e.b.refresh(d.context(), d.e) // if the entity is gone, this has closed the receivers
 	p := d.e.current.Load().partitions[d.sub][w.index]
 	ds, next, err := d.e.b.store.Lock(d.context(), p, n)
 
@@ -112,7 +112,7 @@ func (w *worker) lock(n int) {
 	d.reserved -= n
 	surplus := d.share(ds, &removals)
 	if len(removals) > 0 {
-		d.flush() // others need not wait for these
+		d.flush() // other receivers need not wait for the removal
 		d.mu.Unlock()
 		w.remove(p, removals)
 		d.mu.Lock()
@@ -133,9 +133,8 @@ func (w *worker) lock(n int) {
 	}
 }
 
-// remove completes the messages of receivers in ReceiveAndDelete mode and hands
-// over those that are gone from the store. The others stay locked until their
-// locks expire, or are somebody else's already.
+// remove completes the messages of receivers in ReceiveAndDelete mode, and gives the removed ones
+// to them. The others stay locked until their locks expire, or another receiver has them already.
 func (w *worker) remove(p core.Partition, removals []removal) {
 	d := w.d
 	n := 0
@@ -176,7 +175,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 	}
 }
 
-// wakeAt sets the timer for what the store says is due next. d.mu is held.
+// wakeAt sets the timer for the next due time that the store knows. d.mu is held.
 func (w *worker) wakeAt(next time.Time) {
 	switch {
 	case !next.IsZero():
@@ -195,8 +194,8 @@ func (w *worker) after(pause time.Duration, f func()) {
 	}
 }
 
-// noteOutage pauses while the store does not answer, and logs once when that
-// begins and once when it ends. d.mu is held.
+// noteOutage pauses while the store does not answer. It logs the begin and the end of an outage.
+// d.mu is held.
 func (w *worker) noteOutage(err error) {
 	log := w.d.e.b.log
 	switch {
@@ -208,7 +207,7 @@ func (w *worker) noteOutage(err error) {
 		if core.CodeOf(err) == core.NotFound {
 			w.d.e.b.suspect(w.d.e)
 		} else {
-			log.Warn("lock messages: the partition does not answer, trying on", "entity", w.d.e.key, "partition", w.index, "err", err)
+			log.Warn("lock messages: the partition does not answer; trying again", "entity", w.d.e.key, "partition", w.index, "err", err)
 		}
 		w.backoff = firstBackoff
 		w.after(w.backoff, w.retry)

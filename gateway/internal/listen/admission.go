@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 )
@@ -270,6 +271,9 @@ func (c *Conn) evict(why reason) {
 	c.admission.tell(why, c)
 	_ = c.Close()
 }
+
+// SyscallConn is that of rewound.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
 // CloseWrite is that of rewound.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }

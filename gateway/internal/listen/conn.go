@@ -2,7 +2,9 @@ package listen
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"syscall"
 )
 
 // rewound is a connection whose first bytes, already read, are read again.
@@ -32,6 +34,16 @@ func (c *rewound) Read(p []byte) (int, error) {
 	n := copy(p, c.head)
 	c.head = c.head[n:]
 	return n, nil
+}
+
+// SyscallConn gives the bridges the socket of a connection without TLS.
+func (c *rewound) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
+
+func socketOf(c net.Conn) (syscall.RawConn, error) {
+	if s, ok := c.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // CloseWrite ends the sending half where the connection can: net/http does so

@@ -57,7 +57,9 @@ func free(dir string) (int64, error) {
 }
 
 // Full reports whether an error says that there is no space left.
-func Full(err error) bool { return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) }
+func Full(err error) bool {
+	return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) || errors.Is(err, syscall.ENOSPC)
+}
 
 // ReadOnly reports whether an error says that a file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, errWriteLocked) }

@@ -62,13 +62,20 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	b.bytes += size
 	b.end, l.next = end, end
 	l.end.Store(uint64(end))
+	large := b.bytes >= writeSize
 	l.backlog.Add(int64(size))
 	l.mu.Unlock()
-	if idle {
+	switch {
+	case l.o.Sync == Always && idle || large:
 		signal(l.wake)
+	case idle && !l.armed.Swap(true):
+		l.unled.Reset(unledDelay)
 	}
 	return at, end
 }
+
+// unledDelay is how long frames lie for which no caller waits, except under Sync Always.
+const unledDelay = 2 * time.Millisecond
 
 // roll ends the segment of the next frame and begins another. l.mu is held.
 func (l *Log) roll(b *batch) {
@@ -230,18 +237,23 @@ func (l *Log) takeSpace(n int64) error {
 	s := &l.space
 	now := time.Now().UnixNano()
 	if due := s.due.Load(); now >= due && s.due.CompareAndSwap(due, now+int64(spaceInterval)) {
-		left, err := l.fs.Free(l.dir)
-		if err != nil {
-			l.o.Logger.Warn("free space of the data directory is not known", "dir", l.dir, "err", err)
-			left = 1 << 62
-		}
-		s.left.Store(left - l.backlog.Load())
+		l.lookForSpace()
 	}
 	keep := l.keep.Load()
 	if !s.full.Load() && s.left.Add(-n) >= keep {
 		return nil
 	}
 	return &FullError{l.dir, max(s.left.Add(n), 0), keep}
+}
+
+// lookForSpace asks the file system what it has left.
+func (l *Log) lookForSpace() {
+	left, err := l.fs.Free(l.dir)
+	if err != nil {
+		l.o.Logger.Warn("free space of the data directory is not known", "dir", l.dir, "err", err)
+		left = 1 << 62
+	}
+	l.space.left.Store(left - l.backlog.Load())
 }
 
 // Full reports whether a message of the least size would be refused for lack of space.

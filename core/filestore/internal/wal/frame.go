@@ -21,6 +21,15 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
+// updateFew is update for a few bytes: they need not be on the heap.
+func updateFew(crc uint32, b []byte) uint32 {
+	crc = ^crc
+	for _, v := range b {
+		crc = castagnoli[byte(crc)^v] ^ crc>>8
+	}
+	return ^crc
+}
+
 type kind uint8
 
 const (
@@ -44,7 +53,7 @@ func NewRecord(head, body []byte) Record {
 	r := Record{Head: head, Body: body}
 	var h [recordHeaderSize]byte
 	r.putLengths(h[:])
-	r.crc = update(update(checksum(h[4:]), head), body)
+	r.crc = update(update(updateFew(0, h[4:]), head), body)
 	r.Ref.Length = uint32(len(head) + len(body))
 	return r
 }
@@ -123,7 +132,7 @@ func headerCRC(b []byte, at Position) uint32 {
 	var place [8]byte
 	le.PutUint32(place[:], at.Segment())
 	le.PutUint32(place[4:], at.Offset())
-	return update(checksum(b[4:frameHeaderSize]), place[:])
+	return updateFew(checksum(b[4:frameHeaderSize]), place[:])
 }
 
 // decodeHeader reads the header of the frame at a position. ok is false if it is none: what it

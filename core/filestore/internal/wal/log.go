@@ -27,6 +27,9 @@ const (
 	Never
 )
 
+// String is the mode's name.
+func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
+
 // Options configure a Log. The zero value of each field means its default.
 type Options struct {
 	Sync     Sync
@@ -108,6 +111,8 @@ type Log struct {
 	wake       chan struct{} // to the writer: gather has frames
 	wakeSyncer chan struct{} // to the syncer: something is written that is not synced
 	freed      chan struct{} // to a writer that waits for space
+	armed      atomic.Bool   // unled runs
+	unled      *time.Timer   // wakes the writer if nothing else does
 	closing    chan struct{}
 	tasks      sync.WaitGroup
 
@@ -164,8 +169,12 @@ func (l *Log) start(end Position) {
 	l.synced.Store(uint64(end))
 	l.opened = end
 	l.w.l = l
+	l.lookForSpace()
 	l.keep.Store(l.o.Keep)
-	l.space.left.Store(1 << 62) // until the first caller has asked
+	l.unled = time.AfterFunc(unledDelay, func() {
+		l.armed.Store(false)
+		signal(l.wake)
+	})
 	l.tasks.Go(l.writeBatches)
 	if l.o.Sync != Always {
 		l.tasks.Go(l.syncInBackground)
@@ -183,6 +192,7 @@ func (l *Log) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	close(l.closing)
+	l.unled.Stop()
 	l.tasks.Wait()
 
 	err := l.Err()
@@ -200,16 +210,17 @@ func (l *Log) Close() error {
 // markClosed writes the frame that says that all before it is synced.
 func (l *Log) markClosed() error {
 	l.mu.Lock()
-	b := l.gather
-	l.mark(b, kindClose)
+	l.mark(l.gather, kindClose)
 	l.mu.Unlock()
-	if err := l.w.write(b); err != nil {
+	l.w.turn.Lock()
+	defer l.w.turn.Unlock()
+	l.writeBatch(true)
+	if err := l.Err(); err != nil {
 		return err
 	}
 	if err := l.w.trim(); err != nil {
 		return err
 	}
-	l.written.Store(uint64(b.end))
 	return l.sync()
 }
 

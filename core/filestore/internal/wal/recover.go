@@ -213,7 +213,9 @@ func (r *recovery) follows(i int) bool {
 	}
 	s := r.logs[i]
 	if r.last < 0 {
-		return s.prev == 0 || r.o.Repair && s.prev != s.id
+		return s.prev == 0 || s.prev != s.id && slices.ContainsFunc(r.snapshots.list, func(x SnapshotInfo) bool {
+			return x.From.Segment() >= s.id
+		})
 	}
 	return s.prev == r.logs[r.last].id && s.prevEnd == r.end.Offset()
 }
@@ -376,9 +378,9 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	if !r.o.Repair {
 		size = int64(s.end)
 	}
-	buf := make([]byte, copySize)
+	buf := make([]byte, max(min(size, copySize), segmentHeaderSize))
 	for off := int64(0); off < size; {
-		n := min(copySize, size-off)
+		n := min(int64(len(buf)), size-off)
 		if k, err := old.ReadAt(buf[:n], off); int64(k) < n {
 			if !r.o.Repair {
 				return &DamageError{r.path(s.name()), uint32(off), uint32(off + n), err.Error()}

@@ -88,9 +88,13 @@ func (s *scanner) content(h header) error {
 	s.refs = s.refs[:0]
 	off += int64(align(int(h.effects)))
 	for end := off + int64(h.records); off < end; {
-		b, _, err := s.bytes(off, recordHeaderSize)
+		b, ok, err := s.bytes(off, recordHeaderSize)
 		if err != nil {
 			return err
+		}
+		if !ok {
+			s.reason = "a record's header is cut short"
+			return nil
 		}
 		head, body := recordLengths(b)
 		size := recordHeaderSize + int64(head+body)

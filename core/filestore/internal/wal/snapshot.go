@@ -258,7 +258,7 @@ func openSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error)
 		return nil, err
 	}
 	r := &snapshotReader{file: file, name: name, id: s.ID, off: snapshotHeaderSize}
-	r.in = bufio.NewReaderSize(io.NewSectionReader(file, r.off, 1<<62), windowSize)
+	r.in = bufio.NewReaderSize(io.NewSectionReader(file, r.off, 1<<62), int(min(s.Size, windowSize)))
 	return r, nil
 }
 

@@ -17,6 +17,9 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	}
 	w := l.waits.add(pos)
 	defer l.waits.release(w)
+	if l.o.Sync != Always { // a sync takes too long for a caller whose context may end
+		l.lead()
+	}
 	if pos <= l.Durable() { // since the first look, perhaps before add
 		l.waits.remove(w)
 		return l.Err()

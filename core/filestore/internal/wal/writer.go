@@ -21,53 +21,81 @@ const (
 	fullRetry = 100 * time.Millisecond
 )
 
-// writer writes frames to the active segment. Its fields belong to the goroutine of writeBatches,
-// then to Close.
+// writer writes frames to the active segment.
 type writer struct {
+	turn   sync.Mutex // guards the fields below it; held to write a batch
 	l      *Log
+	batch  *batch   // began, and could not go on for lack of space
+	done   int      // frames of batch that are written
 	active *segment // nil before the first
 	off    uint32   // what is written of active; 0 if its header is not
 	filled uint32   // the file's length
 	buf    []byte
 }
 
-// writeBatches is the goroutine that writes what Append gathers.
+// writeBatches is the goroutine that writes what no caller of Wait writes.
 func (l *Log) writeBatches() {
 	for {
 		select {
 		case <-l.wake:
 		case <-l.closing:
-			for l.writeBatch() {
-			}
-			return
 		}
-		for l.writeBatch() {
+		l.w.turn.Lock()
+		for l.writeBatch(true) {
 		}
-		if l.Err() != nil {
-			<-l.closing
+		l.w.turn.Unlock()
+		select {
+		case <-l.closing:
 			return
+		default:
 		}
 	}
 }
 
-// writeBatch writes what is gathered, and syncs it if that is the mode. It returns false if there
-// was nothing, or if the log has failed.
-func (l *Log) writeBatch() bool {
-	l.mu.Lock()
-	b := l.gather
-	if len(b.frames) == 0 || l.Err() != nil {
-		l.mu.Unlock()
-		return false
+// lead writes what is gathered, in place of the goroutine of writeBatches, if nothing is being
+// written: for a lone caller that saves two switches between goroutines. On a full disk it leaves
+// the rest to that goroutine.
+func (l *Log) lead() {
+	if !l.w.turn.TryLock() {
+		return
 	}
-	l.gather = l.newBatch()
-	l.batches = append(l.batches, l.gather)
+	l.writeBatch(false)
+	l.w.turn.Unlock()
+	// Those who came meanwhile wait for a signal.
+	l.mu.Lock()
+	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
+	if more {
+		signal(l.wake)
+	}
+}
 
-	if err := l.w.write(b); err != nil {
+// writeBatch writes what is gathered, and syncs it if that is the mode. It returns false if there
+// was nothing, or if the log has failed, or if the disk is full and it is not to wait. l.w.turn is
+// held.
+func (l *Log) writeBatch(wait bool) bool {
+	b := l.w.batch
+	if b == nil {
+		l.mu.Lock()
+		b = l.gather
+		if len(b.frames) == 0 || l.Err() != nil {
+			l.mu.Unlock()
+			return false
+		}
+		l.gather = l.newBatch()
+		l.batches = append(l.batches, l.gather)
+		l.mu.Unlock()
+		l.w.batch, l.w.done = b, 0
+	}
+	if written, err := l.w.write(wait); err != nil {
 		l.fail(err)
+		return false
+	} else if !written {
+		signal(l.wake)
 		return false
 	}
 	l.written.Store(uint64(b.end))
+	l.w.batch = nil
 	l.retire(b)
 	switch l.o.Sync {
 	case Always:
@@ -112,11 +140,12 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the frames of a batch. While the disk is full it waits, unless the log closes.
-func (w *writer) write(b *batch) error {
-	for i := 0; i < len(b.frames); {
-		n, err := w.frames(b, i)
-		i = n
+// write writes the batch. While the disk is full it waits, unless the log closes; or it returns
+// false if it is not to wait.
+func (w *writer) write(wait bool) (bool, error) {
+	for w.done < len(w.batch.frames) {
+		done, err := w.frames(w.batch, w.done)
+		w.done = done
 		if err == nil {
 			w.l.space.full.Store(false)
 			continue
@@ -127,19 +156,22 @@ func (w *writer) write(b *batch) error {
 			}
 		}
 		if !fsys.Full(err) {
-			return err
+			return false, err
 		}
 		if !w.l.space.full.Swap(true) {
 			w.l.o.Logger.Warn("the disk is full: messages are refused until there is space", "dir", w.l.dir, "err", err)
 		}
+		if !wait {
+			return false, nil
+		}
 		select {
 		case <-w.l.closing:
-			return fmt.Errorf("%d bytes were not written: %w", b.bytes, err)
+			return false, fmt.Errorf("%d bytes were not written: %w", w.batch.bytes, err)
 		case <-w.l.freed:
 		case <-time.After(fullRetry):
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // frames writes the frames of a batch from frame i on. It returns the first one that is not wholly
@@ -175,7 +207,8 @@ func (w *writer) frames(b *batch, i int) (done int, err error) {
 		}
 		effects, records := b.effects[f.effects:f.effectsTo], b.records[f.records:f.recordsTo]
 		w.header(f, effects, records)
-		w.buf = pad(append(w.buf, effects...))
+		w.buf = append(w.buf, effects...)
+		w.buf = append(w.buf, zeros[:align(len(effects))-len(effects)]...)
 		for j := range records {
 			r := &records[j]
 			w.buf = append(w.buf, make([]byte, recordHeaderSize)...)
@@ -219,13 +252,6 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	}
 	w.buf = append(w.buf, make([]byte, frameHeaderSize)...)
 	h.put(w.buf[len(w.buf)-frameHeaderSize:], f.at)
-}
-
-func pad(b []byte) []byte {
-	for len(b)%8 != 0 {
-		b = append(b, 0)
-	}
-	return b
 }
 
 // put writes bytes to the active segment, and zeros behind them if small writes with a sync each

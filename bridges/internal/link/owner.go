@@ -1,0 +1,122 @@
+// Package link holds what the connections of several bridges share.
+package link
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// Owner runs the jobs of one connection one at a time and in order, so that they
+// need no locks. It has no goroutine of its own: the goroutine that brings a job
+// runs it, and the jobs that other goroutines bring meanwhile. A lone message
+// therefore waits for no other goroutine. Jobs must not block.
+type Owner struct {
+	after  func()        // runs after jobs
+	failed func(error)   // runs after a panic
+	ended  chan struct{} // closed when no job runs any more
+
+	mu      sync.Mutex
+	jobs    []func()
+	running bool // a goroutine runs jobs
+	stopped bool
+
+	spare []func() // room for jobs; belongs to the goroutine that runs them
+}
+
+// New returns an Owner that calls after when it has run all jobs at hand: that
+// is the time to act on what several of them have brought. When one of them
+// panics it calls failed, and runs no further jobs.
+func New(after func(), failed func(error)) *Owner {
+	return &Owner{after: after, failed: failed, ended: make(chan struct{})}
+}
+
+// Do runs f before it returns or, if another goroutine runs jobs, leaves f to
+// that one. The caller must not hold locks that jobs take.
+func (o *Owner) Do(f func()) {
+	if o.add(f) {
+		o.run()
+	}
+}
+
+// Post has another goroutine run f, soon. It never blocks.
+func (o *Owner) Post(f func()) {
+	if o.add(f) {
+		go func() {
+			growStack()
+			o.run()
+		}()
+	}
+}
+
+// add adds a job, and reports whether the caller has to see that jobs run.
+func (o *Owner) add(f func()) (first bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.jobs = append(o.jobs, f)
+	first = !o.running && !o.stopped
+	o.running = o.running || first
+	return first
+}
+
+// run runs jobs until there are none.
+func (o *Owner) run() {
+	defer func() {
+		if r := recover(); r != nil {
+			o.Stop()
+			o.failed(fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+			close(o.ended)
+		}
+	}()
+	for {
+		jobs, ok := o.next()
+		if !ok {
+			return
+		}
+		for i, job := range jobs {
+			job()
+			jobs[i] = nil
+		}
+		o.spare = jobs
+		o.after()
+	}
+}
+
+// next takes the jobs at hand. It returns false, and this goroutine is done with
+// them, when there are none or the Owner has been stopped.
+func (o *Owner) next() (jobs []func(), ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.jobs) == 0 || o.stopped {
+		o.running = false
+		if o.stopped {
+			close(o.ended)
+		}
+		return nil, false
+	}
+	jobs, o.jobs, o.spare = o.jobs, o.spare[:0], nil
+	return jobs, true
+}
+
+// Stop has no further job run. Only a job may call it, or after.
+func (o *Owner) Stop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopped = true
+}
+
+// Ended is closed when the Owner was stopped and no job runs any more.
+func (o *Owner) Ended() <-chan struct{} { return o.ended }
+
+// Finish runs the jobs that have come since the Owner ended, in the caller's
+// goroutine. It returns false if there were none.
+func (o *Owner) Finish() bool {
+	o.mu.Lock()
+	jobs := o.jobs
+	o.jobs = nil
+	o.mu.Unlock()
+	for _, job := range jobs {
+		job()
+	}
+	return len(jobs) > 0
+}
