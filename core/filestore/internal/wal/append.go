@@ -157,11 +157,15 @@ func (l *Log) Reserve(ctx context.Context, n int, c Class) (Reservation, error) 
 
 // takeRoom takes room in memory if there is some. What is larger than all room has it alone.
 func (l *Log) takeRoom(n int64) bool {
-	if used := l.backlog.Add(n); used <= int64(l.o.Backlog) || used == n {
-		return true
+	for {
+		used := l.backlog.Load()
+		if used > 0 && used+n > int64(l.o.Backlog) {
+			return false
+		}
+		if l.backlog.CompareAndSwap(used, used+n) {
+			return true
+		}
 	}
-	l.giveRoom(n)
-	return false
 }
 
 func (l *Log) giveRoom(n int64) {

@@ -3,6 +3,7 @@ package wal
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,6 +38,14 @@ type SegmentReport struct {
 	End     uint32    `json:"end"`            // behind the last sound frame
 	Torn    string    `json:"torn,omitempty"` // why what follows is not sound, though it was not known to be synced: Open cuts it
 	Damage  []string  `json:"damage,omitempty"`
+
+	unsound []unsound
+}
+
+// unsound is something that is not sound. Whether it is damage depends on what was synced.
+type unsound struct {
+	off    uint32
+	reason string
 }
 
 // SnapshotReport describes a snapshot.
@@ -88,12 +97,10 @@ func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	for i := range x.Segments {
 		s := &x.Segments[i]
 		if s.Body {
+			s.judge(0)
 			continue
 		}
-		// A torn end before what is synced is damage.
-		if s.Torn != "" && At(s.ID, s.End) < x.Synced {
-			s.Damage, s.Torn = append(s.Damage, s.Torn), ""
-		}
+		s.judge(x.Synced)
 		if prev != nil && prev.ID == s.Prev && prev.End != s.PrevEnd && At(prev.ID, s.PrevEnd) <= x.Synced {
 			prev.Damage = append(prev.Damage, "its sound frames do not reach the segment that follows")
 		}
@@ -122,7 +129,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 		x.Synced = max(x.Synced, h.synced)
 	}
 	if !ok || h.id != r.ID || h.body != r.Body {
-		r.Torn = "the header is not sound"
+		r.unsound = append(r.unsound, unsound{0, "the header is not sound"})
 	}
 	if r.Body {
 		r.body(file, records)
@@ -136,31 +143,39 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 	return nil
 }
 
-// frames reads all frames of a segment, those behind damage too.
-func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
-	torn := func(reason string) {
-		if r.Torn == "" {
-			r.Torn, r.End = reason, sc.off
-		} else {
-			r.Damage = append(r.Damage, reason)
+// judge tells what was synced, and is damaged, from what is torn.
+func (r *SegmentReport) judge(synced Position) {
+	for _, u := range r.unsound {
+		if At(r.ID, u.off) < synced {
+			r.Damage = append(r.Damage, fmt.Sprintf("byte %d: %s", u.off, u.reason))
+		} else if r.Torn == "" {
+			r.Torn, r.End = u.reason, u.off
 		}
 	}
+}
+
+// frames reads all frames of a segment, those behind damage too.
+func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
 		ok, err := sc.next()
-		if err == nil && !ok && sc.reason != "" && sc.records { // perhaps only a record
-			reason := sc.reason
-			sc.reason, sc.records = "", false
-			if ok, err = sc.next(); ok {
-				r.Damage = append(r.Damage, reason)
-			} else {
-				sc.reason = reason
+		if !ok {
+			if err != nil {
+				sc.reason = err.Error()
 			}
-			sc.records = true
+			if sc.reason != "" {
+				r.unsound = append(r.unsound, unsound{sc.off, sc.reason})
+			}
+			if sc.records && sc.reason != "" { // perhaps the records only
+				sc.reason, sc.records = "", false
+				ok, err = sc.next()
+				sc.records = true
+			}
 		}
 		x.Synced = max(x.Synced, sc.synced)
 		if ok {
 			r.Frames++
 			r.Records += len(sc.refs)
+			r.End = sc.off
 			switch sc.header.kind {
 			case kindGap:
 				r.Gaps++
@@ -170,20 +185,13 @@ func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 			x.Closed = sc.header.kind == kindClose
 			continue
 		}
-		if err != nil {
-			sc.reason = err.Error()
-		}
-		if sc.reason != "" {
-			torn(sc.reason)
-		}
-		if r.Torn == "" {
-			r.End = sc.off
-		}
+		clean := sc.reason == "" && err == nil
+		off := sc.off
 		if found, err := sc.resync(); !found || err != nil {
 			return
 		}
-		if r.Torn == "" {
-			torn("frames are missing")
+		if clean {
+			r.unsound = append(r.unsound, unsound{off, "frames are missing"})
 		}
 	}
 }

@@ -113,7 +113,8 @@ type Log struct {
 	freed      chan struct{} // to a writer that waits for space
 	armed      atomic.Bool   // unled runs
 	unled      *time.Timer   // wakes the writer if nothing else does
-	closing    chan struct{}
+	closing    chan struct{} // closed when Close begins
+	ended      chan struct{} // closed when nothing is written any more
 	tasks      sync.WaitGroup
 
 	failure atomic.Pointer[FailedError]
@@ -162,6 +163,7 @@ func (l *Log) start(end Position) {
 	l.wakeSyncer = make(chan struct{}, 1)
 	l.freed = make(chan struct{}, 1)
 	l.closing = make(chan struct{})
+	l.ended = make(chan struct{})
 	l.gather = &batch{}
 	l.batches = []*batch{l.gather}
 	l.end.Store(uint64(end))
@@ -202,7 +204,7 @@ func (l *Log) Close() error {
 	if err == nil {
 		err = l.markClosed()
 	}
-	l.waits.signal(^Position(0))
+	close(l.ended)
 	l.segments.close()
 	return errors.Join(err, l.lock.Close())
 }

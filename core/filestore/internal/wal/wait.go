@@ -31,6 +31,8 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 		return context.Cause(ctx)
 	case <-l.failed:
 		l.waits.remove(w)
+	case <-l.ended:
+		l.waits.remove(w)
 	}
 	if err := l.Err(); err != nil {
 		return err
