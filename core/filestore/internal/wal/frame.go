@@ -150,7 +150,7 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 		count:      le.Uint32(b[20:]),
 		synced:     Position(le.Uint64(b[24:])),
 	}
-	ok = h.records%8 == 0 && uint64(h.count)*recordHeaderSize <= uint64(h.records) && h.synced <= at &&
+	ok = h.records%8 == 0 && uint64(h.count)*recordHeaderSize <= uint64(h.records) && h.synced <= at && h.synced.sound() &&
 		int64(at.Offset())+h.size() <= maxSegment
 	if k == kindGap {
 		ok = ok && h.count == 0 && h.effects == 0

@@ -18,6 +18,12 @@ func (p Position) Offset() uint32 { return uint32(p) }
 // String is the segment's id in hexadecimal, as in its file's name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
+// sound reports whether a frame may end there, or, for 0, whether there is none before. It is said
+// of numbers of the disk.
+func (p Position) sound() bool {
+	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
+}
+
 // Ref names a record for Read: where it is, and how long it is.
 type Ref struct {
 	Position

@@ -156,7 +156,8 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 // to be synced on, with Repair from the beginning. What is known to be synced grows on the way.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
-	next := 0 // index of the segment to read, from off
+	next := 0               // index of the segment to read, from off
+	mended := [2]int{-2, 0} // where a gap was put
 	if r.synced != 0 && !r.o.Repair {
 		i := slices.IndexFunc(r.logs, func(s *segment) bool { return s.id == r.synced.Segment() })
 		if i < 0 || r.logs[i].prev == r.logs[i].id {
@@ -194,6 +195,11 @@ func (r *recovery) find() error {
 			return damage
 		}
 		if before > r.end || r.last < 0 { // else read again, without the contents of records
+			if place := [2]int{r.last, int(r.end)}; place != mended {
+				mended = place
+			} else {
+				return damage
+			}
 			r.o.Logger.Error("repair: replaced damage by a gap", "err", damage)
 			if err := r.mend(); err != nil {
 				return err

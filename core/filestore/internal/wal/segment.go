@@ -73,7 +73,7 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 		made:    int64(le.Uint64(b[40:])),
 	}
 	version = le.Uint32(b[8:])
-	return h, version, version == formatVersion && h.id != 0 && h.prev < h.id
+	return h, version, version == formatVersion && h.id != 0 && h.prev < h.id && h.synced.sound() && h.synced < At(h.id, 0)
 }
 
 // segment is a segment of an open log.

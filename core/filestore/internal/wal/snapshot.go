@@ -170,7 +170,7 @@ func decodeSnapshotHeader(b []byte) (s SnapshotInfo, log uint64, version uint32,
 		Made: time.UnixMilli(int64(le.Uint64(b[32:]))),
 	}
 	version = le.Uint32(b[8:])
-	return s, le.Uint64(b[40:]), version, version == formatVersion && s.From <= s.End
+	return s, le.Uint64(b[40:]), version, version == formatVersion && s.From <= s.End && s.From.sound() && s.End.sound()
 }
 
 // snapshotWriter cuts what it is given into blocks.
