@@ -191,7 +191,7 @@ func (sh *shard) outcomeWord(st *core.Settlement) string {
 		return "unknown"
 	case later:
 		b := st.Backoff.Bound()
-		return fmt.Sprintf("wait %d %g %d", b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
+		return fmt.Sprintf("delay %d %g %d", b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
 	}
 	return st.Outcome.String()
 }

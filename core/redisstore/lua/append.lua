@@ -1,27 +1,29 @@
 #!lua
--- append.lua: store messages that expire, are scheduled, belong to a session,
--- must not be doubled or come from another entity. Plain messages go natively
--- (append.go), so that their bodies stay out of Lua.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua where they are in front
+-- append.lua: store messages that expire, are scheduled, belong to a session, are checked for
+-- duplicates or come from another entity. Plain messages are stored by native commands (append.go),
+-- so that their bodies do not pass through Lua.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
+--             front
 -- KEYS[16] seen   zset  ids within the duplicate window by first acceptance (ms)
 -- KEYS[17] moved  zset  keys of moves by first acceptance (ms)
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
--- ARGV[6]    keyLife  how long keys of moves are known, ms
--- ARGV[7..]  for each message: id '' or the key of duplicate detection; key '' or that of its move; due ms or '', with an r
---            behind it for one that is reserved until then; ttl ms or ''; name of the session or ''; record or '' for one
---            that is noted, not stored
--- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for one that was noted | {'not_found'} | {'more'}: call again
+-- ARGV[6]    keyLife  how long keys of moves are kept, ms
+-- ARGV[7..]  for each message: id for duplicate detection or ''; key of its move or ''; due ms or
+--            '', with an r behind it for a message that is reserved until then; ttl ms or ''; name
+--            of the session or ''; record, or '' for a message of which only id and key are noted
+-- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for a noted one | {'not_found'} | {'more'}:
+--         call again
 local seen, moved = KEYS[taken + 1], KEYS[taken + 2]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 
--- remember returns which of the messages' ids or keys have been known for less
--- than life, and a function that notes a new one.
-local function remember(key, first, life)
+-- lookUp returns which ids or keys of the messages have been known for less than life, and a
+-- function that notes a new one.
+local function lookUp(key, first, life)
   local known, fresh, ids = {}, {}, {}
   for i = first, #ARGV, 6 do
     if ARGV[i] ~= '' then ids[#ids + 1] = ARGV[i] end
@@ -41,10 +43,10 @@ local function remember(key, first, life)
   end
 end
 
-local knownKeys, freshKeys, noteKey = remember(moved, 8, tonumber(ARGV[6]))
-local known, fresh, noteID = remember(seen, 7, tonumber(ARGV[5]))
+local knownKeys, freshKeys, noteKey = lookUp(moved, 8, tonumber(ARGV[6]))
+local known, fresh, noteID = lookUp(seen, 7, tonumber(ARGV[5]))
 local reply, planned, expiring, placeholders, last = {'ok'}, {}, {}, {}, nil
-local numbers, sids = {}, {} -- of those that become available in sessions
+local numbers, sids = {}, {} -- messages that become available in sessions
 for i = 7, #ARGV, 6 do
   local id, key, at, ttl, sid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local moves, repeats = knownKeys[key], known[id]
@@ -71,15 +73,15 @@ for i = 7, #ARGV, 6 do
       local when = reserved and sub(at, 1, -2) or at
       planned[#planned + 1] = when
       planned[#planned + 1] = pad(last) .. (reserved and 'r' or '')
-      expect(when)
+      noteDeadline(when)
       placeholders[#placeholders + 1] = last
       placeholders[#placeholders + 1] = last
-      ready = true -- will be: who waits must learn when to ask again
-      if sid ~= '' then session.note(last, sid) end
+      ready = true -- a waiting receiver must learn when to look again
+      if sid ~= '' then session.noteScheduled(last, sid) end
     else
-      if ttl ~= '' and mortal then
+      if ttl ~= '' and canExpire then
         expiring[#expiring + 1] = format('%.0f', now + tonumber(ttl))
-        expect(now + tonumber(ttl))
+        noteDeadline(now + tonumber(ttl))
         expiring[#expiring + 1] = pad(last)
       end
       if sid == '' then
@@ -95,10 +97,10 @@ many('ZADD', seen, fresh)
 many('ZADD', scheduled, planned)
 if not session then many('ZADD', holes, placeholders) end
 many('ZADD', expiry, expiring)
-if session then session.join(numbers, sids) end
+if session then session.add(numbers, sids) end
 if last then
   call('HSET', head, 's', last)
   if session then call('HSET', head, 'c', last) end
 end
-ring()
+wake()
 return reply

@@ -5,7 +5,7 @@
 -- ARGV[5..]  numbers, each once
 -- Returns {'ok'} | {'message_not_found'} | {'more'}: call again
 local done = sweep()
-ring()
+wake()
 if not done then return {'more'} end
 if call('EXISTS', stream) == 0 then return {'message_not_found'} end
 local members, ids = {}, {}
@@ -29,6 +29,6 @@ if history then
   end
 end
 if session then
-  for i = 5, #ARGV do session.forget(ARGV[i]) end
+  for i = 5, #ARGV do session.remove(ARGV[i]) end
 end
 return {'ok'}

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- clear.lua: remove all messages of a partition, and all that is known of them and of sessions. Numbers go on, and
--- whoever waits for messages goes on waiting.
+-- clear.lua: remove all messages of a partition, with everything kept about them and about
+-- sessions. Numbers go on, and gateways that wait for messages go on waiting.
 -- KEYS[1] subscriptions  set  IDs of a topic's subscriptions
--- KEYS[2..] of each queue and sub-queue: stream, head, bell as in state.lua, holders as in sessions.lua; then everything
---          else that may be kept, but for the streams and heads
+-- KEYS[2..] of each queue and sub-queue: stream, head, bell as in state.lua, holders as in
+--          sessions.lua; then all other keys, without the streams and heads
 -- ARGV[1] queues  how many
 -- ARGV[2..] IDs of subscriptions whose queues are among them
 -- Returns {'ok'} | {'conflict'}: the topic has other subscriptions
@@ -25,13 +25,14 @@ for i = 2, rest - 1, 4 do
   local stream, head = KEYS[i], KEYS[i + 1]
   local last = call('HGET', head, 's')
   if last and call('XLEN', stream) > 0 then
-    -- Another stream in its place, that goes on behind the last number: to empty this one would take as long as it is.
+    -- A new stream takes its place and continues the numbers: emptying this one would take time for
+    -- each message.
     call('UNLINK', stream)
     call('XADD', stream, '0-' .. last, 'd', '')
     call('XDEL', stream, '0-' .. last)
   end
   if last then call('HSET', head, 'c', last) end
 end
--- Whoever held a session and waits in it must learn that it is lost.
+-- Holders that wait for messages must learn that their sessions are lost.
 for _, bell in ipairs(held) do call('SPUBLISH', bell, '') end
 return {'ok'}

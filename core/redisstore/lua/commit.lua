@@ -1,35 +1,39 @@
 #!lua
--- commit.lua: do all of a piece of work, or nothing. The scripts settle, cancel, append and topic_publish stand in front,
--- each as the body of a function of its ARGV.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua where they are in front
+-- commit.lua: do a piece of work as a whole, or nothing of it. The scripts settle, cancel, append
+-- and topic_publish are in front, each as a function of its ARGV.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
+--             front
 -- KEYS[16] seen    zset  as in append.lua
 -- KEYS[17] moved   zset  as in append.lua
 -- KEYS[18] bodies  hash  as in topic_publish.lua
 -- KEYS[19] refs    hash  as in topic_publish.lua
--- KEYS[20..] of each target as in topic_publish.lua; then stream, head and bell of the transfer queue, and states, changed and
---            stateful as in session_state_set.lua
+-- KEYS[20..] of each target as in topic_publish.lua; then stream, head and bell of the transfer
+--            queue, and states, changed and stateful as in session_state_set.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    full       1: the partition has no room for messages
--- ARGV[6]    void       1: some number to cancel cannot be found whatever is here
--- ARGV[7]    check      1: say only whether it would be refused
+-- ARGV[6]    void       1: a number to cancel belongs elsewhere and cannot be found
+-- ARGV[7]    check      1: only check whether the work would be refused
 -- ARGV[8]    settles    how many arguments of settle.lua follow, without those of state.lua
 -- ARGV[9]    cancels    likewise of cancel.lua
 -- ARGV[10]   appends    likewise of append.lua
 -- ARGV[11]   publishes  likewise of topic_publish.lua
--- ARGV[12]   states     likewise of states to keep: each proof, name, given and state as in session_state_set.lua
--- ARGV[13]   reserved   likewise of messages that were reserved: the length of the duplicate window (ms, 0: none), and
---                       each number, due (ms) and id '' or the key of duplicate detection
--- ARGV[14..] all of these in that order, and then for each transfer or dead letter 0 or the place of the message that it
---            comes of among those of append.lua or topic_publish.lua, t or d, record
--- Returns {'ok', n...} as append.lua or topic_publish.lua | {'not_found'} | {'lock_lost'} | {'session_lock_lost'} |
---         {'not_allowed'} | {'invalid_argument'} | {'message_not_found'} | {'conflict'} | {'quota_exceeded'} |
---         {'more'}: call again
+-- ARGV[12]   states     likewise of states to set: for each proof, name, given and state as in
+--                       session_state_set.lua
+-- ARGV[13]   reserved   likewise of reserved messages to schedule: the length of the duplicate
+--                       window (ms, 0: none), and for each number, due (ms) and id for duplicate
+--                       detection or ''
+-- ARGV[14..] all of these in that order, then for each transfer or dead letter the index of the
+--            message that it comes from, among those of append.lua or topic_publish.lua, or 0, t or
+--            d, record
+-- Returns {'ok', n...} as append.lua or topic_publish.lua | {'not_found'} | {'lock_lost'} |
+--         {'session_lock_lost'} | {'not_allowed'} | {'invalid_argument'} | {'message_not_found'} |
+--         {'conflict'} | {'quota_exceeded'} | {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
-budget = math.huge -- what follows is one step
+budget = math.huge -- the rest must be one step
 
 local at = 14
 local function section(length)
@@ -42,7 +46,8 @@ local settles, cancels = section(tonumber(ARGV[8])), section(tonumber(ARGV[9]))
 local appends, publishes = section(tonumber(ARGV[10])), section(tonumber(ARGV[11]))
 local states, reserved = section(tonumber(ARGV[12])), section(tonumber(ARGV[13]))
 
--- refuse says why nothing may be done; topic_publish does that for itself, before it does anything.
+-- refuse returns why the work must not be done. topic_publish checks its part itself, before it
+-- changes anything.
 local function refuse()
   local given = {}
   for i = 5, #settles, 4 do
@@ -51,7 +56,7 @@ local function refuse()
       if not holds(settles[i + 1], member) then return 'session_lock_lost' end
     elseif outcome ~= 'without' then
       if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
-      if outcome == 'dead-letter' and not counting then return 'not_allowed' end
+      if outcome == 'dead-letter' and not countsDeliveries then return 'not_allowed' end
       if outcome == 'unknown' then return 'invalid_argument' end
       given[member] = true
     end
@@ -72,7 +77,7 @@ end
 
 local refusal = refuse()
 if refusal or ARGV[7] == '1' then
-  ring()
+  wake()
   return {refusal or 'ok'}
 end
 local reply = {'ok'}
@@ -84,41 +89,41 @@ elseif #appends > 4 then
   reply = append(appends)
 end
 
--- schedule has a reserved message wait until it is due, unless duplicate detection knows it.
+-- schedule schedules a reserved message, unless duplicate detection knows it.
 local function schedule(n, due, id, window)
   call('ZREM', scheduled, pad(n) .. 'r')
   local seen, record = KEYS[taken + 1], history and (call('XRANGE', stream, '0-' .. n, '0-' .. n)[1] or {'', {'', ''}})[2][2]
   local since = id ~= '' and call('ZSCORE', seen, id)
   if since and tonumber(since) + window > now then
     if history then history.add('d', 0, {record = record}) end
-    act('erase', n)
+    act('remove', n)
     return
   end
   if id ~= '' then call('ZADD', seen, ARGV[1], id) end
   call('ZADD', scheduled, due, pad(n))
-  expect(due)
+  noteDeadline(due)
   if history then history.add('s', n, {['until'] = due, record = record}) end
-  local sid = session and call('HGET', of, n)
-  if sid then session.note(n, sid) end
-  ready = true -- who waits must learn when to ask again
+  local sid = session and call('HGET', sessionNames, n)
+  if sid then session.noteScheduled(n, sid) end
+  ready = true -- a waiting receiver must learn when to look again
 end
 for i = 6, #reserved, 3 do schedule(reserved[i], reserved[i + 1], reserved[i + 2], tonumber(reserved[5])) end
 if #settles > 4 then settle(settles) end
 if #cancels > 4 then cancel(cancels) end
-local first = #KEYS - 2 -- of the keys of states
+local first = #KEYS - 2 -- index of the key states
 for i = 5, #states, 4 do
-  keep(KEYS[first], KEYS[first + 1], KEYS[first + 2], states[i + 1], states[i + 2], states[i + 3])
+  setState(KEYS[first], KEYS[first + 1], KEYS[first + 2], states[i + 1], states[i + 2], states[i + 3])
 end
 local last
 for i = at, #ARGV, 3 do
-  local of = 1 + tonumber(ARGV[i])
-  if of > 1 and reply[of] == 0 then -- nothing comes of what was there before
+  local message = 1 + tonumber(ARGV[i])
+  if message > 1 and reply[message] == 0 then -- its message was known already
   elseif ARGV[i + 1] == 'd' then
     local entry = call('XADD', dead, 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
     if entry then
       if history then history.add('a', sub(entry, 3), {sub = 1, record = ARGV[i + 2]}) end
       call('HINCRBY', deadHead, 's', 1)
-      buried = true
+      deadLettered = true
     end
   else
     local entry = call('XADD', KEYS[first - 3], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 2])
@@ -133,5 +138,5 @@ if last then
   call('HSET', KEYS[first - 2], 's', last)
   if call('HDEL', KEYS[first - 2], 'w') == 1 then call('SPUBLISH', KEYS[first - 1], '') end
 end
-ring()
+wake()
 return reply

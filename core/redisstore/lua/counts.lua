@@ -1,12 +1,13 @@
 #!lua flags=no-writes
--- counts.lua: count the messages of a queue and of its sub-queues by where they stand, if nothing is due there.
+-- counts.lua: count the messages of a queue and its sub-queues by state, if nothing is due there.
 -- KEYS[1] expiry  zset  as in state.lua, of the queue itself, as are the next two
--- KEYS[2] slocks  zset  as in sessions.lua
--- KEYS[3] open    zset  as in sessions.lua
--- KEYS[4..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, as in state.lua
+-- KEYS[2] sessionLocks  zset  as in sessions.lua
+-- KEYS[3] freeSessions  zset  as in sessions.lua
+-- KEYS[4..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, as in
+--           state.lua
 -- ARGV[1] now  ms
--- Returns {'ok', sessions held, sessions waiting, then for each queue: ready, locked, deferred, scheduled,
---         last number given} | {'due'}: something has to be swept first
+-- Returns {'ok', locked sessions, free sessions with messages, then for each queue: ready, locked,
+--         deferred, scheduled, last number given} | {'due'}: sweep first
 local call, now = redis.call, ARGV[1]
 local function isDue(key) return call('ZCOUNT', key, '-inf', now) > 0 end
 

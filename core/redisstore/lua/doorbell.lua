@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- doorbell.lua: wake those who wait on a partition, once.
--- KEYS[1] head  hash     field w set while somebody waits
+-- doorbell.lua: wake the gateways that wait at a partition, once.
+-- KEYS[1] head  hash     field w is set while a gateway waits
 -- KEYS[2] bell  channel  sharded doorbell of the partition
 -- Returns 1 if it rang, else 0
 local armed = redis.call('HDEL', KEYS[1], 'w')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- duplicates_trim.lua: drop ids that duplicate detection need not know any more.
+-- duplicates_trim.lua: drop ids that duplicate detection does not need any more.
 -- KEYS[1] seen   zset  ids within the duplicate window by first acceptance (ms)
--- ARGV[1] until  ms, those of then are dropped too
+-- ARGV[1] until  ms; ids of that time are dropped, too
 -- Returns how many were dropped, at most 5000 in one call
 local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 5000)
 for i = 1, #gone, 1000 do

@@ -4,21 +4,21 @@
 -- KEYS[2] names     zset  <kind>:<folded name>, all with score 0: in alphabetical order
 -- KEYS[3] accessed  zset  folded names by last use (ms)
 -- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
--- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
--- KEYS[6] seal      string  there once the namespace has been deleted
+-- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have not been told yet
+-- KEYS[6] seal      string  exists after the namespace has been deleted
 -- KEYS[7] rules     zset    <folded name>\0<record> of a subscription's rules, all with score 0
--- ARGV[1] channel   where changes are told
--- ARGV[2] change    what is told there
+-- ARGV[1] channel   on which changes are published
+-- ARGV[2] change    the message on it
 -- ARGV[3] name      folded
 -- ARGV[4] kind      digit
 -- ARGV[5] topic     folded name of a subscription's topic, else ''
 -- ARGV[6] topicID   its ID, else ''
 -- ARGV[7] value     as kept in entities
--- ARGV[8] most      how many queues and topics there may be, 0: any number
--- ARGV[9] largest   how large they may be together (MB), 0: of any size
+-- ARGV[8] most      how many queues and topics are allowed, 0: any number
+-- ARGV[9] largest   their largest size together (MB), 0: no limit
 -- ARGV[10..]  members of rules
--- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: there is no such topic, or namespace |
---         {'quota_exceeded'}
+-- Returns {'ok', version of the topic or 0} | {'already_exists'} | {'not_found'}: the topic or the
+--         namespace | {'quota_exceeded'}
 local topic, id, version = ARGV[5], ARGV[6], 0
 if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 1 then return {'already_exists'} end
 if redis.call('EXISTS', KEYS[6]) == 1 then return {'not_found'} end

@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
--- entity_delete.lua: take an entity out of its namespace's catalogue, a topic with its subscriptions.
+-- entity_delete.lua: remove an entity from its namespace's catalogue; a topic with its
+-- subscriptions.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] names     zset  <kind>:<folded name>
 -- KEYS[3] accessed  zset  folded names by last use (ms)
 -- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
--- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
--- ARGV[1] channel   where changes are told
--- ARGV[2] change    what is told there; a topic's subscriptions are added
+-- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have not been told yet
+-- ARGV[1] channel   on which changes are published
+-- ARGV[2] change    the message on it; a topic's subscriptions are added
 -- ARGV[3] name      folded
--- ARGV[4] basis     <revision>:<id>: of the entity that is to be deleted
+-- ARGV[4] basis     <revision>:<id>: of the entity to delete
 -- ARGV[5] kind      digit of its kind
--- ARGV[6] topicID   of a subscription's topic, its own of a topic, else ''
--- Returns {'ok', version of a subscription's topic or 0, then name and value of each that is gone} | {'not_found'} |
---         {'conflict'}: it has changed
+-- ARGV[6] topicID   ID of a subscription's topic; a topic's own; else ''
+-- Returns {'ok', version of a subscription's topic or 0, then name and value of each deleted
+--         entity} | {'not_found'} | {'conflict'}: it has changed
 local entities, names, accessed, change, name, id = KEYS[1], KEYS[2], KEYS[3], ARGV[2], ARGV[3], ARGV[6]
 local value, version = redis.call('HGET', entities, name), 0
 if not value then return {'not_found'} end

@@ -1,14 +1,14 @@
--- entity_sizes.lua: how large the queues and topics of a namespace are; the loader puts it in front of the scripts that make
--- them, or change them. It has no keys of its own.
+-- entity_sizes.lua: sizes of a namespace's queues and topics. The loader puts it in front of the
+-- scripts that create and update them. It has no keys of its own.
 
--- sizeOf is the size in MB of the entity that a value of the catalogue describes: core.Entity has its rule.
+-- sizeOf is the size in MB of the entity in a catalogue value, as core.Entity computes it.
 local function sizeOf(value)
   local settings = cjson.decode(string.match(value, '^%d+:[^:]*:(.*)$')).Settings
   local size = settings.MaxSizeInMegabytes or 0
   return settings.EnablePartitioning and size * 16 or size
 end
 
--- sizes is the size in MB of all queues and topics together, but for the one of that name.
+-- sizes is the size in MB of all queues and topics together, except the one of that name.
 local function sizes(entities, names, but)
   local sum, from = 0, '[0:'
   repeat

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- entity_touch.lua: note when entities were last used.
+-- entity_touch.lua: record when entities were last used.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] accessed  zset  folded names by last use (ms)
 -- ARGV[1..] for each entity: folded name; ms

@@ -1,18 +1,18 @@
 #!lua
--- entity_update.lua: replace an entity if nobody else has meanwhile.
+-- entity_update.lua: replace an entity, unless it has changed meanwhile.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] versions  hash  ID of a topic -> version of its subscriptions
--- KEYS[3] fences    hash  ID of a topic -> the version that its partitions have yet to be told
+-- KEYS[3] fences    hash  ID of a topic -> the version that its partitions have not been told yet
 -- KEYS[4] names     zset  <kind>:<folded name>
 -- KEYS[5] rules     zset  as in entity_create.lua
--- ARGV[1] channel   where changes are told
--- ARGV[2] change    what is told there
+-- ARGV[1] channel   on which changes are published
+-- ARGV[2] change    the message on it
 -- ARGV[3] name      folded
 -- ARGV[4] topicID   of a subscription's topic, else ''
 -- ARGV[5] basis     <revision>:<id>: of the entity that the update is based on
 -- ARGV[6] value     as kept in entities
--- ARGV[7] largest   how large queues and topics may be together (MB), 0: of any size
--- ARGV[8..]  changes of rules: folded name; member of rules, or '' to remove the one of that name
+-- ARGV[7] largest   largest size of queues and topics together (MB), 0: no limit
+-- ARGV[8..]  changes of rules: folded name; member of rules, or '' to remove the rule of that name
 -- Returns {'ok', version of the topic or 0} | {'not_found'} | {'conflict'} | {'quota_exceeded'}
 local value, version = redis.call('HGET', KEYS[1], ARGV[3]), 0
 if not value then return {'not_found'} end

@@ -1,17 +1,19 @@
--- history.lua: what happened to messages; the loader puts it behind the others
--- in front of a script where a history is kept, and then ARGV[4] of state.lua
--- goes on with two numbers: for how long (ms), and how many events at most.
+-- history.lua: events of messages. The loader puts it behind the other files in front of a script
+-- if the entity has a history. ARGV[4] of state.lua then has two further numbers: how long events
+-- are kept (ms), and how many.
 -- The next KEYS:
---   past  stream  the events, id <ms>-<n>: the store's clock, or the last event's where that is ahead of it. Field e holds
---                 kind, sub-queue, number, other number, failures, until (ms) and reason, with blanks between; i, where it is
---                 known, the message's id, its kind in a byte in front. What the broker has added has field n instead
-local past = unpack(KEYS, taken + 1, taken + 1)
+--   events  stream  the events, id <ms>-<n>: the store's clock, or the last event's if that is
+--                   ahead. Field e holds kind, sub-queue, number, other number, failures, until
+--                   (ms) and reason, with blanks between; i, if it is known, the kind of the
+--                   message's id in one byte, and the id. Events that the broker has noted have
+--                   field n instead
+local events = unpack(KEYS, taken + 1, taken + 1)
 taken = taken + 1
 local keepFor, keepMost = string.match(ARGV[4], ' (%d+) (%d+)$')
 local begun = {}
 
--- idOf reads the message's id from a record (record.go), nil if it has none. No
--- more is read than that: cmsgpack does not know bytes.
+-- idOf reads the message's id from a record (record.go), nil if it has none. It reads no further:
+-- cmsgpack does not know bytes.
 local function idOf(record)
   local at, _, _, fields = cmsgpack.unpack_limit(record, 3)
   if fields % 2 == 0 then return nil end
@@ -19,7 +21,7 @@ local function idOf(record)
   return string.char(kind) .. raw
 end
 
--- write adds an entry to a history, and forgets about what is beyond the bounds.
+-- write adds an entry to a history, and drops entries beyond the bounds.
 local function write(key, ...)
   local entry = redis.pcall('XADD', key, 'MAXLEN', '~', keepMost, ARGV[1] .. '-*', ...)
   if type(entry) == 'table' then -- the last event is of a clock that is ahead
@@ -33,18 +35,18 @@ local function write(key, ...)
 end
 
 history = {
-  write = function(name, value) write(past, name, value) end,
+  write = function(name, value) write(events, name, value) end,
 
-  -- add notes what happened to message n, and what else is known of it.
+  -- add writes an event of message n, with further data.
   add = function(kind, n, also)
     also = also or {}
     local id = also.record and idOf(also.record)
     local event = string.format('%s %s %s %s %s %s %s', kind, also.sub or ARGV[2], n, also.other or 0, also.failures or 0,
       also['until'] or 0, also.reason or '')
     if id then
-      write(also.key or past, 'e', event, 'i', id)
+      write(also.key or events, 'e', event, 'i', id)
     else
-      write(also.key or past, 'e', event)
+      write(also.key or events, 'e', event)
     end
   end,
 }

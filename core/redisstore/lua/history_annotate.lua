@@ -1,15 +1,16 @@
 #!lua
--- history_annotate.lua: add what the broker knows to the history of a queue; only history.lua knows where.
+-- history_annotate.lua: add the broker's events to the history of a queue. history.lua names the
+-- key.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  annotations, each encoded as history.go does
 -- Returns {'ok'} | {'more'}: call again
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 if call('EXISTS', stream) == 1 then
   for i = 5, #ARGV do history.write('n', ARGV[i]) end
 end
-ring()
+wake()
 return {'ok'}

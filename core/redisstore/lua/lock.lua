@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- lock.lua: claim available messages, those to deliver again first, then new ones.
+-- lock.lua: lock available messages, first those to deliver again, then new ones.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens
 -- ARGV[7]    max     how many at most, up to 1000
--- ARGV[8]    inline  return the entries too if there are no more than so many
+-- ARGV[8]    inline  also return the entries, if there are at most so many
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
---   rest       1: fewer than max, but there may be more: call again for the rest
---   next       ms when the next is due or 0: only if fewer than max were found; the doorbell is armed then
---   numbers    those delivered again, with counts (or nil) and overrides (or nil) in step
+--   rest       1: there may be more than the messages returned: call again
+--   next       if fewer than max were found, ms of the next due time or 0; then the doorbell is
+--              armed
+--   numbers    numbers delivered again, with their counts (or nil) and overrides (or nil)
 --   runs       first, last of each run of new numbers
---   entries    of all of them in that order, as XRANGE returns them; or nothing
+--   entries    of all these messages in that order, as XRANGE returns them; or none
 local max, inline = tonumber(ARGV[7]), tonumber(ARGV[8])
 if call('EXISTS', stream) == 0 then return {'ok', 0, 0, {}, {}, {}, {}, {}} end
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 
@@ -61,7 +62,7 @@ if found < max and cursor < top then
   if pages > 1 or #page > 0 then call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor)) end
 end
 many('ZADD', locks, members)
-if #members > 0 then expect(ARGV[5]) end
+if #members > 0 then noteDeadline(ARGV[5]) end
 
 local next = 0
 if found < max and rest == 0 then
@@ -69,7 +70,7 @@ if found < max and rest == 0 then
   next = nextDue(true)
   ready = false
 end
-ring()
+wake()
 
 local entries = {}
 if found <= inline then

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- lock_deadlines.lua: say until when messages are under lock.
+-- lock_deadlines.lua: return until when messages are locked.
 -- KEYS[1] locks   zset  as in state.lua
--- KEYS[2] of      hash  as in sessions.lua: names, as in session_arrivals.lua
--- KEYS[3] slocks  zset  as in sessions.lua
--- ARGV[1] most    how many locks to look through, those that end first; each is named by a number and a secret
+-- KEYS[2] sessionNames  hash  as in sessions.lua
+-- KEYS[3] sessionLocks  zset  as in sessions.lua
+-- ARGV[1] most    how many locks to search, those that end first
 -- ARGV[2..] numbers, each once
--- Returns {'ok', deadline (ms) of each, '' where the message is not under lock}
+-- Returns {'ok', deadline (ms) of each, '' where the message is not locked}
 local wanted, reply = {}, {'ok'}
 for i = 2, #ARGV do
   wanted[ARGV[i]] = i

@@ -4,40 +4,41 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens; in a session the proof of its lock
--- ARGV[7]    inline  return the entries too if there are no more than so many
--- ARGV[8]    void    1: some number cannot be found whatever is here; those that expired still end
--- ARGV[9]    session '' or, with sessions.lua in front, that of all the messages; until says nothing then
+-- ARGV[7]    inline  also return the entries, if there are at most so many
+-- ARGV[8]    void    1: a number belongs elsewhere and cannot be found; expired messages still end
+-- ARGV[9]    session '' or, with sessions.lua in front, the session of all messages; then until is
+--            ignored
 -- ARGV[10..] numbers, each once
--- Returns {'ok', until, counts, overrides, entries} in the order asked | {'message_not_found'} | {'session_lock_lost'} |
---         {'more'}: call again
+-- Returns {'ok', until, counts, overrides, entries} in the order of the numbers |
+--         {'message_not_found'} | {'session_lock_lost'} | {'more'}: call again
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 local sid, deadline, nonce = ARGV[9], ARGV[5], sub(ARGV[6], 1, 8)
 if session then
   if not holds(sid, ARGV[6]) then
-    ring()
+    wake()
     return {'session_lock_lost'}
   end
   deadline = '+inf'
 end
 local numbers, found = {}, ARGV[8] == '0'
 for i = 10, #ARGV do numbers[#numbers + 1] = ARGV[i] end
-local names = session and ask('HMGET', of, numbers) or {}
-for i, standing in ipairs(ask('ZMSCORE', deferred, numbers)) do
-  if standing ~= '0' or session and (not names[i] or keyOf(names[i]) ~= sid) then
+local names = session and ask('HMGET', sessionNames, numbers) or {}
+for i, lockEnd in ipairs(ask('ZMSCORE', deferred, numbers)) do
+  if lockEnd ~= '0' or session and (not names[i] or keyOf(names[i]) ~= sid) then
     found = false
-  elseif act('isLate', numbers[i]) then
+  elseif act('isOverdue', numbers[i]) then
     act('expire', numbers[i])
     found = false
     if budget <= 0 then
-      ring()
+      wake()
       return {'more'}
     end
   end
 end
-ring()
+wake()
 if not found or call('EXISTS', stream) == 0 then return {'message_not_found'} end
 
 local members, stamps = {}, {}
@@ -46,11 +47,11 @@ for _, n in ipairs(numbers) do
   members[#members + 1] = pad(n) .. nonce
   stamps[#stamps + 1] = deadline
   stamps[#stamps + 1] = n
-  if session then session.hold(n, sid) end
+  if session then session.lock(n, sid) end
 end
 many('ZADD', locks, members)
 many('ZADD', deferred, stamps)
-if not session then expect(deadline) end
+if not session then noteDeadline(deadline) end
 
 local entries = {}
 if #numbers <= tonumber(ARGV[7]) then
@@ -59,4 +60,4 @@ if #numbers <= tonumber(ARGV[7]) then
   end
 end
 if shared then shared.attach(entries) end
-return {'ok', session and call('ZSCORE', slocks, sid) or deadline, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}
+return {'ok', session and call('ZSCORE', sessionLocks, sid) or deadline, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}

@@ -2,8 +2,8 @@
 -- ns_create.lua: add a namespace to the registry.
 -- KEYS[1] namespaces  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] names       zset  folded names, all with score 0: in alphabetical order
--- ARGV[1] channel     where changes are told
--- ARGV[2] change      what is told there
+-- ARGV[1] channel     on which changes are published
+-- ARGV[2] change      the message on it
 -- ARGV[3] name        folded
 -- ARGV[4] value       as kept in namespaces
 -- Returns {'ok'} | {'already_exists'}

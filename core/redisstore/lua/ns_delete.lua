@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- ns_delete.lua: take a namespace out of the registry, and note that what it held is to be removed.
+-- ns_delete.lua: remove a namespace from the registry, and note that its contents must be removed.
 -- KEYS[1] namespaces  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] names       zset  folded names, all with score 0
--- KEYS[3] remains     zset  IDs of deleted namespaces by when somebody may begin to remove what they held (ms)
--- ARGV[1] channel     where changes are told
--- ARGV[2] change      what is told there
+-- KEYS[3] remains     zset  IDs of deleted namespaces by the end of the lease on their removal (ms)
+-- ARGV[1] channel     on which changes are published
+-- ARGV[2] change      the message on it
 -- ARGV[3] name        folded
 -- ARGV[4] now         ms, from the caller's clock
 -- Returns {'ok'} | {'not_found'}

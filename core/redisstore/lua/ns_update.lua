@@ -1,8 +1,8 @@
 #!lua
--- ns_update.lua: replace a namespace of the registry if nobody else has meanwhile.
+-- ns_update.lua: replace a namespace in the registry, unless it has changed meanwhile.
 -- KEYS[1] namespaces  hash  folded name -> <revision>:<id>:<record>
--- ARGV[1] channel     where changes are told
--- ARGV[2] change      what is told there
+-- ARGV[1] channel     on which changes are published
+-- ARGV[2] change      the message on it
 -- ARGV[3] name        folded
 -- ARGV[4] basis       <revision>:<id>: of the namespace that the update is based on
 -- ARGV[5] value       as kept in namespaces

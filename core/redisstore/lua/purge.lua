@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
--- purge.lua: remove available messages without reading them, those to deliver again first, then new ones.
+-- purge.lua: remove available messages without reading them, first those to deliver again, then new
+-- ones.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] max   how many at most; unless all that is there goes, one call removes up to 1000
+-- ARGV[5] max   how many at most; one call removes up to 1000, or all messages
 -- ARGV[6] upto  the highest number to remove, '' for the last one given
 -- Returns {'ok', how many, upto, 1 if there may be more: call again} | {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'ok', 0, 0, 0} end
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
-ring()
+wake()
 local state = call('HMGET', head, 's', 'c')
 local top, cursor, max = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(ARGV[5])
 local upto = tonumber(ARGV[6]) or top
@@ -18,8 +19,9 @@ local upto = tonumber(ARGV[6]) or top
 local length = call('XLEN', stream)
 if length == 0 then return {'ok', 0, upto, 0} end
 if length <= max and upto >= top and not shared and not history and call('EXISTS', locks, deferred, scheduled) == 0 then
-  -- Nothing else is there, so all keys go, and Redis frees them in the background. The new stream goes on with the numbers.
-  call('UNLINK', stream, again, counts, overrides, holes, expiry, late)
+  -- There is nothing else, so all keys are unlinked, and Redis frees them in the background. The
+  -- new stream continues the numbers.
+  call('UNLINK', stream, again, counts, overrides, holes, expiry, overdue)
   if top > 0 then
     call('XADD', stream, format('0-%d', top), 'd', '')
     call('XDEL', stream, format('0-%d', top))
@@ -31,7 +33,7 @@ end
 max = math.min(max, 1000)
 local numbers = call('ZRANGEBYSCORE', again, '-inf', format('%d', upto), 'LIMIT', 0, max)
 many('ZREM', again, numbers)
-local last = math.min(upto, cursor + 2000) -- a call looks at so many numbers
+local last = math.min(upto, cursor + 2000) -- one call looks at up to so many numbers
 if #numbers < max and cursor < last then
   local isHole = {}
   for _, n in ipairs(call('ZRANGEBYSCORE', holes, format('(%d', cursor), format('%d', last))) do isHole[tonumber(n)] = true end

@@ -4,9 +4,9 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until  the new deadline, ms
 -- ARGV[6..]  members of locks
--- Returns {'ok', index of each that was lost...} | {'more'}: call again
+-- Returns {'ok', index of each lost lock...} | {'more'}: call again
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 local members = {}
@@ -23,6 +23,6 @@ for i, member in ipairs(members) do
   end
 end
 many('ZADD', locks, extended)
-if #extended > 0 then expect(ARGV[5]) end
-ring()
+if #extended > 0 then noteDeadline(ARGV[5]) end
+wake()
 return reply

@@ -1,18 +1,18 @@
--- session_arrivals.lua: messages become available in sessions; the loader puts it in
--- front of the scripts in which they may. It has no keys of its own.
--- Arguments name a session by its key and, where the id reads otherwise, a zero
--- byte and the id behind it. Keys hold no zero byte: core.KeyOfSession sees to that.
+-- session_arrivals.lua: messages become available in sessions. The loader puts it in front of the
+-- scripts that need it. It has no keys of its own. A session's name in arguments is its key and, if
+-- the id differs from it, a zero byte and the id. Keys contain no zero byte: core.KeyOfSession
+-- ensures that.
 
--- keyOf returns the key in the name of a session.
+-- keyOf returns the session's key, which its name begins with.
 local function keyOf(name)
   local zero = string.find(name, '\0', 1, true)
   return zero and sub(name, 1, zero - 1) or name
 end
 
--- arrive makes messages, lowest number first, available in their sessions: k
--- holds the keys waits, open, holders and waiting of sessions.lua and the bell.
--- Holders who wait are rung. It returns true if some session is there to accept.
-local function arrive(k, numbers, names)
+-- addAvailable makes messages, lowest number first, available in their sessions. k holds the keys
+-- available, freeSessions, holders and waiting of sessions.lua, and the doorbell. It wakes waiting
+-- holders, and returns true if it has made a session acceptable.
+local function addAvailable(k, numbers, names)
   local members, lowest, order, opened = {}, {}, {}, false
   for i, n in ipairs(numbers) do
     local sid = keyOf(names[i])
@@ -23,12 +23,12 @@ local function arrive(k, numbers, names)
       order[#order + 1] = sid
     end
   end
-  many('ZADD', k.waits, members)
+  many('ZADD', k.available, members)
   for _, sid in ipairs(order) do
     if call('HEXISTS', k.holders, sid) == 1 then
       if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
     else
-      call('ZADD', k.open, 'LT', lowest[sid], sid)
+      call('ZADD', k.freeSessions, 'LT', lowest[sid], sid)
       opened = true
     end
   end

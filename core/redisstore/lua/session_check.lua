@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
--- session_check.lua: say until when messages are locked in their sessions.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, where they are in front, and of sessions.lua
+-- session_check.lua: return until when messages are locked in their sessions.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+--             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each lock: member of locks; number
 -- Returns {'ok', deadline (ms) of each, '' where the lock is lost} | {'more'}: call again
 local done = sweep()
-ring()
+wake()
 if not done then return {'more'} end
 local reply = {'ok'}
 for i = 5, #ARGV, 2 do
   local sid = call('ZSCORE', locks, ARGV[i]) and sessionOf(ARGV[i + 1])
-  reply[#reply + 1] = sid and call('ZSCORE', slocks, sid) or ''
+  reply[#reply + 1] = sid and call('ZSCORE', sessionLocks, sid) or ''
 end
 return reply

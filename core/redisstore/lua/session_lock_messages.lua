@@ -1,28 +1,30 @@
 #!lua flags=allow-oom
--- session_lock_messages.lua: claim available messages of a session, by number.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, where they are in front, and of sessions.lua
+-- session_lock_messages.lua: lock available messages of a session, by number.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+--             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of the session's lock
--- ARGV[6] session  the locked
+-- ARGV[6] session  the locked session
 -- ARGV[7] max      how many at most, up to 1000
--- ARGV[8] inline   return the entries too if there are no more than so many
--- Returns {'ok', until, then as lock.lua without runs} | {'session_lock_lost'} | {'more'}: call again
+-- ARGV[8] inline   also return the entries, if there are at most so many
+-- Returns {'ok', until, then as lock.lua without runs} | {'session_lock_lost'} | {'more'}: call
+--         again
 --   until  ms when the session's lock ends
---   If fewer than max were found the session's holder is rung when there are more.
+--   If fewer than max were found, the doorbell rings for the session when there are more.
 local nonce, sid, max = sub(ARGV[5], 1, 8), ARGV[6], tonumber(ARGV[7])
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 if not holds(sid, ARGV[5]) then
-  ring()
+  wake()
   return {'session_lock_lost'}
 end
-local members = placed(waits, sid, max)
-many('ZREM', waits, members)
+local members = sessionMembers(available, sid, max)
+many('ZREM', available, members)
 local numbers, locked, kept = {}, {}, {}
 for i, member in ipairs(members) do
-  numbers[i] = position(member)
+  numbers[i] = sessionNumber(member)
   locked[#locked + 1] = '+inf'
   locked[#locked + 1] = sub(member, -15) .. nonce
   kept[#kept + 1] = 0
@@ -37,7 +39,7 @@ if #numbers < max then
   call('HSET', head, 'a', 1)
   next = nextDue()
 end
-ring()
+wake()
 
 local entries = {}
 if #numbers <= tonumber(ARGV[8]) then
@@ -46,5 +48,5 @@ if #numbers <= tonumber(ARGV[8]) then
   end
 end
 if shared then shared.attach(entries) end
-return {'ok', call('ZSCORE', slocks, sid), 0, next, numbers, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers),
+return {'ok', call('ZSCORE', sessionLocks, sid), 0, next, numbers, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers),
   {}, entries}

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- session_rekey.lua: put some messages of a session, its lock and its state under another name. If there is a session of that
--- name the two become one, with the state that was set last; they must not both be held.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, where they are in front, and of sessions.lua
+-- session_rekey.lua: give some messages of a session, its lock and its state to another name. If
+-- there is a session of that name, the two become one, with the state that was set last. They must
+-- not both be locked.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+--             sessions.lua
 -- KEYS[16] states    hash  as in session_state_set.lua
 -- KEYS[17] changed   hash  as in session_state_set.lua
 -- KEYS[18] stateful  zset  as in session_state_set.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] from  the session's key as it was
+-- ARGV[5] from  the session's former key
 -- ARGV[6] name  of the session
 -- ARGV[7..]  numbers of its messages
 -- Returns {'ok'}
@@ -17,10 +19,10 @@ local written = sub(name, #sid + 1)
 
 for i = 7, #ARGV do
   local n = ARGV[i]
-  for _, key in ipairs({waits, held, aside}) do
-    if call('ZREM', key, place(from, n)) == 1 then call('ZADD', key, 0, place(sid, n)) end
+  for _, key in ipairs({available, held, idleDeferred}) do
+    if call('ZREM', key, sessionMember(from, n)) == 1 then call('ZADD', key, 0, sessionMember(sid, n)) end
   end
-  if call('HEXISTS', of, n) == 1 then call('HSET', of, n, name) end
+  if call('HEXISTS', sessionNames, n) == 1 then call('HSET', sessionNames, n, name) end
 end
 
 local set = call('HGET', changed, from)
@@ -43,15 +45,15 @@ local nonce = call('HGET', holders, from)
 if nonce then
   call('HSET', holders, sid, nonce)
   call('HDEL', holders, from)
-  call('ZADD', slocks, call('ZSCORE', slocks, from), sid)
-  call('ZREM', slocks, from)
+  call('ZADD', sessionLocks, call('ZSCORE', sessionLocks, from), sid)
+  call('ZREM', sessionLocks, from)
 end
 call('SREM', waiting, from)
-call('ZREM', open, from)
+call('ZREM', freeSessions, from)
 if call('HEXISTS', holders, sid) == 1 then
-  call('ZREM', open, sid)
+  call('ZREM', freeSessions, sid)
 else
-  reopen(sid)
+  offerSession(sid)
 end
-ring()
+wake()
 return {'ok'}

@@ -1,18 +1,20 @@
 #!lua
--- session_state_set.lua: keep the state of a locked session.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, where they are in front, and of sessions.lua
+-- session_state_set.lua: set or remove the state of a locked session.
+-- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+--             sessions.lua
 -- KEYS[16] states   hash  session -> state
--- KEYS[17] changed  hash  session -> when its state was set (ms), and if the id reads otherwise a zero byte and the id behind it
+-- KEYS[17] changed  hash  session -> when its state was set (ms) and, if the id differs from the
+--                         key, a zero byte and the id
 -- KEYS[18] stateful zset  sessions with state, all with score 0
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of the session's lock
--- ARGV[6] name     of the locked
--- ARGV[7] given    1: there is a state, 0: forget it
--- ARGV[8] state    what to keep
+-- ARGV[6] name     of the locked session
+-- ARGV[7] given    1: set the state, 0: remove it
+-- ARGV[8] state
 -- Returns {'ok'} | {'session_lock_lost'} | {'more'}: call again
 local done = sweep()
-ring()
+wake()
 if not done then return {'more'} end
 if not holds(keyOf(ARGV[6]), ARGV[5]) then return {'session_lock_lost'} end
-keep(KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], ARGV[6], ARGV[7], ARGV[8])
+setState(KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], ARGV[6], ARGV[7], ARGV[8])
 return {'ok'}

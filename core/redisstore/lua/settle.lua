@@ -2,14 +2,16 @@
 -- settle.lua: end locks, each at most once.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown, or wait <ms> <factor> <ms>
---            (abandon, with the first wait and the longest one); entry id 0-<n>; member of locks; overrides '' or a
---            length-prefixed map of properties. Items of another kind are within (session, proof of its lock, ''): the locks
---            that follow must be under it, and without ('', '', ''): they need not
--- Returns {'ok', then index and code of each that was refused: lock_lost | session_lock_lost, if that of within is |
---         not_allowed | invalid_argument, or for which this call had no time left: again} | {'more'}: call again
+-- ARGV[5..]  for each lock: outcome complete | abandon | defer | dead-letter | release | unknown,
+--            or delay <ms> <factor> <ms> (abandon with a delay: the first one, and the longest);
+--            entry id 0-<n>; member of locks; overrides '' or a length-prefixed map of properties.
+--            Items of another kind are within (session, proof of its lock, ''): the locks that
+--            follow belong to it, and without ('', '', ''): they belong to none
+-- Returns {'ok', then index and code of each refused lock: lock_lost | session_lock_lost, if that
+--         of within is | not_allowed | invalid_argument; or again, if this call had no time left
+--         for it} | {'more'}: call again
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 
@@ -30,7 +32,7 @@ for i, member in ipairs(members) do
   elseif not deadlines[i] or taken[member] then
     reply[#reply + 1] = i
     reply[#reply + 1] = 'lock_lost'
-  elseif outcome == 'dead-letter' and not counting then
+  elseif outcome == 'dead-letter' and not countsDeliveries then
     reply[#reply + 1] = i
     reply[#reply + 1] = 'not_allowed'
   elseif outcome == 'unknown' then
@@ -54,25 +56,25 @@ for i, member in ipairs(members) do
       act('fail', n, 'a')
     elseif outcome == 'release' then
       if history then history.add('u', n) end
-      act('free', n)
+      act('release', n)
     elseif outcome == 'defer' then
-      local failures = counting and call('HINCRBY', counts, n, 1)
+      local failures = countsDeliveries and call('HINCRBY', counts, n, 1)
       if history then history.add('f', n, {failures = failures}) end
       call('ZADD', deferred, 0, n)
       if session then session.defer(n) end
     elseif outcome == 'dead-letter' then
-      act('bury', n)
+      act('deadLetter', n)
     else
-      act('postpone', n, outcome)
+      act('delay', n, outcome)
     end
   end
 end
 
--- The completed ones leave together: a handful of commands whatever their number.
+-- Completed messages are removed together, with the same few commands for any number of them.
 if #ids > 0 then
   many('ZREM', locks, ended)
   many('XDEL', stream, ids)
-  local others = call('EXISTS', counts, overrides, deferred, expiry, late) > 0
+  local others = call('EXISTS', counts, overrides, deferred, expiry, overdue) > 0
   if others or shared or session then
     local numbers, padded = {}, {}
     for i, id in ipairs(ids) do
@@ -85,9 +87,9 @@ if #ids > 0 then
       many('HDEL', overrides, numbers)
       many('ZREM', deferred, numbers)
       many('ZREM', expiry, padded)
-      many('SREM', late, numbers)
+      many('SREM', overdue, numbers)
     end
   end
 end
-ring()
+wake()
 return reply

@@ -1,20 +1,19 @@
--- shared_bodies.lua: bodies that several copies of a publication share; the loader
--- puts it behind state.lua for the queues of subscriptions. The entry of such a
--- copy has no body in its record.
+-- shared_bodies.lua: bodies that several copies of a publication share. The loader puts it behind
+-- state.lua for the queues of subscriptions. The record of such a copy has no body.
 -- The next KEYS after those of state.lua:
 --   shares      hash  n -> number of the publication, for messages with a shared body
---   deadShares  hash  the same of the dead letters
---   bodies      hash  number of the publication -> body; one for all subscriptions
---   refs        hash  number of the publication -> how many copies need the body, d and the number -> how many dead
---                     letters do
+--   deadShares  hash  the same for dead letters
+--   bodies      hash  number of the publication -> body, for all subscriptions
+--   refs        hash  number of the publication -> how many copies use the body; d and the number
+--                     -> how many dead letters do
 local shares, deadShares, bodies, refs = unpack(KEYS, taken + 1, taken + 4)
 taken = taken + 4
 
--- release ends the need of some messages of this queue.
+-- release counts down the uses of bodies by messages of this queue.
 local function release(publications)
   for _, p in ipairs(publications) do
     local own, other = p, 'd' .. p
-    if not counting then own, other = other, own end
+    if not countsDeliveries then own, other = other, own end
     if call('HINCRBY', refs, own, -1) <= 0 then
       call('HDEL', refs, own)
       if call('HEXISTS', refs, other) == 0 then call('HDEL', bodies, p) end
@@ -23,7 +22,7 @@ local function release(publications)
 end
 
 shared = {
-  -- drop forgets the body of message n.
+  -- drop releases the body of message n.
   drop = function(n)
     local p = call('HGET', shares, n)
     if not p then return end
@@ -31,7 +30,7 @@ shared = {
     release({p})
   end,
 
-  -- move keeps the body of message n for dead letter m.
+  -- move passes the body of message n on to dead letter m.
   move = function(n, m)
     local p = call('HGET', shares, n)
     if not p then return end
@@ -41,7 +40,7 @@ shared = {
     release({p})
   end,
 
-  -- attach gives entries that are returned their shared bodies, as field b.
+  -- attach adds shared bodies to entries to be returned, as field b.
   attach = function(entries)
     if #entries == 0 or call('EXISTS', shares) == 0 then return end
     local numbers, sharing, publications = {}, {}, {}
@@ -61,7 +60,7 @@ shared = {
     end
   end,
 
-  -- complete is drop for many.
+  -- complete is drop for many messages.
   complete = function(numbers)
     if call('EXISTS', shares) == 0 then return end
     local publications = {}

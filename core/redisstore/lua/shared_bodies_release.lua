@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- shared_bodies_release.lua: let go of the bodies that a deleted subscription's queue shares, some at a time.
+-- shared_bodies_release.lua: release the shared bodies of a deleted subscription's queue, some at a
+-- time.
 -- KEYS[1] shares  hash  n -> number of the publication
--- KEYS[2] bodies  hash  number of the publication -> body; one for all subscriptions
+-- KEYS[2] bodies  hash  number of the publication -> body, for all subscriptions
 -- KEYS[3] refs    hash  as in shared_bodies.lua
 -- ARGV[1] dead    1: the queue holds dead letters
 -- Returns {'ok', how many are left}

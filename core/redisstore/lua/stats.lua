@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- stats.lua: sweep, then count messages by where they stand, how many there have been, and sessions.
+-- stats.lua: sweep, then count messages by state, messages ever stored, and sessions.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- Returns {'ok', ready, locked, deferred, scheduled, last number given, sessions held, sessions waiting}
+-- Returns {'ok', ready, locked, deferred, scheduled, last number given, locked sessions,
+--         free sessions with messages}
 --         | {'more'}: call again
 local done = sweep()
-ring()
+wake()
 if not done then return {'more'} end
 local set, due = call('ZCARD', deferred), call('ZCARD', scheduled)
 local held = call('ZCARD', locks) - call('ZCOUNT', deferred, '(0', '+inf')

@@ -4,10 +4,10 @@
 -- KEYS[2] names     zset  <kind>:<folded name>
 -- KEYS[3] accessed  zset  folded names by last use (ms)
 -- KEYS[4] versions  hash  ID of a topic -> version of its subscriptions
--- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have yet to be told
+-- KEYS[5] fences    hash  ID of a topic -> the version that its partitions have not been told yet
 -- ARGV[1] name      folded
--- Returns {'ok', version, version to be told or 0, values, times of last use or nil in step}, the topic first |
---         {'not_found'}
+-- Returns {'ok', version, version not told yet or 0, values, times of last use or nil}, the topic
+--         first | {'not_found'}
 local topic, prefix = ARGV[1], '2:' .. ARGV[1] .. '/subscriptions/'
 if not redis.call('ZSCORE', KEYS[2], '1:' .. topic) then return {'not_found'} end
 local names = {topic}

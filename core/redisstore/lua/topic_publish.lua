@@ -1,33 +1,35 @@
 #!lua
--- topic_publish.lua: store publications, their copies in the queues of subscriptions.
--- KEYS[1..15] as in state.lua, of the topic's own queue, where what is scheduled waits
+-- topic_publish.lua: store publications: their copies, in the queues of subscriptions.
+-- KEYS[1..15] as in state.lua, of the topic's own queue, which holds scheduled messages
 -- KEYS[16] seen    zset  ids within the duplicate window by first acceptance (ms)
 -- KEYS[17] moved   zset  keys of moves by first acceptance (ms)
 -- KEYS[18] bodies  hash  as in shared_bodies.lua
 -- KEYS[19] refs    hash  as in shared_bodies.lua
--- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua; then by its kind expiry;
---            of, waits, open, holders, waiting as in sessions.lua; and, if the topic has a history, past as in history.lua
+-- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua;
+--            then, depending on its kind, expiry; sessionNames, available, freeSessions, holders,
+--            waiting as in sessions.lua; and, if the topic has a history, events as in history.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
--- ARGV[6]    keyLife  how long keys of moves are known, ms
--- ARGV[7]    targets  how many; their kinds follow: a text that may hold e (expiry), s (sessions) and
---                    d (dead letters)
+-- ARGV[6]    keyLife  how long keys of moves are kept, ms
+-- ARGV[7]    targets  how many; their kinds follow: strings of the letters e (expiry), s (sessions)
+--                    and d (dead letters)
 -- ARGV[8]    records  how many; they follow the kinds
--- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each of these: id '' or the key
---            of duplicate detection, key '' or that of its move, due ms or '' (with an r behind it as in append.lua), ttl ms or '', source '' or member of
---            locks, body '' or what the copies share, record of what is scheduled, or 0, or -1 for one that
---            is noted, not published (one with the message's id stands for 0 where there is a history), number of copies, and for
---            each of these: target, record, ttl ms or '', name of the session or ''
--- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for one that was noted, or its refusal:
---         conflict | lock_lost} | {'not_found'} | {'more'}: call again
+-- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each
+--            of these: id for duplicate detection or '', key of its move or '', due ms or '' (with
+--            an r behind it as in append.lua), ttl ms or '', source: member of locks or '', body
+--            that the copies share or '', record of a scheduled message, 0, or -1 if only id and
+--            key are noted (with a history, a record with the message's id instead of 0), number of
+--            copies, and for each of these: target, record, ttl ms or '', name of the session or ''
+-- Returns {'ok', then for each group {n...}, 0 for a dropped duplicate, -1 for a noted message, or
+--         its refusal: conflict | lock_lost} | {'not_found'} | {'more'}: call again
 local seen, moved, bodies, refs = KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], KEYS[taken + 4]
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
-  ring()
+  wake()
   return {'more'}
 end
 
--- The targets: where their keys begin.
+-- first is where the keys of each target begin.
 local window, keyLife, targets, records = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local first, at, firstRecord = {}, taken + 5, 8 + targets
 for i = 1, targets do
@@ -36,9 +38,9 @@ for i = 1, targets do
   at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 5 or 0) + (history and 1 or 0)
 end
 
--- knows reports whether an id or a key is known for less than life; if not, it is from now on.
+-- isKnown reports whether an id or a key is known for less than life, and notes it otherwise.
 local cleared = {}
-local function knows(key, id, life)
+local function isKnown(key, id, life)
   if id == '' or life <= 0 then return false end
   if not cleared[key] then
     cleared[key] = true
@@ -52,9 +54,9 @@ end
 
 local state = call('HMGET', head, 's', 'v')
 local last, version, given = tonumber(state[1] or 0), tonumber(state[2] or 0), false
-local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: the last number, what came into sessions, the first expiry
+local touched, order, arrived, soonest = {}, {}, {}, {} -- by target: last number, messages in sessions, first expiry
 
--- copy stores one copy and returns the kind of its target, nil if it is no more.
+-- copy stores one copy and returns the kind of its target, nil if the target is gone.
 local function copy(n, from, body)
   local target, record, ttl, sid = tonumber(ARGV[from]), ARGV[firstRecord + ARGV[from + 1]], ARGV[from + 2], ARGV[from + 3]
   local base = first[target]
@@ -91,11 +93,11 @@ local function publish(p)
     n = number(source)
     call('ZREM', locks, source)
     if history then history.add('p', n) end
-    act('erase', n)
+    act('remove', n)
   else
     local record = ARGV[firstRecord + ARGV[p + 6]]
-    if knows(moved, key, keyLife) then return 0 end
-    if knows(seen, id, window) then
+    if isKnown(moved, key, keyLife) then return 0 end
+    if isKnown(seen, id, window) then
       if history and ARGV[p + 6] ~= '-1' then history.add('d', 0, {record = record}) end
       return 0
     end
@@ -116,22 +118,22 @@ local function publish(p)
     local reserved = sub(due, -1) == 'r'
     local when = reserved and sub(due, 1, -2) or due
     call('ZADD', scheduled, when, pad(n) .. (reserved and 'r' or ''))
-    expect(when)
-    ready = true -- will be: who waits must learn when to ask again
+    noteDeadline(when)
+    ready = true -- a waiting forwarder must learn when to look again
     return tonumber(n)
   end
-  local living, buried = 0, 0
+  local living, deadLetters = 0, 0
   for i = 0, tonumber(ARGV[p + 7]) - 1 do
     local kind = copy(n, p + 8 + 4 * i, body)
     if kind and string.find(kind, 'd', 1, true) then
-      buried = buried + 1
+      deadLetters = deadLetters + 1
     elseif kind then
       living = living + 1
     end
   end
-  if body ~= '' and living + buried > 0 then
+  if body ~= '' and living + deadLetters > 0 then
     call('HSET', bodies, n, body)
-    if buried > 0 then call('HSET', refs, 'd' .. n, buried) end
+    if deadLetters > 0 then call('HSET', refs, 'd' .. n, deadLetters) end
     if living > 0 then call('HSET', refs, n, living) end
   end
   return tonumber(n)
@@ -139,7 +141,7 @@ end
 
 local reply, g = {'ok'}, firstRecord + records + 1
 while g <= #ARGV do
-  -- A group is looked at before anything of it is stored.
+  -- A group is checked before anything of it is stored.
   local refusal, starts, sources, p = tonumber(ARGV[g]) < version and 'conflict', {}, {}, g + 2
   for i = 1, tonumber(ARGV[g + 1]) do
     local source = ARGV[p + 4]
@@ -169,8 +171,9 @@ for _, target in ipairs(order) do
     if string.find(ARGV[8 + target], 'e', 1, true) then k = k + 1 end
     many('HSET', KEYS[k], a.pairs)
     call('HSET', theirHead, 's', touched[target], 'c', touched[target])
-    rings = arrive({waits = KEYS[k + 1], open = KEYS[k + 2], holders = KEYS[k + 3], waiting = KEYS[k + 4], bell = theirBell},
-      a.numbers, a.sids)
+    rings = addAvailable({
+      available = KEYS[k + 1], freeSessions = KEYS[k + 2], holders = KEYS[k + 3], waiting = KEYS[k + 4], bell = theirBell,
+    }, a.numbers, a.sids)
   else
     call('HSET', theirHead, 's', touched[target])
   end
@@ -178,5 +181,5 @@ for _, target in ipairs(order) do
   if d and tonumber(d) > soonest[target] then call('HSET', theirHead, 'd', format('%.0f', soonest[target])) end
   if rings and call('HDEL', theirHead, 'w') == 1 then call('SPUBLISH', theirBell, '') end
 end
-ring()
+wake()
 return reply
