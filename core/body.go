@@ -6,6 +6,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
+// maxSections is how many bytes several sections may have together that are decoded: each element
+// takes many times its byte, and value.Limits count those of one section.
+const maxSections = 1 << 20
+
 // Payload returns the bytes of a body that is an opaque payload, those of
 // several sections joined, and none of a message without a body. It is not ok for other kinds, nor for what is not
 // encoded as its kind says. The bytes must not be changed.
@@ -27,10 +31,13 @@ func (b Body) Payload() (payload []byte, ok bool) {
 }
 
 // Value decodes a body that is an AMQP value or a sequence: a list, or of
-// several sequences a list of lists.
+// several sequences a list of lists. It is an error if it is too large for that.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {
+		if len(sections) > 0 && len(b.Bytes) > maxSections {
+			return fmt.Errorf("several sections of %d bytes together: %d are allowed", len(b.Bytes), maxSections)
+		}
 		v, _, err := value.Decode(section, value.Limits{})
 		sections = append(sections, v)
 		return err

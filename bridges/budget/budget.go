@@ -293,6 +293,9 @@ func (b *Budget) Waiter(wake func()) *Waiter {
 	})}
 }
 
+// Woken receives when the bytes may be had that Wait was told of, or somewhat later.
+func (s *Waiter) Woken() <-chan struct{} { return s.woken }
+
 // Await takes n bytes. It waits for them up to Patience.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -33,10 +34,9 @@ type Options struct {
 	MaxPollSeconds int
 	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
 	Grace time.Duration
-	// MaxStreams is how many streams of server-sent events may be open; 0 means 2000.
-	// A namespace may have as many of them as it leaves free, so that there are some
-	// for the others.
-	MaxStreams int
+	// Streams bounds the streams of server-sent events that are open; nil means a bound of
+	// the bridge's own.
+	Streams *bridges.Streams
 	// Routes are handlers for further paths, tried before the bridge's own. A
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
@@ -86,7 +86,7 @@ type Bridge struct {
 
 	refusals *refusals.Log
 
-	streams streams
+	streams atomic.Int64 // of server-sent events that are open
 }
 
 // New makes a bridge. It starts nothing.
@@ -106,8 +106,8 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
 	}
-	if o.MaxStreams <= 0 {
-		o.MaxStreams = defaultStreams
+	if o.Streams == nil {
+		o.Streams = bridges.NewStreams(0)
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{

@@ -109,5 +109,6 @@
 // 30 s is cut. One that the gateway ends says why in an event "end", with code,
 // text and whether to connect again: the entity was deleted or disabled, the token
 // has expired, the gateway stops, or cannot reach its store. A gateway has a
-// limited number of streams open at a time (Options.MaxStreams).
+// limited number of streams open at a time (Options.Streams). Messages of a stream count in the
+// memory of messages in progress (Options.Budget): without memory it leaves them in the store.
 package https

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -26,12 +28,31 @@ type events struct {
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
+	memory   *budget.Waiter // of the request
+	waiting  int            // bytes of messages that are not in buffer yet
+	charged  int            // what memory counts of waiting and buffer
+	size     int            // of messages, a moving average in bytes
 }
+
+const (
+	// eventsPage is how many bytes of events are collected before they are sent.
+	eventsPage = 64 << 10
+	// writePiece is how much a client has to take within streamTimeout.
+	writePiece = 64 << 10
+	// guessedSize is that of the first message: what most entities allow.
+	guessedSize = 256 << 10
+	// largeMessage is the size from which on the buffer is made for a message at once, and
+	// not used again.
+	largeMessage = 256 << 10
+	// eventHeads is about what an event has beside a large body.
+	eventHeads = 16 << 10
+)
 
 func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address string) *events {
 	s := &events{
 		w: w, control: http.NewResponseController(w), id: id, address: address, draining: draining(r.Context()),
 		closed: make(chan error, 1), expired: time.NewTimer(core.Forever), beat: time.NewTimer(streamBeat),
+		memory: visitOf(r).memory, size: guessedSize,
 	}
 	for _, g := range id {
 		if !g.Expires.IsZero() {
@@ -66,35 +87,82 @@ func (s *events) begin() error {
 	return s.flush()
 }
 
-// message writes an event with a message. Lines of a JSON body become lines of
-// the event, which its reader joins.
-func (s *events) message(position string, write func(frame.Writer)) {
-	s.buffer = append(append(s.buffer, "event: message\nid: "...), position...)
-	w := frame.NewWriter(frame.JSON, nil)
-	write(w)
-	s.data(w.Bytes())
+// room waits until there is memory for a message of the size of those before.
+func (s *events) room(ctx context.Context) error {
+	for s.memory.Available(int64(s.size)) == 0 {
+		if !s.memory.Fits(int64(s.size)) {
+			return s.memory.Refuse(int64(s.size))
+		}
+		s.memory.Share.Wait(int64(s.size))
+		if _, err := await(ctx, s, s.memory.Woken()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// data writes the last field of an event.
-func (s *events) data(json []byte) {
-	json = bytes.ReplaceAll(bytes.ReplaceAll(json, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
-	for line := range bytes.SplitSeq(json, []byte("\n")) {
-		s.buffer = append(append(s.buffer, "\ndata: "...), line...)
+// got notes messages that are to be written.
+func (s *events) got(ds ...core.Delivery) {
+	for i := range ds {
+		size := ds[i].Size()
+		s.waiting += size
+		s.size = max(1, s.size+(size-s.size)/8)
+	}
+	s.charge()
+}
+
+// charge has the memory count what is held now.
+func (s *events) charge() {
+	held := s.waiting + len(s.buffer)
+	s.memory.Add(int64(held - s.charged))
+	s.charged = held
+}
+
+// message adds an event with a message, which it lets go. Line ends in it become spaces: outside
+// of texts JSON allows both.
+func (s *events) message(position string, d *core.Delivery, write func(frame.Writer)) {
+	size := d.Size()
+	if size >= largeMessage {
+		s.buffer = slices.Grow(s.buffer, size*4/3+eventHeads) // most likely in base64
+	}
+	s.buffer = append(append(append(s.buffer, "event: message\nid: "...), position...), "\ndata: "...)
+	start := len(s.buffer)
+	w := frame.NewWriter(frame.JSON, s.buffer)
+	write(w)
+	s.buffer = w.Bytes()
+	for text := s.buffer[start:]; ; {
+		i := bytes.IndexAny(text, "\r\n")
+		if i < 0 {
+			break
+		}
+		text[i] = ' '
+		text = text[i+1:]
 	}
 	s.buffer = append(s.buffer, "\n\n"...)
+	s.waiting -= size
+	d.Message = nil
+	s.charge()
 }
 
-// flush sends what was written. A client that does not take it within
+// flush sends what was written. A client that does not take a piece of it within
 // streamTimeout loses the connection.
 func (s *events) flush() error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // a recorder has none
-	_, err := s.w.Write(s.buffer)
-	s.buffer = s.buffer[:0]
-	if err == nil {
-		err = s.control.Flush()
+	defer func() {
+		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {
+			s.buffer = nil
+		}
+		s.charge()
+		s.beat.Reset(streamBeat)
+	}()
+	for rest := s.buffer; len(rest) > 0; {
+		piece := rest[:min(writePiece, len(rest))]
+		rest = rest[len(piece):]
+		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // a recorder has none
+		if _, err := s.w.Write(piece); err != nil {
+			return fmt.Errorf("%w: %w", errGone, err)
+		}
 	}
-	s.beat.Reset(streamBeat)
-	if err != nil {
+	if err := s.control.Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
@@ -173,7 +241,6 @@ func (s *events) end(err error, tracking string) {
 	if err != nil {
 		panic(err) // texts and a boolean can always be written
 	}
-	s.buffer = append(s.buffer, "event: end"...)
-	s.data(data)
+	s.buffer = fmt.Appendf(s.buffer, "event: end\ndata: %s\n\n", data)
 	_ = s.flush() // nothing follows
 }

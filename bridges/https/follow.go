@@ -26,6 +26,7 @@ type follower struct {
 	next    position // where to look
 	flowing []bool   // by partition: the last look found something
 	binary  bool
+	first   []core.Delivery // what the first look of all has found; it is sent before others
 }
 
 // follow sends what the entity holds from a position on, and what arrives. The
@@ -76,7 +77,9 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.peek(ctx, 0, 1) // what refuses this refuses the stream
+	if out.memory.Available(int64(out.size)) > 0 {
+		f.first, err = f.peek(ctx, 0, 1) // what refuses this refuses the stream
+	}
 	return f, err
 }
 
@@ -120,9 +123,18 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 	if ent.ID != f.entity {
 		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created anew.", ent.Name)
 	}
+	if first := f.first; len(first) > 0 {
+		f.first = nil
+		if found = true; f.send(first) != nil {
+			return found, errGone
+		}
+	}
 	for i := range f.next {
 		for {
 			if err := f.out.ended(ctx); err != nil {
+				return found, err
+			}
+			if err := f.out.room(ctx); err != nil {
 				return found, err
 			}
 			page := 1 // a look into the void is cheap
@@ -147,10 +159,17 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 
 // send writes messages of one partition.
 func (f *follower) send(ds []core.Delivery) error {
-	for _, d := range ds {
+	f.out.got(ds...)
+	for at := range ds {
+		d := &ds[at]
 		i, n := core.SplitSequenceNumber(d.SequenceNumber)
 		f.next[i] = n + 1
-		f.out.message(f.next.String(), func(w frame.Writer) { frame.WritePeeked(w, d, f.binary) })
+		f.out.message(f.next.String(), d, func(w frame.Writer) { frame.WritePeeked(w, *d, f.binary) })
+		if len(f.out.buffer) >= eventsPage {
+			if err := f.out.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return f.out.flush()
 }

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 const (
-	defaultStreams = 2000
-
 	streamBeat    = 15 * time.Second // how long a stream is silent at most
 	streamTimeout = 30 * time.Second // to take what was written
 	streamRetry   = 3 * time.Second  // when a client should connect again
@@ -39,11 +38,14 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	if err := b.streams.open(id, b.opts.MaxStreams); err != nil {
+	closePlaces, err := b.opts.Streams.Open(id, bridges.EventStreamPlaces)
+	if err != nil {
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds()))) // RFC 9110 §10.2.3
 		return err
 	}
-	defer b.streams.close(id)
+	defer closePlaces()
+	b.streams.Add(1)
+	defer b.streams.Add(-1)
 	out := newEvents(w, r, id, entity)
 	defer out.close()
 	leave, err := b.auth.Enter(id, out.expel)
@@ -115,3 +117,6 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	}
 	return q, nil
 }
+
+// Streams is how many streams of server-sent events are open.
+func (b *Bridge) Streams() int { return int(b.streams.Load()) }

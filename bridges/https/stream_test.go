@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -378,11 +380,11 @@ func TestAClientThatIsStuckOrGoneEndsItsStream(t *testing.T) {
 	})
 }
 
-func TestLinesOfABodyStayTogether(t *testing.T) {
+func TestLineEndsOfABodyAreSpaces(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, b *Bridge) {
 		f.put("q", &core.Message{ContentType: "application/json", Body: core.Body{Bytes: []byte("{\r\n  \"a\":\r1,\n\"b\": \"x\\n\"}")}})
 		l, _ := listen(t, b, "/q/messages/stream")
-		if got := l.take(); !strings.HasSuffix(got, "\"json\":{\ndata:   \"a\":\ndata: 1,\ndata: \"b\": \"x\\n\"}}\n\n") {
+		if got := l.take(); !strings.HasSuffix(got, "\"json\":{    \"a\": 1, \"b\": \"x\\n\"}}\n\n") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -454,11 +456,11 @@ func refusedStream(t *testing.T, b *Bridge, header string) (text string) {
 
 func TestStreamsAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), MaxStreams: 2})
+		b := New(f, f, f, Options{Logger: quiet(), Streams: bridges.NewStreams(2 * bridges.EventStreamPlaces)})
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "2 streams") || b.Streams() != 2 {
+		if text := refusedStream(t, b, three); !strings.Contains(text, "takes no more") || b.Streams() != 2 {
 			t.Errorf("the third: got %s with %d open", text, b.Streams())
 		}
 		first.leave()
@@ -472,7 +474,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), MaxStreams: 16})
+		b := New(f, f, f, Options{Logger: quiet(), Streams: bridges.NewStreams(16 * bridges.EventStreamPlaces)})
 		left := 16
 		for _, name := range []string{"one", "two", "three", "four"} {
 			header := inNamespace(f, name)
@@ -570,6 +572,69 @@ func FuzzPosition(f *testing.F) {
 		again, err := parsePosition("from", p.String(), partitions, 1)
 		if err != nil || again.String() != p.String() {
 			t.Fatalf("%q: %q is read as %q, %v", text, p, again, err)
+		}
+	})
+}
+
+// withMemory is a bridge whose messages in progress have limit bytes of memory.
+func withMemory(f *fakeBus, limit int64) (*Bridge, *budget.Budget) {
+	memory := budget.New(limit, nil)
+	return New(f, f, f, Options{Logger: quiet(), Budget: memory}), memory
+}
+
+func TestWithoutMemoryStreamsLeaveMessagesInTheStore(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
+		b, memory := withMemory(f, 1<<20)
+		other := memory.Share(func() {})
+		defer other.Close()
+		other.Join("other")
+		for _, mode := range []string{"peek", "receiveanddelete"} {
+			other.Add(1<<20 - 64<<10) // a request has room, not a message of the size that is expected
+			f.put("q", plain("waits"))
+			l, _ := listen(t, b, "/q/messages/stream?mode="+mode)
+			time.Sleep(2*streamBeat + lateFollow)
+			if got := l.take(); strings.Contains(got, "waits") || strings.Count(got, ":\n\n") != 2 {
+				t.Errorf("%s, without memory: got %q, want two comments", mode, got)
+			}
+			if n := len(f.queues["q"].messages); n != 1 {
+				t.Errorf("%s, without memory: the queue holds %d messages", mode, n)
+			}
+			other.Add(-1<<20 + 64<<10)
+			if got := l.take(); !strings.Contains(got, "waits") {
+				t.Errorf("%s, once there is memory: got %q", mode, got)
+			}
+			l.leave()
+			<-l.done
+			if mode == "peek" {
+				call(b, "DELETE", "/q/messages/head", "")
+			}
+		}
+		if held := memory.Stats().Held; held != 0 {
+			t.Errorf("%d bytes are held in the end", held)
+		}
+	})
+}
+
+func TestWhatAStreamHasNotWrittenIsHeldInMemory(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
+		const size = 512 << 10
+		for _, mode := range []string{"peek", "receiveanddelete"} {
+			b, memory := withMemory(f, 64<<20)
+			l, _ := listen(t, b, "/q/messages/stream?mode="+mode)
+			l.take()
+			l.stick()
+			call(b, "POST", "/q/messages", strings.Repeat("\x00", size), "Content-Type: application/octet-stream")
+			time.Sleep(lateFollow)
+			synctest.Wait()
+			if held := memory.Stats().Held; held < size*4/3 || held > 2*size {
+				t.Errorf("%s: %d bytes are held for a message of %d", mode, held, size)
+			}
+			l.leave()
+			<-l.done
+			if held := memory.Stats().Held; held != 0 {
+				t.Errorf("%s: %d bytes are held once the client has gone", mode, held)
+			}
+			f.queues["q"].messages = nil
 		}
 	})
 }

@@ -31,10 +31,14 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 		return err
 	}
 	send := func(d core.Delivery) error {
-		out.message(strconv.FormatInt(d.SequenceNumber, 10), func(w frame.Writer) { frame.WriteDelivery(w, d, q.binary) })
+		out.got(d)
+		out.message(strconv.FormatInt(d.SequenceNumber, 10), &d, func(w frame.Writer) { frame.WriteDelivery(w, d, q.binary) })
 		return out.flush()
 	}
 	for {
+		if err := out.room(ctx); err != nil {
+			return err
+		}
 		rx.AddCredit(1)
 		d, err := await(ctx, out, arrived)
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -32,6 +33,7 @@ type feed struct {
 	held     core.Session       // the receiver, where that has a session
 	lock     *core.SessionLock  // of the session
 	cancel   context.CancelFunc // of the wait for a session
+	leave    func()             // gives back the feed's place among all feeds
 
 	busy  bool     // something is under way that requests have to wait for
 	queue []func() // requests that wait
@@ -72,7 +74,14 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	f := &feed{conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, credit: q.credit, size: guessedSize, busy: true}
+	leave, err := c.bridge.opts.Streams.Open(c.identity, bridges.FeedPlaces)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	f := &feed{
+		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit, size: guessedSize, busy: true,
+	}
 	if c.feeds == nil {
 		c.feeds = make(map[int64]*feed)
 	}
@@ -161,6 +170,9 @@ func (f *feed) opened(q *request, err error) {
 
 // forget lets the feed's number be used again.
 func (f *feed) forget() {
+	if !f.over {
+		f.leave()
+	}
 	f.over = true
 	if f.conn.feeds[f.number] == f {
 		delete(f.conn.feeds, f.number)
@@ -327,7 +339,7 @@ func (f *feed) write() {
 		w.Key("messages")
 		w.OpenList()
 		start := w.Len()
-		for n < len(f.pending) && w.Len()-start < frameTarget {
+		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large one has a frame of its own
 			frame.WriteDelivery(w, f.pending[n], f.binary)
 			n++
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -249,5 +250,26 @@ func TestMessagesThatWereNotReadGoBack(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		other.ok("credit", object{"feed": 1, "credit": 20})
 		other.deliveries(1, 20)
+	})
+}
+
+func TestFeedsOfANamespaceLeavePlacesToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{Streams: bridges.NewStreams(4)}, "q")
+		p, other := h.connect(), h.connect()
+		p.ok("feed", object{"feed": 1, "entity": "q"})
+		other.ok("feed", object{"feed": 1, "entity": "q"})
+		id := p.send("feed", object{"feed": 2, "entity": "q"})
+		if f := p.answer(id); f["op"] != "error" || f["code"] != string(core.Busy) {
+			t.Errorf("a third feed of four: got %v", f)
+		}
+		other.ok("end", object{"feed": 1})
+		p.ok("feed", object{"feed": 2, "entity": "q"})
+		p.refused("feed", object{"feed": 2, "entity": "q"}, core.InvalidArgument) // takes no place
+		p.ok("end", object{"feed": 1})
+		other.ok("feed", object{"feed": 1, "entity": "q"})
+		_ = p.ws.Close()
+		synctest.Wait()
+		other.ok("feed", object{"feed": 2, "entity": "q"})
 	})
 }

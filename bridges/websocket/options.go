@@ -35,6 +35,9 @@ type Options struct {
 	// Budget bounds the memory of all connections together; default: a budget of
 	// the bridge's own.
 	Budget *budget.Budget
+	// Streams bounds the feeds of all connections together; default: a bound of the
+	// bridge's own.
+	Streams *bridges.Streams
 
 	AuthTimeout  time.Duration // to sign in; 10 s
 	PingInterval time.Duration // and how long a pong may take; 30 s
@@ -78,6 +81,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.DrainGrace, 10*time.Second)
 	if o.Budget == nil {
 		o.Budget = budget.New(0, nil)
+	}
+	if o.Streams == nil {
+		o.Streams = bridges.NewStreams(0)
 	}
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o

@@ -15,6 +15,8 @@ const (
 	// twice as many, up to lastPeek, so that large messages do not fill the memory.
 	firstPeek = 8
 	lastPeek  = 256
+	// peekRead is how many bytes the store reads at most for one of these calls.
+	peekRead = 32 << 20
 	// purgeLock is how long Purge locks the messages that it looks at.
 	purgeLock = 10 * time.Second
 	maxPurge  = 4000
@@ -42,9 +44,10 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, fro
 		return nil, err
 	}
 	var found []core.Delivery
+	most := int(max(1, min(lastPeek, peekRead/b.largestMessage(ctx, v))))
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	for size := 0; int(index) < len(v.partitions[sub]); index, n = index+1, 0 {
-		for ask, asked := firstPeek, 0; limit > len(found); ask = min(2*ask, lastPeek) {
+		for ask, asked := min(firstPeek, most), 0; limit > len(found); ask = min(2*ask, most) {
 			asked = min(ask, limit-len(found))
 			ds, err := b.store.Peek(ctx, v.partitions[sub][index], n, asked)
 			if err != nil {
@@ -67,6 +70,19 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, fro
 		}
 	}
 	return found, nil
+}
+
+// largestMessage is the size that messages of the entity have at most.
+func (b *Broker) largestMessage(ctx context.Context, v *view) int64 {
+	if v.Kind == core.Subscription {
+		topic, _, _ := core.SplitSubscription(v.Name)
+		e, err := b.entity(ctx, topic)
+		if err != nil {
+			return core.MaxMessageSizeKB << 10
+		}
+		v = e.current.Load()
+	}
+	return v.maxMessage
 }
 
 func partitionOfNumber(n *int64) uint16 {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -67,47 +70,122 @@ func largeBody() []byte {
 // TestTheLargestMessageTakesThreeTimesItsSize sends and receives a message of 100 MB over each protocol, on a gateway
 // of its own whose peak of resident memory is read.
 func TestTheLargestMessageTakesThreeTimesItsSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("100 MB, six times")
-	}
-	program := binary
-	if raceEnabled { // the race detector's own memory is a multiple
-		program = filepath.Join(t.TempDir(), "crosstown")
-		if out, err := exec.Command("go", "build", "-o", program, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
-			t.Fatalf("build the gateway: %v\n%s", err, out)
-		}
-	}
+	program := largeProgram(t)
 	body := largeBody()
 	for _, engine := range []string{"memory", "redis"} {
 		for protocol, exchange := range map[string]func(*env, string, []byte) []byte{
 			"amqp": largeOverAMQP, "https": largeOverHTTPS, "websocket": largeOverWebSocket,
+			"events": largeEvent("receiveanddelete"), "peeked events": largeEvent("peek"),
 		} {
-			t.Run(engine+"/"+protocol, func(t *testing.T) { // one at a time: they take much memory
-				store := engine
-				if engine == "redis" {
-					store = redistest.Start(t, redistest.Options{}).URL()
-				}
-				e := &env{T: t, gw: ownOf(t, program, store), plain: true}
-				queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: to.Ptr(int64(core.MaxMessageSizeKB))})
-				e.send(queue, "small")
-				e.complete(e.receiver(queue), e.one(e.receiver(queue)))
-				before := int64(0)
-				if runtime.GOOS == "linux" {
-					before = memoryOf(t, e.gw, "VmRSS")
-				}
-				if got := exchange(e, queue, body); !bytes.Equal(got, body) {
-					t.Errorf("%d bytes were sent, and %d others received", len(body), len(got))
-				}
-				if runtime.GOOS != "linux" {
-					return
-				}
-				taken := memoryOf(t, e.gw, "VmHWM") - before
-				t.Logf("at most %d MB more than before, %.2f times the message; %d MB afterwards", taken/1e6, float64(taken)/float64(largest), (memoryOf(t, e.gw, "VmRSS")-before)/1e6)
-				if taken > 3*largest {
-					t.Errorf("the gateway took %d MB for a message of %d MB", taken/1e6, largest/1e6)
-				}
+			t.Run(engine+"/"+protocol, func(t *testing.T) { exchangeLarge(t, program, engine, body, exchange) })
+		}
+	}
+}
+
+// TestDeliveriesTakeThreeTimesTheirSizeWhateverTheyHold receives large messages over a WebSocket in JSON: what has a longer
+// form there than others, and several one after the other.
+func TestDeliveriesTakeThreeTimesTheirSizeWhateverTheyHold(t *testing.T) {
+	program := largeProgram(t)
+	controls := bytes.Repeat([]byte{1}, int(largest)) // six times as long in JSON
+	for _, engine := range []string{"memory", "redis"} {
+		for form, send := range map[string]func(e *env, queue string){
+			"binary": func(e *env, queue string) { postLarge(e, queue, "application/octet-stream", controls) },
+			"text":   func(e *env, queue string) { postLarge(e, queue, "text/plain", controls) },
+			"value": func(e *env, queue string) {
+				e.sendLarge(queue, &amqp.Message{Value: amqpList(controls)})
+			},
+			"sections": func(e *env, queue string) {
+				e.sendLarge(queue, &amqp.Message{Data: slices.Collect(slices.Chunk(controls, 1_000_000))})
+			},
+			"behind small ones": func(e *env, queue string) {
+				e.send(queue, "1", "2", "3")
+				postLarge(e, queue, "application/octet-stream", controls)
+			},
+		} {
+			t.Run(engine+"/"+form, func(t *testing.T) {
+				exchangeLarge(t, program, engine, nil, func(e *env, queue string, _ []byte) []byte {
+					send(e, queue)
+					n := e.native()
+					if err := n.conn.SetReadDeadline(time.Now().Add(largePatience)); err != nil {
+						e.Fatal(err)
+					}
+					feed := `{"op":"feed","id":3,"entity":"` + queue + `","feed":1,"mode":"receiveAndDelete","credit":9}`
+					if err := n.conn.WriteMessage(websocket.TextMessage, []byte(feed)); err != nil {
+						e.Fatal(err)
+					}
+					for {
+						_, frame, err := n.conn.ReadMessage()
+						if err != nil || bytes.Contains(frame[:min(len(frame), 100)], []byte(`"error"`)) {
+							e.Fatalf("got %.300s, %v", frame, err)
+						}
+						if int64(len(frame)) > largest {
+							return nil
+						}
+					}
+				})
 			})
 		}
+	}
+}
+
+// amqpList is a list that holds the text as one of its elements.
+func amqpList(text []byte) []any { return []any{"a", string(text), int64(1)} }
+
+func (e *env) sendLarge(queue string, m *amqp.Message) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), largePatience)
+	defer cancel()
+	s, err := e.amqp().NewSender(ctx, queue, nil)
+	if err == nil {
+		err = s.Send(ctx, m, nil)
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// largeProgram is the gateway without the race detector, whose own memory is a multiple.
+func largeProgram(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("100 MB, many times")
+	}
+	if !raceEnabled {
+		return binary
+	}
+	program := filepath.Join(t.TempDir(), "crosstown")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
+		t.Fatalf("build the gateway: %v\n%s", err, out)
+	}
+	return program
+}
+
+// exchangeLarge has a large message sent and received at a gateway of its own, and compares the most memory that the
+// gateway has taken with the size of the message. Tests do so one after the other: they take much memory themselves.
+func exchangeLarge(t *testing.T, program, engine string, body []byte, exchange func(*env, string, []byte) []byte) {
+	t.Helper()
+	store := engine
+	if engine == "redis" {
+		store = redistest.Start(t, redistest.Options{}).URL()
+	}
+	e := &env{T: t, gw: ownOf(t, program, store), plain: true}
+	queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: to.Ptr(int64(core.MaxMessageSizeKB))})
+	e.send(queue, "small")
+	e.complete(e.receiver(queue), e.one(e.receiver(queue)))
+	before := int64(0)
+	if runtime.GOOS == "linux" {
+		before = memoryOf(t, e.gw, "VmRSS")
+	}
+	if got := exchange(e, queue, body); !bytes.Equal(got, body) {
+		t.Errorf("%d bytes were sent, and %d others received", len(body), len(got))
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	taken := memoryOf(t, e.gw, "VmHWM") - before
+	t.Logf("at most %d MB more than before, %.2f times the message; %d MB afterwards", taken/1e6, float64(taken)/float64(largest), (memoryOf(t, e.gw, "VmRSS")-before)/1e6)
+	if taken > 3*largest {
+		t.Errorf("the gateway took %d MB for a message of %d MB", taken/1e6, largest/1e6)
 	}
 }
 
@@ -127,29 +205,72 @@ func largeOverAMQP(e *env, queue string, body []byte) []byte {
 	return ms[0].Body
 }
 
-func largeOverHTTPS(e *env, queue string, body []byte) []byte {
+// largeRequest makes a request that may take long.
+func largeRequest(e *env, method, path, contentType string, body []byte, want int) *http.Response {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), largePatience)
-	defer cancel()
-	exchange := func(method, path string, body []byte, want int) []byte {
-		r, err := http.NewRequestWithContext(ctx, method, "http://"+e.gw.host+"/"+path, bytes.NewReader(body))
-		if err != nil {
-			e.Fatal(err)
-		}
-		r.Header.Set("Authorization", auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour)))
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			e.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }() // it is read to its end
-		got, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != want {
-			e.Fatalf("%s %s: got %s, %.200s, %v", method, path, answer.Status, got, err)
-		}
-		return got
+	e.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+e.gw.host+"/"+path, bytes.NewReader(body))
+	if err != nil {
+		e.Fatal(err)
 	}
-	exchange(http.MethodPost, queue+"/messages", body, http.StatusCreated)
-	return exchange(http.MethodDelete, queue+"/messages/head", nil, http.StatusOK)
+	r.Header.Set("Authorization", auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour)))
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = answer.Body.Close() }) // it is read as far as it matters
+	if answer.StatusCode != want {
+		e.Fatalf("%s %s: got %s", method, path, answer.Status)
+	}
+	return answer
+}
+
+func postLarge(e *env, queue, contentType string, body []byte) {
+	e.Helper()
+	largeRequest(e, http.MethodPost, queue+"/messages", contentType, body, http.StatusCreated)
+}
+
+func largeOverHTTPS(e *env, queue string, body []byte) []byte {
+	e.Helper()
+	postLarge(e, queue, "", body)
+	got, err := io.ReadAll(largeRequest(e, http.MethodDelete, queue+"/messages/head", "", nil, http.StatusOK).Body)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return got
+}
+
+// largeEvent receives by a stream of server-sent events.
+func largeEvent(mode string) func(e *env, queue string, body []byte) []byte {
+	return func(e *env, queue string, body []byte) []byte {
+		e.Helper()
+		postLarge(e, queue, "", body)
+		lines := bufio.NewReader(largeRequest(e, http.MethodGet, queue+"/messages/stream?bodies=binary&mode="+mode, "", nil, http.StatusOK).Body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				e.Fatalf("%.100s, %v", line, err)
+			}
+			if bytes.HasPrefix(line, []byte("data: ")) {
+				return binaryOf(e, line)
+			}
+		}
+	}
+}
+
+// binaryOf is the binary body in the JSON of a message.
+func binaryOf(e *env, text []byte) []byte {
+	e.Helper()
+	_, text, _ = bytes.Cut(text, []byte(`"binary":"`))
+	got, err := base64.StdEncoding.AppendDecode(nil, text[:max(0, bytes.IndexByte(text, '"'))])
+	if err != nil {
+		e.Fatal(err)
+	}
+	return got
 }
 
 func largeOverWebSocket(e *env, queue string, body []byte) []byte {
@@ -173,10 +294,5 @@ func largeOverWebSocket(e *env, queue string, body []byte) []byte {
 	}
 	ask(`{"op":"send","id":2,"entity":"`+queue+`","messages":[{"binary":"`+base64.StdEncoding.EncodeToString(body)+`"}]}`, `"ok"`)
 	frame := ask(`{"op":"feed","id":3,"entity":"`+queue+`","feed":1,"mode":"receiveAndDelete","credit":1,"bodies":"binary"}`, `"deliver"`)
-	_, frame, _ = bytes.Cut(frame, []byte(`"binary":"`))
-	got, err := base64.StdEncoding.AppendDecode(nil, frame[:max(0, bytes.IndexByte(frame, '"'))])
-	if err != nil {
-		e.Fatal(err)
-	}
-	return got
+	return binaryOf(e, frame)
 }

@@ -1,6 +1,8 @@
 package frame
 
 import (
+	"encoding/base64"
+	"iter"
 	"math"
 	"strings"
 	"time"
@@ -127,8 +129,10 @@ func idValue(id core.ID) any {
 }
 
 // writeBody writes the member that holds the body, if there is a body. One that is not as its
-// kind has it is given as its bytes.
+// kind has it is given as its bytes. So is one of at least Large bytes whose form would take
+// more memory than its base64 does: nothing that is written has more than 4/3 of them.
 func writeBody(w Writer, m *core.Message, binary bool) {
+	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
 	case core.BodyNone:
 		return
@@ -136,24 +140,34 @@ func writeBody(w Writer, m *core.Message, binary bool) {
 		writeData(w, m, m.Body.Bytes, binary)
 		return
 	case core.BodyDataSections:
-		var joined []byte
-		if eachSection(m.Body.Bytes, func(v []byte) bool {
-			data, _, err := value.ReadBinary(v)
-			joined = append(joined, data...)
-			return err == nil
-		}) {
+		sections, size, ok := dataSections(m.Body.Bytes)
+		switch {
+		case !ok:
+		case large:
+			w.Key("binary")
+			w.BinaryParts(size, sections)
+			return
+		default:
+			joined := make([]byte, 0, size)
+			for data := range sections {
+				joined = append(joined, data...)
+			}
 			writeData(w, m, joined, binary)
 			return
 		}
 	case core.BodyValue:
-		if v, rest, ok := cutSection(m.Body.Bytes); ok && len(rest) == 0 {
+		v, rest, ok := cutSection(m.Body.Bytes)
+		switch {
+		case !ok || len(rest) > 0:
+		case large && !isShort(w, v):
+		default:
 			w.Key("value")
 			WriteValue(w, v)
 			return
 		}
 	case core.BodySequence:
 		isList := func(v []byte) bool { return value.KindOf(v) == value.KindList }
-		if len(m.Body.Bytes) > 0 && eachSection(m.Body.Bytes, isList) {
+		if len(m.Body.Bytes) > 0 && !large && eachSection(m.Body.Bytes, isList) {
 			n := 0
 			w.Key("sequence")
 			w.OpenList()
@@ -184,7 +198,7 @@ func writeData(w Writer, m *core.Message, data []byte, binary bool) {
 		}
 	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"),
 		kind == "application/x-www-form-urlencoded": // what curl -d declares, whatever it sends
-		if utf8.Valid(data) {
+		if utf8.Valid(data) && (len(data) < Large || isShortText(w, data)) {
 			w.Key("text")
 			w.TextBytes(data)
 			return
@@ -192,6 +206,53 @@ func writeData(w Writer, m *core.Message, data []byte, binary bool) {
 	}
 	w.Key("binary")
 	w.Binary(data)
+}
+
+// isShort reports whether the form of a value takes no more memory than its base64.
+func isShort(w Writer, v []byte) bool {
+	switch value.KindOf(v) {
+	case value.KindString:
+		s, _, err := value.ReadString(v)
+		return err == nil && isShortText(w, s)
+	case value.KindBinary:
+		return true
+	default:
+		return false
+	}
+}
+
+// isShortText is isShort for a text: in JSON it may have too many escapes.
+func isShortText(w Writer, s []byte) bool {
+	if _, pack := w.(*packWriter); pack {
+		return utf8.Valid(s)
+	}
+	size := len(s)
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\' || c == '\n':
+			size++
+		case c < ' ':
+			size += len(`u00ff`)
+		}
+	}
+	return size <= base64.StdEncoding.EncodedLen(len(s)) && utf8.Valid(s)
+}
+
+// dataSections are the values of data sections, and their size together.
+func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool) {
+	if !eachSection(encoded, func(v []byte) bool {
+		data, _, err := value.ReadBinary(v)
+		size += len(data)
+		return err == nil
+	}) {
+		return nil, 0, false
+	}
+	return func(yield func([]byte) bool) {
+		eachSection(encoded, func(v []byte) bool {
+			data, _, _ := value.ReadBinary(v) // as above
+			return yield(data)
+		})
+	}, size, true
 }
 
 // eachSection calls f with the value of each section; ok is false if one cannot

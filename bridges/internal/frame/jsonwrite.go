@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/base64"
+	"iter"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -77,6 +78,29 @@ func (w *jsonWriter) Binary(v []byte) {
 	w.value()
 	w.dst = append(w.dst, '"')
 	w.dst = base64.StdEncoding.AppendEncode(w.dst, v)
+	w.dst = append(w.dst, '"')
+}
+
+// BinaryParts implements Writer.
+func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
+	w.value()
+	w.dst = append(w.dst, '"')
+	var rest []byte // of the parts before: less than what makes four characters
+	for v := range parts {
+		if len(rest) > 0 {
+			n := min(len(v), 3-len(rest))
+			rest, v = append(rest, v[:n]...), v[n:]
+			if len(rest) < 3 {
+				continue
+			}
+			w.dst = base64.StdEncoding.AppendEncode(w.dst, rest)
+			rest = rest[:0]
+		}
+		whole := len(v) - len(v)%3
+		w.dst = base64.StdEncoding.AppendEncode(w.dst, v[:whole])
+		rest = append(rest, v[whole:]...)
+	}
+	w.dst = base64.StdEncoding.AppendEncode(w.dst, rest)
 	w.dst = append(w.dst, '"')
 }
 

@@ -1,6 +1,9 @@
 package frame
 
-import "unicode/utf8"
+import (
+	"iter"
+	"unicode/utf8"
+)
 
 // Encoding is how frames are written.
 type Encoding uint8
@@ -126,6 +129,8 @@ type Writer interface {
 	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
+	// BinaryParts writes bytes that come in parts, of size bytes together.
+	BinaryParts(size int, parts iter.Seq[[]byte])
 	// Instant writes milliseconds since the Unix epoch: in JSON as RFC 3339 or,
 	// beyond the years 0 to 9999, as a number.
 	Instant(ms int64)

@@ -1,7 +1,10 @@
 package frame
 
 import (
+	"bytes"
+	"encoding/base64"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +188,79 @@ func shown(m core.Message) core.Delivery {
 
 func brokerOf(sent string, deliveries int) string {
 	return `{"broker":{` + sent + `"SequenceNumber":1,"EnqueuedSequenceNumber":1,"EnqueuedTimeUtc":"2026-01-31T12:00:00.000Z","DeliveryCount":` + string(rune('0'+deliveries)) + `,"State":"Active"},`
+}
+
+// A large body is written in no more than 4/3 of its bytes, whatever it holds: what gives deliveries
+// memory relies on it. It is written as text, JSON or a value where that is possible.
+func TestLargeBodiesTakeNoMoreThanTheirBase64(t *testing.T) {
+	t.Parallel()
+	const size = 3 * Large
+	data := func(part string) []byte { return encoded(t, 0x75, []byte(part)) }
+	many := bytes.Repeat(data("abcd"), size/8)
+	for name, c := range map[string]struct {
+		contentType string
+		body        core.Body
+		json, pack  string // the member; the bytes of binary are compared
+		bytes       []byte
+	}{
+		"text":            {"text/plain", core.Body{Bytes: bytes.Repeat([]byte("a"), size)}, "text", "text", nil},
+		"escapes":         {"text/plain", core.Body{Bytes: bytes.Repeat([]byte{1}, size)}, "binary", "text", bytes.Repeat([]byte{1}, size)},
+		"quotes":          {"text/plain", core.Body{Bytes: bytes.Repeat([]byte(`"`), size)}, "binary", "text", bytes.Repeat([]byte(`"`), size)},
+		"JSON":            {"application/json", core.Body{Bytes: []byte(`"` + strings.Repeat(`\u0001`, size/6) + `"`)}, "json", "json", nil},
+		"sections":        {"text/plain", core.Body{Kind: core.BodyDataSections, Bytes: many}, "binary", "binary", bytes.Repeat([]byte("abcd"), size/8)},
+		"value: text":     {"", core.Body{Kind: core.BodyValue, Bytes: encoded(t, 0x77, strings.Repeat("a", size))}, "value", "value", nil},
+		"value: escapes":  {"", core.Body{Kind: core.BodyValue, Bytes: encoded(t, 0x77, strings.Repeat("\x01", size))}, "binary", "value", nil},
+		"value: binary":   {"", core.Body{Kind: core.BodyValue, Bytes: encoded(t, 0x77, make([]byte, size))}, "value", "value", nil},
+		"value: list":     {"", core.Body{Kind: core.BodyValue, Bytes: encoded(t, 0x77, value.List{strings.Repeat("\x01", size)})}, "binary", "binary", nil},
+		"sequence":        {"", core.Body{Kind: core.BodySequence, Bytes: bytes.Repeat(encoded(t, 0x76, value.List{nil, nil}), size/7)}, "binary", "binary", nil},
+		"of another kind": {"", core.Body{Kind: core.BodyDataSections, Bytes: encoded(t, 0x75, strings.Repeat("x", size))}, "binary", "binary", nil},
+	} {
+		for encoding, member := range map[Encoding]string{JSON: c.json, MessagePack: c.pack} {
+			w := NewWriter(encoding, nil)
+			m := &core.Message{ContentType: c.contentType, Body: c.body}
+			WriteMessage(w, m)
+			most := len(c.body.Bytes)*4/3 + 100
+			if len(w.Bytes()) > most {
+				t.Errorf("%s: %d bytes are written of a body of %d", name, len(w.Bytes()), len(c.body.Bytes))
+			}
+			members, err := Split(encoding, w.Bytes(), nil)
+			if err != nil || len(members) != 2 || members[1].Key != member {
+				t.Errorf("%s: %v, %d members, want %s", name, err, len(members), member)
+				continue
+			}
+			if c.bytes != nil && member == "binary" && !bytes.Equal(readBinary(encoding, members[1].Value), c.bytes) {
+				t.Errorf("%s: other bytes are read than were written", name)
+			}
+		}
+	}
+}
+
+func readBinary(e Encoding, encoded []byte) []byte {
+	r := NewReader(e, encoded)
+	if e == MessagePack {
+		return r.Binary()
+	}
+	data, _ := base64.StdEncoding.AppendDecode(nil, r.Text())
+	return data
+}
+
+// Parts of any size make the base64 of the whole.
+func TestPartsOfABinary(t *testing.T) {
+	t.Parallel()
+	for _, lengths := range [][]int{{}, {0}, {1}, {1, 1}, {1, 1, 1}, {2, 2}, {4, 0, 2, 1}, {3, 3}, {5, 7, 1}} {
+		var parts [][]byte
+		var whole []byte
+		for _, n := range lengths {
+			parts = append(parts, bytes.Repeat([]byte{byte(0xf0 + len(parts))}, n))
+			whole = append(whole, parts[len(parts)-1]...)
+		}
+		for _, e := range []Encoding{JSON, MessagePack} {
+			got, want := NewWriter(e, nil), NewWriter(e, nil)
+			got.BinaryParts(len(whole), slices.Values(parts))
+			want.Binary(whole)
+			if !bytes.Equal(got.Bytes(), want.Bytes()) {
+				t.Errorf("%v: got %q, want %q", lengths, got.Bytes(), want.Bytes())
+			}
+		}
+	}
 }

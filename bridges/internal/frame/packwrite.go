@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -96,6 +97,14 @@ func (w *packWriter) TextBytes(v []byte) {
 func (w *packWriter) Binary(v []byte) {
 	w.head(len(v), 0, 0, packBin8, 1)
 	w.dst = append(w.dst, v...)
+}
+
+// BinaryParts implements Writer.
+func (w *packWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
+	w.head(size, 0, 0, packBin8, 1)
+	for v := range parts {
+		w.dst = append(w.dst, v...)
+	}
 }
 
 // head appends the head of a value of n bytes: short+n if n is below few, else a

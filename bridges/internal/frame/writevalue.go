@@ -23,6 +23,11 @@ func WriteValue(w Writer, b []byte) {
 			w.TextBytes(s)
 			return
 		}
+	case value.KindBinary:
+		if data, _, err := value.ReadBinary(b); err == nil {
+			writeBinary(w, data)
+			return
+		}
 	case value.KindBool:
 		if v, _, err := value.ReadBool(b); err == nil {
 			w.Bool(v)
@@ -35,6 +40,18 @@ func WriteValue(w Writer, b []byte) {
 		return
 	}
 	Write(w, v)
+}
+
+// writeBinary is Write of a binary.
+func writeBinary(w Writer, v []byte) {
+	if _, pack := w.(*packWriter); pack {
+		w.Binary(v)
+		return
+	}
+	w.OpenMap()
+	w.Key(tags[value.KindBinary])
+	w.Binary(v)
+	w.CloseMap()
 }
 
 // Write writes a value of the types of core/value.

@@ -184,16 +184,19 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 	c.handler.Received(l, m)
 }
 
-// extend asks for more memory for a message that turns out larger than it seemed. It cannot wait: nothing is read
-// meanwhile, and what it has others may wait for.
+// extend asks for more memory for a message that turns out larger than it seemed: for as much as makes few steps, or else
+// for twice what it has. It cannot wait: nothing is read meanwhile, and what it has others may wait for.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
-	wanted := max(p.size, min(2*p.granted, l.most()))
-	if c.handler.Reserve(l, wanted-p.granted, true) != Granted {
-		l.refuse(c.handler.Crowded(l, wanted))
-		return
+	var wanted int64
+	for _, factor := range [...]int64{maxLeap, 2} {
+		wanted = max(p.size, min(factor*p.granted, l.most()))
+		if c.handler.Reserve(l, wanted-p.granted, true) == Granted {
+			l.reserve(wanted)
+			return
+		}
 	}
-	l.reserve(wanted)
+	l.refuse(c.handler.Crowded(l, wanted))
 }
 
 // append adds a frame's payload. The buffer grows in few steps to the size that the message is known to have.
