@@ -20,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -193,8 +194,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	streams := bridges.NewStreams(0)
-	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, streams, log, bridge))
+	open := streams.New(0)
+	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, open, log, bridge))
 	front.Go("websocket", native.Run)
 	watched.Clients(bridge, native)
 	if g.admin != nil {
@@ -206,7 +207,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		defer g.pages.show(nil)
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	o := httpsOptions(c, messages, streams, tunnel, native, log)
+	o := httpsOptions(c, messages, open, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
 	if c.HasDevKey() {
@@ -269,7 +270,7 @@ func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) am
 	}
 }
 
-func nativeOptions(c *config.Config, messages *budget.Budget, streams *bridges.Streams, log *slog.Logger, others ...bridges.Census) websocket.Options {
+func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, log *slog.Logger, others ...bridges.Census) websocket.Options {
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
@@ -279,14 +280,14 @@ func nativeOptions(c *config.Config, messages *budget.Budget, streams *bridges.S
 		MaxFeeds:       c.WebSocket.MaxFeeds,
 		MaxFrame:       c.WebSocket.MaxFrame,
 		Budget:         messages,
-		Streams:        streams,
+		Streams:        open,
 		DrainGrace:     grace(c),
 	}
 }
 
-func httpsOptions(c *config.Config, messages *budget.Budget, streams *bridges.Streams, tunnel, native http.Handler, log *slog.Logger) https.Options {
+func httpsOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Grace: grace(c), Budget: messages, Streams: streams, Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 	Grace time.Duration
 	// Streams bounds the streams of server-sent events that are open; nil means a bound of
 	// the bridge's own.
-	Streams *bridges.Streams
+	Streams *streams.Limit
 	// Routes are handlers for further paths, tried before the bridge's own. A
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
@@ -107,7 +108,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 		o.Grace = defaultGrace
 	}
 	if o.Streams == nil {
-		o.Streams = bridges.NewStreams(0)
+		o.Streams = streams.New(0)
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{

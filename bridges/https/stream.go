@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -38,7 +38,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	closePlaces, err := b.opts.Streams.Open(id, bridges.EventStreamPlaces)
+	closePlaces, err := b.opts.Streams.Open(id, streams.EventStreamPlaces)
 	if err != nil {
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds()))) // RFC 9110 §10.2.3
 		return err

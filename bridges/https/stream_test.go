@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -456,7 +456,7 @@ func refusedStream(t *testing.T, b *Bridge, header string) (text string) {
 
 func TestStreamsAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), Streams: bridges.NewStreams(2 * bridges.EventStreamPlaces)})
+		b := New(f, f, f, Options{Logger: quiet(), Streams: streams.New(2 * streams.EventStreamPlaces)})
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
@@ -474,7 +474,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), Streams: bridges.NewStreams(16 * bridges.EventStreamPlaces)})
+		b := New(f, f, f, Options{Logger: quiet(), Streams: streams.New(16 * streams.EventStreamPlaces)})
 		left := 16
 		for _, name := range []string{"one", "two", "three", "four"} {
 			header := inNamespace(f, name)

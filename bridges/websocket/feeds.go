@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -74,7 +74,7 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	leave, err := c.bridge.opts.Streams.Open(c.identity, bridges.FeedPlaces)
+	leave, err := c.bridge.opts.Streams.Open(c.identity, streams.FeedPlaces)
 	if err != nil {
 		c.refuse(q, err)
 		return

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -255,7 +255,7 @@ func TestMessagesThatWereNotReadGoBack(t *testing.T) {
 
 func TestFeedsOfANamespaceLeavePlacesToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := openHouse(t, Options{Streams: bridges.NewStreams(4)}, "q")
+		h := openHouse(t, Options{Streams: streams.New(4)}, "q")
 		p, other := h.connect(), h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "q"})
 		other.ok("feed", object{"feed": 1, "entity": "q"})

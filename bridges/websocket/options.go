@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	Budget *budget.Budget
 	// Streams bounds the feeds of all connections together; default: a bound of the
 	// bridge's own.
-	Streams *bridges.Streams
+	Streams *streams.Limit
 
 	AuthTimeout  time.Duration // to sign in; 10 s
 	PingInterval time.Duration // and how long a pong may take; 30 s
@@ -83,7 +84,7 @@ func (o Options) withDefaults() Options {
 		o.Budget = budget.New(0, nil)
 	}
 	if o.Streams == nil {
-		o.Streams = bridges.NewStreams(0)
+		o.Streams = streams.New(0)
 	}
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o

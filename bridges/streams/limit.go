@@ -1,4 +1,6 @@
-package bridges
+// Package streams bounds the feeds and event streams that clients keep open at a gateway. The
+// bridges share one Limit.
+package streams
 
 import (
 	"sync"
@@ -6,43 +8,42 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// What a client keeps open takes places of Streams.
+// What a client keeps open takes places.
 const (
 	// FeedPlaces are those of a feed over WebSocket: the broker wakes it.
 	FeedPlaces = 1
 	// EventStreamPlaces are those of a stream of server-sent events. It has a goroutine, and
 	// may look at the store twice in each second.
 	EventStreamPlaces = 25
-	// DefaultPlaces is the limit of Streams that are not told one.
+	// DefaultPlaces are those of a Limit that is not told how many.
 	DefaultPlaces = 50_000
 )
 
-// Streams bounds the feeds and streams of events that clients keep open at a gateway, over all
-// protocols. It is safe for concurrent use.
-type Streams struct {
-	limit int
+// Limit counts what is open. It is safe for concurrent use.
+type Limit struct {
+	places int
 
 	mu          sync.Mutex
 	taken       int
 	byNamespace map[string]int // places by ID; none is 0
 }
 
-// NewStreams returns Streams with so many places, or DefaultPlaces if limit is not positive.
-func NewStreams(limit int) *Streams {
-	if limit <= 0 {
-		limit = DefaultPlaces
+// New returns a limit of so many places, or of DefaultPlaces if that is not positive.
+func New(places int) *Limit {
+	if places <= 0 {
+		places = DefaultPlaces
 	}
-	return &Streams{limit: limit, byNamespace: map[string]int{}}
+	return &Limit{places: places, byNamespace: map[string]int{}}
 }
 
 // Open takes places for what a client opens, until close is called once, or refuses. A
 // namespace has no more places than it leaves free: alone half of them, and however many
 // namespaces there are, the next one finds a place.
-func (s *Streams) Open(id core.Identity, places int) (close func(), err error) {
+func (s *Limit) Open(id core.Identity, places int) (close func(), err error) {
 	namespace := id.NamespaceID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch free, own := s.limit-s.taken, s.byNamespace[namespace]; {
+	switch free, own := s.places-s.taken, s.byNamespace[namespace]; {
 	case places > free:
 		return nil, core.Refuse(core.Busy, "So many feeds and event streams are open that the gateway takes no more of them. Try again later.")
 	case own+places > free:

@@ -1,4 +1,4 @@
-package bridges
+package streams
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ func of(namespace string) core.Identity {
 }
 
 // openAll opens as much as it may, and returns how to close it, and the refusal.
-func openAll(s *Streams, id core.Identity, places int) (closes []func(), refusal error) {
+func openAll(s *Limit, id core.Identity, places int) (closes []func(), refusal error) {
 	for {
 		end, err := s.Open(id, places)
 		if err != nil {
@@ -24,7 +24,7 @@ func openAll(s *Streams, id core.Identity, places int) (closes []func(), refusal
 
 func TestANamespaceLeavesAsManyPlacesAsItHas(t *testing.T) {
 	t.Parallel()
-	s := NewStreams(16)
+	s := New(16)
 	for _, c := range []struct {
 		namespace string
 		want      int
@@ -41,7 +41,7 @@ func TestANamespaceLeavesAsManyPlacesAsItHas(t *testing.T) {
 
 func TestFeedsAndEventStreamsShareTheirPlaces(t *testing.T) {
 	t.Parallel()
-	s := NewStreams(4 * EventStreamPlaces)
+	s := New(4 * EventStreamPlaces)
 	feeds, _ := openAll(s, of("one"), FeedPlaces)
 	if len(feeds) != 2*EventStreamPlaces {
 		t.Fatalf("%d feeds are open, want %d", len(feeds), 2*EventStreamPlaces)
