@@ -225,13 +225,40 @@ type Partitions interface {
 	// Forget drops Transit.Keys whose moves have ended at their source. p is the
 	// partition that was appended or published to; unknown keys are ignored.
 	Forget(ctx context.Context, p Partition, keys []string) error
-	// Watch calls ring when messages may have become available to Lock, or may
-	// become so sooner than it said. Where Policy.Sessions, session is the one
-	// that has messages for its holder, or none ("") when one may be there to accept,
-	// or when nothing is known: then holders should look too. ring must not block; it
-	// may be called without cause.
-	Watch(r Ref, ring func(session SessionKey)) (stop func())
+	// Watch tells w of messages that become available in a queue, until stop is called.
+	Watch(r Ref, w Watcher) (stop func())
 }
+
+// Watcher waits for the messages of one queue. Its methods do not block.
+type Watcher interface {
+	// Wake is called when messages may have become available to Lock, or may become
+	// so sooner than the engine said. Where Policy.Sessions, session is the one that
+	// has messages for its holder, or none ("") when one may be there to accept, or
+	// when nothing is known: then holders should look too. It may be called without
+	// cause.
+	Wake(session SessionKey)
+	// Reserve asks how many messages of the queue the watcher takes from the call
+	// that is about to bring some there, 0 for none. An engine that asks locks up to
+	// that many in the same exchange, which saves the doorbell and a Lock. It then
+	// calls HandOver, once.
+	Reserve() int
+	// HandOver brings what was locked since Reserve, in order, and what Lock would
+	// say: when the next is due, and why nothing was locked. more says that others
+	// may be available: then no doorbell is armed.
+	HandOver(ds []Delivery, next time.Time, more bool, err error)
+}
+
+// WakeFunc is a Watcher that locks messages by itself.
+type WakeFunc func(session SessionKey)
+
+// Wake implements Watcher.
+func (f WakeFunc) Wake(session SessionKey) { f(session) }
+
+// Reserve implements Watcher.
+func (WakeFunc) Reserve() int { return 0 }
+
+// HandOver implements Watcher.
+func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 
 // Publishing is the part of a topic's partition that fills its subscriptions.
 // A topic's own queue holds its scheduled messages, and those that have become

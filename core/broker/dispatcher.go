@@ -38,6 +38,7 @@ type dispatcher struct {
 	mu           sync.Mutex
 	deliverEnded sync.Cond // a Deliver callback that a Close waits for has ended
 	receivers    []*receiver
+	removing     int // receivers in ReceiveAndDelete mode
 	nextReceiver int // index of the receiver that is served first
 	nextWorker   int // index of the worker that gets credit first
 	credit       int // of all receivers
@@ -62,7 +63,7 @@ func newDispatcher(e *entry, sub core.SubQueue) (*dispatcher, bool) {
 		return nil, false
 	}
 	for i, w := range d.workers {
-		d.unwatch = append(d.unwatch, e.b.store.Watch(v.partitions[sub][i].Ref, w.wake))
+		d.unwatch = append(d.unwatch, e.b.store.Watch(v.partitions[sub][i].Ref, w))
 	}
 	return d, true
 }
@@ -113,6 +114,9 @@ func (d *dispatcher) add(r *receiver) error {
 		d.retireTimer = nil
 	}
 	d.receivers = append(d.receivers, r)
+	if r.o.Mode == core.ReceiveAndDelete {
+		d.removing++
+	}
 	return nil
 }
 
@@ -120,6 +124,9 @@ func (d *dispatcher) add(r *receiver) error {
 func (d *dispatcher) remove(r *receiver) {
 	r.closed = true
 	d.credit -= r.credit
+	if r.o.Mode == core.ReceiveAndDelete {
+		d.removing--
+	}
 	for i, other := range d.receivers {
 		if other == r {
 			d.receivers = append(d.receivers[:i], d.receivers[i+1:]...)
@@ -184,8 +191,8 @@ func (d *dispatcher) assign() {
 			continue
 		}
 		n := min(max((free+ready-1)/ready, min(free, minShare)), maxLock)
-		w.busy, w.ready, w.wokenInGrant, w.granted = true, false, false, n
-		d.reserved += n
+		w.grant(n)
+		w.granted = n
 		free -= n
 		ready--
 		d.nextWorker = at + 1

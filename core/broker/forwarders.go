@@ -306,7 +306,7 @@ func (s *forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	s.byName[f.name] = append(s.byName[f.name], f)
 	s.b.log.Debug("forwarder started", "entity", ent.Name, "sub", sub.Suffix(), "to", f.to)
 	for i, pf := range f.partitions {
-		pf.open(s.b.store.Watch(ent.Ref(uint16(i), sub), pf.wake))
+		pf.open(s.b.store.Watch(ent.Ref(uint16(i), sub), core.WakeFunc(pf.wake)))
 	}
 	return f
 }

@@ -50,6 +50,16 @@ func (pb *pauseBarrier) enter() {
 	}
 }
 
+// tryEnter is enter for callers that must not wait: it returns false while the barrier is closed.
+func (pb *pauseBarrier) tryEnter() bool {
+	pb.inside.Add(1)
+	if pb.paused.Load() == nil {
+		return true
+	}
+	pb.leave()
+	return false
+}
+
 func (pb *pauseBarrier) leave() {
 	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
 		select {

@@ -48,7 +48,7 @@ func newSessionHub(e *entry) *sessionHub {
 		h.finders = append(h.finders, &sessionFinder{hub: h, index: i})
 	}
 	for i, s := range h.finders {
-		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, func(key core.SessionKey) { h.wake(s, key) }))
+		h.unwatch = append(h.unwatch, e.b.store.Watch(v.partitions[core.Main][i].Ref, core.WakeFunc(func(key core.SessionKey) { h.wake(s, key) })))
 	}
 	return h
 }

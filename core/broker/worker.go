@@ -17,6 +17,7 @@ type worker struct {
 	wokenInGrant bool   // the doorbell rang since the last grant
 	busy         bool   // a grant is being carried out
 	granted      int    // how many messages to lock; 0 once begun
+	handed       int    // how many messages a call of the store locks for the worker, since Reserve
 	calls        uint64 // grants carried out
 	timer        *time.Timer
 	backoff      time.Duration // 0 while the store answers
@@ -35,8 +36,8 @@ func (w *worker) signal() {
 	}
 }
 
-// wake says that there may be messages. The store's doorbell and a timer call it.
-func (w *worker) wake(core.SessionKey) {
+// Wake implements core.Watcher: there may be messages. The store's doorbell and a timer call it.
+func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	w.wokenInGrant = true
@@ -44,6 +45,38 @@ func (w *worker) wake(core.SessionKey) {
 		w.ready = true
 		w.d.assign()
 	}
+}
+
+// Reserve implements core.Watcher: a call of the store that brings messages becomes the worker's,
+// if the worker has none under way. Receivers in ReceiveAndDelete mode get nothing that way: their
+// messages take a second call, for which the sender would wait.
+func (w *worker) Reserve() int {
+	d := w.d
+	if !d.e.b.barrier.tryEnter() {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(d.credit-d.reserved, maxLock)
+	if n <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
+		d.e.b.barrier.leave()
+		return 0
+	}
+	w.grant(n)
+	w.handed = n
+	return n
+}
+
+// HandOver implements core.Watcher.
+func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
+	defer w.d.e.b.barrier.leave()
+	w.locked(w.handed, ds, next, more, err)
+}
+
+// grant has the worker lock up to n messages. d.mu is held.
+func (w *worker) grant(n int) {
+	w.busy, w.ready, w.wokenInGrant = true, false, false
+	w.d.reserved += n
 }
 
 // retry ends a pause after a failure.
@@ -106,7 +139,13 @@ func (w *worker) lock(n int) {
 	_, _ = d.e.b.refresh(d.context(), d.e) // if the entity is gone, this has closed the receivers
 	p := d.e.current.Load().partitions[d.sub][w.index]
 	ds, next, err := d.e.b.store.Lock(d.context(), p, n)
+	w.locked(n, ds, next, len(ds) == n, err)
+}
 
+// locked shares out what was locked for a grant of n messages. more says that others may be
+// available.
+func (w *worker) locked(n int, ds []core.Delivery, next time.Time, more bool, err error) {
+	d := w.d
 	var removals []removal
 	d.mu.Lock()
 	d.reserved -= n
@@ -114,12 +153,12 @@ func (w *worker) lock(n int) {
 	if len(removals) > 0 {
 		d.flush() // other receivers need not wait for the removal
 		d.mu.Unlock()
-		w.remove(p, removals)
+		w.remove(d.e.current.Load().partitions[d.sub][w.index], removals)
 		d.mu.Lock()
 	}
 	w.busy = false
 	w.calls++
-	w.ready = err == nil && (w.wokenInGrant || len(ds) == n)
+	w.ready = err == nil && (w.wokenInGrant || more)
 	w.noteOutage(err)
 	if err == nil && !w.ready {
 		w.wakeAt(next)
@@ -179,7 +218,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 func (w *worker) wakeAt(next time.Time) {
 	switch {
 	case !next.IsZero():
-		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), func() { w.wake("") })
+		w.after(max(next.Sub(w.d.e.b.store.Now()), time.Millisecond), func() { w.Wake("") })
 	case w.timer != nil:
 		w.timer.Stop()
 	}

@@ -77,9 +77,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Watch calls wake when messages may have become available to Lock.
-func (s *Store) Watch(r core.Ref, wake func(core.SessionKey)) (stop func()) {
-	return s.doorbells.add(r, wake)
+// Watch wakes w when messages may have become available to Lock. It hands nothing
+// over: a Lock is no exchange here.
+func (s *Store) Watch(r core.Ref, w core.Watcher) (stop func()) {
+	return s.doorbells.add(r, w.Wake)
 }
 
 // instant is the time of a whole millisecond; 0 stands for none.

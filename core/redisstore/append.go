@@ -235,6 +235,21 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 			return nil, err
 		}
 	}
+	hand := s.reserve(sh, now)
+	numbers, err := s.addEntries(ctx, sh, now, messages, hand)
+	switch {
+	case hand == nil:
+	case err != nil:
+		hand.fail(err)
+	default:
+		hand.finish(ctx, numbers, messages)
+	}
+	return numbers, err
+}
+
+// addEntries is appendPlain with what follows it in the same exchange: the lock call of hand or,
+// without one, the doorbell.
+func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) ([]int64, error) {
 	sweepArgs := append(sh.stateArgs(now), 0)
 	pipe := s.rdb.TxPipeline()
 	sweep := sweepScript.variants[sh.features]
@@ -244,7 +259,12 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 		added[i] = pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
 	}
 	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
-	armed := pipe.HExists(ctx, sh.keys.head, "w")
+	var armed *redis.BoolCmd
+	if hand != nil {
+		hand.add(ctx, pipe)
+	} else {
+		armed = pipe.HExists(ctx, sh.keys.head, "w")
+	}
 	cmds, err := pipe.Exec(ctx)
 	switch {
 	case counted.Err() != nil:
@@ -265,7 +285,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) (
 	if err != nil {
 		return nil, err
 	}
-	if armed.Err() != nil || armed.Val() {
+	if armed != nil && (armed.Err() != nil || armed.Val()) {
 		s.ringDoorbell(ctx, sh)
 	}
 	return numbers, nil

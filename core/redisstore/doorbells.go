@@ -29,8 +29,8 @@ type doorbells struct {
 
 // watched is a partition that this gateway waits for.
 type watched struct {
-	ref       core.Ref
-	callbacks map[*func(core.SessionKey)]struct{}
+	ref      core.Ref
+	watchers map[*core.Watcher]struct{}
 }
 
 // listener is a connection that listens to the doorbells of one master.
@@ -48,24 +48,27 @@ func (b *doorbells) init(s *Store) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// Watch calls ring when messages may have become available to Lock. It also calls it once after it
-// has begun to listen: earlier rings may have been missed.
-func (s *Store) Watch(r core.Ref, ring func(core.SessionKey)) (stop func()) {
-	b, channel, own := &s.doorbells, s.names.doorbell(r), &ring
+// Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
+// to listen: earlier rings may have been missed.
+func (s *Store) Watch(r core.Ref, w core.Watcher) (stop func()) {
+	return s.doorbells.add(s.names.doorbell(r), r, &w)
+}
+
+func (b *doorbells) add(channel string, r core.Ref, own *core.Watcher) (remove func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{ref: r, callbacks: make(map[*func(core.SessionKey)]struct{})}
+		w = &watched{ref: r, watchers: make(map[*core.Watcher]struct{})}
 		b.watchers[channel] = w
 		b.wake()
 	}
-	w.callbacks[own] = struct{}{}
+	w.watchers[own] = struct{}{}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(w.callbacks, own)
-		if len(w.callbacks) == 0 && b.watchers[channel] == w {
+		delete(w.watchers, own)
+		if len(w.watchers) == 0 && b.watchers[channel] == w {
 			delete(b.watchers, channel)
 			b.wake()
 		}
@@ -85,20 +88,25 @@ func (b *doorbells) wake() {
 	}
 }
 
-// wakeWatchers calls the watchers of a channel; they do not block.
+// wakeWatchers wakes the watchers of a channel; they do not block.
 func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
+	for _, w := range b.watchersOf(channel) {
+		w.Wake(session)
+	}
+}
+
+func (b *doorbells) watchersOf(channel string) []core.Watcher {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	w := b.watchers[channel]
-	var rings []*func(core.SessionKey)
-	if w != nil {
-		for r := range w.callbacks {
-			rings = append(rings, r)
-		}
+	if w == nil {
+		return nil
 	}
-	b.mu.Unlock()
-	for _, r := range rings {
-		(*r)(session)
+	all := make([]core.Watcher, 0, len(w.watchers))
+	for each := range w.watchers {
+		all = append(all, *each)
 	}
+	return all
 }
 
 // run keeps the listeners connected and polls, until ctx ends.

@@ -24,6 +24,18 @@ type entry struct {
 var errEntry = errors.New("redis: a stream entry has an unexpected form")
 
 // parseEntry reads one element of an XRANGE reply.
+// parseEntries reads what XRANGE answers.
+func parseEntries(raw []any) ([]entry, error) {
+	entries := make([]entry, len(raw))
+	for i := range raw {
+		var err error
+		if entries[i], err = parseEntry(raw[i]); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
 func parseEntry(raw any) (entry, error) {
 	pair, _ := raw.([]any)
 	if len(pair) != 2 {

@@ -282,9 +282,6 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 				continue
 			}
 			c.step = s
-		case locking:
-			s.left = left
-			c.step = s
 		case accepting:
 			s.left = left
 			c.step = s
@@ -297,6 +294,9 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 		if c.answer == unknown {
 			c.to = forever
 			open++
+			if s, ok := c.step.(locking); ok { // the store ends such locks when it locks again
+				told = append(told, porcupine.Operation{ClientId: c.client, Input: undoing{s.nonce}, Call: c.from, Return: forever})
+			}
 		}
 		told = append(told, porcupine.Operation{ClientId: c.client, Input: c.step, Call: c.from, Return: c.to})
 	}
@@ -321,11 +321,6 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 		switch s := c.step.(type) {
 		case locking:
 			got = s.got
-			if left != nil {
-				for _, d := range got {
-					delete(left.locked, d.n)
-				}
-			}
 		case taking:
 			got = s.got
 		case settling:
@@ -342,10 +337,7 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 			}
 		case peeking:
 			got = s.got
-			left = &leftovers{map[int64]bool{}, map[string]bool{}}
-			for _, d := range got {
-				left.locked[d.n] = true
-			}
+			left = &leftovers{map[string]bool{}}
 		}
 		for _, d := range got {
 			seen = append(seen, sighting{c.span, d, 0})

@@ -127,10 +127,16 @@ type locked struct {
 func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
+	if err := s.undoLostLocks(ctx, sh); err != nil {
+		return locked{}, s.wrapError("end the locks of a lost answer", err)
+	}
 	now := s.millis()
 	l := sh.lease(now)
-	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline())
+	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0)
 	if err != nil {
+		if isUnreachable(err) && !didNotRun(err) {
+			sh.lostLocks.add(l)
+		}
 		return locked{}, s.wrapError("claim", err)
 	}
 	claims, entries, out, err := parseLock(reply)
@@ -193,36 +199,37 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 
 // deliver makes deliveries of claims, in their order. It reads the entries that the script has not
 // returned. If they cannot be read, it releases the locks.
-func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, entries []any, state core.State) ([]core.Delivery, error) {
+func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	if len(entries) == 0 {
-		var err error
+	entries, err := parseEntries(returned)
+	if len(returned) == 0 {
 		entries, err = s.read(ctx, sh, claims)
-		if err != nil && isUnreachable(err) {
-			entries, err = s.read(ctx, sh, claims)
-		}
-		if err != nil {
-			s.release(sh, l, claims)
-			return nil, s.wrapError("read messages", err)
-		}
 	}
+	if err != nil {
+		s.release(sh, l, claims)
+		return nil, s.wrapError("read messages", err)
+	}
+	return s.deliverEntries(ctx, sh, l, claims, entries, state)
+}
+
+// deliverEntries is deliver for entries that are at hand, in the order of the claims. A claim
+// without an entry is left out: its lock has ended already, and another receiver has completed the
+// message.
+func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody
 	for _, c := range claims {
 		if len(entries) == 0 {
 			break
 		}
-		e, err := parseEntry(entries[0])
-		if err != nil {
-			return nil, err
-		}
+		e := &entries[0]
 		if e.n != c.n {
-			continue // the lock has expired, and another receiver has completed the message
+			continue
 		}
 		entries = entries[1:]
-		d, bodiless, err := sh.delivery(&e, c.sideData, state)
+		d, bodiless, err := sh.delivery(e, c.sideData, state)
 		if err != nil {
 			// The lock expires, the delivery counts as failed, and the message is dead-lettered in
 			// the end.
@@ -244,8 +251,20 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return ds, nil
 }
 
-// read fetches the entries of claims, with one XRANGE for each run of numbers.
-func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
+// read reads the entries of claims. It tries twice, as reading changes nothing.
+func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
+	raw, err := s.readRuns(ctx, sh, claims)
+	if err != nil && isUnreachable(err) {
+		raw, err = s.readRuns(ctx, sh, claims)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseEntries(raw)
+}
+
+// readRuns reads runs of numbers with one XRANGE each.
+func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
 	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
 	type span struct{ first, last int64 }
 	var spans []span

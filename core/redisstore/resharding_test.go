@@ -98,12 +98,12 @@ func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
 	p := queue(t, s)
 	tag := names + "{" + p.Entity + ":0}"
 	rung := make(chan struct{}, 1)
-	defer s.Watch(p.Ref, func(core.SessionKey) {
+	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
 		}
-	})()
+	}))()
 	<-rung // it has begun to listen
 	away := cluster.BeginMove(t, tag)
 	away.MoveAll(t)

@@ -54,7 +54,8 @@ const (
 // The scripts.
 var (
 	appendScript              = stateScript("append", 2, 2, 6)
-	lockScript                = stateScript("lock", 0, 4, 0)
+	lockUndoScript            = stateScript("lock_undo", 0, 1, 0)
+	lockScript                = stateScript("lock", 0, 6, 0)
 	settleScript              = stateScript("settle", 0, 0, 4)
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)

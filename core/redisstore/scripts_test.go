@@ -68,7 +68,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{"sweep_idle": true, "state": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
-		appendScript, lockScript, settleScript, renewScript, lockDeferredScript, cancelScript, purgeScript,
+		appendScript, lockScript, lockUndoScript, settleScript, renewScript, lockDeferredScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
 		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript,
 		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,

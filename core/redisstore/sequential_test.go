@@ -131,7 +131,6 @@ type delivered struct {
 // leftovers is what was found in the end. It says what the locks have done that
 // nobody knows, for those never end.
 type leftovers struct {
-	locked   map[int64]bool  // the messages that could not be locked
 	sessions map[string]bool // those that could not be accepted
 }
 
@@ -164,15 +163,23 @@ type locking struct {
 	nonce  uint64
 	got    []delivered
 	answer answer
-	left   *leftovers
 }
 
 func (l locking) apply(s *sequential) bool {
 	got := s.take(l.limit, l.nonce, func(*item) bool { return true })
-	if l.answer == unknown {
-		return !slices.ContainsFunc(got, func(d delivered) bool { return !l.left.locked[d.n] })
+	return l.answer == unknown || slices.Equal(got, l.got)
+}
+
+// undoing ends the locks of a call whose answer was lost.
+type undoing struct{ nonce uint64 }
+
+func (u undoing) apply(s *sequential) bool {
+	for i := range s.messages {
+		if s.messages[i].nonce == u.nonce {
+			s.messages[i].nonce = 0
+		}
 	}
-	return slices.Equal(got, l.got)
+	return true
 }
 
 // settling ends a lock.

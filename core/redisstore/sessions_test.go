@@ -204,7 +204,7 @@ func TestTheHolderOfASessionIsRungByName(t *testing.T) {
 		a, b := gateways(t, url)
 		p := sessions(t, a)
 		rung := make(chan core.SessionKey, 1000)
-		defer b.Watch(p.Ref, func(session core.SessionKey) { rung <- session })()
+		defer b.Watch(p.Ref, core.WakeFunc(func(session core.SessionKey) { rung <- session }))()
 		const id = "mine\x00\x01"
 		l := accept(t, b, p, id)
 		lockIn(t, b, p, l, 1) // finds nothing: its holder waits
@@ -278,7 +278,7 @@ func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
 	l := accept(t, s, p, "x")
 	lockIn(t, s, p, l, 9) // comes back short
 	var rings atomic.Int64
-	defer s.Watch(p.Ref, func(core.SessionKey) { rings.Add(1) })()
+	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rings.Add(1) }))()
 	time.Sleep(2500 * time.Millisecond) // two looks around, by the wall clock
 	if n := rings.Load(); n > 1 {       // once when it has begun to listen
 		t.Errorf("rung %d times", n)

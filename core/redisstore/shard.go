@@ -21,6 +21,7 @@ type shard struct {
 	publishes batcher[*publishing]
 	settles   batcher[*settling]
 	renews    batcher[*renewing]
+	lostLocks lostLocks
 	quota     quota
 	targets   sync.Map // core.Ref of a target of publications → its keys
 	// average is the recent size of a record in bytes.

@@ -58,12 +58,12 @@ func TestADoorbellIsHeardByTheOtherGateway(t *testing.T) {
 		a, b := gateways(t, url)
 		p := queue(t, a)
 		rung := make(chan struct{}, 1000)
-		stop := b.Watch(p.Ref, func(core.SessionKey) {
+		stop := b.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
 			select {
 			case rung <- struct{}{}:
 			default:
 			}
-		})
+		}))
 		defer stop()
 		// next waits for a ring, then locks until nothing is left, as a waiting receiver does.
 		next := func() (bodies []string) {
@@ -175,7 +175,7 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 	a, b := gateways(t, server.URL())
 	p := queue(t, a)
 	rung := make(chan struct{}, 1000)
-	defer b.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
+	defer b.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	lock(t, b, p, 1)
 	server.Restart(t)
 	deadline := time.After(patience)
@@ -201,7 +201,7 @@ func TestMessagesBehindAnArmedDoorbellAreFound(t *testing.T) {
 	s := open(t, server(t).URL(), redisstore.Options{Prefix: "armed:"})
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	lock(t, s, p, 1)
 	send(t, s, p, "x")
 	key := "armed:{" + p.Entity + ":0}h"
@@ -354,7 +354,7 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	}
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, func(core.SessionKey) { rung <- struct{}{} })()
+	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	send(t, s, p, "before")
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)

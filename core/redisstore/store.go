@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -30,6 +31,7 @@ type Store struct {
 	rdb       redis.UniversalClient
 	cluster   *redis.ClusterClient // rdb, when it is a cluster
 	endpoint  endpoint
+	id        string // names this gateway where several wait for messages
 	names     naming
 	log       *slog.Logger
 	clock     clock
@@ -73,7 +75,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
+	s := &Store{id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
 	s.rdb, s.cluster = s.endpoint.connect()
 	if err := s.begin(ctx); err != nil {
 		_ = s.rdb.Close() // the first error counts

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -237,12 +239,12 @@ const bellTimeout = 10 * time.Second
 // time it was asked to listen.
 func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
-	stop := s.store.Watch(p.Ref, func(core.SessionKey) {
+	stop := s.store.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
 		}
-	})
+	}))
 	s.Cleanup(stop)
 	return func(what string, act func()) {
 		s.Helper()
@@ -257,6 +259,27 @@ func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
 			s.Fatalf("%s: nobody rang", what)
 		}
 	}
+}
+
+// taker is a watcher that takes what it is handed over. The engine calls Reserve and HandOver during
+// calls of the story, or not at all.
+type taker struct {
+	credit, reserved int
+	taken            []core.Delivery
+}
+
+func (w *taker) Wake(core.SessionKey) {}
+
+func (w *taker) Reserve() int {
+	w.reserved = w.credit
+	return w.credit
+}
+
+func (w *taker) HandOver(ds []core.Delivery, _ time.Time, _ bool, err error) {
+	if err != nil || len(ds) > w.reserved {
+		panic(fmt.Sprintf("%d messages of %d that were reserved, %v", len(ds), w.reserved, err))
+	}
+	w.reserved, w.taken = 0, append(w.taken, ds...)
 }
 
 var bellStories = []story{
@@ -292,9 +315,43 @@ var bellStories = []story{
 		d = s.lockOneAt(s.dead())
 		listen("abandoned dead letter", func() { s.settleAt(s.dead(), d, core.Abandon) })
 	}},
+	{"what is handed over and what is locked are all messages, once and in order", func(s *stage) {
+		w := &taker{}
+		stop := s.store.Watch(s.main.Ref, w)
+		s.Cleanup(stop)
+		var want, got []string
+		take := func(ds []core.Delivery) {
+			for i := range ds {
+				got = append(got, string(ds[i].Body.Bytes))
+				s.settle(ds[i], core.Complete)
+			}
+		}
+		for i := range 60 {
+			var group []string
+			for j := range 1 + i%4 {
+				group = append(group, fmt.Sprint(i, ".", j))
+			}
+			want = append(want, group...)
+			w.credit = i % 5 // 0: the receiver is busy
+			s.sendTexts(group...)
+			take(w.taken)
+			w.taken = nil
+			if i%3 == 0 {
+				w.credit = 0
+				take(s.lock(len(want)))
+			}
+		}
+		take(s.lock(len(want)))
+		if !slices.Equal(got, want) {
+			s.Errorf("got %q, want %q", got, want)
+		}
+		if w.reserved != 0 {
+			s.Errorf("%d messages are still reserved", w.reserved)
+		}
+	}},
 	{"several watchers hear the bell, until they stop", func(s *stage) {
 		first, second := s.bell(s.main), s.bell(s.main)
-		stop := s.store.Watch(s.main.Ref, func(core.SessionKey) { s.Error("a stopped watcher was rung") })
+		stop := s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) { s.Error("a stopped watcher was rung") }))
 		stop()
 		stop()
 		first("append", func() { second("append", func() { s.sendTexts("a") }) })

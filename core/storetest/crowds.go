@@ -82,12 +82,12 @@ func newCrowd(s *stage, expected int) *crowd {
 		stage: s, expected: expected, completed: make(map[string]int),
 		bell: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	s.Cleanup(s.store.Watch(s.main.Ref, func(core.SessionKey) {
+	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) {
 		select {
 		case c.bell <- struct{}{}:
 		default:
 		}
-	}))
+	})))
 	return c
 }
 

@@ -11,12 +11,12 @@ import (
 // or for any session ("").
 func (s *stage) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
 	rung := make(chan core.SessionKey, 1000)
-	s.Cleanup(s.store.Watch(s.main.Ref, func(session core.SessionKey) {
+	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(session core.SessionKey) {
 		select {
 		case rung <- session:
 		default:
 		}
-	}))
+	})))
 	return func(what, wanted core.SessionKey, arm, act func()) {
 		s.Helper()
 		arm()

@@ -309,3 +309,47 @@ func TestScheduledMessagesAreFannedOutOnce(t *testing.T) {
 		})
 	}
 }
+
+// A gateway hands its own messages to its own receivers only while no other gateway waits, so that
+// the receivers of all gateways get their share of what one gateway's clients send.
+func TestReceiversOfAnotherGatewayGetTheirShare(t *testing.T) {
+	t.Parallel()
+	const messages = 300
+	es := gateways(t, 2)
+	queue := es[0].queue(nil)
+	type arrival struct{ at, n int }
+	arrived := make(chan arrival, messages)
+	for at, e := range es {
+		r := e.receiver(queue)
+		go func() {
+			for {
+				ms, err := r.ReceiveMessages(e.ctx(), 5, nil)
+				if err != nil {
+					return
+				}
+				for _, m := range ms {
+					if err := r.CompleteMessage(e.ctx(), m, nil); err != nil {
+						t.Errorf("complete: %v", err)
+					}
+				}
+				arrived <- arrival{at, len(ms)}
+			}
+		}()
+	}
+	s := es[0].sender(queue)
+	for i := range messages {
+		es[0].post(s, &azservicebus.Message{Body: []byte(fmt.Sprint(i))})
+	}
+	got := [2]int{}
+	for got[0]+got[1] < messages {
+		select {
+		case a := <-arrived:
+			got[a.at] += a.n
+		case <-time.After(patience):
+			t.Fatalf("got %v of %d messages", got, messages)
+		}
+	}
+	if got[1] < messages/4 {
+		t.Errorf("the receivers got %v, want at least a quarter for the other gateway", got)
+	}
+}

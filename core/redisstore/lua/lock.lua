@@ -6,18 +6,28 @@
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens
 -- ARGV[7]    max     how many at most, up to 1000
 -- ARGV[8]    inline  also return the entries, if there are at most so many
+-- ARGV[9]    gateway that asks
+-- ARGV[10]   hand    1: hand over what the calls in front have brought, if no other gateway waits
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
 --   rest       1: there may be more than the messages returned: call again
---   next       if fewer than max were found, ms of the next due time or 0; then the doorbell is
---              armed
+--   next       if fewer than max were found, or all that there were are handed over, ms of the next
+--              due time or 0; then the doorbell is armed
 --   numbers    numbers delivered again, with their counts (or nil) and overrides (or nil)
 --   runs       first, last of each run of new numbers
 --   entries    of all these messages in that order, as XRANGE returns them; or none
-local max, inline = tonumber(ARGV[7]), tonumber(ARGV[8])
+local max, inline, hand = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[10] == '1'
 if call('EXISTS', stream) == 0 then return {'ok', 0, 0, {}, {}, {}, {}, {}} end
 if not sweep() then
   wake()
   return {'more'}
+end
+
+-- w of head names the gateway that waits, or is * where several do.
+local waits = call('HGET', head, 'w')
+if hand and waits ~= ARGV[9] then
+  ready = true
+  wake()
+  return {'ok', 1, 0, {}, {}, {}, {}, {}}
 end
 
 local members = {}
@@ -65,8 +75,12 @@ many('ZADD', locks, members)
 if #members > 0 then noteDeadline(ARGV[5]) end
 
 local next = 0
-if found < max and rest == 0 then
-  call('HSET', head, 'w', 1)
+if hand and found == max and rest == 0 and (cursor < top or call('EXISTS', again) == 1) then
+  call('HDEL', head, 'w')
+  rest = 1
+elseif rest == 0 and (hand or found < max) then
+  local gateway = (not waits or waits == ARGV[9]) and ARGV[9] or '*'
+  if waits ~= gateway then call('HSET', head, 'w', gateway) end
   next = nextDue(true)
   ready = false
 end

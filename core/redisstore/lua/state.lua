@@ -9,7 +9,7 @@
 --                             queue c delivery count, p overrides, r reason (m or x). Returned
 --                             entries may have b, a shared body
 -- KEYS[2]  head       hash    s last number given; c last number locked (cursor); w set while a
---                             gateway waits for the doorbell, a once the holder of a session has
+--                             gateway waits for the doorbell (lock.lua says which), a once the holder of a session has
 --                             waited; d the earliest time (ms) at which a sweep may find something:
 --                             each script that adds a deadline lowers it, a sweep sets it, and
 --                             without it the next script sweeps. Of a topic v the version of its

@@ -1,0 +1,174 @@
+package redisstore_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// taker is a receiver on a gateway that takes what it is handed over.
+type taker struct {
+	free   int // credit
+	handed chan handed
+	woken  chan struct{}
+}
+
+type handed struct {
+	ds   []core.Delivery
+	next time.Time
+	more bool
+	err  error
+}
+
+// watch has a taker with so much credit wait for the messages of a queue, in which it has found none.
+func watch(t *testing.T, s *redisstore.Store, p core.Partition, credit int) *taker {
+	t.Helper()
+	w := &taker{handed: make(chan handed, 100), woken: make(chan struct{}, 1000)}
+	t.Cleanup(s.Watch(p.Ref, w))
+	await(t, w.woken) // it listens
+	lock(t, s, p, 1)
+	w.free = credit
+	return w
+}
+
+func await[T any](t *testing.T, c <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-c:
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+	}
+	return got
+}
+
+func (w *taker) Wake(core.SessionKey) { w.woken <- struct{}{} }
+
+func (w *taker) Reserve() int { return w.free }
+
+func (w *taker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
+	w.handed <- handed{ds, next, more, err}
+}
+
+// texts are the bodies of deliveries.
+func texts(ds []core.Delivery) (all []string) {
+	for i := range ds {
+		all = append(all, string(ds[i].Body.Bytes))
+	}
+	return all
+}
+
+func TestAGatewayHandsItsMessagesToItsReceiver(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: prefix()})
+	p := queue(t, s)
+	w := watch(t, s, p, 2)
+	for len(w.woken) > 0 {
+		<-w.woken
+	}
+
+	send(t, s, p, "a")
+	if got := await(t, w.handed); !slices.Equal(texts(got.ds), []string{"a"}) || got.more || got.err != nil {
+		t.Errorf("one message for two: got %q, more %v, %v", texts(got.ds), got.more, got.err)
+	} else if err := settle(s, p, core.Complete, got.ds[0]); err != nil {
+		t.Errorf("its lock: %v", err)
+	}
+	send(t, s, p, "b", "c")
+	if got := await(t, w.handed); !slices.Equal(texts(got.ds), []string{"b", "c"}) || got.more || got.next.IsZero() {
+		t.Errorf("two messages for two: got %q, more %v, next %v", texts(got.ds), got.more, got.next)
+	}
+	send(t, s, p, "d", "e", "f")
+	if got := await(t, w.handed); !slices.Equal(texts(got.ds), []string{"d", "e"}) || !got.more {
+		t.Errorf("three messages for two: got %q, more %v", texts(got.ds), got.more)
+	}
+	if got := lock(t, s, p, 9); !slices.Equal(texts(got), []string{"f"}) {
+		t.Errorf("the rest: got %q", texts(got))
+	}
+	if n := len(w.woken); n > 0 {
+		t.Errorf("the receiver was woken %d times beside that", n)
+	}
+}
+
+// What became available before the messages of the call comes first, and is read from the server.
+func TestMessagesAreHandedOverInOrder(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: prefix()})
+	p := queue(t, s)
+	send(t, s, p, "old", "older")
+	ds := lock(t, s, p, 2)
+	w := watch(t, s, p, 9)
+	for _, d := range ds {
+		if err := settle(s, p, core.Release, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := lock(t, s, p, 1); !slices.Equal(texts(got), []string{"old"}) {
+		t.Fatalf("got %q", texts(got))
+	}
+	// A lock call that finds what it asks for arms no doorbell: as nobody waits, nothing is handed over.
+	send(t, s, p, "new")
+	if got := await(t, w.handed); len(got.ds) > 0 || !got.more {
+		t.Fatalf("while none waits: got %q, more %v, want to be told to lock", texts(got.ds), got.more)
+	}
+	if got := lock(t, s, p, 9); !slices.Equal(texts(got), []string{"older", "new"}) {
+		t.Errorf("got %q", texts(got))
+	}
+}
+
+// While another gateway waits too, both are woken, and the first to lock gets the messages.
+func TestNothingIsHandedOverWhileAnotherGatewayWaits(t *testing.T) {
+	t.Parallel()
+	a, b := gateways(t, server(t).URL())
+	p := queue(t, a)
+	here, there := watch(t, a, p, 9), watch(t, b, p, 0)
+	for len(here.woken)+len(there.woken) > 0 {
+		select {
+		case <-here.woken:
+		case <-there.woken:
+		}
+	}
+	send(t, a, p, "x")
+	if got := await(t, here.handed); len(got.ds) > 0 || !got.more {
+		t.Errorf("got %q, more %v, want nothing, and to be told to lock", texts(got.ds), got.more)
+	}
+	await(t, there.woken)
+	if got := lock(t, b, p, 1); !slices.Equal(texts(got), []string{"x"}) {
+		t.Errorf("the other gateway: got %q, want x", texts(got))
+	}
+}
+
+// A call that stores and locks may have done both though its answer was lost. No
+// receiver knows of these locks, so their end is no failed delivery.
+func TestLocksOfALostAnswerAreUndone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"})
+	p := queue(t, s)
+	w := watch(t, s, p, 9)
+	lossy.loseNext(func() {})
+	if a := s.Append(t.Context(), p, [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
+		t.Fatalf("without an answer: got %+v, want busy", a[0])
+	}
+	if got := await(t, w.handed); len(got.ds) > 0 || !got.more {
+		t.Errorf("without an answer: got %q, more %v, want to be told to lock", texts(got.ds), got.more)
+	}
+	ds := lock(t, s, p, 9)
+	if !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {
+		t.Fatalf("got %+v, want x, never delivered", ds)
+	}
+
+	if err := settle(s, p, core.Release, ds[0]); err != nil {
+		t.Fatal(err)
+	}
+	lossy.loseNext(func() {})
+	if ds, _, err := s.Lock(t.Context(), p, 9); core.CodeOf(err) != core.Busy {
+		t.Fatalf("a lock call without an answer: got %v, %v, want busy", ds, err)
+	}
+	if ds := lock(t, s, p, 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {
+		t.Fatalf("after a lost lock call: got %+v, want x, never delivered", ds)
+	}
+}
