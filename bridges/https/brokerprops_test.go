@@ -148,7 +148,7 @@ func TestBrokerPropertiesAreWritten(t *testing.T) {
 			},
 			`{"DeliveryCount":3,"EnqueuedSequenceNumber":3,"EnqueuedTimeUtc":"Sun, 06 Nov 1994 08:49:37 GMT",` +
 				`"ExpiresAtUtc":"Sun, 06 Nov 1994 08:49:37 GMT","ContentType":"\u00e9","CorrelationId":"7","DeadLetterSource":"dl",` +
-				`"Label":"gr\u00fc\u00dfe \"\ud83d\ude00\"\u000a","LockToken":"00010000-0000-0005-0000-000000000009",` +
+				`"Label":"gr\u00fc\u00dfe \"\ud83d\ude00\"\n","LockToken":"00010000-0000-0005-0000-000000000009",` +
 				`"LockedUntilUtc":"Sun, 06 Nov 1994 08:49:37 GMT","MessageId":"12000000-0000-0000-0000-000000000001","PartitionKey":"s",` +
 				`"ReplyTo":"r","ReplyToSessionId":"rs","ScheduledEnqueueTimeUtc":"Sun, 06 Nov 1994 08:49:37 GMT",` +
 				`"SequenceNumber":281474976710661,"SessionId":"s","State":"Scheduled","TimeToLive":1.5,"To":"t","ViaPartitionKey":"v"}`,

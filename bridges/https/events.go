@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/budget"
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // events writes a stream of server-sent events, as the HTML standard §9.2
@@ -120,14 +120,14 @@ func (s *events) charge() {
 
 // message adds an event with a message, which it lets go. Line ends in it become spaces: outside
 // of texts JSON allows both.
-func (s *events) message(position string, d *core.Delivery, write func(frame.Writer)) {
+func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()
 	if size >= largeMessage {
 		s.buffer = slices.Grow(s.buffer, size*4/3+eventHeads) // most likely in base64
 	}
 	s.buffer = append(append(append(s.buffer, "event: message\nid: "...), position...), "\ndata: "...)
 	start := len(s.buffer)
-	w := frame.NewWriter(frame.JSON, s.buffer)
+	w := codec.NewWriter(codec.JSON, s.buffer)
 	write(w)
 	s.buffer = w.Bytes()
 	for text := s.buffer[start:]; ; {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const (
@@ -164,7 +165,7 @@ func (f *follower) send(ds []core.Delivery) error {
 		d := &ds[at]
 		i, n := core.SplitSequenceNumber(d.SequenceNumber)
 		f.next[i] = n + 1
-		f.out.message(f.next.String(), d, func(w frame.Writer) { frame.WritePeeked(w, *d, f.binary) })
+		f.out.message(f.next.String(), d, func(w codec.Writer) { frame.WritePeeked(w, *d, f.binary) })
 		if len(f.out.buffer) >= eventsPage {
 			if err := f.out.flush(); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // take sends messages as they are taken from the entity, one at a time: the next
@@ -32,7 +33,7 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	}
 	send := func(d core.Delivery) error {
 		out.got(d)
-		out.message(strconv.FormatInt(d.SequenceNumber, 10), &d, func(w frame.Writer) { frame.WriteDelivery(w, d, q.binary) })
+		out.message(strconv.FormatInt(d.SequenceNumber, 10), &d, func(w codec.Writer) { frame.WriteDelivery(w, d, q.binary) })
 		return out.flush()
 	}
 	for {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // Path is where clients of the native protocol connect. Paths are matched
@@ -86,9 +86,9 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
-	encoding := frame.JSON
+	encoding := codec.JSON
 	if ws.Subprotocol() == protocolPack {
-		encoding = frame.MessagePack
+		encoding = codec.MessagePack
 	}
 	c := newConn(b, ws, in.buffer, encoding, r)
 	b.mu.Lock()

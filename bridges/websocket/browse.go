@@ -5,26 +5,27 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // peek shows messages without receiving them.
 func (c *conn) peek(q *request) {
-	show := func(ds []core.Delivery, err error) (func(frame.Writer), error) {
-		return func(w frame.Writer) { writeShown(w, ds, q.binary) }, err
+	show := func(ds []core.Delivery, err error) (func(codec.Writer), error) {
+		return func(w codec.Writer) { writeShown(w, ds, q.binary) }, err
 	}
 	if q.given.has(hasEntity) {
-		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 			return show(c.bridge.broker.Peek(ctx, id, q.entity, q.from, q.max))
 		})
 		return
 	}
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		return show(s.Peek(ctx, q.from, q.max))
 	})
 }
 
 // writeShown writes what was peeked, as much as a client is to be given at once.
-func writeShown(w frame.Writer, ds []core.Delivery, binary bool) {
+func writeShown(w codec.Writer, ds []core.Delivery, binary bool) {
 	w.Key("messages")
 	w.OpenList()
 	n := 0
@@ -36,8 +37,8 @@ func writeShown(w frame.Writer, ds []core.Delivery, binary bool) {
 
 // receiveDeferred receives deferred messages by their numbers.
 func (c *conn) receiveDeferred(q *request) {
-	show := func(ds []core.Delivery, err error) (func(frame.Writer), error) {
-		return func(w frame.Writer) {
+	show := func(ds []core.Delivery, err error) (func(codec.Writer), error) {
+		return func(w codec.Writer) {
 			w.Key("messages")
 			w.OpenList()
 			for i := range ds {
@@ -47,12 +48,12 @@ func (c *conn) receiveDeferred(q *request) {
 		}, err
 	}
 	if q.given.has(hasEntity) {
-		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 			return show(c.bridge.broker.ReceiveDeferred(ctx, id, q.entity, q.sequenceNumbers, q.mode))
 		})
 		return
 	}
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		return show(s.ReceiveDeferred(ctx, q.sequenceNumbers, q.mode))
 	})
 }
@@ -62,19 +63,19 @@ func (c *conn) purge(q *request) {
 	if !q.given.has(hasMax) {
 		q.max = maxGroup
 	}
-	count := func(n int, err error) (func(frame.Writer), error) {
-		return func(w frame.Writer) {
+	count := func(n int, err error) (func(codec.Writer), error) {
+		return func(w codec.Writer) {
 			w.Key("count")
 			w.Int(int64(n))
 		}, err
 	}
 	if q.given.has(hasEntity) {
-		c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 			return count(c.bridge.broker.Purge(ctx, id, q.entity, q.before, q.max))
 		})
 		return
 	}
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		return count(s.Purge(ctx, q.before, q.max))
 	})
 }

@@ -17,10 +17,10 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // readRequests is how many requests are read ahead of what the owner does.
@@ -41,7 +41,7 @@ type conn struct {
 	in       *bufio.Reader    // what ws reads through; the reader's
 	memory   *budget.Waiter   // for everybody
 	nc       net.Conn         // below ws
-	encoding frame.Encoding   // not changed
+	encoding codec.Encoding   // not changed
 	requests chan *request    // from the reader
 	over     chan struct{}    // closed when the reader must not wait any more
 	heard    atomic.Int64     // when the client last said something, Unix nanoseconds
@@ -102,7 +102,7 @@ const (
 	pingLeaves         // the writer has it
 )
 
-func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e frame.Encoding, r *http.Request) *conn {
+func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
 	now := time.Now()
 	c := &conn{
 		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, in: in, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
@@ -238,9 +238,9 @@ func (c *conn) begin(q *request) {
 }
 
 // answer tells that a request was carried out, with what more there is to say.
-func (c *conn) answer(q *request, more func(w frame.Writer)) {
+func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
-	c.tell("ok", func(w frame.Writer) {
+	c.tell("ok", func(w codec.Writer) {
 		w.Key("id")
 		w.Int(q.id)
 		if more != nil {
@@ -252,7 +252,7 @@ func (c *conn) answer(q *request, more func(w frame.Writer)) {
 // refuse tells why a request was not carried out.
 func (c *conn) refuse(q *request, err error) {
 	c.finish(q)
-	c.tell("error", func(w frame.Writer) {
+	c.tell("error", func(w codec.Writer) {
 		w.Key("id")
 		w.Int(q.id)
 		c.writeError(w, err, q.entity, q.about()...)
@@ -273,7 +273,7 @@ func (q *request) about() []any {
 }
 
 // conclude answers or refuses.
-func (c *conn) conclude(q *request, err error, more func(w frame.Writer)) {
+func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
 	if err != nil {
 		c.refuse(q, err)
 		return
@@ -288,7 +288,7 @@ func (c *conn) finish(q *request) {
 }
 
 // tell sends a frame.
-func (c *conn) tell(op string, more func(w frame.Writer)) {
+func (c *conn) tell(op string, more func(w codec.Writer)) {
 	if c.said || c.lost != nil {
 		return
 	}
@@ -296,7 +296,7 @@ func (c *conn) tell(op string, more func(w frame.Writer)) {
 		c.out = takeBuffer()
 	}
 	out, mark := openFrame(c.out)
-	w := frame.NewWriter(c.encoding, out)
+	w := codec.NewWriter(c.encoding, out)
 	w.OpenMap()
 	w.Key("op")
 	w.Text(op)
@@ -305,7 +305,7 @@ func (c *conn) tell(op string, more func(w frame.Writer)) {
 	}
 	w.CloseMap()
 	opcode := byte(opText)
-	if c.encoding == frame.MessagePack {
+	if c.encoding == codec.MessagePack {
 		opcode = opBinary
 	}
 	c.out = closeFrame(w.Bytes(), mark, opcode)
@@ -559,7 +559,7 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 
 // call carries out a request outside the owner. work returns what there is to
 // say besides ok.
-func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(frame.Writer), error)) {
+func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
 		more, err := work(ctx, id)

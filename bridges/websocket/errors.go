@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // texts has words for every code, for refusals that bring none. Codes
@@ -55,7 +56,7 @@ func words(err error) (core.Code, string) {
 
 // writeError writes the members that tell of an error, and tells the log, with
 // more keys and values, under the id that the client is told.
-func (c *conn) writeError(w frame.Writer, err error, entity string, more ...any) {
+func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)
 	tracking := refusals.NewTracking()
 	c.refusals.Write(c.log, refusals.Told{Tracking: tracking, Code: code, Entity: entity, Err: err, Stranger: len(c.identity) == 0}, more...)

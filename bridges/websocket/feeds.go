@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // How much of one feed may be asked for or be waiting at a time, whatever credit
@@ -149,7 +150,7 @@ func (f *feed) opened(q *request, err error) {
 		f.next()
 		return
 	}
-	c.answer(q, func(w frame.Writer) {
+	c.answer(q, func(w codec.Writer) {
 		if f.held != nil {
 			w.Key("session")
 			w.Text(f.held.ID())
@@ -208,7 +209,7 @@ func (f *feed) next() {
 
 // callSession has a request carried out that needs the feed's session, before
 // those that follow.
-func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(frame.Writer), error)) {
+func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f.do(q, func() {
 		if f.held == nil {
 			f.conn.refuse(q, core.Refuse(core.NotAllowed, "The feed %d has no session.", f.number))
@@ -333,7 +334,7 @@ func (f *feed) write() {
 	c := f.conn
 	n := 0
 	c.growOut(f.pending[0].Size())
-	c.tell("deliver", func(w frame.Writer) {
+	c.tell("deliver", func(w codec.Writer) {
 		w.Key("feed")
 		w.Int(f.number)
 		w.Key("messages")
@@ -385,7 +386,7 @@ func (f *feed) drained() {
 	}
 	unspent := f.credit
 	f.drains, f.credit = nil, 0
-	f.conn.answer(q, func(w frame.Writer) {
+	f.conn.answer(q, func(w codec.Writer) {
 		w.Key("unspent")
 		w.Int(int64(unspent))
 	})
@@ -432,7 +433,7 @@ func (f *feed) ended(err error) {
 		f.drains, f.busy = nil, false
 		c.refuse(q, err)
 	}
-	c.tell("ended", func(w frame.Writer) {
+	c.tell("ended", func(w codec.Writer) {
 		w.Key("feed")
 		w.Int(f.number)
 		c.writeError(w, err, f.entity, "link", f.number)

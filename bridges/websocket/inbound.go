@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // readBuffers hold frames while they are read and decoded. Idle connections
@@ -22,6 +23,15 @@ var readBuffers = sync.Pool{New: func() any { return &readBuffer{} }}
 type readBuffer struct {
 	data    []byte
 	members []frame.Member
+	readers [2]codec.Reader // by encoding; nil: not needed yet
+}
+
+// reader returns the reader of frames in an encoding.
+func (b *readBuffer) reader(e codec.Encoding) codec.Reader {
+	if b.readers[e] == nil {
+		b.readers[e] = frame.NewReader(e)
+	}
+	return b.readers[e]
 }
 
 func (b *readBuffer) free() {
@@ -30,6 +40,11 @@ func (b *readBuffer) free() {
 	}
 	clear(b.members)
 	b.members = b.members[:0]
+	for _, r := range b.readers {
+		if r != nil {
+			r.Reset(nil, false)
+		}
+	}
 	readBuffers.Put(b)
 }
 
@@ -153,12 +168,13 @@ func (h hearing) Read(p []byte) (int, error) {
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var entity string
 	var feed int64
-	for _, m := range frame.Start(c.encoding, start) {
-		r := frame.NewReader(c.encoding, m.Value)
+	r := frame.NewReader(c.encoding)
+	for _, m := range frame.Start(r, start) {
+		r.Reset(m.Value, true)
 		switch {
-		case m.Key == "entity" && r.Kind() == frame.Text:
+		case m.Key == "entity" && r.Kind() == codec.Text:
 			entity = string(r.Text())
-		case m.Key == "feed" && r.Kind() == frame.Int:
+		case m.Key == "feed" && r.Kind() == codec.Int:
 			feed = r.Int()
 		}
 	}
@@ -195,7 +211,7 @@ const messagesOfFrame = 8
 var errOver = errors.New("the connection is over")
 
 func (c *conn) frameType() int {
-	if c.encoding == frame.MessagePack {
+	if c.encoding == codec.MessagePack {
 		return websocket.BinaryMessage
 	}
 	return websocket.TextMessage

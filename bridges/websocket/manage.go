@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // censusTime is how long bridges may take to tell of their connections.
@@ -16,7 +17,7 @@ const censusTime = 5 * time.Second
 
 // entities lists queues, topics, or a topic's subscriptions.
 func (c *conn) entities(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		var all []core.Entity
 		var counts []core.Runtime
 		for len(all) < q.top { // however few at a time the admin is willing to list
@@ -29,7 +30,7 @@ func (c *conn) entities(q *request) {
 			}
 			all, counts = append(all, es...), append(counts, rs...)
 		}
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("entities")
 			w.OpenList()
 			for i := range all {
@@ -41,15 +42,15 @@ func (c *conn) entities(q *request) {
 }
 
 func (c *conn) entity(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		return c.told(ctx, id, q.entity)
 	})
 }
 
 // told is the answer with an entity as it is now.
-func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(frame.Writer), error) {
+func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.admin.Entity(ctx, id, name)
-	return func(w frame.Writer) {
+	return func(w codec.Writer) {
 		w.Key("entity")
 		writeEntity(w, &e, &counts)
 	}, err
@@ -57,7 +58,7 @@ func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(fr
 
 // create makes an entity.
 func (c *conn) create(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		settings := core.DefaultSettings(q.kind)
 		if err := apply(q.settings, q.kind, &settings); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (q *request) names(name string) bool {
 
 // update changes the settings that are named.
 func (c *conn) update(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		e, _, err := c.bridge.admin.Entity(ctx, id, q.entity)
 		if err != nil {
 			return nil, err
@@ -137,12 +138,12 @@ func mayForward(id core.Identity, before, after *core.Settings) error {
 }
 
 func (c *conn) remove(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		return nil, c.bridge.admin.DeleteEntity(ctx, id, q.entity)
 	})
 }
 
-func writeEntity(w frame.Writer, e *core.Entity, counts *core.Runtime) {
+func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.OpenMap()
 	w.Key("kind")
 	w.Text(strings.ToLower(e.Kind.String()))
@@ -194,7 +195,7 @@ func (c *conn) connections(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		ctx, cancel := context.WithTimeout(ctx, censusTime)
 		defer cancel()
 		var all []bridges.Connection
@@ -204,7 +205,7 @@ func (c *conn) connections(q *request) {
 		if id.NamespaceID() != c.bridge.opts.Home {
 			all = slices.DeleteFunc(all, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
 		}
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("connections")
 			w.OpenList()
 			for i := range all {
@@ -215,7 +216,7 @@ func (c *conn) connections(q *request) {
 	})
 }
 
-func writeConnection(w frame.Writer, about *bridges.Connection) {
+func writeConnection(w codec.Writer, about *bridges.Connection) {
 	w.OpenMap()
 	for _, m := range [...]struct{ key, text string }{{"id", about.ID}, {"protocol", about.Protocol}, {"peer", about.Peer}, {"product", about.Product}, {"namespace", about.Namespace}} {
 		w.Key(m.key)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
@@ -60,7 +60,7 @@ func (c *conn) growOut(size int) {
 	if size < keptBuffer {
 		return
 	}
-	if c.encoding == frame.JSON { // most likely in base64
+	if c.encoding == codec.JSON { // most likely in base64
 		size = size * 4 / 3
 	}
 	c.out = slices.Grow(c.out, size+frameHeads)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // request is what a client asks for. Which fields it has depends on its
@@ -57,7 +58,7 @@ func (s memberSet) has(m memberSet) bool { return s&m == m }
 // member is something that requests may have.
 type member struct {
 	name string
-	read func(q *request, r frame.Reader) error
+	read func(q *request, r codec.Reader) error
 }
 
 // The members of requests besides op and id, in the order of members.
@@ -97,16 +98,16 @@ const (
 var members = [...]member{
 	{"token", textInto(func(q *request) *string { return &q.token })},
 	{"entity", textInto(func(q *request) *string { return &q.entity })},
-	{"feed", func(q *request, r frame.Reader) (err error) {
+	{"feed", func(q *request, r codec.Reader) (err error) {
 		q.feed, err = readWhole(r, 1, maxID)
 		return err
 	}},
 	{"session", textInto(func(q *request) *string { return &q.session })},
-	{"nextSession", func(q *request, r frame.Reader) (err error) {
+	{"nextSession", func(q *request, r codec.Reader) (err error) {
 		q.nextSession, err = readBool(r)
 		return err
 	}},
-	{"wait", func(q *request, r frame.Reader) (err error) {
+	{"wait", func(q *request, r codec.Reader) (err error) {
 		q.wait, err = frame.ReadSeconds(r)
 		q.wait = min(q.wait, maxWait)
 		return err
@@ -115,30 +116,30 @@ var members = [...]member{
 	{"credit", wholeInto(func(q *request) *int { return &q.credit }, 0, maxCredit)},
 	{"bodies", oneOf(func(q *request, b bool) { q.binary = b }, choice[bool]{"binary", true}, choice[bool]{"decoded", false})},
 	{"accept", textInto(func(q *request) *string { return &q.accept })},
-	{"messages", func(q *request, r frame.Reader) (err error) {
+	{"messages", func(q *request, r codec.Reader) (err error) {
 		q.messages, err = readItems(r, frame.ReadMessage)
 		return err
 	}},
-	{"settlements", func(q *request, r frame.Reader) (err error) {
+	{"settlements", func(q *request, r codec.Reader) (err error) {
 		q.settlements, err = readItems(r, readSettlement)
 		return err
 	}},
-	{"lockTokens", func(q *request, r frame.Reader) (err error) {
+	{"lockTokens", func(q *request, r codec.Reader) (err error) {
 		q.lockTokens, err = readItems(r, readLockToken)
 		return err
 	}},
-	{"sequenceNumbers", func(q *request, r frame.Reader) (err error) {
+	{"sequenceNumbers", func(q *request, r codec.Reader) (err error) {
 		q.sequenceNumbers, err = readItems(r, readSequenceNumber)
 		return err
 	}},
-	{"from", func(q *request, r frame.Reader) (err error) {
+	{"from", func(q *request, r codec.Reader) (err error) {
 		q.from, err = readSequenceNumber(r)
 		return err
 	}},
 	{"max", wholeInto(func(q *request) *int { return &q.max }, 1, maxGroup)},
 	{"before", timeInto(func(q *request) *time.Time { return &q.before })},
 	{"since", timeInto(func(q *request) *time.Time { return &q.since })},
-	{"state", func(q *request, r frame.Reader) (err error) {
+	{"state", func(q *request, r codec.Reader) (err error) {
 		q.state, err = readState(r)
 		return err
 	}},
@@ -146,30 +147,30 @@ var members = [...]member{
 	{"top", wholeInto(func(q *request) *int { return &q.top }, 1, maxTop)},
 	{"kind", oneOf(func(q *request, k core.Kind) { q.kind = k }, choice[core.Kind]{"queue", core.Queue}, choice[core.Kind]{"topic", core.Topic}, choice[core.Kind]{"subscription", core.Subscription})},
 	{"topic", textInto(func(q *request) *string { return &q.topic })},
-	{"settings", func(q *request, r frame.Reader) (err error) {
+	{"settings", func(q *request, r codec.Reader) (err error) {
 		q.settings, err = readSettings(r)
 		return err
 	}},
-	{"rule", func(q *request, r frame.Reader) error {
+	{"rule", func(q *request, r codec.Reader) error {
 		rule, err := readRule(r)
 		q.rule = &rule
 		return err
 	}},
-	{"rules", func(q *request, r frame.Reader) (err error) {
+	{"rules", func(q *request, r codec.Reader) (err error) {
 		q.rules, err = readItems(r, readRule)
 		return err
 	}},
-	{"message", func(q *request, r frame.Reader) (err error) {
+	{"message", func(q *request, r codec.Reader) (err error) {
 		q.message, err = frame.ReadMessage(r)
 		return err
 	}},
 	{"name", textInto(func(q *request) *string { return &q.name })},
-	{"exclusive", func(q *request, r frame.Reader) error {
+	{"exclusive", func(q *request, r codec.Reader) error {
 		exclusive, err := readBool(r)
 		q.shared = !exclusive
 		return err
 	}},
-	{"sessionLockToken", func(q *request, r frame.Reader) (err error) {
+	{"sessionLockToken", func(q *request, r codec.Reader) (err error) {
 		if q.takeOver, err = readLockToken(r); err == nil && q.takeOver.IsZero() {
 			err = frame.Wrong("is no lock's")
 		}
@@ -192,9 +193,10 @@ const maxID = 1<<53 - 1
 
 // parse makes a request of a frame. Its errors are faults; what is wrong with a
 // request that has an id is found in the request.
-func parse(e frame.Encoding, b *readBuffer) (*request, error) {
+func parse(e codec.Encoding, b *readBuffer) (*request, error) {
 	var err error
-	if b.members, err = frame.Split(e, b.data, b.members[:0]); err != nil {
+	r := b.reader(e)
+	if b.members, err = frame.Split(r, b.data, b.members[:0]); err != nil {
 		return nil, faulty(closeMalformed, "The frame is %v.", err)
 	}
 	q := &request{bytes: len(b.data), wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
@@ -202,8 +204,7 @@ func parse(e frame.Encoding, b *readBuffer) (*request, error) {
 	if op < 0 {
 		return nil, faulty(closeMalformed, "The frame has no op.")
 	}
-	r := frame.NewReader(e, b.members[op].Value)
-	if r.Kind() != frame.Text {
+	if r.Reset(b.members[op].Value, true); r.Kind() != codec.Text {
 		return nil, faulty(closeMalformed, "The frame's op is %s: it must be a text.", r.Kind())
 	}
 	name := r.Text()
@@ -211,19 +212,20 @@ func parse(e frame.Encoding, b *readBuffer) (*request, error) {
 	if id < 0 {
 		return nil, faulty(closeNoID, "The request has no id.")
 	}
-	if q.id, err = readWhole(frame.NewReader(e, b.members[id].Value), 1, maxID); err != nil {
+	r.Reset(b.members[id].Value, true)
+	if q.id, err = readWhole(r, 1, maxID); err != nil {
 		return nil, faulty(closeNoID, "%v", frame.In("id", err))
 	}
 	if q.op = operations[string(name)]; q.op == nil {
 		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q: there is no such operation.", name)
 		return q, nil
 	}
-	q.wrong = q.read(e, b.members, op, id)
+	q.wrong = q.read(r, b.members, op, id)
 	return q, nil
 }
 
 // read reads the members of a request but for those at op and id.
-func (q *request) read(e frame.Encoding, all []frame.Member, op, id int) error {
+func (q *request) read(r codec.Reader, all []frame.Member, op, id int) error {
 	for i := range all {
 		if i == op || i == id {
 			continue
@@ -238,7 +240,8 @@ func (q *request) read(e frame.Encoding, all []frame.Member, op, id int) error {
 			return core.Refuse(core.InvalidArgument, "%.40s is no member of %s.", name, q.op.name)
 		}
 		q.given |= bit
-		if err := members[at].read(q, frame.NewReader(e, all[i].Value)); err != nil {
+		r.Reset(all[i].Value, true)
+		if err := members[at].read(q, r); err != nil {
 			return frame.In(name, err)
 		}
 	}
@@ -256,22 +259,22 @@ func (q *request) read(e frame.Encoding, all []frame.Member, op, id int) error {
 	return nil
 }
 
-func textInto(field func(*request) *string) func(*request, frame.Reader) error {
-	return func(q *request, r frame.Reader) (err error) {
+func textInto(field func(*request) *string) func(*request, codec.Reader) error {
+	return func(q *request, r codec.Reader) (err error) {
 		*field(q), err = frame.ReadText(r)
 		return err
 	}
 }
 
-func timeInto(field func(*request) *time.Time) func(*request, frame.Reader) error {
-	return func(q *request, r frame.Reader) (err error) {
+func timeInto(field func(*request) *time.Time) func(*request, codec.Reader) error {
+	return func(q *request, r codec.Reader) (err error) {
 		*field(q), err = frame.ReadTime(r)
 		return err
 	}
 }
 
-func wholeInto(field func(*request) *int, least, most int64) func(*request, frame.Reader) error {
-	return func(q *request, r frame.Reader) error {
+func wholeInto(field func(*request) *int, least, most int64) func(*request, codec.Reader) error {
+	return func(q *request, r codec.Reader) error {
 		n, err := readWhole(r, least, most)
 		*field(q) = int(n)
 		return err
@@ -284,8 +287,8 @@ type choice[T any] struct {
 	means T
 }
 
-func oneOf[T any](set func(*request, T), choices ...choice[T]) func(*request, frame.Reader) error {
-	return func(q *request, r frame.Reader) error {
+func oneOf[T any](set func(*request, T), choices ...choice[T]) func(*request, codec.Reader) error {
+	return func(q *request, r codec.Reader) error {
 		v, err := readChoice(r, choices)
 		if err == nil {
 			set(q, v)
@@ -294,7 +297,7 @@ func oneOf[T any](set func(*request, T), choices ...choice[T]) func(*request, fr
 	}
 }
 
-func readChoice[T any](r frame.Reader, choices []choice[T]) (none T, err error) {
+func readChoice[T any](r codec.Reader, choices []choice[T]) (none T, err error) {
 	word, err := frame.ReadText(r)
 	if err != nil {
 		return none, err
@@ -312,13 +315,13 @@ func readChoice[T any](r frame.Reader, choices []choice[T]) (none T, err error) 
 }
 
 // readWhole reads a whole number within its limits.
-func readWhole(r frame.Reader, least, most int64) (int64, error) {
+func readWhole(r codec.Reader, least, most int64) (int64, error) {
 	switch k := r.Kind(); k {
-	case frame.Int:
+	case codec.Int:
 		if n := r.Int(); n >= least && n <= most {
 			return n, nil
 		}
-	case frame.Uint, frame.Huge:
+	case codec.Uint, codec.Huge:
 	default:
 		return 0, frame.Wrong("is %s: it must be a whole number", k)
 	}
@@ -326,8 +329,8 @@ func readWhole(r frame.Reader, least, most int64) (int64, error) {
 }
 
 // readItems reads a list of 1 to maxGroup elements.
-func readItems[T any](r frame.Reader, read func(frame.Reader) (T, error)) ([]T, error) {
-	if k := r.Kind(); k != frame.List {
+func readItems[T any](r codec.Reader, read func(codec.Reader) (T, error)) ([]T, error) {
+	if k := r.Kind(); k != codec.List {
 		return nil, frame.Wrong("is %s: it must be a list", k)
 	}
 	var items []T
@@ -347,7 +350,7 @@ func readItems[T any](r frame.Reader, read func(frame.Reader) (T, error)) ([]T, 
 	return items, nil
 }
 
-func readLockToken(r frame.Reader) (core.LockToken, error) {
+func readLockToken(r codec.Reader) (core.LockToken, error) {
 	text, err := frame.ReadText(r)
 	if err != nil {
 		return core.LockToken{}, err
@@ -359,7 +362,7 @@ func readLockToken(r frame.Reader) (core.LockToken, error) {
 	return token, nil
 }
 
-func readSequenceNumber(r frame.Reader) (int64, error) {
+func readSequenceNumber(r codec.Reader) (int64, error) {
 	return readWhole(r, 0, 1<<63-1)
 }
 
@@ -367,8 +370,8 @@ func wholeRange(least, most int64) string {
 	return fmt.Sprintf("must be between %d and %d", least, most)
 }
 
-func readBool(r frame.Reader) (bool, error) {
-	if k := r.Kind(); k != frame.Bool {
+func readBool(r codec.Reader) (bool, error) {
+	if k := r.Kind(); k != codec.Bool {
 		return false, frame.Wrong("is %s: it must be true or false", k)
 	}
 	return r.Bool(), nil
@@ -376,8 +379,8 @@ func readBool(r frame.Reader) (bool, error) {
 
 // readMap reads a map; member must read the value of each name. Errors are given
 // the name, and one that comes twice is one.
-func readMap(r frame.Reader, member func(name string) error) error {
-	if k := r.Kind(); k != frame.Map {
+func readMap(r codec.Reader, member func(name string) error) error {
+	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)
 	}
 	var seen []string

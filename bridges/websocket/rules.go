@@ -8,11 +8,12 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // readRule reads a rule. Without a filter it matches everything. Whether the
 // SQL texts are right is not asked here.
-func readRule(r frame.Reader) (rule core.Rule, err error) {
+func readRule(r codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {
 		switch name {
@@ -32,7 +33,7 @@ func readRule(r frame.Reader) (rule core.Rule, err error) {
 	return rule, err
 }
 
-func readFilter(r frame.Reader) (f core.Filter, err error) {
+func readFilter(r codec.Reader) (f core.Filter, err error) {
 	kinded, correlated, worded := false, false, false
 	err = readMap(r, func(name string) (err error) {
 		switch name {
@@ -67,7 +68,7 @@ func readFilter(r frame.Reader) (f core.Filter, err error) {
 	return f, err
 }
 
-func readCorrelation(r frame.Reader) (*core.Correlation, error) {
+func readCorrelation(r codec.Reader) (*core.Correlation, error) {
 	c := new(core.Correlation)
 	return c, readMap(r, func(name string) (err error) {
 		if name == "properties" {
@@ -85,7 +86,7 @@ func readCorrelation(r frame.Reader) (*core.Correlation, error) {
 	})
 }
 
-func writeRule(w frame.Writer, rule *core.Rule) {
+func writeRule(w codec.Writer, rule *core.Rule) {
 	w.OpenMap()
 	w.Key("name")
 	w.Text(rule.Name)
@@ -126,9 +127,9 @@ func writeRule(w frame.Writer, rule *core.Rule) {
 
 // rules lists a subscription's.
 func (c *conn) rules(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		rules, err := c.bridge.admin.Rules(ctx, id, q.entity, 0, math.MaxInt)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("rules")
 			w.OpenList()
 			for i := range rules {
@@ -144,9 +145,9 @@ func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.admin.CreateRule) 
 func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.admin.UpdateRule) }
 
 func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		rule, err := put(ctx, id, q.entity, *q.rule)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("rule")
 			writeRule(w, &rule)
 		}, err
@@ -154,7 +155,7 @@ func (c *conn) putRule(q *request, put func(context.Context, core.Identity, stri
 }
 
 func (c *conn) deleteRule(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		return nil, c.bridge.admin.DeleteRule(ctx, id, q.entity, q.name)
 	})
 }
@@ -162,10 +163,10 @@ func (c *conn) deleteRule(q *request) {
 // testRules answers with the result of each rule for a message: first the rules that match, then those
 // that fail, then the others.
 func (c *conn) testRules(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		judgements, err := c.runRuleTest(ctx, id, q)
 		slices.SortStableFunc(judgements, func(a, b core.Judgement) int { return cmp.Compare(weight(&b), weight(&a)) })
-		return func(w frame.Writer) { c.writeJudgements(w, judgements, q.entity) }, err
+		return func(w codec.Writer) { c.writeJudgements(w, judgements, q.entity) }, err
 	})
 }
 
@@ -186,7 +187,7 @@ func (c *conn) runRuleTest(ctx context.Context, id core.Identity, q *request) ([
 
 // writeJudgements writes as many as a client is to be given at once, and how
 // many there are.
-func (c *conn) writeJudgements(w frame.Writer, all []core.Judgement, entity string) {
+func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity string) {
 	matched := 0
 	for i := range all {
 		if all[i].Matched {
@@ -217,7 +218,7 @@ func weight(j *core.Judgement) int {
 	return 0
 }
 
-func (c *conn) writeJudgement(w frame.Writer, j *core.Judgement, entity string) {
+func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) {
 	w.OpenMap()
 	w.Key("subscription")
 	w.Text(j.Subscription)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // sendQueue collects the messages that a connection sends to one entity. At most one call of its
@@ -110,7 +110,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 		case i >= len(appended): // the broker owes an answer for each group
 			o.conn.refuse(q, core.Internal)
 		default:
-			o.conn.conclude(q, appended[i].Err, func(w frame.Writer) {
+			o.conn.conclude(q, appended[i].Err, func(w codec.Writer) {
 				w.Key("sequenceNumbers")
 				writeNumbers(w, appended[i].Numbers)
 			})
@@ -151,7 +151,7 @@ func (o *sendQueue) release() {
 	}
 }
 
-func writeNumbers(w frame.Writer, numbers []int64) {
+func writeNumbers(w codec.Writer, numbers []int64) {
 	w.OpenList()
 	for _, n := range numbers {
 		w.Int(n)
@@ -161,7 +161,7 @@ func writeNumbers(w frame.Writer, numbers []int64) {
 
 // cancelScheduled removes scheduled messages.
 func (c *conn) cancelScheduled(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		return nil, c.bridge.broker.Cancel(ctx, id, q.entity, q.sequenceNumbers)
 	})
 }

@@ -5,10 +5,11 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // onSession carries out a request about the session of its feed.
-func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Session) (func(frame.Writer), error)) {
+func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f, err := c.feedOf(q)
 	if err != nil {
 		c.refuse(q, err)
@@ -19,9 +20,9 @@ func (c *conn) onSession(q *request, work func(ctx context.Context, s core.Sessi
 
 // renewSession extends a session's lock.
 func (c *conn) renewSession(q *request) {
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		until, err := s.Renew(ctx)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("lockedUntil")
 			frame.WriteTime(w, until)
 		}, err
@@ -29,9 +30,9 @@ func (c *conn) renewSession(q *request) {
 }
 
 func (c *conn) state(q *request) {
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		state, err := s.State(ctx)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("state")
 			if state == nil {
 				w.Null()
@@ -43,13 +44,13 @@ func (c *conn) state(q *request) {
 }
 
 func (c *conn) setState(q *request) {
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(frame.Writer), error) {
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		return nil, s.SetState(ctx, q.state)
 	})
 }
 
 // readState reads a session's state: binary, a text, or null for none.
-func readState(r frame.Reader) ([]byte, error) {
+func readState(r codec.Reader) ([]byte, error) {
 	v, err := frame.Read(r)
 	if err != nil {
 		return nil, err
@@ -67,9 +68,9 @@ func readState(r frame.Reader) ([]byte, error) {
 
 // sessions lists the ids of an entity's sessions.
 func (c *conn) sessions(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		ids, err := c.bridge.broker.ListSessions(ctx, id, q.entity, q.since, q.skip, q.top)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			w.Key("sessions")
 			w.OpenList()
 			for _, id := range ids {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // kinds is a set of core.Kind.
@@ -23,8 +24,8 @@ const (
 type property struct {
 	name  string
 	of    kinds
-	read  func(r frame.Reader) (set func(*core.Settings), err error)
-	write func(w frame.Writer, s *core.Settings)
+	read  func(r codec.Reader) (set func(*core.Settings), err error)
+	write func(w codec.Writer, s *core.Settings)
 }
 
 var properties = []property{
@@ -54,7 +55,7 @@ var properties = []property{
 }
 
 func durationSetting(name string, of kinds, field func(*core.Settings) *time.Duration) property {
-	return property{name, of, func(r frame.Reader) (func(*core.Settings), error) {
+	return property{name, of, func(r codec.Reader) (func(*core.Settings), error) {
 		text, err := frame.ReadText(r)
 		if err != nil {
 			return nil, err
@@ -64,28 +65,28 @@ func durationSetting(name string, of kinds, field func(*core.Settings) *time.Dur
 			return nil, frame.Wrong("is %.40q: it must be an ISO 8601 duration such as PT1M or P14D", text)
 		}
 		return func(s *core.Settings) { *field(s) = d }, nil
-	}, func(w frame.Writer, s *core.Settings) { w.Text(core.FormatDuration(*field(s))) }}
+	}, func(w codec.Writer, s *core.Settings) { w.Text(core.FormatDuration(*field(s))) }}
 }
 
 func numberSetting[T int | int64](name string, of kinds, field func(*core.Settings) *T) property {
-	return property{name, of, func(r frame.Reader) (func(*core.Settings), error) {
+	return property{name, of, func(r codec.Reader) (func(*core.Settings), error) {
 		n, err := readWhole(r, 0, 1<<31-1) // the setting's own limits are the core's
 		return func(s *core.Settings) { *field(s) = T(n) }, err
-	}, func(w frame.Writer, s *core.Settings) { w.Int(int64(*field(s))) }}
+	}, func(w codec.Writer, s *core.Settings) { w.Int(int64(*field(s))) }}
 }
 
 func boolSetting(name string, of kinds, field func(*core.Settings) *bool) property {
-	return property{name, of, func(r frame.Reader) (func(*core.Settings), error) {
+	return property{name, of, func(r codec.Reader) (func(*core.Settings), error) {
 		v, err := readBool(r)
 		return func(s *core.Settings) { *field(s) = v }, err
-	}, func(w frame.Writer, s *core.Settings) { w.Bool(*field(s)) }}
+	}, func(w codec.Writer, s *core.Settings) { w.Bool(*field(s)) }}
 }
 
 func textSetting[T ~string](name string, of kinds, field func(*core.Settings) *T) property {
-	return property{name, of, func(r frame.Reader) (func(*core.Settings), error) {
+	return property{name, of, func(r codec.Reader) (func(*core.Settings), error) {
 		text, err := frame.ReadText(r)
 		return func(s *core.Settings) { *field(s) = T(text) }, err
-	}, func(w frame.Writer, s *core.Settings) { w.Text(string(*field(s))) }}
+	}, func(w codec.Writer, s *core.Settings) { w.Text(string(*field(s))) }}
 }
 
 // setting is what a client wants a setting to be.
@@ -95,7 +96,7 @@ type setting struct {
 }
 
 // readSettings reads settings by their names.
-func readSettings(r frame.Reader) (all []setting, err error) {
+func readSettings(r codec.Reader) (all []setting, err error) {
 	err = readMap(r, func(name string) error {
 		i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
 		if i < 0 {
@@ -120,7 +121,7 @@ func apply(all []setting, kind core.Kind, s *core.Settings) error {
 }
 
 // writeSettings writes the settings that entities of the kind have.
-func writeSettings(w frame.Writer, kind core.Kind, s *core.Settings) {
+func writeSettings(w codec.Writer, kind core.Kind, s *core.Settings) {
 	w.OpenMap()
 	for _, p := range properties {
 		if p.of&(1<<kind) != 0 {
@@ -132,8 +133,8 @@ func writeSettings(w frame.Writer, kind core.Kind, s *core.Settings) {
 }
 
 // readAccessRules reads all shared access policies of an entity.
-func readAccessRules(r frame.Reader) (func(*core.Settings), error) {
-	if k := r.Kind(); k != frame.List {
+func readAccessRules(r codec.Reader) (func(*core.Settings), error) {
+	if k := r.Kind(); k != codec.List {
 		return nil, frame.Wrong("is %s: it must be a list", k)
 	}
 	rules := []core.AccessRule{}
@@ -161,7 +162,7 @@ func readAccessRules(r frame.Reader) (func(*core.Settings), error) {
 	return func(s *core.Settings) { s.AuthorizationRules = rules }, nil
 }
 
-func readRights(r frame.Reader) (rights core.Right, err error) {
+func readRights(r codec.Reader) (rights core.Right, err error) {
 	names, err := readItems(r, frame.ReadText)
 	if err != nil {
 		return 0, err
@@ -172,7 +173,7 @@ func readRights(r frame.Reader) (rights core.Right, err error) {
 	return rights, nil
 }
 
-func writeAccessRules(w frame.Writer, s *core.Settings) {
+func writeAccessRules(w codec.Writer, s *core.Settings) {
 	w.OpenList()
 	for _, rule := range s.AuthorizationRules {
 		w.OpenMap()
@@ -189,7 +190,7 @@ func writeAccessRules(w frame.Writer, s *core.Settings) {
 	w.CloseList(len(s.AuthorizationRules))
 }
 
-func writeRights(w frame.Writer, rights core.Right) {
+func writeRights(w codec.Writer, rights core.Right) {
 	names := strings.Split(rights.String(), ",")
 	w.OpenList()
 	for _, name := range names {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // settleQueue collects the settlements of one address while those before them are under way.
@@ -99,7 +100,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	p.settling = false
 	for _, r := range requests {
 		if r.q != nil {
-			c.answer(r.q, func(w frame.Writer) {
+			c.answer(r.q, func(w codec.Writer) {
 				c.writeResults(w, p.address, r.n, func(i int) error {
 					if i >= len(errs) { // the broker owes an answer for each settlement
 						return core.Internal
@@ -125,7 +126,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 
 // writeResults writes what became of the n items of a request. write writes that
 // of one, or returns why it was not carried out.
-func (c *conn) writeResults(w frame.Writer, entity string, n int, write func(i int) error) {
+func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
 	w.Key("results")
 	w.OpenList()
 	for i := range n {
@@ -140,9 +141,9 @@ func (c *conn) writeResults(w frame.Writer, entity string, n int, write func(i i
 
 // renew extends locks.
 func (c *conn) renew(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(frame.Writer), error) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		renewals := c.bridge.broker.Renew(ctx, id, q.entity, q.lockTokens)
-		return func(w frame.Writer) {
+		return func(w codec.Writer) {
 			c.writeResults(w, q.entity, len(renewals), func(i int) error {
 				if err := renewals[i].Err; err != nil {
 					return err
@@ -166,7 +167,7 @@ var outcomes = []choice[core.Outcome]{
 }
 
 // readSettlement reads how one lock is to end.
-func readSettlement(r frame.Reader) (s core.Settlement, err error) {
+func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	seen := map[string]bool{}
 	var why []core.Property
 	if err := readMap(r, func(name string) (err error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // authenticate proves a token. Nothing else is read meanwhile, so that requests
@@ -34,7 +35,7 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 		return
 	}
 	c.limit.Store(int64(c.bridge.opts.MaxFrame))
-	c.answer(q, func(w frame.Writer) {
+	c.answer(q, func(w codec.Writer) {
 		w.Key("namespace")
 		w.Text(g.Namespace)
 		w.Key("operator")
@@ -132,7 +133,7 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 		}
 	case !c.warned.Equal(last):
 		c.warned = last
-		c.tell("expiring", func(w frame.Writer) {
+		c.tell("expiring", func(w codec.Writer) {
 			w.Key("expires")
 			frame.WriteTime(w, last)
 		})

@@ -191,41 +191,47 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	}
 }
 
-// AppendStringJSON appends s as a JSON string, with everything beyond ASCII
-// escaped if ascii is set. What is not UTF-8 becomes U+FFFD.
-func AppendStringJSON(dst []byte, s string, ascii bool) []byte {
+// AppendStringJSON appends s as a JSON string, with everything beyond ASCII escaped if ascii is set.
+// What is not UTF-8 becomes U+FFFD: browsers close a connection on which they get anything else.
+func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
-	for plain := 0; plain < len(s); { // runs that need no look at their runes
-		end := plain
-		for end < len(s) && s[end] >= ' ' && s[end] < 0x7f && s[end] != '"' && s[end] != '\\' {
-			end++
+	plain := 0 // s up to here is in dst
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+			i++
+			continue
 		}
-		dst = append(dst, s[plain:end]...)
-		if end == len(s) {
-			break
+		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		if valid := r != utf8.RuneError || size > 1; r > 0x7f && valid && !ascii && r != '\u2028' && r != '\u2029' {
+			i += size
+			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[end:])
+		dst = append(dst, s[plain:i]...)
 		dst = appendRuneJSON(dst, r, ascii)
-		plain = end + size
+		i += size
+		plain = i
 	}
-	return append(dst, '"')
+	return append(append(dst, s[plain:]...), '"')
 }
 
 func appendRuneJSON(dst []byte, r rune, ascii bool) []byte {
 	switch {
 	case r == '"' || r == '\\':
 		return append(dst, '\\', byte(r))
-	case r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || ascii && r > 0x7f && r <= 0xffff:
-		return appendEscape(dst, r)
-	case ascii && r > 0xffff:
+	case r == '\n':
+		return append(dst, '\\', 'n')
+	case r == utf8.RuneError && !ascii:
+		return utf8.AppendRune(dst, r)
+	case r > 0xffff:
 		high, low := utf16.EncodeRune(r)
 		return appendEscape(appendEscape(dst, high), low)
 	default:
-		return utf8.AppendRune(dst, r)
+		return appendEscape(dst, r)
 	}
 }
 
 func appendEscape(dst []byte, r rune) []byte {
-	dst = append(dst, '\\', 'u')
-	return append(dst, strconv.FormatInt(0x10000|int64(r), 16)[1:]...)
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }

@@ -69,6 +69,14 @@ const (
 
 type cborReader struct{ *binaryReader }
 
+// unsigned is a number as long, if it is in its range.
+func unsigned(n uint64) any {
+	if n > math.MaxInt64 {
+		return n
+	}
+	return int64(n)
+}
+
 // value reads a value; it is not ok if a break comes instead.
 func (r cborReader) value() (v any, ok bool, err error) {
 	c, err := r.byte()

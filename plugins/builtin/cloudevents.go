@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const typeCloudEvents = "application/cloudevents+json"
@@ -23,7 +24,7 @@ var eventTypes = []string{typeCloudEvents}
 func (cloudEvents) ContentTypes() []string { return eventTypes }
 
 func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, error) {
-	v, err := decodeJSON(payload)
+	v, err := decodeWith(codec.JSON, "JSON", payload)
 	if err != nil {
 		return nil, err
 	}

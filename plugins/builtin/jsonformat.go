@@ -3,8 +3,10 @@ package builtin
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const typeJSON = "application/json"
@@ -17,7 +19,7 @@ var jsonTypes = []string{typeJSON, "application/*+json", "text/json"}
 func (jsonFormat) ContentTypes() []string { return jsonTypes }
 
 func (jsonFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
-	return decodeJSON(payload)
+	return decodeWith(codec.JSON, "JSON", payload)
 }
 
 func (jsonFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
@@ -83,4 +85,28 @@ func checkMapJSON(m value.Map, left int) error {
 		return errKeys
 	}
 	return nil
+}
+
+// decimalDigits is how many digits a decimal128 has.
+const decimalDigits = 34
+
+// exactNumber is the first of long, ulong, double and decimal128 that holds
+// all digits of a number; a long integer is a decimal128 rather than a double.
+func exactNumber(s string, isInteger bool) (any, bool) {
+	if isInteger {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return n, true
+		}
+		if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+			return n, true
+		}
+		if d, ok := value.ParseDecimal128(s); ok && len(s) <= decimalDigits {
+			return d, true
+		}
+	}
+	if f, ok := exactDouble(s); ok {
+		return f, true
+	}
+	d, ok := value.ParseDecimal128(s)
+	return d, ok
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // The most that is read of one payload.
@@ -49,9 +50,9 @@ func (b *budget) spend(n int) bool {
 const (
 	tooDeep    = "values are nested deeper than 32"
 	tooMany    = "there are more than 1048576 values"
-	cutShort   = "the payload ends in the middle of a value"
-	leftOver   = "something follows the value"
-	notUTF8    = "a text is not UTF-8"
+	cutShort   = codec.CutShort
+	leftOver   = codec.LeftOver
+	notUTF8    = codec.NotUTF8
 	sameKey    = "a map has the same key twice"
 	deepKey    = "a map has a key that is a list or a map"
 	inexact    = "a number has more digits than can be kept"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // ordinary is a delivery as most are: a few properties and a body of 1 KiB.
@@ -30,8 +31,8 @@ func ordinary(b *testing.B, contentType string) core.Delivery {
 
 var encodings = []struct {
 	name string
-	e    Encoding
-}{{"json", JSON}, {"msgpack", MessagePack}}
+	e    codec.Encoding
+}{{"json", codec.JSON}, {"msgpack", codec.MessagePack}}
 
 func BenchmarkWriteDelivery(b *testing.B) {
 	for _, c := range encodings {
@@ -41,7 +42,7 @@ func BenchmarkWriteDelivery(b *testing.B) {
 				var dst []byte
 				b.ReportAllocs()
 				for b.Loop() {
-					w := NewWriter(c.e, dst[:0])
+					w := codec.NewWriter(c.e, dst[:0])
 					WriteDelivery(w, d, false)
 					dst = w.Bytes()
 				}
@@ -55,20 +56,22 @@ func BenchmarkReadMessage(b *testing.B) {
 	for _, c := range encodings {
 		for _, contentType := range []string{"application/json", "application/octet-stream"} {
 			b.Run(c.name+"/"+contentType[len("application/"):], func(b *testing.B) {
-				w := NewWriter(c.e, nil)
+				w := codec.NewWriter(c.e, nil)
 				w.OpenMap()
 				w.Key("message")
 				WriteDelivery(w, ordinary(b, contentType), false)
 				w.CloseMap()
 				var members []Member
+				r := NewReader(c.e)
 				b.ReportAllocs()
 				b.SetBytes(int64(w.Len()))
 				for b.Loop() {
 					var err error
-					if members, err = Split(c.e, w.Bytes(), members[:0]); err != nil {
+					if members, err = Split(r, w.Bytes(), members[:0]); err != nil {
 						b.Fatal(err)
 					}
-					if _, err := ReadMessage(NewReader(c.e, members[0].Value)); err != nil {
+					r.Reset(members[0].Value, true)
+					if _, err := ReadMessage(r); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // brokerProperties are the members of broker that a sender may set, by their
 // Service Bus names.
-var brokerProperties = map[string]func(m *core.Message, r Reader) error{
+var brokerProperties = map[string]func(m *core.Message, r codec.Reader) error{
 	"MessageId":               id(func(m *core.Message) *core.ID { return &m.MessageID }, 0),
 	"CorrelationId":           id(func(m *core.Message) *core.ID { return &m.CorrelationID }, core.FieldCorrelationID),
 	"SessionId":               text(func(m *core.Message) *string { return &m.SessionID }, core.FieldSessionID),
@@ -35,8 +36,8 @@ var givenByBroker = map[string]bool{
 }
 
 // text reads a text; bit is set if it is the empty one.
-func text(field func(*core.Message) *string, bit core.TextFields) func(*core.Message, Reader) error {
-	return func(m *core.Message, r Reader) (err error) {
+func text(field func(*core.Message) *string, bit core.TextFields) func(*core.Message, codec.Reader) error {
+	return func(m *core.Message, r codec.Reader) (err error) {
 		if *field(m), err = ReadText(r); *field(m) == "" {
 			m.EmptyText |= bit
 		}
@@ -45,8 +46,8 @@ func text(field func(*core.Message) *string, bit core.TextFields) func(*core.Mes
 }
 
 // id reads an id: a text, or a value of the other types that AMQP 1.0 §3.2.11–14 has for it.
-func id(field func(*core.Message) *core.ID, bit core.TextFields) func(*core.Message, Reader) error {
-	return func(m *core.Message, r Reader) error {
+func id(field func(*core.Message) *core.ID, bit core.TextFields) func(*core.Message, codec.Reader) error {
+	return func(m *core.Message, r codec.Reader) error {
 		v, err := Read(r)
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func id(field func(*core.Message) *core.ID, bit core.TextFields) func(*core.Mess
 	}
 }
 
-func readTimeToLive(m *core.Message, r Reader) error {
+func readTimeToLive(m *core.Message, r codec.Reader) error {
 	d, err := ReadSeconds(r)
 	if err == nil && d <= 0 {
 		err = Wrong("must be above 0")
@@ -79,21 +80,21 @@ func readTimeToLive(m *core.Message, r Reader) error {
 	return err
 }
 
-func readScheduled(m *core.Message, r Reader) (err error) {
+func readScheduled(m *core.Message, r codec.Reader) (err error) {
 	m.ScheduledEnqueueTime, err = ReadTime(r)
 	return err
 }
 
 // ReadSeconds reads a number of seconds as a duration in whole milliseconds, at
 // least one unless it is 0.
-func ReadSeconds(r Reader) (time.Duration, error) {
+func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {
-	case Int:
+	case codec.Int:
 		seconds = float64(r.Int())
-	case Uint, Huge:
+	case codec.Uint, codec.Huge:
 		seconds = math.Inf(1)
-	case Float, Float32:
+	case codec.Float, codec.Float32:
 		var ok bool
 		if seconds, ok = r.Float(); !ok || math.IsNaN(seconds) {
 			return 0, Wrong("must be a number of seconds")
@@ -115,8 +116,8 @@ func ReadSeconds(r Reader) (time.Duration, error) {
 }
 
 // readBroker reads the broker properties of a message.
-func readBroker(r Reader, m *core.Message) error {
-	if k := r.Kind(); k != Map {
+func readBroker(r codec.Reader, m *core.Message) error {
+	if k := r.Kind(); k != codec.Map {
 		return Wrong("is %s: it must be a map", k)
 	}
 	var seen []string

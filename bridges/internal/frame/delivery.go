@@ -10,23 +10,24 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // WriteDelivery writes a message that a client receives. binary says that it
 // wants the bytes of the body, whatever its content type.
-func WriteDelivery(w Writer, d core.Delivery, binary bool) {
+func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
 // WritePeeked writes a message that a client only looks at.
-func WritePeeked(w Writer, d core.Delivery, binary bool) {
+func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
 
 // WriteMessage writes a message that is no delivery.
-func WriteMessage(w Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
+func WriteMessage(w codec.Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
 
-func writeMessage(w Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
+func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
 	w.OpenMap()
 	w.Key("broker")
 	writeBroker(w, m, p, deliveries)
@@ -39,7 +40,7 @@ func writeMessage(w Writer, m *core.Message, p *core.BrokerProperties, deliverie
 }
 
 // WriteProperties writes user properties, each with its type.
-func WriteProperties(w Writer, p core.Properties) {
+func WriteProperties(w codec.Writer, p core.Properties) {
 	w.OpenMap()
 	if !p.IsEmpty() {
 		for key, encoded := range value.MapEntries(p.Encoded()) {
@@ -52,7 +53,7 @@ func WriteProperties(w Writer, p core.Properties) {
 
 // writeBroker writes the broker properties by their Service Bus names: those of
 // the sender and, if p is not nil, those of the broker.
-func writeBroker(w Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
+func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
 	id := func(name string, id core.ID, bit core.TextFields) {
@@ -131,7 +132,7 @@ func idValue(id core.ID) any {
 // writeBody writes the member that holds the body, if there is a body. One that is not as its
 // kind has it is given as its bytes. So is one of at least Large bytes whose form would take
 // more memory than its base64 does: nothing that is written has more than 4/3 of them.
-func writeBody(w Writer, m *core.Message, binary bool) {
+func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
 	case core.BodyNone:
@@ -185,13 +186,13 @@ func writeBody(w Writer, m *core.Message, binary bool) {
 }
 
 // writeData writes bytes as what their content type says that they are.
-func writeData(w Writer, m *core.Message, data []byte, binary bool) {
+func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	kind, _, _ := strings.Cut(m.ContentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	switch {
 	case binary, m.ContentEncoding != "":
 	case kind == typeJSON || strings.HasSuffix(kind, "+json"):
-		if ValidJSON(data) {
+		if codec.ValidJSON(data, codec.MaxDepth) {
 			w.Key("json")
 			w.JSON(data)
 			return
@@ -209,7 +210,7 @@ func writeData(w Writer, m *core.Message, data []byte, binary bool) {
 }
 
 // isShort reports whether the form of a value takes no more memory than its base64.
-func isShort(w Writer, v []byte) bool {
+func isShort(w codec.Writer, v []byte) bool {
 	switch value.KindOf(v) {
 	case value.KindString:
 		s, _, err := value.ReadString(v)
@@ -222,8 +223,8 @@ func isShort(w Writer, v []byte) bool {
 }
 
 // isShortText is isShort for a text: in JSON it may have too many escapes.
-func isShortText(w Writer, s []byte) bool {
-	if _, pack := w.(*packWriter); pack {
+func isShortText(w codec.Writer, s []byte) bool {
+	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)
 	}
 	size := len(s)
@@ -280,4 +281,4 @@ func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 }
 
 // WriteTime writes an instant.
-func WriteTime(w Writer, t time.Time) { w.Instant(t.UnixMilli()) }
+func WriteTime(w codec.Writer, t time.Time) { w.Instant(t.UnixMilli()) }

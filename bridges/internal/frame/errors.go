@@ -11,10 +11,6 @@ import (
 // not MessagePack, not a map, or nested too deeply.
 var ErrMalformed = errors.New("malformed")
 
-func malformed(at int, format string, args ...any) error {
-	return fmt.Errorf("%w at byte %d: %s", ErrMalformed, at, fmt.Sprintf(format, args...))
-}
-
 // Error says which part of a valid frame is not what it must be.
 type Error struct {
 	Code core.Code

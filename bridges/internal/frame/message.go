@@ -3,6 +3,7 @@ package frame
 import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // The descriptors of body sections (AMQP 1.0 §3.2.7 and §3.2.8).
@@ -18,13 +19,13 @@ const (
 )
 
 // bodies are the members of a message that hold its body.
-var bodies = map[string]func(m *core.Message, r Reader) error{
+var bodies = map[string]func(m *core.Message, r codec.Reader) error{
 	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
 }
 
 // ReadMessage reads a message of a sender.
-func ReadMessage(r Reader) (*core.Message, error) {
-	if k := r.Kind(); k != Map {
+func ReadMessage(r codec.Reader) (*core.Message, error) {
+	if k := r.Kind(); k != codec.Map {
 		return nil, Wrong("is %s: it must be a map with a message", k)
 	}
 	m := &core.Message{Body: core.Body{Kind: core.BodyNone}}
@@ -67,8 +68,8 @@ func ReadMessage(r Reader) (*core.Message, error) {
 }
 
 // ReadProperties reads user properties.
-func ReadProperties(r Reader) (core.Properties, error) {
-	if k := r.Kind(); k != Map {
+func ReadProperties(r codec.Reader) (core.Properties, error) {
+	if k := r.Kind(); k != codec.Map {
 		return core.Properties{}, Wrong("is %s: it must be a map", k)
 	}
 	dst, mark := value.OpenMap(nil)
@@ -91,8 +92,8 @@ func ReadProperties(r Reader) (core.Properties, error) {
 	return core.RawProperties(dst), nil
 }
 
-func readTextBody(m *core.Message, r Reader) error {
-	if k := r.Kind(); k != Text {
+func readTextBody(m *core.Message, r codec.Reader) error {
+	if k := r.Kind(); k != codec.Text {
 		return Wrong("is %s: it must be a text", k)
 	}
 	m.Body.Bytes = kept(r.Text())
@@ -108,12 +109,12 @@ func kept(part []byte) []byte {
 }
 
 // readJSONBody keeps the JSON text as it is. In MessagePack it comes as a text.
-func readJSONBody(m *core.Message, r Reader) error {
-	if !isJSONReader(r) {
+func readJSONBody(m *core.Message, r codec.Reader) error {
+	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {
 			return err
 		}
-		if !ValidJSON(m.Body.Bytes) {
+		if !codec.ValidJSON(m.Body.Bytes, codec.MaxDepth) {
 			return Wrong("is not valid JSON")
 		}
 		return nil
@@ -122,25 +123,25 @@ func readJSONBody(m *core.Message, r Reader) error {
 	return nil
 }
 
-func readBinaryBody(m *core.Message, r Reader) (err error) {
+func readBinaryBody(m *core.Message, r codec.Reader) (err error) {
 	m.Body.Bytes, err = ReadBinary(r)
 	return err
 }
 
-func readValueBody(m *core.Message, r Reader) (err error) {
+func readValueBody(m *core.Message, r codec.Reader) (err error) {
 	m.Body.Kind = core.BodyValue
 	m.Body.Bytes, err = AppendValue(value.AppendDescriptor(nil, valueSection), r)
 	return err
 }
 
-func readSequenceBody(m *core.Message, r Reader) error {
-	if k := r.Kind(); k != List {
+func readSequenceBody(m *core.Message, r codec.Reader) error {
+	if k := r.Kind(); k != codec.List {
 		return Wrong("is %s: it must be a list of lists", k)
 	}
 	m.Body.Kind = core.BodySequence
 	i := 0
 	for r.Open(); r.More(); i++ {
-		if k := r.Kind(); k != List {
+		if k := r.Kind(); k != codec.List {
 			return At(i, Wrong("is %s: it must be a list", k))
 		}
 		var err error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 func mustProperties(t *testing.T, pairs ...core.Property) core.Properties {
@@ -69,7 +70,7 @@ func TestMessagesAreReadAsTheyWereMeant(t *testing.T) {
 		{`{"value": {"k": [1]}}`, core.Message{Body: core.Body{Kind: core.BodyValue, Bytes: encoded(t, valueSection, value.Map{{Key: "k", Value: value.List{int64(1)}}})}}},
 		{`{"sequence": [[1], []]}`, core.Message{Body: core.Body{Kind: core.BodySequence, Bytes: append(encoded(t, sequenceSection, value.List{int64(1)}), encoded(t, sequenceSection, value.List{})...)}}},
 	} {
-		got, err := ReadMessage(open(t, JSON, []byte(c.json)))
+		got, err := ReadMessage(open(t, codec.JSON, []byte(c.json)))
 		if err != nil || !reflect.DeepEqual(*got, c.want) {
 			t.Errorf("%s:\n got %+v, %v\nwant %+v", c.json, got, err, c.want)
 		}
@@ -103,18 +104,18 @@ func TestWhatIsNoMessageIsRefusedByName(t *testing.T) {
 		{`{"sequence": [1]}`, "sequence[0]"},
 		{`{"sequence": [[], [{"$x": 1}]]}`, "sequence[1][0]"},
 	} {
-		_, err := ReadMessage(open(t, JSON, []byte(c.json)))
+		_, err := ReadMessage(open(t, codec.JSON, []byte(c.json)))
 		if e, ok := err.(*Error); !ok || e.Path != c.path {
 			t.Errorf("%s: got %#v, want an error at %q", c.json, err, c.path)
 		}
 	}
-	w := NewWriter(MessagePack, nil)
+	w := codec.NewWriter(codec.MessagePack, nil)
 	w.OpenMap()
 	w.Key("json")
 	w.Text("{")
 	w.CloseMap()
-	if _, err := ReadMessage(open(t, MessagePack, w.Bytes())); err == nil || !strings.Contains(err.Error(), "json is not valid JSON") {
-		t.Errorf("JSON that is none, in MessagePack: got %v", err)
+	if _, err := ReadMessage(open(t, codec.MessagePack, w.Bytes())); err == nil || !strings.Contains(err.Error(), "json is not valid JSON") {
+		t.Errorf("JSON that is none, in codec.MessagePack: got %v", err)
 	}
 }
 
@@ -122,11 +123,11 @@ func TestDeliveriesShowWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	token := core.NewLockToken(1, 2, 3)
 	dataSections := append(encoded(t, 0x75, []byte(`{"a":`)), encoded(t, 0x75, []byte(`1}`))...)
-	binary := func(w Writer, d core.Delivery, _ bool) { WriteDelivery(w, d, true) }
+	binary := func(w codec.Writer, d core.Delivery, _ bool) { WriteDelivery(w, d, true) }
 	for _, c := range []struct {
 		name string
 		d    core.Delivery
-		show func(Writer, core.Delivery, bool)
+		show func(codec.Writer, core.Delivery, bool)
 		want string
 	}{
 		{"everything", core.Delivery{
@@ -163,18 +164,18 @@ func TestDeliveriesShowWhatTheyAre(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := NewWriter(JSON, nil)
+			w := codec.NewWriter(codec.JSON, nil)
 			c.show(w, c.d, false)
 			if string(w.Bytes()) != c.want {
 				t.Errorf("\n got %s\nwant %s", w.Bytes(), c.want)
 			}
-			again := NewWriter(MessagePack, nil)
+			again := codec.NewWriter(codec.MessagePack, nil)
 			c.show(again, c.d, false)
-			fromJSON, err := ReadMessage(open(t, JSON, w.Bytes()))
+			fromJSON, err := ReadMessage(open(t, codec.JSON, w.Bytes()))
 			if err != nil {
 				t.Fatalf("sent on as it is: %v", err)
 			}
-			fromPack, err := ReadMessage(open(t, MessagePack, again.Bytes()))
+			fromPack, err := ReadMessage(open(t, codec.MessagePack, again.Bytes()))
 			if err != nil || !reflect.DeepEqual(fromJSON, fromPack) && string(fromPack.Body.Bytes) != string(fromJSON.Body.Bytes)+"\n" {
 				t.Errorf("\nJSON %+v\nMessagePack %+v, %v", fromJSON, fromPack, err)
 			}
@@ -215,15 +216,15 @@ func TestLargeBodiesTakeNoMoreThanTheirBase64(t *testing.T) {
 		"sequence":        {"", core.Body{Kind: core.BodySequence, Bytes: bytes.Repeat(encoded(t, 0x76, value.List{nil, nil}), size/7)}, "binary", "binary", nil},
 		"of another kind": {"", core.Body{Kind: core.BodyDataSections, Bytes: encoded(t, 0x75, strings.Repeat("x", size))}, "binary", "binary", nil},
 	} {
-		for encoding, member := range map[Encoding]string{JSON: c.json, MessagePack: c.pack} {
-			w := NewWriter(encoding, nil)
+		for encoding, member := range map[codec.Encoding]string{codec.JSON: c.json, codec.MessagePack: c.pack} {
+			w := codec.NewWriter(encoding, nil)
 			m := &core.Message{ContentType: c.contentType, Body: c.body}
 			WriteMessage(w, m)
 			most := len(c.body.Bytes)*4/3 + 100
 			if len(w.Bytes()) > most {
 				t.Errorf("%s: %d bytes are written of a body of %d", name, len(w.Bytes()), len(c.body.Bytes))
 			}
-			members, err := Split(encoding, w.Bytes(), nil)
+			members, err := Split(NewReader(encoding), w.Bytes(), nil)
 			if err != nil || len(members) != 2 || members[1].Key != member {
 				t.Errorf("%s: %v, %d members, want %s", name, err, len(members), member)
 				continue
@@ -235,9 +236,10 @@ func TestLargeBodiesTakeNoMoreThanTheirBase64(t *testing.T) {
 	}
 }
 
-func readBinary(e Encoding, encoded []byte) []byte {
-	r := NewReader(e, encoded)
-	if e == MessagePack {
+func readBinary(e codec.Encoding, encoded []byte) []byte {
+	r := NewReader(e)
+	r.Reset(encoded, true)
+	if e == codec.MessagePack {
 		return r.Binary()
 	}
 	data, _ := base64.StdEncoding.AppendDecode(nil, r.Text())
@@ -254,8 +256,8 @@ func TestPartsOfABinary(t *testing.T) {
 			parts = append(parts, bytes.Repeat([]byte{byte(0xf0 + len(parts))}, n))
 			whole = append(whole, parts[len(parts)-1]...)
 		}
-		for _, e := range []Encoding{JSON, MessagePack} {
-			got, want := NewWriter(e, nil), NewWriter(e, nil)
+		for _, e := range []codec.Encoding{codec.JSON, codec.MessagePack} {
+			got, want := codec.NewWriter(e, nil), codec.NewWriter(e, nil)
 			got.BinaryParts(len(whole), slices.Values(parts))
 			want.Binary(whole)
 			if !bytes.Equal(got.Bytes(), want.Bytes()) {

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 func TestMembersAreSplitInTheirOrder(t *testing.T) {
 	t.Parallel()
-	got, err := Split(JSON, []byte(` {"op" : "x", "\u0069d": 1e1 ,"l":[1, {"a":null}], "s": "\\\"", "": false} `), nil)
+	got, err := Split(NewReader(codec.JSON), []byte(` {"op" : "x", "\u0069d": 1e1 ,"l":[1, {"a":null}], "s": "\\\"", "": false} `), nil)
 	if text := fmt.Sprintf("%q", got); err != nil || text != `[{"op" "\"x\""} {"id" "1e1"} {"l" "[1, {\"a\":null}]"} {"s" "\"\\\\\\\"\""} {"" "false"}]` {
 		t.Errorf("JSON: got %s, %v", text, err)
 	}
@@ -21,11 +23,11 @@ func TestMembersAreSplitInTheirOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err = Split(MessagePack, packed, nil)
+	got, err = Split(NewReader(codec.MessagePack), packed, nil)
 	if err != nil || len(got) != 1 || got[0].Key != "op" || string(got[0].Value) != "\xa1x" {
 		t.Errorf("MessagePack: got %q, %v", got, err)
 	}
-	if got, err := Split(JSON, []byte("{ }"), nil); err != nil || len(got) > 0 {
+	if got, err := Split(NewReader(codec.JSON), []byte("{ }"), nil); err != nil || len(got) > 0 {
 		t.Errorf("an empty object: got %v, %v", got, err)
 	}
 }
@@ -39,11 +41,11 @@ func TestWhatIsNoFrameIsMalformed(t *testing.T) {
 		`{"a":tru}`, `{"a":nul}`, `{"a":[1,]}`, `{"a":[1 2]}`, `{"a":{"b":1,}}`, `{"a":{"b"1}}`, `{"a":[}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"a":"\`,
 		deep(512), "\xef\xbb\xbf{}",
 	} {
-		if _, err := Split(JSON, []byte(text), nil); !errors.Is(err, ErrMalformed) {
+		if _, err := Split(NewReader(codec.JSON), []byte(text), nil); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%.60q: got %v, want %v", text, err, ErrMalformed)
 		}
 	}
-	if _, err := Split(JSON, []byte(deep(511)), nil); err != nil {
+	if _, err := Split(NewReader(codec.JSON), []byte(deep(511)), nil); err != nil {
 		t.Errorf("512 levels: %v", err)
 	}
 	for _, data := range []string{
@@ -51,7 +53,7 @@ func TestWhatIsNoFrameIsMalformed(t *testing.T) {
 		"\x81\xa1a\xa2x", "\x81\xa1a\xa1\xff", "\x81\xa1a\xdb\xff\xff\xff\xff", "\x81\xa1a\xdd\xff\xff\xff\xff", "\x81\xa1a\xc6\x00\x00\x00\x02x", "\x81\xa1a\x81\xc0\xc0",
 		"\xdf\xff\xff\xff\xff", "\x81\xa1a\xcf\x00", "\x81\xa1a\xc7\x0c", "\x81\xa1a\xc7\x0c\xff\x00", "\x81\xa1a" + strings.Repeat("\x91", 600) + "\xc0",
 	} {
-		if _, err := Split(MessagePack, []byte(data), nil); !errors.Is(err, ErrMalformed) {
+		if _, err := Split(NewReader(codec.MessagePack), []byte(data), nil); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%.20x: got %v, want %v", data, err, ErrMalformed)
 		}
 	}
@@ -60,7 +62,7 @@ func TestWhatIsNoFrameIsMalformed(t *testing.T) {
 func TestLongListsAndTextsHaveLongHeads(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 15, 16, 31, 32, 255, 256, 65535, 65536} {
-		w := NewWriter(MessagePack, []byte("before"))
+		w := codec.NewWriter(codec.MessagePack, []byte("before"))
 		w.OpenMap()
 		w.Key("l")
 		w.OpenList()
@@ -93,7 +95,7 @@ func TestLongListsAndTextsHaveLongHeads(t *testing.T) {
 		if n > 0 && got.M[fmt.Sprint(n-1)] != 1-n {
 			t.Errorf("%d: got %d", n, got.M[fmt.Sprint(n-1)])
 		}
-		if _, err := Split(MessagePack, data, nil); err != nil {
+		if _, err := Split(NewReader(codec.MessagePack), data, nil); err != nil {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
@@ -101,10 +103,10 @@ func TestLongListsAndTextsHaveLongHeads(t *testing.T) {
 
 func TestTextsThatAreNoneAreMended(t *testing.T) {
 	t.Parallel()
-	for _, e := range []Encoding{JSON, MessagePack} {
-		w := NewWriter(e, nil)
+	for _, e := range []codec.Encoding{codec.JSON, codec.MessagePack} {
+		w := codec.NewWriter(e, nil)
 		w.Text("a\xffb")
-		if got := string(NewReader(e, w.Bytes()).Text()); got != "a\uFFFDb" {
+		if got := string(open(t, e, w.Bytes()).Text()); got != "a\uFFFDb" {
 			t.Errorf("%d: got %q", e, got)
 		}
 	}
@@ -116,14 +118,14 @@ func FuzzSplitJSON(f *testing.F) {
 	}
 	f.Add([]byte(`{"a":1,"a":[{"b":"\ud83d\ude00"}],"c":-0.5e+1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		members, err := Split(JSON, data, nil)
+		members, err := Split(NewReader(codec.JSON), data, nil)
 		if trimmed := bytes.TrimLeft(data, " \n\t\r"); len(trimmed) > 0 && trimmed[0] == '{' {
-			valid := json.Valid(data) && ValidJSON(data) // which also minds UTF-8 and nesting
+			valid := json.Valid(data) && codec.ValidJSON(data, codec.MaxDepth) // which also minds UTF-8 and nesting
 			if valid != (err == nil) {
 				t.Fatalf("got %v, but the standard library says %v", err, valid)
 			}
 		}
-		readAll(t, JSON, members)
+		readAll(t, codec.JSON, members)
 	})
 }
 
@@ -134,7 +136,7 @@ func FuzzSplitMessagePack(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(encoded)
-		w := NewWriter(MessagePack, nil)
+		w := codec.NewWriter(codec.MessagePack, nil)
 		w.OpenMap()
 		w.Key("v")
 		Write(w, c.v)
@@ -142,30 +144,32 @@ func FuzzSplitMessagePack(f *testing.F) {
 		f.Add(w.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		members, err := Split(MessagePack, data, nil)
+		members, err := Split(NewReader(codec.MessagePack), data, nil)
 		if err != nil {
 			return
 		}
 		if err := msgpack.Unmarshal(data, new(any)); err != nil && !strings.Contains(err.Error(), "unhashable") {
 			t.Fatalf("another library cannot read it: %v", err)
 		}
-		readAll(t, MessagePack, members)
+		readAll(t, codec.MessagePack, members)
 	})
 }
 
 // readAll reads the members of a frame as values, and checks that what can be
 // read is the same after writing and reading it once more.
-func readAll(t *testing.T, e Encoding, members []Member) {
+func readAll(t *testing.T, e codec.Encoding, members []Member) {
+	r := NewReader(e)
 	for _, m := range members {
-		encoded, err := AppendValue(nil, NewReader(e, m.Value))
+		r.Reset(m.Value, true)
+		encoded, err := AppendValue(nil, r)
 		if err != nil {
 			continue
 		}
-		for _, e := range []Encoding{JSON, MessagePack} {
-			w := NewWriter(e, nil)
+		for _, e := range []codec.Encoding{codec.JSON, codec.MessagePack} {
+			w := codec.NewWriter(e, nil)
 			WriteValue(w, encoded)
 			again, err := AppendValue(nil, open(t, e, w.Bytes()))
-			w2 := NewWriter(e, nil) // JSON has but one NaN, so texts are compared
+			w2 := codec.NewWriter(e, nil) // JSON has but one NaN, so texts are compared
 			WriteValue(w2, again)
 			if err != nil || !bytes.Equal(w.Bytes(), w2.Bytes()) {
 				t.Fatalf("%q became %q, %v", encoded, again, err)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // maxValueNesting is how deep a value may be nested: lists, maps, arrays and
@@ -38,35 +39,35 @@ func kindOfTag(tag string) (value.Kind, bool) {
 }
 
 // Read reads the value that comes next and returns it with its AMQP type.
-func Read(r Reader) (any, error) { return read(r, 0) }
+func Read(r codec.Reader) (any, error) { return read(r, 0) }
 
-func read(r Reader, depth int) (any, error) {
+func read(r codec.Reader, depth int) (any, error) {
 	switch r.Kind() {
-	case Null:
+	case codec.Null:
 		r.Null()
 		return nil, nil
-	case Bool:
+	case codec.Bool:
 		return r.Bool(), nil
-	case Int:
+	case codec.Int:
 		return r.Int(), nil
-	case Uint:
-		if !isJSONReader(r) {
+	case codec.Uint:
+		if r.Encoding() != codec.JSON {
 			return r.Uint(), nil
 		}
 		return nil, outOfRange(`is a whole number beyond 64 bits with a sign: write {"$ulong": "…"} or {"$double": …}`)
-	case Float:
+	case codec.Float:
 		return readFloat(r, 64)
-	case Float32:
+	case codec.Float32:
 		return readFloat(r, 32)
-	case Text:
+	case codec.Text:
 		return string(r.Text()), nil
-	case Binary:
+	case codec.Binary:
 		return kept(r.Binary()), nil
-	case Instant:
+	case codec.Instant:
 		return readTimestamp(r)
-	case List:
+	case codec.List:
 		return readList(r, depth+1)
-	case Map:
+	case codec.Map:
 		return readMap(r, depth+1)
 	}
 	return nil, outOfRange(`is a whole number of more than 64 bits: write {"$double": …} or {"$decimal128": …}`)
@@ -79,7 +80,7 @@ func tooDeep(depth int) error {
 	return nil
 }
 
-func readList(r Reader, depth int) (any, error) {
+func readList(r codec.Reader, depth int) (any, error) {
 	if err := tooDeep(depth); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func readList(r Reader, depth int) (any, error) {
 	return l, nil
 }
 
-func readMap(r Reader, depth int) (any, error) {
+func readMap(r codec.Reader, depth int) (any, error) {
 	m := value.Map{}
 	for r.Open(); r.More(); {
 		key := string(r.Key())
@@ -117,7 +118,7 @@ func readMap(r Reader, depth int) (any, error) {
 
 // readTagged reads what stands behind the tag of a type. depth is that of the
 // value, if it is one of values.
-func readTagged(tag string, r Reader, depth int) (any, error) {
+func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
 		return nil, Wrong("has the member %.40q, which names no type: a map that has but one member beginning with $ is written with $map", tag)
@@ -134,7 +135,7 @@ func readTagged(tag string, r Reader, depth int) (any, error) {
 
 // readAs reads a value that is known to be of kind k, in any of its forms. depth
 // is that of what surrounds it.
-func readAs(k value.Kind, r Reader, depth int) (any, error) {
+func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
 	case value.KindUint8:
@@ -186,7 +187,7 @@ func readAs(k value.Kind, r Reader, depth int) (any, error) {
 	case value.KindTimestamp:
 		return readTimestamp(r)
 	case value.KindUUID:
-		if got == Text {
+		if got == codec.Text {
 			u, err := value.ParseUUID(string(r.Text()))
 			if err == nil {
 				return u, nil
@@ -197,7 +198,7 @@ func readAs(k value.Kind, r Reader, depth int) (any, error) {
 	case value.KindBinary:
 		return ReadBinary(r)
 	case value.KindSymbol:
-		if got == Text {
+		if got == codec.Text {
 			return value.Symbol(r.Text()), nil
 		}
 		return nil, Wrong("is %s: it must be a text", got)
@@ -232,16 +233,16 @@ func kindOf(v any) value.Kind {
 }
 
 // signed reads a whole number of bits, also as a text or a tagged one.
-func signed(r Reader, bits int) (n int64, err error) {
+func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
-	case Int:
+	case codec.Int:
 		n = r.Int()
-	case Text:
+	case codec.Text:
 		text := string(r.Text())
 		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return 0, notWhole(text, err)
 		}
-	case Uint, Huge:
+	case codec.Uint, codec.Huge:
 		r.Skip()
 		return 0, outOfRange("is a number that %d bits with a sign cannot hold", bits)
 	default:
@@ -254,22 +255,22 @@ func signed(r Reader, bits int) (n int64, err error) {
 }
 
 // unsigned is signed for numbers without a sign.
-func unsigned(r Reader, bits int) (n uint64, err error) {
+func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 	switch k := r.Kind(); k {
-	case Int:
+	case codec.Int:
 		v := r.Int()
 		if v < 0 {
 			return 0, outOfRange("is %d: it must not be negative", v)
 		}
 		n = uint64(v)
-	case Uint:
+	case codec.Uint:
 		n = r.Uint()
-	case Text:
+	case codec.Text:
 		text := string(r.Text())
 		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return 0, notWhole(text, err)
 		}
-	case Huge:
+	case codec.Huge:
 		r.Skip()
 		return 0, outOfRange("is a number that %d bits cannot hold", bits)
 	default:
@@ -294,17 +295,17 @@ func notWhole(text string, err error) error {
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat reads a double, or a float if bits is 32.
-func readFloat(r Reader, bits int) (any, error) {
+func readFloat(r codec.Reader, bits int) (any, error) {
 	var f float64
 	switch k := r.Kind(); k {
-	case Float, Float32:
+	case codec.Float, codec.Float32:
 		var ok bool
 		if f, ok = r.Float(); !ok {
 			return nil, outOfRange("is a number that a double cannot hold")
 		}
-	case Int, Uint, Huge:
+	case codec.Int, codec.Uint, codec.Huge:
 		f = wholeFloat(r)
-	case Text:
+	case codec.Text:
 		text := string(r.Text())
 		var ok bool
 		if f, ok = specialFloats[text]; !ok {
@@ -324,20 +325,20 @@ func readFloat(r Reader, bits int) (any, error) {
 }
 
 // wholeFloat reads a whole number as a double, -0 with its sign.
-func wholeFloat(r Reader) float64 {
-	if j, ok := r.(*jsonReader); ok {
-		f, _ := j.Float()
+func wholeFloat(r codec.Reader) float64 {
+	if r.Encoding() == codec.JSON {
+		f, _ := r.Float()
 		return f
 	}
-	if r.Kind() == Uint {
+	if r.Kind() == codec.Uint {
 		return float64(r.Uint())
 	}
 	return float64(r.Int())
 }
 
 // digits reads n bytes that are written as hexadecimal digits.
-func digits(r Reader, n int) ([]byte, error) {
-	if k := r.Kind(); k != Text {
+func digits(r codec.Reader, n int) ([]byte, error) {
+	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a text of %d hexadecimal digits", k, 2*n)
 	}
 	b, err := hex.DecodeString(string(r.Text()))
@@ -347,14 +348,14 @@ func digits(r Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-func readChar(r Reader) (any, error) {
+func readChar(r codec.Reader) (any, error) {
 	switch r.Kind() {
-	case Text:
+	case codec.Text:
 		text := r.Text()
 		if c, size := utf8.DecodeRune(text); size > 0 && size == len(text) {
 			return value.Char(c), nil
 		}
-	case Int:
+	case codec.Int:
 		if n := r.Int(); n >= 0 && n <= utf8.MaxRune {
 			return value.Char(n), nil
 		}
@@ -363,17 +364,17 @@ func readChar(r Reader) (any, error) {
 }
 
 // readTimestamp reads an instant as a text, an extension, or a number of milliseconds.
-func readTimestamp(r Reader) (any, error) {
+func readTimestamp(r codec.Reader) (any, error) {
 	switch k := r.Kind(); k {
-	case Instant:
+	case codec.Instant:
 		ms, ok := r.Instant()
 		if !ok {
 			return nil, outOfRange("is an instant that 64 bits of milliseconds cannot hold")
 		}
 		return value.Timestamp(ms), nil
-	case Int:
+	case codec.Int:
 		return value.Timestamp(r.Int()), nil
-	case Text:
+	case codec.Text:
 		text := string(r.Text())
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
@@ -386,7 +387,7 @@ func readTimestamp(r Reader) (any, error) {
 }
 
 // ReadTime reads an instant of the years 1 to 9999, in milliseconds.
-func ReadTime(r Reader) (time.Time, error) {
+func ReadTime(r codec.Reader) (time.Time, error) {
 	v, err := readTimestamp(r)
 	if err != nil {
 		return time.Time{}, err
@@ -399,11 +400,11 @@ func ReadTime(r Reader) (time.Time, error) {
 }
 
 // ReadBinary reads bytes: binary, base64 with or without padding, or {"$binary": …}.
-func ReadBinary(r Reader) ([]byte, error) {
+func ReadBinary(r codec.Reader) ([]byte, error) {
 	switch k := r.Kind(); k {
-	case Binary:
+	case codec.Binary:
 		return kept(r.Binary()), nil
-	case Text:
+	case codec.Text:
 		text := r.Text()
 		for len(text) > 0 && text[len(text)-1] == '=' {
 			text = text[:len(text)-1]
@@ -437,8 +438,8 @@ func decodeBase64(text []byte) ([]byte, error) {
 }
 
 // readPairs reads a map as a list of keys and values.
-func readPairs(r Reader, depth int) (any, error) {
-	if k := r.Kind(); k != List {
+func readPairs(r codec.Reader, depth int) (any, error) {
+	if k := r.Kind(); k != codec.List {
 		return nil, Wrong("is %s: it must be a list of pairs", k)
 	}
 	m := value.Map{}
@@ -452,7 +453,7 @@ func readPairs(r Reader, depth int) (any, error) {
 	return m, nil
 }
 
-func readPair(r Reader, depth int) (e value.Entry, err error) {
+func readPair(r codec.Reader, depth int) (e value.Entry, err error) {
 	vs, err := readFew(r, depth, 2)
 	if err != nil || len(vs) != 2 {
 		return e, orWrong(err, "must be a list of a key and a value")
@@ -462,8 +463,8 @@ func readPair(r Reader, depth int) (e value.Entry, err error) {
 
 // readFew reads the elements of a list that is no value of its own; nil where
 // it is no list of at most n.
-func readFew(r Reader, depth, n int) (vs []any, err error) {
-	if r.Kind() != List {
+func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
+	if r.Kind() != codec.List {
 		return nil, nil
 	}
 	for r.Open(); r.More(); {
@@ -487,20 +488,20 @@ func orWrong(err error, text string) error {
 }
 
 // readArray reads [type, [element, …]] or [type, [element, …], descriptor].
-func readArray(r Reader, depth int) (any, error) {
+func readArray(r codec.Reader, depth int) (any, error) {
 	const form = `must be a list of a type's name, such as "int", a list of elements and, if they have one, their descriptor`
-	if r.Kind() != List {
+	if r.Kind() != codec.List {
 		return nil, Wrong(form)
 	}
 	var a value.Array
 	n := 0
 	for r.Open(); r.More(); n++ {
 		switch {
-		case n == 0 && r.Kind() == Text:
+		case n == 0 && r.Kind() == codec.Text:
 			if a.Elem = kindNamed(string(r.Text())); a.Elem == value.KindInvalid {
 				return nil, Wrong("names no type that elements may have")
 			}
-		case n == 1 && r.Kind() == List:
+		case n == 1 && r.Kind() == codec.List:
 			a.Values = []any{}
 			for r.Open(); r.More(); {
 				v, err := readAs(a.Elem, r, depth)
@@ -534,7 +535,7 @@ func kindNamed(name string) value.Kind {
 	return value.KindInvalid
 }
 
-func readDescribed(r Reader, depth int) (any, error) {
+func readDescribed(r codec.Reader, depth int) (any, error) {
 	vs, err := readFew(r, depth, 2)
 	if err != nil || len(vs) != 2 {
 		return nil, orWrong(err, "must be a list of a descriptor and a value")
@@ -543,13 +544,13 @@ func readDescribed(r Reader, depth int) (any, error) {
 }
 
 // AppendValue reads the value that comes next and appends its AMQP encoding.
-func AppendValue(dst []byte, r Reader) ([]byte, error) {
+func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	switch r.Kind() { // the most frequent ones, without a detour
-	case Text:
+	case codec.Text:
 		return value.AppendString(dst, r.Text()), nil
-	case Int:
+	case codec.Int:
 		return value.AppendInt64(dst, r.Int()), nil
-	case Bool:
+	case codec.Bool:
 		return value.AppendBool(dst, r.Bool()), nil
 	}
 	v, err := Read(r)
@@ -564,8 +565,8 @@ func AppendValue(dst []byte, r Reader) ([]byte, error) {
 }
 
 // ReadText reads a text.
-func ReadText(r Reader) (string, error) {
-	if k := r.Kind(); k != Text {
+func ReadText(r codec.Reader) (string, error) {
+	if k := r.Kind(); k != codec.Text {
 		return "", Wrong("is %s: it must be a text", k)
 	}
 	return string(r.Text()), nil

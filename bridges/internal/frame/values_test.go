@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 var someUUID = value.UUID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
@@ -84,13 +85,13 @@ func TestEveryValueIsWrittenInItsFormAndReadBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range []Encoding{JSON, MessagePack} {
-				w := NewWriter(e, nil)
+			for _, e := range []codec.Encoding{codec.JSON, codec.MessagePack} {
+				w := codec.NewWriter(e, nil)
 				WriteValue(w, encoded)
-				if e == JSON && string(w.Bytes()) != c.json {
+				if e == codec.JSON && string(w.Bytes()) != c.json {
 					t.Errorf("got %s, want %s", w.Bytes(), c.json)
 				}
-				if e == MessagePack {
+				if e == codec.MessagePack {
 					if got := foreign(t, w.Bytes()); !sameForeign(got, c.pack) {
 						t.Errorf("MessagePack: got %#v, want %#v", got, c.pack)
 					}
@@ -151,7 +152,7 @@ func TestReadingIsLiberal(t *testing.T) {
 		{` { "$int" : 5 } `, int32(5)},
 		{`{"$string": 5, "b": 1}`, value.Map{{Key: "$string", Value: int64(5)}, {Key: "b", Value: int64(1)}}},
 	} {
-		got, err := Read(open(t, JSON, []byte(c.json)))
+		got, err := Read(open(t, codec.JSON, []byte(c.json)))
 		if err != nil || !value.Equal(got, c.want) {
 			t.Errorf("%s: got %#v, %v, want %#v", c.json, got, err, c.want)
 		}
@@ -199,35 +200,37 @@ func TestValuesThatAreNoneAreRefusedWithTheirPlace(t *testing.T) {
 		{`{"$described": [1, 2, 3]}`, core.InvalidArgument, "$described"},
 		{strings.Repeat("[", 33) + strings.Repeat("]", 33), core.InvalidArgument, strings.Repeat("[0]", 32)},
 	} {
-		_, err := AppendValue(nil, open(t, JSON, []byte(c.json)))
+		_, err := AppendValue(nil, open(t, codec.JSON, []byte(c.json)))
 		e, ok := err.(*Error)
 		if !ok || e.Code != c.code || e.Path != c.path {
 			t.Errorf("%s: got %#v, want %s at %q", c.json, err, c.code, c.path)
 		}
 	}
 	deep := strings.Repeat("[", 32) + `{"$int":1}` + strings.Repeat("]", 32)
-	if _, err := AppendValue(nil, open(t, JSON, []byte(deep))); err != nil {
+	if _, err := AppendValue(nil, open(t, codec.JSON, []byte(deep))); err != nil {
 		t.Errorf("32 lists around a tagged number: %v", err)
 	}
 }
 
 // open checks a value as part of a frame and returns a reader of it.
-func open(t testing.TB, e Encoding, data []byte) Reader {
+func open(t testing.TB, e codec.Encoding, data []byte) codec.Reader {
 	t.Helper()
-	w := NewWriter(e, nil)
+	w := codec.NewWriter(e, nil)
 	w.OpenMap()
 	w.Key("v")
 	framed := append(w.Bytes(), data...)
-	if e == JSON {
+	if e == codec.JSON {
 		framed = append(framed, '}')
 	} else {
 		framed[0]++
 	}
-	members, err := Split(e, framed, nil)
+	r := NewReader(e)
+	members, err := Split(r, framed, nil)
 	if err != nil || len(members) != 1 {
 		t.Fatalf("split %q: %v, %v", framed, members, err)
 	}
-	return NewReader(e, members[0].Value)
+	r.Reset(members[0].Value, true)
+	return r
 }
 
 // foreign decodes with another library.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // maxPlain is the largest whole number that every JSON reader keeps: 2^53 - 1.
@@ -16,7 +17,7 @@ const maxPlain = 1<<53 - 1
 const wholeFloats = 1e21
 
 // WriteValue writes the first value of AMQP's encoding in b, which must be valid.
-func WriteValue(w Writer, b []byte) {
+func WriteValue(w codec.Writer, b []byte) {
 	switch value.KindOf(b) { // the most frequent ones, without a detour
 	case value.KindString:
 		if s, _, err := value.ReadString(b); err == nil {
@@ -43,8 +44,8 @@ func WriteValue(w Writer, b []byte) {
 }
 
 // writeBinary is Write of a binary.
-func writeBinary(w Writer, v []byte) {
-	if _, pack := w.(*packWriter); pack {
+func writeBinary(w codec.Writer, v []byte) {
+	if w.Encoding() == codec.MessagePack {
 		w.Binary(v)
 		return
 	}
@@ -55,8 +56,8 @@ func writeBinary(w Writer, v []byte) {
 }
 
 // Write writes a value of the types of core/value.
-func Write(w Writer, v any) {
-	_, pack := w.(*packWriter)
+func Write(w codec.Writer, v any) {
+	pack := w.Encoding() == codec.MessagePack
 	k, plain := kindAndForm(v, pack)
 	if plain {
 		writeBare(w, v)
@@ -138,8 +139,8 @@ func isPlainMap(m value.Map) bool {
 
 // writeBare writes a value in the form that stands behind its tag, or without
 // one where that is its only form.
-func writeBare(w Writer, v any) {
-	_, pack := w.(*packWriter)
+func writeBare(w codec.Writer, v any) {
+	pack := w.Encoding() == codec.MessagePack
 	switch v := v.(type) {
 	case bool:
 		w.Bool(v)
@@ -207,7 +208,7 @@ func writeBare(w Writer, v any) {
 }
 
 // writeFloat writes a float, by name where JSON has no number for it.
-func writeFloat(w Writer, v float64, pack bool, finite func()) {
+func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
 		finite()
@@ -220,7 +221,7 @@ func writeFloat(w Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-func writeList(w Writer, vs []any, write func(Writer, any)) {
+func writeList(w codec.Writer, vs []any, write func(codec.Writer, any)) {
 	w.OpenList()
 	for _, v := range vs {
 		write(w, v)
@@ -229,7 +230,7 @@ func writeList(w Writer, vs []any, write func(Writer, any)) {
 }
 
 // writeMap writes a map or, where that could be misread, its pairs.
-func writeMap(w Writer, m value.Map) {
+func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
 		writePairs(w, m)
 		return
@@ -242,12 +243,12 @@ func writeMap(w Writer, m value.Map) {
 	w.CloseMap()
 }
 
-func writeArray(w Writer, a value.Array) {
+func writeArray(w codec.Writer, a value.Array) {
 	w.OpenList()
 	w.Text(a.Elem.String())
 	element := writeBare
 	if a.Elem == value.KindMap {
-		element = func(w Writer, v any) { writePairs(w, v) }
+		element = func(w codec.Writer, v any) { writePairs(w, v) }
 	}
 	writeList(w, a.Values, element)
 	n := 2
@@ -259,7 +260,7 @@ func writeArray(w Writer, a value.Array) {
 }
 
 // writePairs writes a map as the form behind $map always is.
-func writePairs(w Writer, v any) {
+func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
 	w.OpenList()
 	for _, e := range m {

@@ -1,16 +1,17 @@
-package frame
+package codec
 
 import (
 	"encoding/binary"
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// packWriter writes each value in its shortest form.
-type packWriter struct {
+// PackWriter writes MessagePack, each value in its shortest form.
+type PackWriter struct {
 	dst  []byte
 	open []opened
 }
@@ -18,11 +19,14 @@ type packWriter struct {
 // opened is a map or list that is being written.
 type opened struct{ mark, n int }
 
+// Encoding implements Writer.
+func (w *PackWriter) Encoding() Encoding { return MessagePack }
+
 // Null implements Writer.
-func (w *packWriter) Null() { w.dst = append(w.dst, packNil) }
+func (w *PackWriter) Null() { w.dst = append(w.dst, packNil) }
 
 // Bool implements Writer.
-func (w *packWriter) Bool(v bool) {
+func (w *PackWriter) Bool(v bool) {
 	if v {
 		w.dst = append(w.dst, packTrue)
 	} else {
@@ -31,7 +35,7 @@ func (w *packWriter) Bool(v bool) {
 }
 
 // Int implements Writer.
-func (w *packWriter) Int(v int64) {
+func (w *PackWriter) Int(v int64) {
 	switch {
 	case v >= 0:
 		w.Uint(uint64(v))
@@ -49,7 +53,7 @@ func (w *packWriter) Int(v int64) {
 }
 
 // Uint implements Writer.
-func (w *packWriter) Uint(v uint64) {
+func (w *PackWriter) Uint(v uint64) {
 	switch {
 	case v < packFixMap:
 		w.dst = append(w.dst, byte(v))
@@ -65,17 +69,17 @@ func (w *packWriter) Uint(v uint64) {
 }
 
 // Float implements Writer.
-func (w *packWriter) Float(v float64) {
+func (w *PackWriter) Float(v float64) {
 	w.dst = binary.BigEndian.AppendUint64(append(w.dst, packFloat64), math.Float64bits(v))
 }
 
 // Float32 implements Writer.
-func (w *packWriter) Float32(v float32) {
+func (w *PackWriter) Float32(v float32) {
 	w.dst = binary.BigEndian.AppendUint32(append(w.dst, packFloat32), math.Float32bits(v))
 }
 
 // Text implements Writer.
-func (w *packWriter) Text(v string) {
+func (w *PackWriter) Text(v string) {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
 	}
@@ -84,7 +88,7 @@ func (w *packWriter) Text(v string) {
 }
 
 // TextBytes implements Writer.
-func (w *packWriter) TextBytes(v []byte) {
+func (w *PackWriter) TextBytes(v []byte) {
 	if !utf8.Valid(v) {
 		w.Text(string(v))
 		return
@@ -94,13 +98,13 @@ func (w *packWriter) TextBytes(v []byte) {
 }
 
 // Binary implements Writer.
-func (w *packWriter) Binary(v []byte) {
+func (w *PackWriter) Binary(v []byte) {
 	w.head(len(v), 0, 0, packBin8, 1)
 	w.dst = append(w.dst, v...)
 }
 
 // BinaryParts implements Writer.
-func (w *packWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
+func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 	w.head(size, 0, 0, packBin8, 1)
 	for v := range parts {
 		w.dst = append(w.dst, v...)
@@ -109,7 +113,7 @@ func (w *packWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 
 // head appends the head of a value of n bytes: short+n if n is below few, else a
 // format from wide on, the first of which has a size of first bytes.
-func (w *packWriter) head(n int, short byte, few int, wide byte, first int) {
+func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
 	switch {
 	case n < few:
 		w.dst = append(w.dst, short|byte(n))
@@ -123,62 +127,82 @@ func (w *packWriter) head(n int, short byte, few int, wide byte, first int) {
 }
 
 // Instant implements Writer.
-func (w *packWriter) Instant(ms int64) {
+func (w *PackWriter) Instant(ms int64) {
 	seconds, rest := ms/1000, ms%1000
 	if rest < 0 {
 		seconds, rest = seconds-1, rest+1000
 	}
 	nanos := uint64(rest) * 1e6
+	var data [12]byte
+	n := len(data)
 	switch {
 	case seconds < 0 || seconds >= 1<<34:
-		w.dst = append(w.dst, packExt8, 12, timestampType)
-		w.dst = binary.BigEndian.AppendUint32(w.dst, uint32(nanos))
-		w.dst = binary.BigEndian.AppendUint64(w.dst, uint64(seconds))
+		binary.BigEndian.PutUint32(data[:], uint32(nanos))
+		binary.BigEndian.PutUint64(data[4:], uint64(seconds))
 	case nanos == 0 && seconds <= math.MaxUint32:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, packFixExt4, timestampType), uint32(seconds))
+		binary.BigEndian.PutUint32(data[:], uint32(seconds))
+		n = 4
 	default:
-		w.dst = binary.BigEndian.AppendUint64(append(w.dst, packFixExt8, timestampType), nanos<<34|uint64(seconds))
+		binary.BigEndian.PutUint64(data[:], nanos<<34|uint64(seconds))
+		n = 8
 	}
+	w.Extension(timestampType, data[:n])
+}
+
+// Extension writes an extension.
+func (w *PackWriter) Extension(kind int8, data []byte) {
+	if n := len(data); n > 0 && n <= 16 && n&(n-1) == 0 {
+		w.dst = append(w.dst, packFixExt1+byte(bits.TrailingZeros(uint(n))))
+	} else {
+		w.head(n, 0, 0, packExt8, 1)
+	}
+	w.dst = append(append(w.dst, byte(kind)), data...)
 }
 
 // JSON implements Writer.
-func (w *packWriter) JSON(text []byte) { w.TextBytes(text) }
+func (w *PackWriter) JSON(text []byte) { w.TextBytes(text) }
 
 // OpenMap implements Writer.
-func (w *packWriter) OpenMap() {
+func (w *PackWriter) OpenMap() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
 	w.dst = append(w.dst, packFixMap)
 }
 
 // Key implements Writer.
-func (w *packWriter) Key(name string) {
+func (w *PackWriter) Key(name string) {
 	w.open[len(w.open)-1].n++
 	w.Text(name)
 }
 
 // KeyBytes implements Writer.
-func (w *packWriter) KeyBytes(name []byte) {
+func (w *PackWriter) KeyBytes(name []byte) {
 	w.open[len(w.open)-1].n++
 	w.TextBytes(name)
 }
 
 // CloseMap implements Writer.
-func (w *packWriter) CloseMap() {
+func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
 
+// Map begins a map of n members, which follow as keys and values of any kind. It is not closed.
+func (w *PackWriter) Map(n int) { w.head(n, packFixMap, 16, packMap16, 2) }
+
+// List begins a list of n elements, which is not closed.
+func (w *PackWriter) List(n int) { w.head(n, packFixList, 16, packList16, 2) }
+
 // OpenList implements Writer.
-func (w *packWriter) OpenList() {
+func (w *PackWriter) OpenList() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
 	w.dst = append(w.dst, packFixList)
 }
 
 // CloseList implements Writer.
-func (w *packWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
+func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
 // close writes how many elements or members there are where the head has one
 // byte, and makes room where it needs more.
-func (w *packWriter) close(n int, short, wide byte) {
+func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark
 	w.open = w.open[:last]
@@ -197,7 +221,7 @@ func (w *packWriter) close(n int, short, wide byte) {
 }
 
 // Len implements Writer.
-func (w *packWriter) Len() int { return len(w.dst) }
+func (w *PackWriter) Len() int { return len(w.dst) }
 
 // Bytes implements Writer.
-func (w *packWriter) Bytes() []byte { return w.dst }
+func (w *PackWriter) Bytes() []byte { return w.dst }

@@ -1,11 +1,12 @@
-package frame
+package codec
 
 import (
 	"encoding/base64"
 	"iter"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // jsonWriter writes compact JSON.
@@ -24,6 +25,9 @@ func (w *jsonWriter) value() {
 		}
 	}
 }
+
+// Encoding implements Writer.
+func (w *jsonWriter) Encoding() Encoding { return JSON }
 
 // Null implements Writer.
 func (w *jsonWriter) Null() {
@@ -64,13 +68,13 @@ func (w *jsonWriter) Float32(v float32) {
 // Text implements Writer.
 func (w *jsonWriter) Text(v string) {
 	w.value()
-	w.dst = appendQuoted(w.dst, v)
+	w.dst = value.AppendStringJSON(w.dst, v, false)
 }
 
 // TextBytes implements Writer.
 func (w *jsonWriter) TextBytes(v []byte) {
 	w.value()
-	w.dst = appendQuoted(w.dst, v)
+	w.dst = value.AppendStringJSON(w.dst, v, false)
 }
 
 // Binary implements Writer.
@@ -161,40 +165,3 @@ func (w *jsonWriter) Len() int { return len(w.dst) }
 
 // Bytes implements Writer.
 func (w *jsonWriter) Bytes() []byte { return w.dst }
-
-// appendQuoted appends a JSON string. What is not UTF-8 becomes U+FFFD: browsers
-// give up a connection on which they get anything else.
-func appendQuoted[T string | []byte](dst []byte, s T) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	clean := 0 // s up to here is in dst
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		size := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			if r, size = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))])); r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, s[clean:i]...)
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = utf8.AppendRune(dst, utf8.RuneError)
-		}
-		i += size
-		clean = i
-	}
-	return append(append(dst, s[clean:]...), '"')
-}

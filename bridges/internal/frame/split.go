@@ -1,0 +1,59 @@
+package frame
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/internal/codec"
+)
+
+// Large is how many bytes a text or binary body has at least that shares memory
+// with its frame, which then must not be used again. Smaller ones are copied.
+const Large = 1 << 20
+
+// Member is a member of a map, its value still encoded.
+type Member struct {
+	Key   string
+	Value []byte
+}
+
+// NewReader returns a reader of frames and of parts of them: Split and Reset begin anew.
+func NewReader(e codec.Encoding) codec.Reader {
+	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
+}
+
+// Split checks a frame completely and returns the members of its map, in their order, appended to into.
+// Values share memory with data. If there is an error they are those before it.
+func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
+	r.Reset(data, false)
+	if r.Encoding() == codec.JSON && !utf8.Valid(data) {
+		r.Fail(codec.NotUTF8)
+	} else if r.Kind() != codec.Map {
+		r.Fail("the frame is not a map")
+	} else {
+		for r.Open(); r.More(); {
+			m := Member{Key: string(r.Key())}
+			if r.Err() == nil {
+				m.Value = r.Skip()
+			}
+			if r.Err() == nil {
+				into = append(into, m)
+			}
+		}
+	}
+	if err := r.End(); err != nil {
+		return into, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return into, nil
+}
+
+// Start returns the members that are complete in the start of a frame, as Split does.
+func Start(r codec.Reader, data []byte) []Member {
+	if r.Encoding() == codec.JSON {
+		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be cut
+			data = data[:max(0, len(data)-1)]
+		}
+	}
+	members, _ := Split(r, data, nil) // it ends too early
+	return members
+}

@@ -1,0 +1,463 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// ValidJSON reports whether data is one JSON text whose lists and maps are no deeper than depth.
+func ValidJSON(data []byte, depth int) bool {
+	if !utf8.Valid(data) {
+		return false
+	}
+	r := jsonReader{data: data, o: Options{Depth: depth, Frame: true}}
+	r.skip()
+	return r.End() == nil
+}
+
+// jsonReader reads one JSON text, RFC 8259.
+type jsonReader struct {
+	data  []byte
+	pos   int
+	o     Options
+	depth int                   // of the lists and maps that were entered
+	maps  [MaxDepth / 64]uint64 // a bit for each of them, set for maps
+	first bool                  // the one that was entered last has had no element yet
+	err   *Error
+
+	number    Kind // of the number that ends at numberEnd
+	numberAt  int
+	numberEnd int // 0: none was looked at
+}
+
+// Encoding implements Reader.
+func (r *jsonReader) Encoding() Encoding { return JSON }
+
+// Reset implements Reader.
+func (r *jsonReader) Reset(data []byte, _ bool) {
+	r.data, r.pos, r.depth, r.first, r.err, r.numberEnd = data, 0, 0, false, nil, 0
+}
+
+// Fail implements Reader.
+func (r *jsonReader) Fail(text string) {
+	if r.err == nil {
+		r.err = &Error{r.pos, text}
+	}
+}
+
+// Err implements Reader.
+func (r *jsonReader) Err() error {
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+// End implements Reader.
+func (r *jsonReader) End() error {
+	if r.next(); r.pos < len(r.data) {
+		r.Fail(LeftOver)
+	}
+	return r.Err()
+}
+
+// next passes over white space and returns the byte behind it, 0 at the end.
+func (r *jsonReader) next() byte {
+	for ; r.pos < len(r.data); r.pos++ {
+		switch c := r.data[r.pos]; c {
+		case ' ', '\n', '\t', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Kind implements Reader.
+func (r *jsonReader) Kind() Kind {
+	if r.err != nil {
+		return 0
+	}
+	switch c := r.next(); c {
+	case '"':
+		return Text
+	case '{':
+		return Map
+	case '[':
+		return List
+	case 't':
+		return r.word("true", Bool)
+	case 'f':
+		return r.word("false", Bool)
+	case 'n':
+		return r.word("null", Null)
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		if r.numberEnd == 0 || r.numberAt != r.pos {
+			r.scanNumber()
+		}
+		return r.number
+	}
+	if r.pos == len(r.data) {
+		r.Fail(CutShort)
+	} else {
+		r.Fail("there is no value")
+	}
+	return 0
+}
+
+func (r *jsonReader) word(word string, k Kind) Kind {
+	if len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
+		r.Fail("there is no value")
+		return 0
+	}
+	return k
+}
+
+// shortInteger is the length up to which every integer is an Int, sign included.
+const shortInteger = 18
+
+// scanNumber reads a number by its grammar, RFC 8259 §6.
+func (r *jsonReader) scanNumber() {
+	start, integer := r.pos, true
+	if r.data[start] == '-' {
+		start++
+	}
+	i := digits(r.data, start)
+	malformed := i == start || r.data[start] == '0' && i > start+1
+	if i < len(r.data) && r.data[i] == '.' {
+		integer, start = false, i+1
+		i = digits(r.data, start)
+		malformed = malformed || i == start
+	}
+	if i < len(r.data) && r.data[i]|0x20 == 'e' {
+		integer, start = false, i+1
+		if start < len(r.data) && (r.data[start] == '+' || r.data[start] == '-') {
+			start++
+		}
+		i = digits(r.data, start)
+		malformed = malformed || i == start
+	}
+	if malformed {
+		r.number = 0
+		r.Fail("a number is malformed")
+		return
+	}
+	r.numberAt, r.numberEnd = r.pos, i
+	switch {
+	case !integer:
+		r.number = Float
+	case i-r.pos <= shortInteger:
+		r.number = Int
+	default:
+		r.number = Huge
+		if _, err := strconv.ParseInt(string(r.data[r.pos:i]), 10, 64); err == nil {
+			r.number = Int
+		} else if _, err := strconv.ParseUint(string(r.data[r.pos:i]), 10, 64); err == nil {
+			r.number = Uint
+		}
+	}
+}
+
+// digits returns the position of the first byte from i on that is no digit.
+func digits(data []byte, i int) int {
+	for i < len(data) && data[i] >= '0' && data[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// takeNumber passes over the number that Kind has found.
+func (r *jsonReader) takeNumber() []byte {
+	raw := r.data[r.pos:r.numberEnd]
+	r.pos = r.numberEnd
+	return raw
+}
+
+// Null implements Reader.
+func (r *jsonReader) Null() { r.pos += len("null") }
+
+// Bool implements Reader.
+func (r *jsonReader) Bool() bool {
+	if r.data[r.pos] == 't' {
+		r.pos += len("true")
+		return true
+	}
+	r.pos += len("false")
+	return false
+}
+
+// Int implements Reader.
+func (r *jsonReader) Int() int64 {
+	raw := r.takeNumber()
+	if len(raw) > shortInteger {
+		n, _ := strconv.ParseInt(string(raw), 10, 64)
+		return n
+	}
+	digits, negative := bytes.CutPrefix(raw, []byte{'-'})
+	n := int64(0)
+	for _, c := range digits {
+		n = 10*n + int64(c-'0')
+	}
+	if negative {
+		return -n
+	}
+	return n
+}
+
+// Uint implements Reader.
+func (r *jsonReader) Uint() uint64 {
+	n, _ := strconv.ParseUint(string(r.takeNumber()), 10, 64)
+	return n
+}
+
+// Float implements Reader.
+func (r *jsonReader) Float() (float64, bool) {
+	f, err := strconv.ParseFloat(string(r.takeNumber()), 64)
+	return f, err == nil
+}
+
+// Text implements Reader.
+func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
+
+// decoded decodes what quoted returns.
+func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
+	if !escaped {
+		return text
+	}
+	text, whole := unquote(text)
+	if !whole && !r.o.Frame {
+		r.Fail("a text has half a surrogate pair")
+	}
+	return text
+}
+
+// Binary implements Reader. JSON has none.
+func (r *jsonReader) Binary() []byte { return nil }
+
+// Instant implements Reader. JSON has none.
+func (r *jsonReader) Instant() (int64, bool) { return 0, false }
+
+// Extension implements Reader. JSON has none.
+func (r *jsonReader) Extension() (int8, []byte) { return 0, nil }
+
+// Open implements Reader.
+func (r *jsonReader) Open() int {
+	if r.depth == r.o.Depth {
+		r.Fail(tooDeep(r.o.Depth))
+		return 0
+	}
+	word, bit := r.depth/64, uint64(1)<<(r.depth%64)
+	r.maps[word] &^= bit
+	if r.next() == '{' {
+		r.maps[word] |= bit
+	}
+	r.depth++
+	r.pos++
+	r.first = true
+	return 0
+}
+
+func tooDeep(depth int) string { return fmt.Sprintf("values are nested deeper than %d", depth) }
+
+// More implements Reader.
+func (r *jsonReader) More() bool {
+	if r.err != nil {
+		return false
+	}
+	closing := byte(']')
+	if i := r.depth - 1; r.maps[i/64]>>(i%64)&1 != 0 {
+		closing = '}'
+	}
+	more := r.another(closing, r.first)
+	if r.first = false; !more {
+		r.depth--
+	}
+	return more
+}
+
+// another passes over what is before the next element, or member, and reports whether there is one. first:
+// there was none before.
+func (r *jsonReader) another(closing byte, first bool) bool {
+	switch c := r.next(); {
+	case c == closing:
+		r.pos++
+		return false
+	case first:
+	case c == ',':
+		r.pos++
+	default:
+		r.Fail(fmt.Sprintf("there is no ',' or '%c'", closing))
+		return false
+	}
+	return true
+}
+
+// Key implements Reader.
+func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
+
+// key passes over the name of a member and the colon behind it, as quoted does.
+func (r *jsonReader) key() (text []byte, escaped bool) {
+	if r.next() != '"' {
+		r.Fail("there is no key")
+		return nil, false
+	}
+	text, escaped = r.quoted()
+	if r.next() != ':' {
+		r.Fail("there is no ':'")
+		return nil, false
+	}
+	r.pos++
+	return text, escaped
+}
+
+// Only implements Reader.
+func (r *jsonReader) Only() bool {
+	ahead := *r
+	ahead.skip()
+	return ahead.next() == '}'
+}
+
+// Skip implements Reader.
+func (r *jsonReader) Skip() []byte {
+	r.next()
+	start := r.pos
+	r.skip()
+	return r.data[start:r.pos:r.pos]
+}
+
+func (r *jsonReader) skip() {
+	switch c := r.next(); c {
+	case '"':
+		r.quoted()
+	case '{', '[':
+		if r.depth == r.o.Depth {
+			r.Fail(tooDeep(r.depth))
+			return
+		}
+		r.pos++
+		r.depth++
+		for first := true; r.another(c+2, first) && r.err == nil; first = false { // c+2 closes it
+			if c == '{' {
+				r.key()
+			}
+			r.skip()
+		}
+		r.depth--
+	default:
+		switch r.Kind() {
+		case Null:
+			r.Null()
+		case Bool:
+			r.Bool()
+		case Int, Uint, Huge, Float:
+			r.takeNumber()
+		}
+	}
+}
+
+// quoted passes over a string, which begins here, and returns what is between its quotes. escaped: it has
+// escapes.
+func (r *jsonReader) quoted() (text []byte, escaped bool) {
+	start := r.pos + 1
+	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
+		switch c := r.data[i]; {
+		case c == '"':
+			r.pos = i + 1
+			return r.data[start:i:i], escaped
+		case c < ' ':
+			r.pos = i
+			r.Fail("a text has a control character")
+			return nil, false
+		}
+		escaped = true // by a backslash
+		if i++; i == len(r.data) {
+			break
+		}
+		if escapes[r.data[i]] != 0 {
+			continue
+		}
+		if _, ok := hex4(r.data, i+1); r.data[i] != 'u' || !ok {
+			r.pos = i
+			r.Fail("a text has an unknown escape")
+			return nil, false
+		}
+		i += 4
+	}
+	r.pos = len(r.data)
+	r.Fail(CutShort)
+	return nil, false
+}
+
+// plainText returns the position of the first byte from i on that is not plain in a string: a quote, a
+// backslash or a control character. It looks at eight bytes at a time.
+func plainText(data []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(data); i += 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		quote, backslash := x^ones*'"', x^ones*'\\'
+		found := (x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
+		if found &= highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8 // bits above the lowest may be borrows
+		}
+	}
+	for i < len(data) && data[i] >= ' ' && data[i] != '"' && data[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// escapes are the characters for the letters behind a backslash.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func hex4(data []byte, i int) (r rune, ok bool) {
+	if i+4 > len(data) {
+		return 0, false
+	}
+	for _, c := range data[i : i+4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unquote decodes a checked string. Half a surrogate pair becomes U+FFFD, and whole is false.
+func unquote(text []byte) (decoded []byte, whole bool) {
+	out := make([]byte, 0, len(text))
+	whole = true
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return append(out, text...), whole
+		}
+		out = append(out, text[:i]...)
+		text = text[i:]
+		if c := escapes[text[1]]; c != 0 {
+			out, text = append(out, c), text[2:]
+			continue
+		}
+		r, _ := hex4(text, 2)
+		if text = text[6:]; utf16.IsSurrogate(r) {
+			low, paired := hex4(text, 2)
+			if r = utf16.DecodeRune(r, low); paired && r != utf8.RuneError && text[0] == '\\' && text[1] == 'u' {
+				text = text[6:]
+			} else {
+				r, whole = utf8.RuneError, false
+			}
+		}
+		out = utf8.AppendRune(out, r)
+	}
+}

@@ -1,0 +1,360 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// The formats of MessagePack that are not ranges.
+const (
+	packNil     = 0xc0
+	packFalse   = 0xc2
+	packTrue    = 0xc3
+	packBin8    = 0xc4
+	packBin32   = 0xc6
+	packExt8    = 0xc7
+	packExt32   = 0xc9
+	packFloat32 = 0xca
+	packFloat64 = 0xcb
+	packUint8   = 0xcc
+	packUint64  = 0xcf
+	packInt8    = 0xd0
+	packInt64   = 0xd3
+	packFixExt1 = 0xd4
+	packFixExt  = 0xd8
+	packStr8    = 0xd9
+	packStr32   = 0xdb
+	packList16  = 0xdc
+	packList32  = 0xdd
+	packMap16   = 0xde
+	packMap32   = 0xdf
+
+	packFixMap  = 0x80
+	packFixList = 0x90
+	packFixStr  = 0xa0
+	packFixNeg  = 0xe0
+
+	timestampType = -1
+)
+
+// packReader reads one value of MessagePack.
+type packReader struct {
+	data []byte
+	pos  int
+	o    Options
+	left []int // elements or members left, of each list and map that was entered
+	few  [4]int
+	err  *Error
+
+	checked bool // texts are UTF-8
+
+	head   shape // of the value at headAt
+	headAt int
+}
+
+// shape is what the first bytes of a value say of it. Its zero value is that of no value.
+type shape struct {
+	kind Kind
+	head int // bytes before the content
+	size int // of the content in bytes; of a list or map the number of elements or members
+}
+
+// formats are the shapes by first byte. Where width is not zero, the size is in as many bytes behind it.
+var formats = func() (all [256]struct {
+	shape
+	width int
+}) {
+	set := func(from, to int, k Kind, size func(i int) int) {
+		for c := from; c <= to; c++ {
+			all[c].shape = shape{k, 1, size(c - from)}
+		}
+	}
+	sized := func(from, to int, k Kind, least int) {
+		for c := from; c <= to; c++ {
+			width := least << (c - from)
+			all[c].shape, all[c].width = shape{k, 1 + width, 0}, width
+		}
+	}
+	none := func(int) int { return 0 }
+	count := func(i int) int { return i }
+	power := func(i int) int { return 1 << i }
+	set(0, packFixMap-1, Int, none)
+	set(packFixNeg, 255, Int, none)
+	set(packFixMap, packFixList-1, Map, count)
+	set(packFixList, packFixStr-1, List, count)
+	set(packFixStr, packNil-1, Text, count)
+	set(packNil, packNil, Null, none)
+	set(packFalse, packTrue, Bool, none)
+	set(packFloat32, packFloat32, Float32, func(int) int { return 4 })
+	set(packFloat64, packFloat64, Float, func(int) int { return 8 })
+	set(packUint8, packUint64, Int, power)
+	set(packInt8, packInt64, Int, power)
+	set(packFixExt1, packFixExt, Extension, power)
+	sized(packBin8, packBin32, Binary, 1)
+	sized(packExt8, packExt32, Extension, 1)
+	sized(packStr8, packStr32, Text, 1)
+	sized(packList16, packList32, List, 2)
+	sized(packMap16, packMap32, Map, 2)
+	return all
+}()
+
+// Encoding implements Reader.
+func (r *packReader) Encoding() Encoding { return MessagePack }
+
+// Reset implements Reader.
+func (r *packReader) Reset(data []byte, checked bool) {
+	r.data, r.pos, r.left, r.err, r.head.kind, r.checked = data, 0, r.left[:0], nil, 0, checked
+}
+
+// Fail implements Reader.
+func (r *packReader) Fail(text string) {
+	if r.err == nil {
+		r.err = &Error{r.pos, text}
+		r.head = shape{}
+	}
+}
+
+// Err implements Reader.
+func (r *packReader) Err() error {
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+// End implements Reader.
+func (r *packReader) End() error {
+	if r.pos < len(r.data) {
+		r.Fail(LeftOver)
+	}
+	return r.Err()
+}
+
+// Kind implements Reader.
+func (r *packReader) Kind() Kind {
+	if r.headAt != r.pos || r.head.kind == 0 {
+		r.look()
+	}
+	return r.head.kind
+}
+
+// look reads the first bytes of the next value, and checks that its content can be there.
+func (r *packReader) look() {
+	if r.pos >= len(r.data) {
+		r.Fail(CutShort)
+	}
+	if r.err != nil {
+		return
+	}
+	f := &formats[r.data[r.pos]]
+	s := f.shape
+	if f.width > 0 {
+		n, ok := uintAt(r.data, r.pos+1, f.width)
+		if !ok {
+			r.Fail(CutShort)
+			return
+		}
+		s.size = int(n)
+	}
+	switch {
+	case s.kind == 0:
+		r.Fail("a value begins with the byte that none begins with")
+		return
+	case s.kind == Extension:
+		s = r.extended(s)
+	case s.size == 8 && r.data[r.pos] == packUint64:
+		if n, _ := uintAt(r.data, r.pos+1, s.size); n > math.MaxInt64 {
+			s.kind = Uint
+		}
+	}
+	if s.size > len(r.data)-r.pos-s.head { // an element takes a byte at least
+		r.Fail(CutShort)
+	}
+	if r.err == nil {
+		r.head, r.headAt = s, r.pos
+	}
+}
+
+// extended reads the type of an extension.
+func (r *packReader) extended(s shape) shape {
+	s.head++
+	if at := r.pos + s.head - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
+		if s.kind = Instant; s.size != 4 && s.size != 8 && s.size != 12 {
+			r.Fail("a timestamp is of no known length")
+		}
+	} else if r.o.Frame {
+		r.Fail("extensions but timestamps are not used here")
+	}
+	return s
+}
+
+// uintAt reads a number of width bytes.
+func uintAt(data []byte, i, width int) (n uint64, ok bool) {
+	if i+width > len(data) {
+		return 0, false
+	}
+	for _, c := range data[i : i+width] {
+		n = n<<8 | uint64(c)
+	}
+	return n, true
+}
+
+// content passes over a value that is no list or map, and returns its bytes behind the head.
+func (r *packReader) content() []byte {
+	if r.Kind() == 0 {
+		return nil
+	}
+	start := r.pos + r.head.head
+	r.pos = start + r.head.size
+	return r.data[start:r.pos:r.pos]
+}
+
+// Null implements Reader.
+func (r *packReader) Null() { r.pos++ }
+
+// Bool implements Reader.
+func (r *packReader) Bool() bool {
+	r.pos++
+	return r.data[r.pos-1] == packTrue
+}
+
+// Int implements Reader.
+func (r *packReader) Int() int64 {
+	c := r.data[r.pos]
+	b := r.content()
+	if len(b) == 0 {
+		return int64(int8(c)) // the value itself
+	}
+	n, _ := uintAt(b, 0, len(b))
+	if c <= packUint64 {
+		return int64(n)
+	}
+	shift := 64 - 8*len(b)
+	return int64(n) << shift >> shift
+}
+
+// Uint implements Reader.
+func (r *packReader) Uint() uint64 { return binary.BigEndian.Uint64(r.content()) }
+
+// Float implements Reader.
+func (r *packReader) Float() (float64, bool) {
+	b := r.content()
+	if len(b) == 4 {
+		return float64(math.Float32frombits(binary.BigEndian.Uint32(b))), true
+	}
+	return math.Float64frombits(binary.BigEndian.Uint64(b)), true
+}
+
+// Text implements Reader.
+func (r *packReader) Text() []byte {
+	text := r.content()
+	if !r.checked && !utf8.Valid(text) {
+		r.Fail(NotUTF8)
+	}
+	return text
+}
+
+// Binary implements Reader.
+func (r *packReader) Binary() []byte { return r.content() }
+
+// Instant implements Reader.
+func (r *packReader) Instant() (ms int64, ok bool) {
+	b := r.content()
+	var seconds int64
+	var nanos uint64
+	switch len(b) {
+	case 4:
+		seconds = int64(binary.BigEndian.Uint32(b))
+	case 8: // 30 bits of nanoseconds, 34 of seconds
+		n := binary.BigEndian.Uint64(b)
+		seconds, nanos = int64(n&(1<<34-1)), n>>34
+	default:
+		seconds, nanos = int64(binary.BigEndian.Uint64(b[4:])), uint64(binary.BigEndian.Uint32(b))
+	}
+	if seconds > math.MaxInt64/1000-1 || seconds < math.MinInt64/1000 || nanos > 999_999_999 {
+		return 0, false
+	}
+	return seconds*1000 + int64(nanos/1e6), true
+}
+
+// Extension implements Reader.
+func (r *packReader) Extension() (kind int8, data []byte) {
+	at := r.pos + r.head.head - 1
+	return int8(r.data[at]), r.content()
+}
+
+// Open implements Reader.
+func (r *packReader) Open() int {
+	if len(r.left) == r.o.Depth {
+		r.Fail(tooDeep(r.o.Depth))
+		return 0
+	}
+	r.Kind()
+	n := r.head.size
+	r.pos += r.head.head
+	r.left = append(r.left, n)
+	return n
+}
+
+// More implements Reader.
+func (r *packReader) More() bool {
+	if r.err != nil {
+		return false
+	}
+	last := len(r.left) - 1
+	if r.left[last] == 0 {
+		r.left = r.left[:last]
+		return false
+	}
+	r.left[last]--
+	return true
+}
+
+// Key implements Reader.
+func (r *packReader) Key() []byte {
+	if k := r.Kind(); k != Text {
+		r.Fail(fmt.Sprintf("a key is %s: it must be a text", k))
+		return nil
+	}
+	return r.Text()
+}
+
+// Only implements Reader.
+func (r *packReader) Only() bool { return r.left[len(r.left)-1] == 0 }
+
+// Skip implements Reader.
+func (r *packReader) Skip() []byte {
+	start := r.pos
+	r.skip(len(r.left))
+	return r.data[start:r.pos:r.pos]
+}
+
+// skip passes over a value inside of as many lists and maps.
+func (r *packReader) skip(depth int) {
+	switch k := r.Kind(); k {
+	case 0:
+	case Text:
+		r.Text()
+	case List, Map:
+		if depth == r.o.Depth {
+			r.Fail(tooDeep(depth))
+			return
+		}
+		n := r.head.size
+		r.pos += r.head.head
+		for ; n > 0 && r.err == nil; n-- {
+			switch {
+			case k == List:
+			case r.o.Frame:
+				r.Key()
+			default:
+				r.skip(depth + 1)
+			}
+			r.skip(depth + 1)
+		}
+	default:
+		r.content()
+	}
+}

@@ -1,0 +1,147 @@
+package builtin
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
+)
+
+// decoder makes a value of a payload in JSON or MessagePack. Its reader keeps the first error; what is
+// made after that does not matter.
+type decoder struct {
+	codec.Reader
+	json     bool
+	elements int // that may still be read
+}
+
+// readers are those of each encoding that are not in use.
+var readers [2]sync.Pool
+
+// decodeWith decodes a payload in an encoding whose format has a name.
+func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
+	if len(payload) > maxSize {
+		return nil, &malformed{format, 0, tooLarge}
+	}
+	r, ok := readers[e].Get().(codec.Reader)
+	if !ok {
+		r = codec.NewReader(e, nil, codec.Options{Depth: maxDepth})
+	}
+	r.Reset(payload, false)
+	d := decoder{r, e == codec.JSON, maxElements}
+	if d.json && !utf8.Valid(payload) {
+		d.Fail(codec.NotUTF8)
+	}
+	v, err := d.value(), d.End()
+	r.Reset(nil, false)
+	readers[e].Put(r)
+	if failed, ok := errors.AsType[*codec.Error](err); ok {
+		return nil, &malformed{format, failed.At, failed.Text}
+	}
+	return v, nil
+}
+
+func (d *decoder) value() any {
+	switch k := d.Kind(); k {
+	case codec.Null:
+		d.Null()
+	case codec.Bool:
+		return d.Bool()
+	case codec.Int:
+		return d.Int()
+	case codec.Uint:
+		return d.Uint()
+	case codec.Huge, codec.Float:
+		return d.number(k)
+	case codec.Float32:
+		f, _ := d.Float()
+		return float32(f)
+	case codec.Text:
+		return string(d.Text())
+	case codec.Binary:
+		return append([]byte{}, d.Binary()...)
+	case codec.Instant:
+		ms, ok := d.Instant()
+		if !ok {
+			d.Fail("a timestamp is out of range")
+		}
+		return value.Timestamp(ms)
+	case codec.Extension:
+		kind, data := d.Extension()
+		return value.Described{Descriptor: value.Symbol(extensionPrefix + strconv.Itoa(int(kind))), Value: append([]byte{}, data...)}
+	case codec.List:
+		return d.list()
+	case codec.Map:
+		return d.entries()
+	}
+	return nil
+}
+
+// number reads a number that is no integer of 64 bits.
+func (d *decoder) number(k codec.Kind) any {
+	if !d.json {
+		f, _ := d.Float()
+		return f
+	}
+	v, ok := exactNumber(string(d.Skip()), k == codec.Huge)
+	if !ok {
+		d.Fail(inexact)
+	}
+	return v
+}
+
+// few and many bound for how many elements there is room at first.
+const few, many = 4, 256
+
+func roomFor(n int) int {
+	if n == 0 { // it is not known
+		n = few
+	}
+	return min(n, many)
+}
+
+func (d *decoder) list() any {
+	n := d.Open()
+	if !d.More() {
+		return value.List{}
+	}
+	list := make(value.List, 0, roomFor(n))
+	for more := true; more; more = d.More() {
+		d.spend(1)
+		list = append(list, d.value())
+	}
+	return list
+}
+
+func (d *decoder) entries() any {
+	n := d.Open()
+	if !d.More() {
+		return value.Map{}
+	}
+	m := make(value.Map, 0, roomFor(n))
+	for more := true; more; more = d.More() {
+		d.spend(2)
+		var e value.Entry
+		if d.json {
+			e.Key = string(d.Key())
+		} else if e.Key = d.value(); !isKey(e.Key) {
+			d.Fail(deepKey)
+		}
+		e.Value = d.value()
+		m = append(m, e)
+	}
+	if d.Err() == nil && !isDistinct(m) {
+		d.Fail(sameKey)
+	}
+	return m
+}
+
+// spend takes n elements.
+func (d *decoder) spend(n int) {
+	if d.elements -= n; d.elements < 0 {
+		d.Fail(tooMany)
+	}
+}
