@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// SubQueue tells a queue's own messages from those of its sub-queues.
+// SubQueue tells a queue's own messages from those in its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue holds what is on its way to other
-// entities, its dead letters what cannot get there.
+// The sub-queues. The transfer queue holds messages on their way to other entities; its dead
+// letters are those that cannot get there.
 const (
 	Main SubQueue = iota
 	DeadLetter
 	Transfer
 	TransferDeadLetter
-	SubQueues // how many there are
+	SubQueues // the number of sub-queues
 )
 
-// Suffix is how the sub-queue is written behind an entity's name.
+// Suffix is what follows an entity's name in the address of the sub-queue.
 func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
@@ -27,17 +27,17 @@ func (s SubQueue) Suffix() string {
 // IsDeadLetter reports whether the sub-queue holds dead letters.
 func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
 
-// DeadLetters is where the dead letters of the sub-queue go.
+// DeadLetters is the sub-queue for the sub-queue's dead letters.
 func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
-// Address is where a message goes or comes from.
+// Address is what a message is sent to or received from.
 type Address struct {
 	Entity     string // as written, without slashes at its ends; a subscription as SubscriptionPath writes it
 	Sub        SubQueue
 	Management bool // the entity's $management node
 }
 
-// String is the address in its usual spelling.
+// String is the address in its usual form.
 func (a Address) String() string {
 	s := a.Entity + a.Sub.Suffix()
 	if a.Management {
@@ -46,9 +46,9 @@ func (a Address) String() string {
 	return s
 }
 
-// ParseAddress reads every spelling the SDKs use: a bare path, a path with a
-// leading slash and percent-encoding, or a full URI; reserved segments in any
-// case. The name's own case is kept.
+// ParseAddress reads every form that SDKs use: a bare path, a path with a leading slash and
+// percent-encoding, or a full URI, with reserved segments in any case. It keeps the case of the
+// name.
 func ParseAddress(s string) (Address, error) {
 	path := ResourcePath(s)
 	var a Address
@@ -65,8 +65,8 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// What another reading would find something else in is no name: whoever has read
-	// an address and asks for a right on it must not be shown another entity for it.
+	// A path that another parser would read differently is no name: the entity on which a right is
+	// checked must be the one that is used.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}
@@ -103,8 +103,8 @@ func SplitAuthority(s string) (prefix, host, rest string) {
 	return strings.ToLower(scheme + "://" + after[:end]), FoldHost(after[:end]), after[end:]
 }
 
-// FoldHost is the form in which hosts are compared: in lower case, without a port,
-// brackets, and the dot of a name that is complete.
+// FoldHost is the form in which hosts are compared: in lower case, without port, brackets and the
+// final dot of a complete name.
 func FoldHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// The user properties with which whoever abandons a message says when it is to
-// be delivered again. The broker takes them away; they are not kept.
+// The user properties with which a receiver that abandons a message sets the time of its next
+// delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is how long the message waits: a number of seconds, or the
-	// text of one or of an ISO 8601 duration, or a TimeSpan of .NET.
+	// PropertyRetryAfter is the delay: a number of seconds, or the text of one or of an ISO 8601
+	// duration, or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
-	// PropertyRetryAt is until when: a timestamp, or the text of one (RFC 3339).
+	// PropertyRetryAt is the time of the next delivery: a timestamp, or the text of one (RFC 3339).
 	PropertyRetryAt = "x-crosstown-retry-at"
 )
 
-// MaxBackoff is how long a failed message may wait for its next delivery.
+// MaxBackoff is the longest delay of a failed message.
 const MaxBackoff = 24 * time.Hour
 
-// Backoff is how long a message waits after a failed delivery. The zero Backoff
-// is no wait.
+// Backoff is the delay after a failed delivery. The zero Backoff is none.
 type Backoff struct {
-	First  time.Duration // after the first failed delivery
-	Factor float64       // by which each further one multiplies it; up to 1: none does
-	Max    time.Duration // never longer than this; 0: MaxBackoff
+	First  time.Duration // after the first failure
+	Factor float64       // multiplies the delay at each further failure; 1 or less: it stays
+	Max    time.Duration // the longest delay; 0: MaxBackoff
 }
 
-// IsZero reports whether there is no wait.
+// IsZero reports whether there is no delay.
 func (b Backoff) IsZero() bool { return b.First < time.Millisecond }
 
-// Bound returns b with its limits written out: a Factor of at least 1, and a Max.
+// Bound returns b with explicit limits: a Factor of at least 1, and a Max.
 func (b Backoff) Bound() Backoff {
 	b.Factor = max(b.Factor, 1)
 	if b.Max <= 0 || b.Max > MaxBackoff {
@@ -38,8 +37,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the wait after a delivery that failed like so many before it, in
-// whole milliseconds.
+// After returns the delay after so many failures, in whole milliseconds.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

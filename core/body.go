@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxSections is how many bytes several sections may have together that are decoded: each element
-// takes many times its byte, and value.Limits count those of one section.
+// maxSections is the largest total size of several sections that are decoded. Each element takes
+// many times its encoded size, and value.Limits apply to one section only.
 const maxSections = 1 << 20
 
-// Payload returns the bytes of a body that is an opaque payload, those of
-// several sections joined, and none of a message without a body. It is not ok for other kinds, nor for what is not
-// encoded as its kind says. The bytes must not be changed.
+// Payload returns the bytes of an opaque payload, those of several sections joined, or none for a
+// message without a body. ok is false for other kinds, and for bodies that are not encoded as their
+// kind says. The bytes must not be changed.
 func (b Body) Payload() (payload []byte, ok bool) {
 	switch b.Kind {
 	case BodyData, BodyNone:
@@ -30,8 +30,8 @@ func (b Body) Payload() (payload []byte, ok bool) {
 	}
 }
 
-// Value decodes a body that is an AMQP value or a sequence: a list, or of
-// several sequences a list of lists. It is an error if it is too large for that.
+// Value decodes a body that is an AMQP value or sequence: a sequence is a list, several are a list
+// of lists. A body that is too large is an error.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {
@@ -54,7 +54,7 @@ func (b Body) Value() (any, error) {
 	}
 }
 
-// eachSection calls f with what is in each encoded section, behind its descriptor.
+// eachSection calls f with the content of each encoded section, after its descriptor.
 func (b Body) eachSection(f func(section []byte) error) error {
 	for rest := b.Bytes; len(rest) > 0; {
 		section, after, err := value.ReadRaw(rest)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Code is an outcome the broker may refuse with. Lua scripts return the same
-// words. Each bridge maps every code to its own conditions.
+// Code is an outcome of the broker's operations. Lua scripts return the same words. Each bridge
+// maps every code to its own conditions.
 type Code string
 
 // Error makes a bare Code usable as an error and as the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// The closed set of refusals. Retriable says which of them are worth repeating.
+// The closed set of refusals. Retriable says which of them may be repeated.
 const (
 	NotFound        Code = "not_found"         // the entity does not exist
 	AlreadyExists   Code = "already_exists"    // an entity of that name exists
@@ -31,7 +31,7 @@ const (
 	Timeout         Code = "timeout"           // the operation did not finish in the time given
 	Busy            Code = "busy"              // the store cannot serve this now: try again
 	NotImplemented  Code = "not_implemented"   // the gateway does not offer the operation
-	Internal        Code = "internal"          // a fault of the gateway; the log knows more
+	Internal        Code = "internal"          // a fault of the gateway; its log has the cause
 )
 
 // Codes lists every Code, so that tests can show that each bridge maps all of them.
@@ -43,15 +43,15 @@ func Codes() []Code {
 	}
 }
 
-// Retriable reports whether the same request may succeed later without change.
+// Retriable reports whether the same request may succeed later.
 func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Internal }
 
-// Refusal is a Code with a text written for the peer: it names the thing and
-// the remedy, and holds nothing the peer may not see.
+// Refusal is a Code with a text for the peer. The text names the subject and the remedy, and
+// contains nothing that the peer may not see.
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is, where a subscription is not found, its topic if there is one of that name.
+	// Topic is set if a subscription is not found: its topic, if that exists.
 	Topic string
 }
 
@@ -65,15 +65,15 @@ func (r *Refusal) Error() string { return r.Text }
 // Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// NotDone is an error of which it is certain that the operation had no effect: the
-// store has refused it, or was never reached. Every other error, Busy above all,
-// leaves open what an answer that did not come would have said. So what is repeated
-// elsewhere, where the store cannot know that it is a repetition, must be NotDone.
+// NotDone is an error after which it is certain that the operation had no effect: the store has
+// refused it, or was never reached. Any other error, above all Busy, leaves open whether it had. An
+// operation that is repeated elsewhere, where the store cannot detect the repetition, must have
+// failed with NotDone.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }
 
-// Unwrap keeps the Code and the text.
+// Unwrap returns the error with its Code and text.
 func (e NotDone) Unwrap() error { return e.Err }
 
 // CertainlyNotDone marks an error as NotDone.

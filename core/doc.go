@@ -1,34 +1,27 @@
-// Package core is Crosstown's vocabulary: what a message is, what the broker
-// knows of it, what may be asked of the broker and of the store behind it, and
-// the closed set of words a refusal may use. It knows no protocol and no
-// database, and imports only the standard library and core/value.
+// Package core is Crosstown's vocabulary: messages, what the broker adds to them, the interfaces of
+// the broker and of stores, and the closed set of refusals. It knows no protocol and no database,
+// and imports only the standard library and core/value.
 //
 // One word per idea, used alike in Go, Lua, logs and documentation:
 //
 //   - entity: a queue, topic or subscription, with its sub-queues.
-//   - partition: one of an entity's 1..N independent shards; all its state
-//     changes in atomic steps.
-//   - message: what a producer sets. Broker properties: what only the broker
-//     sets. Delivery: both together.
-//   - lock, token: a receiver's exclusive, timed claim to a message, and the 16
-//     bytes that prove it.
-//   - settle, outcome: ending a lock with complete, abandon, defer,
-//     dead-letter or release.
-//   - credit: how many deliveries a receiver is willing to take.
-//   - session: messages of one SessionId, received in order by whoever holds its lock.
+//   - partition: one of an entity's 1..N independent shards; all its state changes in atomic steps.
+//   - message: what a producer sets. Broker properties: what only the broker sets. Delivery: both.
+//   - lock, token: a receiver's exclusive, timed claim to a message, and the 16 bytes that prove it.
+//   - settle, outcome: end a lock with complete, abandon, defer, dead-letter or release.
+//   - credit: how many deliveries a receiver is ready to take.
+//   - session: the messages of one SessionId, received in order by the holder of its lock.
 //   - publication, copy: a message sent to a topic, and what one subscription gets of it.
-//   - forwarder: moves messages from an entity to where they are forwarded; a hop is one such move.
-//   - router: decides what becomes of messages at a stage of their way in; a
-//     verdict is its answer for one of them.
-//   - sweep: expire locks and messages that are due, activate due schedules.
-//   - serializer: reads and writes payloads of some content types; a chain is
-//     several in the order in which they are tried, to transcode is to read with
-//     one and write with another.
-//   - history, event: what a partition remembers of what happened to its messages, and
-//     one item of that; an account is all that is remembered of one message.
-//   - number: the 48-bit position of a message in its partition; with the
-//     partition's index in the upper 16 bits it is the sequence number.
+//   - forwarder: moves messages from an entity to another one; a hop is one such move.
+//   - router: decides about messages on their way into an entity; a verdict is its answer for one.
+//   - sweep: expire locks and messages that are due, activate schedules that are due.
+//   - serializer: reads and writes payloads of some content types. A chain is several serializers in
+//     the order in which they are tried; transcoding reads with one and writes with another.
+//   - history, event: what is kept about the messages of a partition, and one item of that; an account
+//     is all events of one message.
+//   - number: the 48-bit position of a message in its partition; with the partition's index in the
+//     upper 16 bits it is the sequence number.
 //
-// A Message handed to the broker belongs to the broker; a Delivery's Message is
-// shared and must not be changed.
+// A Message that is passed to the broker belongs to the broker. A Delivery's Message is shared and
+// must not be changed.
 package core

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxTimeSpan is how the SDKs write their largest TimeSpan, which stands for Forever.
+// maxTimeSpan is the SDKs' largest TimeSpan, which stands for Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
-// day is how durations count days.
+// day is 24 hours: durations ignore changes of the clock.
 const day = 24 * time.Hour
 
-// durationUnits are the designators of an ISO 8601 duration in their order. A
-// year is 365 days and a month 30, as .NET reads them.
+// durationUnits are the designators of an ISO 8601 duration in order. A year is 365 days and a
+// month 30, as in .NET.
 var durationUnits = [...]struct {
 	designator byte
 	afterT     bool
@@ -37,7 +37,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if !ok {
 		return 0, fmt.Errorf("it must begin with P")
 	}
-	var total float64 // guards against overflow only
+	var total float64 // only guards against overflow
 	var sum time.Duration
 	unit, parts, afterT := 0, 0, false
 	for rest != "" {
@@ -102,8 +102,7 @@ func nanoseconds(fraction string) time.Duration {
 	return n
 }
 
-// FormatDuration writes d as .NET does: days, hours, minutes and seconds, each
-// only if it is not zero.
+// FormatDuration writes d as .NET does: days, hours, minutes and seconds, without zeros.
 func FormatDuration(d time.Duration) string {
 	if d >= Forever {
 		return maxTimeSpan

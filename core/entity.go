@@ -10,7 +10,7 @@ import (
 // Status says which operations an entity allows.
 type Status string
 
-// The statuses a user may set.
+// The statuses that a user may set.
 const (
 	StatusActive          Status = "Active"
 	StatusDisabled        Status = "Disabled"
@@ -24,9 +24,9 @@ func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveD
 // CanReceive reports whether the status allows receiving.
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
-// Forever is the duration that stands for "never": the largest .NET TimeSpan in
-// whole milliseconds would overflow a Duration, so any duration at or above
-// Forever means the same, and is written as the SDKs write theirs.
+// Forever is the duration that stands for "never". The largest TimeSpan of .NET would overflow a
+// Duration, so any duration at or above Forever means the same, and is written as the SDKs write
+// theirs.
 const Forever = time.Duration(1<<63 - 1)
 
 // Kind tells queues, topics and subscriptions apart.
@@ -36,25 +36,24 @@ type Kind uint8
 const (
 	Queue        Kind = iota
 	Topic             // takes messages and copies them to its subscriptions
-	Subscription      // a queue that is filled by its topic, through its rules
+	Subscription      // a queue that its topic fills through its rules
 )
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription"}[k] }
 
-// Settings are what the creator of an entity decides. Field names are those
-// of the Service Bus management API. Not every kind uses every setting: what a
-// kind does not use keeps its default.
+// Settings are set by the creator of an entity. Field names are those of the Service Bus management
+// API. Settings that a kind of entity does not have keep their default.
 type Settings struct {
 	LockDuration                        time.Duration
 	MaxSizeInMegabytes                  int64
-	MaxMessageSizeInKilobytes           int64 // 0, of a request: the tier's default, or what it was
+	MaxMessageSizeInKilobytes           int64 // 0 in a request: the tier's default, or unchanged
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
 	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
 	DeadLetteringOnMessageExpiration    bool
-	// DeadLetteringOnFilterEvaluationExceptions: a subscription's messages for
-	// which a rule could not be evaluated are dead-lettered, else dropped.
+	// DeadLetteringOnFilterEvaluationExceptions dead-letters messages for which a rule of the
+	// subscription could not be evaluated; otherwise they are dropped.
 	DeadLetteringOnFilterEvaluationExceptions bool
 	FilteringMessagesBeforePublishing         bool
 	EnableSubscriptionPartitioning            bool
@@ -87,14 +86,14 @@ type AccessRule struct {
 const (
 	MinLockDuration        = 5 * time.Second
 	MaxLockDuration        = 5 * time.Minute
-	MaxMaxDeliveryCount    = 1<<31 - 1 // the documents say 2000, the service takes any int
+	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
 	MinTimeToLive          = time.Second
 	MinDuplicateWindow     = 20 * time.Second
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024
 	DefaultMessageSizeKB   = 256
-	MinLargeMessageSizeKB  = 1024 // of an entity that is to take more than the default
+	MinLargeMessageSizeKB  = 1024 // for an entity that takes larger messages than the default
 	MaxMessageSizeKB       = 100 * 1024
 	MaxUserMetadata        = 1024 // characters
 	MaxAccessRules         = 12
@@ -107,7 +106,7 @@ const (
 	MaxPeek                = 250 // messages of one peek
 )
 
-// DefaultSettings are what a create request that says nothing gets.
+// DefaultSettings are used by a create request without settings.
 func DefaultSettings(k Kind) Settings {
 	return Settings{
 		LockDuration:                        time.Minute,
@@ -124,8 +123,8 @@ func DefaultSettings(k Kind) Settings {
 	}
 }
 
-// Validate reports the first setting outside its limits as a Refusal whose text
-// names the setting, the value and the allowed range.
+// Validate returns the first setting outside its limits as a Refusal whose text names the setting,
+// the value and the allowed range.
 func (q *Settings) Validate() error {
 	durations := []struct {
 		name     string
@@ -184,10 +183,10 @@ func (q *Settings) Validate() error {
 	return nil
 }
 
-// ValidateName checks a queue's or topic's name: up to 260 characters in segments
-// between slashes, none of them empty, of letters, digits, '.', '-', '_' and '~' in any
-// order. A segment of dots alone is refused, since HTTP clients take it out of an
-// address before they send it (RFC 3986 §5.2.4).
+// ValidateName checks the name of a queue or topic: up to 260 characters in segments between
+// slashes, none of them empty, of letters, digits, '.', '-', '_' and '~' in any order. A segment of
+// dots alone is refused, because HTTP clients remove it from an address before they send it (RFC
+// 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
@@ -208,8 +207,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// indexOutside is where the first character stands that is no letter, no digit and
-// none of others; -1 if there is none.
+// indexOutside is the index of the first character that is no letter, no digit and none of others;
+// -1 for none.
 func indexOutside(name, others string) int {
 	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
 }
@@ -223,22 +222,22 @@ func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// Entity is a queue, topic or subscription as the catalogue keeps it.
+// Entity is a queue, topic or subscription in the catalogue.
 type Entity struct {
 	Namespace string // the namespace's ID
 	Kind      Kind
-	Name      string // in the case its creator wrote; of a subscription: topic/Subscriptions/name
-	// ID is made anew at every creation, by NewIncarnation, so that a re-created
-	// entity never meets the remains of an older one. Lower-case letters and digits.
+	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name
+	// ID is new at every creation, by NewIncarnation, so that a re-created entity never meets
+	// remains of an older one. It has lower-case letters and digits.
 	ID         string
 	Partitions int
-	// TopicID is the ID of a subscription's topic: its partitions lie beside the
-	// topic's, so that a publication is one step for all subscriptions.
+	// TopicID is the ID of a subscription's topic. Their partitions lie together, so that a
+	// publication is one step for all subscriptions.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's, by name. It gets nothing without. Catalogue says
+	// Rules are a subscription's rules, by name. Without rules it gets no messages. Catalogue says
 	// where they are filled in.
 	Rules []Rule `json:",omitempty"`
-	// Revision counts changes; an update must name the one it is based on.
+	// Revision counts changes; an update must name the revision that it is based on.
 	Revision   int64
 	Settings   Settings
 	CreatedAt  time.Time
@@ -246,8 +245,8 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
-// Differing is the settings for Validate and Limits.Check where an entity has had old so
-// far: what no entity could be given any more, but this one has, is not among them.
+// Differing is the settings to check when an entity with the settings old is updated: values that
+// are not allowed any more, but that this entity has, are left out.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
 		q.MaxMessageSizeInKilobytes = 0
@@ -257,12 +256,12 @@ func (q Settings) Differing(old *Settings) Settings {
 	return q
 }
 
-// PartitionedSize is how many times its MaxSizeInMegabytes a partitioned entity
-// holds: Service Bus gives it that many partitions, whose size it is.
+// PartitionedSize is how many times its MaxSizeInMegabytes a partitioned entity holds: at Service
+// Bus it has that many partitions of that size.
 const PartitionedSize = 16
 
-// Megabytes is the size of the whole entity: what administration reports, and what
-// counts for the quota of its namespace.
+// Megabytes is the size of the whole entity, which administration reports and the quota of the
+// namespace counts.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize
@@ -279,8 +278,8 @@ func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	return r
 }
 
-// Partition returns the i-th partition of the entity's queue or sub-queue with
-// the policy its settings make.
+// Partition returns the i-th partition of the entity's queue or sub-queue, with the policy that
+// follows from its settings.
 func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	p := Partition{
 		Ref: e.Ref(i, sub),
@@ -290,12 +289,12 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 			MaxDeliveryCount:  e.Settings.MaxDeliveryCount,
 			DeadLetterExpired: e.Settings.DeadLetteringOnMessageExpiration,
 			MaxBytes:          e.Settings.MaxSizeInMegabytes << 20,
-			// What an entity forwards is not received in sessions, so it lies in none.
+			// An entity that forwards is not received through sessions.
 			Sessions: e.Settings.RequiresSession && sub == Main && e.Settings.ForwardTo == "",
 		},
 	}
 	switch e.Kind {
-	case Topic: // what is due waits for its publication, however long that takes
+	case Topic: // messages that are due wait for their publication without a limit
 		p.MaxDeliveryCount = 0
 	case Subscription: // the quota is the topic's
 		p.MaxBytes = 0
@@ -332,8 +331,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription is the reverse of SubscriptionPath, with the segment in any
-// case; ok is false for a path that is no subscription's.
+// SplitSubscription is the reverse of SubscriptionPath, with the segment in any case; ok is false
+// for other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

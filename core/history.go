@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// HistoryBounds say how much is remembered of what happened to the messages of a
-// queue, a topic or a subscription, in one partition. The zero bounds: nothing.
+// HistoryBounds bound the history of a queue, topic or subscription in one partition. Zero bounds
+// mean no history.
 type HistoryBounds struct {
-	Keep time.Duration // how long an event is remembered
-	Max  int           // how many events at most, those of sub-queues included
+	Keep time.Duration // how long events are kept
+	Max  int           // how many events are kept, including those of sub-queues
 }
 
 // Limits of a history.
@@ -18,25 +18,24 @@ const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
 	MaxHistoryEvents = 10_000_000 // of an entity
-	// MaxEvents is how many events an answer about a message has: the latest.
+	// MaxEvents is how many events of a message are returned: the latest.
 	MaxEvents = 1000
 )
 
-// EventKind is what happened to a message.
+// EventKind says what happened to a message.
 type EventKind string
 
-// The events that the state machine of a partition writes, in the step in which
-// they happen.
+// Events that a partition's state machine writes, in the step in which they happen.
 const (
-	EventAccepted     EventKind = "accepted"      // stored, and available; Other is the number of a copy's publication
+	EventAccepted     EventKind = "accepted"      // stored and available; Other is the number of a copy's publication
 	EventScheduled    EventKind = "scheduled"     // stored until Until
 	EventDuplicate    EventKind = "duplicate"     // dropped: its id was seen within the window
-	EventActivated    EventKind = "activated"     // its time has come; Other is its new number
-	EventPublished    EventKind = "published"     // what was scheduled on a topic has left it
+	EventActivated    EventKind = "activated"     // it became due; Other is its new number
+	EventPublished    EventKind = "published"     // a scheduled message of a topic was published
 	EventCompleted    EventKind = "completed"     //
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed
-	EventPostponed    EventKind = "postponed"     // abandoned, to be delivered anew at Until
-	EventReturned     EventKind = "returned"      // after it was postponed; Count deliveries have failed
+	EventPostponed    EventKind = "postponed"     // abandoned with a delay until Until
+	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
 	EventReleased     EventKind = "released"      // given back, without a failed delivery
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed
@@ -45,83 +44,78 @@ const (
 	EventCancelled    EventKind = "cancelled"     // while it was scheduled
 )
 
-// The events that the broker writes, a moment after they happened.
+// Events that the broker writes, a moment later.
 const (
 	EventDelivered EventKind = "delivered" // to By; Count deliveries had failed before
 	EventMatched   EventKind = "matched"   // a rule of the subscription Entity
-	EventUnmatched EventKind = "unmatched" // by none of the topic's rules
-	EventForwarded EventKind = "forwarded" // to Entity, where it is found by the same id
+	EventUnmatched EventKind = "unmatched" // no rule of the topic matched
+	EventForwarded EventKind = "forwarded" // to Entity, where it has the same id
 	EventDropped   EventKind = "dropped"   // by Plugin
 	EventRouted    EventKind = "routed"    // to Entity, by Plugin
-	EventBuried    EventKind = "buried"    // on its way in, by Plugin, among the dead letters
+	EventBuried    EventKind = "buried"    // by Plugin, before it was stored
 	EventParked    EventKind = "parked"    // until Plugin is back
 )
 
-// Event is one thing that happened to a message.
+// Event is something that happened to a message.
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
 	Sub       SubQueue
-	Number    int64     // sequence number; 0 of what was not stored
+	Number    int64     // sequence number; 0 if it was not stored
 	Other     int64     // see Kind; 0: none
-	MessageID ID        // zero where the message is known by its number alone
-	Count     uint32    // deliveries that have failed or ended with a deferral
+	MessageID ID        // zero if only the number is known
+	Count     uint32    // deliveries that failed or ended with a deferral
 	Until     time.Time // see Kind
-	Reason    string    // why; of what a receiver has dead-lettered its reason
+	Reason    string    // why; for a dead letter, its reason
 	Note
 }
 
-// Note is what only the broker knows about an event. One about an event of the
-// state machine has its Kind and Number, and comes later.
+// Note is the part of an event that only the broker knows. A note about an event of the state
+// machine has the same Kind and Number, and comes later.
 type Note struct {
-	By      Party  // who asked for it
+	By      Party  // the client
 	Entity  string // the other entity
 	Rule    string
 	Plugin  string
-	Gateway string // through which it came
+	Gateway string // the gateway that wrote the note
 }
 
-// Party is who did something.
+// Party is a client.
 type Party struct {
-	Policy string // the shared access policy, or what else vouched for it
+	Policy string // the shared access policy, or another proof of its identity
 	Peer   string // the client and its address, as its bridge knows them
 }
 
-// IsZero reports whether nobody is named.
+// IsZero reports whether the client is unknown.
 func (p Party) IsZero() bool { return p == Party{} }
 
-// Subject says which message, of one entity, an account is asked of: that of an
-// id in its text form, or that which has, or had, a sequence number in the main
-// queue.
+// Subject names a message of an entity: by its id in text form, or by a sequence number that it has
+// or had in the main queue.
 type Subject struct {
 	MessageID string
-	Number    int64 // where MessageID is ""
+	Number    int64 // if MessageID is ""
 }
 
-// Histories is the part of a partition that remembers what happened to its
-// messages, where Policy.History says so. A topic's history and those of its
-// subscriptions are apart; their policies have the same bounds. Deleting or
-// clearing an entity forgets its history.
+// Histories is the part of a partition that keeps events of its messages, if Policy.History says
+// so. A topic and its subscriptions have separate histories with the same bounds. Deleting or
+// clearing an entity removes its history.
 type Histories interface {
-	// Annotate adds what the broker knows to the history of p's queue, at its end
-	// whatever the events' Times. Without bounds, and on a partition of a deleted
-	// entity, it does nothing.
+	// Annotate appends the broker's events to the history of p's queue, whatever their Times.
+	// Without bounds, and on a partition of a deleted entity, it does nothing.
 	Annotate(ctx context.Context, p Partition, events []Event) error
-	// Recollect sweeps, and returns what is remembered of a message in p's queue
-	// and its sub-queues: the latest MaxEvents, as they were written.
+	// Recollect sweeps, and returns the events of a message in p's queue and its sub-queues: the
+	// latest MaxEvents, in the order in which they were written.
 	Recollect(ctx context.Context, p Partition, s Subject) ([]Event, error)
 }
 
-// Account is what is remembered of one message of an entity, or of several that
-// had the same id, in the order in which it happened.
+// Account is the events of one message of an entity, or of several with the same id, in order.
 type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
 }
 
-// Next are the entities that the account says the message has gone to, without
-// those of remotes.
+// Next returns the entities that the message has gone to, without those of remotes.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {
@@ -136,24 +130,24 @@ func (a *Account) Next() []string {
 	return next
 }
 
-// Trail finds the events about a subject in a history, which it is shown in order.
+// Trail finds the events of a subject in a history that it reads in order.
 type Trail struct {
 	subject Subject
 	known   map[stand]struct{}
 	found   []Event
 }
 
-// stand is where a message is found.
+// stand is a place of a message.
 type stand struct {
 	sub    SubQueue
 	number int64
 }
 
-// NewTrail makes a trail that begins at a subject.
+// NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
-// See takes an event if it is about the subject, which it then follows to where
-// the event has brought it.
+// See reads an event. If it is about the subject, See also follows the message to where the event
+// has moved it.
 func (t *Trail) See(e *Event) {
 	if !t.knows(e) {
 		return
@@ -184,5 +178,5 @@ func (t *Trail) knows(e *Event) bool {
 	return !e.MessageID.IsZero() && e.MessageID.String() == t.subject.MessageID
 }
 
-// Found returns the latest events about the subject, in order.
+// Found returns the latest events of the subject, in order.
 func (t *Trail) Found() []Event { return t.found[max(0, len(t.found)-MaxEvents):] }

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// IDKind is the type a message id or correlation id was sent with.
+// IDKind is the type of a message id or correlation id.
 type IDKind uint8
 
-// The four types AMQP 1.0 §3.2.11–14 allows for a message id.
+// The four types of a message id in AMQP 1.0 §3.2.11–14.
 const (
 	IDString IDKind = iota
 	IDULong
@@ -17,14 +17,14 @@ const (
 	IDBinary
 )
 
-// ID is a message id or correlation id with the type its sender gave it. The
-// zero ID means none. IDs are comparable; equal IDs have equal type and value.
+// ID is a message id or correlation id with its type. The zero ID means none. IDs are comparable;
+// equal IDs have equal type and value.
 type ID struct {
 	kind IDKind
 	raw  string // the text; or 8 bytes big-endian; or 16 bytes in RFC 4122 order; or the bytes
 }
 
-// StringID makes an ID of a text; the empty text is no ID.
+// StringID makes an ID of a string; the empty string is no ID.
 func StringID(s string) ID { return ID{IDString, s} }
 
 // ULongID makes an ID of an unsigned 64-bit number.
@@ -43,7 +43,7 @@ func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 // RawID rebuilds an ID from what Kind and Raw returned.
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
-// Kind returns the type; Raw the value: the text, 8 bytes big-endian, 16 bytes, or the bytes.
+// Kind returns the type.
 func (id ID) Kind() IDKind { return id.kind }
 
 // Raw returns the value in the form that RawID takes.
@@ -60,8 +60,7 @@ func (id ID) ULong() uint64 {
 	return binary.BigEndian.Uint64([]byte(id.raw))
 }
 
-// String renders the ID as text: what an HTTP client sees, the key of
-// duplicate detection, and what partitions are chosen by.
+// String is the ID as text: for HTTP clients, for duplicate detection, and to choose a partition.
 func (id ID) String() string {
 	switch id.kind {
 	case IDULong:

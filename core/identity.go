@@ -17,10 +17,10 @@ const (
 	Manage
 )
 
-// AllRights is every right together.
+// AllRights is all rights together.
 const AllRights = Send | Listen | Manage
 
-// String lists the rights as policies write them: "Send,Listen,Manage".
+// String lists the rights in the form of policies: "Send,Listen,Manage".
 func (r Right) String() string {
 	var names []string
 	for _, p := range []struct {
@@ -53,38 +53,37 @@ func ParseRights(s string) (Right, error) {
 	return rights, nil
 }
 
-// Grant is one proven claim: these rights, on this path and below, until then.
+// Grant is one proven claim: rights on a path and below, until a time.
 type Grant struct {
-	// Namespace is the name of the namespace that it is for. NamespaceID tells it
-	// from others that had that name before.
+	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes it
+	// from others that had the same name.
 	Namespace, NamespaceID string
 
-	Policy string // the shared access policy that vouches for it
-	// OfEntity says that the policy is an entity's own, and not the namespace's: then
-	// the grant ends where the entity does, whatever other names begin with its name.
+	Policy string // the shared access policy that proves it
+	// OfEntity says that the policy belongs to an entity, not to the namespace: then the grant ends
+	// with the entity, even if other names begin with its name.
 	OfEntity bool
 	Rights   Right
 	Scope    string    // folded entity path; "" is the whole namespace
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant is for the path, which is folded: for its own
-// scope and all below it, or, where the policy is an entity's, for the entity with
-// its sub-queues, its $management node and, of a topic, its subscriptions.
+// Covers reports whether the grant is for a folded path: its scope and everything below it; or, if
+// the policy belongs to an entity, the entity with its sub-queues, its $management node and, for a
+// topic, its subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
-// IsWithin reports whether a path is scope or lies below it, by whole segments.
-// Both are folded; the scope "" holds every path.
+// IsWithin reports whether a path is scope or lies below it, by whole segments. Both are folded;
+// the scope "" contains every path.
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf is the queue or topic that a folded path names, or in which what it
-// names lies: the path up to its first reserved segment. No name of a queue or
-// topic has one.
+// EntityOf is the queue or topic that a folded path names or lies in: the path up to its first
+// reserved segment. No name of a queue or topic contains one.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -95,11 +94,11 @@ func EntityOf(path string) string {
 	return path[:end]
 }
 
-// Identity is all a peer has proven: claims of one namespace. The nil Identity
-// may do nothing.
+// Identity is everything that a peer has proven: claims of one namespace. The nil Identity has no
+// rights.
 type Identity []Grant
 
-// Namespace is the name of the peer's namespace, "" for nobody.
+// Namespace is the name of the peer's namespace, "" for the nil Identity.
 func (id Identity) Namespace() string {
 	if len(id) == 0 {
 		return ""
@@ -107,7 +106,7 @@ func (id Identity) Namespace() string {
 	return id[0].Namespace
 }
 
-// NamespaceID is the ID of the peer's namespace, "" for nobody.
+// NamespaceID is the ID of the peer's namespace, "" for the nil Identity.
 func (id Identity) NamespaceID() string {
 	if len(id) == 0 {
 		return ""
@@ -115,10 +114,9 @@ func (id Identity) NamespaceID() string {
 	return id[0].NamespaceID
 }
 
-// With is the identity and g, which takes the place of an older claim of the same
-// policy and scope. There are at most max of them, or QuotaExceeded: those that
-// have ended at now make room. A claim of another namespace is refused. The
-// identity itself stays as it is.
+// With returns the identity with g, which replaces an older claim of the same policy and scope. It
+// has at most max claims, or With returns QuotaExceeded; claims that have expired at now make room.
+// A claim of another namespace is refused. The identity itself is not changed.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
@@ -157,7 +155,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }
 
-// Voucher is the policy of the first grant that Check finds good, "" if none is.
+// Voucher is the policy of the first grant that Check accepts, "" for none.
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	folded := FoldName(path)
 	for _, g := range id {
@@ -168,51 +166,49 @@ func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	return ""
 }
 
-// peerKey is where WithPeer keeps the peer.
+// peerKey is the context key of WithPeer.
 type peerKey struct{}
 
-// WithPeer is ctx for calls of a peer, by what its bridge knows it: the protocol,
-// its address, and if it says that what it is.
+// WithPeer returns a context for calls of a peer. peer describes it: protocol, address and, if it
+// is known, the client's software.
 func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
 
-// PeerOf is the peer of WithPeer, "" for none.
+// PeerOf is the peer given to WithPeer, "" for none.
 func PeerOf(ctx context.Context) string {
 	peer, _ := ctx.Value(peerKey{}).(string)
 	return peer
 }
 
-// hostsKey is where WithHosts keeps the hosts.
+// hostsKey is the context key of WithHosts.
 type hostsKey struct{}
 
-// WithHosts is ctx for calls of a peer that called the gateway by these names, with
+// WithHosts returns a context for calls of a peer that has called the gateway by these names, with
 // or without port.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// HostsOf are the names of WithHosts.
+// HostsOf are the names given to WithHosts.
 func HostsOf(ctx context.Context) []string {
 	hosts, _ := ctx.Value(hostsKey{}).([]string)
 	return hosts
 }
 
-// Authority proves identities: it turns credentials into grants. hosts are the
-// names by which the peer called the gateway, with or without port, the most
-// telling first: they say which namespace it wants to be in.
+// Authority proves identities: it turns credentials into grants. hosts are the names by which the
+// peer has called the gateway, with or without port, the most specific first: they select the
+// namespace.
 type Authority interface {
-	// Token verifies a shared access signature: its signature, its expiry, and
-	// that its resource covers audience (a URI or a path, "" to accept the
-	// token's own resource). The Grant's scope is the token's resource.
-	// Failures are Unauthorized, with a text that says what is wrong.
+	// Token verifies a shared access signature: its signature, its expiry, and that its resource
+	// covers audience (a URI or a path; "" accepts the token's own resource). The Grant's scope is
+	// the token's resource. Failures are Unauthorized, with a text that says what is wrong.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies a policy's name and key, as SASL PLAIN presents them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection whose peer has this identity among those of its
-	// namespace, until leave is called, which is safe to repeat. QuotaExceeded when
-	// there are as many as may be. closed is called at most once, when the namespace
-	// is no more: with the reason, after which the connection should end. It must
-	// not block.
+	// Enter counts a connection of this identity in its namespace, until leave is called, which may
+	// be repeated. It returns QuotaExceeded if there are too many connections. closed is called at
+	// most once, when the namespace has been deleted, with the reason; the connection should end
+	// then. It must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

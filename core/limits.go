@@ -2,11 +2,11 @@ package core
 
 import "slices"
 
-// Limits are those of a tier of the cloud's namespaces, where it allows less
-// than the gateway does by itself. A zero field limits nothing. What holds
-// without them, too, is with the settings, the rules and the transactions.
+// Limits are those of a tier of the cloud's namespaces that are stricter than the gateway's own. A
+// zero field is no limit. Limits that hold for all tiers are with the settings, the rules and the
+// transactions.
 type Limits struct {
-	Tier string // as the cloud calls it
+	Tier string // its name in the cloud
 
 	MinNamespaceName int // characters
 	MaxNamespaceName int
@@ -14,20 +14,20 @@ type Limits struct {
 	MaxEntities      int // queues and topics of the namespace together
 	MaxConnections   int // of AMQP at a time
 
-	SizesInMegabytes []int64 // what an entity's MaxSizeInMegabytes may be; of a partitioned one each of its partitions
-	MaxMessageSizeKB int64   // the most that an entity may be set to take
-	MessageSizeKB    int64   // what it takes unless it is set
+	SizesInMegabytes []int64 // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
+	MaxMessageSizeKB int64   // largest setting of an entity
+	MessageSizeKB    int64   // default setting of an entity
 	MaxBatchBytes    int64   // of messages that are sent together
 	MaxPurge         int     // messages that one request may delete
 
-	ExclusiveSessions bool // no other receiver can take a session over
+	ExclusiveSessions bool // sessions cannot be taken over
 
-	MessagingUnits  int // that the namespace has; 0: the tier has none
+	MessagingUnits  int // of the namespace; 0: the tier has none
 	IsUnpartitioned bool
 	HasNoExpress    bool
 }
 
-// StandardLimits are those of the Standard tier.
+// StandardLimits are the limits of the Standard tier.
 func StandardLimits() Limits {
 	return Limits{
 		Tier:             "Standard",
@@ -39,7 +39,7 @@ func StandardLimits() Limits {
 	}
 }
 
-// PremiumLimits are those of the Premium tier with one messaging unit.
+// PremiumLimits are the limits of the Premium tier with one messaging unit.
 func PremiumLimits() Limits {
 	l := StandardLimits()
 	l.Tier = "Premium"
@@ -51,7 +51,7 @@ func PremiumLimits() Limits {
 	return l
 }
 
-// Check refuses settings that the tier does not offer.
+// Check refuses settings that the tier does not allow.
 func (l *Limits) Check(s *Settings) error {
 	if len(l.SizesInMegabytes) > 0 && !slices.Contains(l.SizesInMegabytes, s.MaxSizeInMegabytes) {
 		return Refuse(OutOfRange, "MaxSizeInMegabytes is %d: in the %s tier it must be one of %d.", s.MaxSizeInMegabytes, l.Tier, l.SizesInMegabytes)
@@ -68,7 +68,7 @@ func (l *Limits) Check(s *Settings) error {
 	return nil
 }
 
-// MessageBytes is how large a message may be for an entity that was made with s.
+// MessageBytes is the largest message of an entity with the settings s.
 func (l *Limits) MessageBytes(s *Settings) int64 {
 	kb := s.MaxMessageSizeInKilobytes
 	if l.MaxMessageSizeKB > 0 {
@@ -77,7 +77,7 @@ func (l *Limits) MessageBytes(s *Settings) int64 {
 	return kb << 10
 }
 
-// Purge is how many messages one request deletes that asks for n.
+// Purge is how many messages a request for n deletes.
 func (l *Limits) Purge(n int) int {
 	if l.MaxPurge > 0 {
 		return min(n, l.MaxPurge)

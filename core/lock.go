@@ -30,8 +30,8 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 // RFC 4122 byte order this is.
 type LockToken [16]byte
 
-// NewNonce returns the random part of a lock, which proves that lock: nobody can
-// foretell it from others.
+// NewNonce returns the random part of a lock, which proves the lock: it cannot be predicted from
+// others.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails

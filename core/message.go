@@ -6,9 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message is what a producer may set. Zero fields were not set, but for the
-// texts that EmptyText names. Strings are UTF-8; instants have millisecond
-// resolution.
+// Message is what a producer may set. Zero fields are not set, except for the strings that
+// EmptyText names. Strings are UTF-8; times have millisecond resolution.
 type Message struct {
 	MessageID     ID
 	CorrelationID ID
@@ -28,45 +27,45 @@ type Message struct {
 	CreationTime       time.Time
 	AbsoluteExpiryTime time.Time
 
-	// TimeToLive counts from acceptance (or activation). 0 means not given by
-	// the producer; after the broker has applied the entity's default, never.
+	// TimeToLive counts from acceptance (or activation). 0 means that the producer has not set it;
+	// after the broker has applied the entity's default, it means never.
 	TimeToLive time.Duration
-	// ScheduledEnqueueTime makes the message scheduled when it lies in the future.
+	// ScheduledEnqueueTime schedules the message if it lies in the future.
 	ScheduledEnqueueTime time.Time
-	// WasScheduled says that ScheduledEnqueueTime lay in the future when the broker
-	// took the message. The broker sets it.
+	// WasScheduled says that ScheduledEnqueueTime lay in the future when the broker accepted the
+	// message. The broker sets it.
 	WasScheduled bool
 
-	// Durable and FirstAcquirer are kept for receivers; the broker does not look at them.
+	// Durable and FirstAcquirer are kept for receivers; the broker ignores them.
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText names the text fields that the producer set to the empty string.
-	// The bit of a field that is not empty says nothing.
+	// EmptyText names the string fields that the producer has set to the empty string. The bit of a
+	// field that is not empty has no meaning.
 	EmptyText TextFields
 
-	// Annotations are the sender's own message annotations, those the broker
-	// does not own. Keys are symbols.
+	// Annotations are the sender's message annotations, without those that the broker owns. Keys
+	// are symbols.
 	Annotations Properties
-	// DeliveryAnnotations are those that the sender gave for the next hop; receivers get them too.
+	// DeliveryAnnotations are the sender's annotations for the next hop; receivers get them, too.
 	DeliveryAnnotations Properties
 	// Properties are the application's typed key-value pairs.
 	Properties Properties
 
 	Body Body
-	// Footer is the encoded footer map as the sender sent it, or nil.
+	// Footer is the encoded footer map of the sender, or nil.
 	Footer []byte
 
-	// Transit is what the broker notes on a message that comes from another
-	// entity; nil on a message from a producer.
+	// Transit is what the broker notes on a message from another entity; nil for a message from a
+	// producer.
 	Transit *Transit
 }
 
-// TextFields is a set of text fields of a message.
+// TextFields is a set of string fields of a message.
 type TextFields uint16
 
-// The text fields. Stores keep these numbers; those of the properties that AMQP
-// 1.0 §3.2.4 lists are their places there.
+// The string fields. Stores keep these numbers. For the properties of AMQP 1.0 §3.2.4 they are
+// their positions there.
 const (
 	FieldTo               TextFields = 1 << 2
 	FieldSubject          TextFields = 1 << 3
@@ -76,29 +75,29 @@ const (
 	FieldContentEncoding  TextFields = 1 << 7
 	FieldSessionID        TextFields = 1 << 10
 	FieldReplyToSessionID TextFields = 1 << 12
-	FieldPartitionKey     TextFields = 1 << 13 // an annotation, which is no place there
+	FieldPartitionKey     TextFields = 1 << 13 // an annotation, which has no position there
 )
 
-// Has reports whether a text field that reads s was set: it is not empty, or
-// the producer set it to the empty string.
+// Has reports whether a string field with the value s was set: it is not empty, or the producer has
+// set it to the empty string.
 func (m *Message) Has(f TextFields, s string) bool { return s != "" || m.EmptyText&f != 0 }
 
 // HasSession reports whether the message belongs to a session. The empty string
 // may be a session's id.
 func (m *Message) HasSession() bool { return m.Has(FieldSessionID, m.SessionID) }
 
-// Transit is what a forwarded or published message brings along.
+// Transit is the data of a forwarded or published message.
 type Transit struct {
-	// EnqueuedSequenceNumber is its number at the first point of submission.
+	// EnqueuedSequenceNumber is its number in the entity to which it was first sent.
 	EnqueuedSequenceNumber int64
 	// DeadLetterSource is the entity in which it was dead-lettered before it was forwarded.
 	DeadLetterSource string
 	// Hops counts how often it was forwarded.
 	Hops uint8
-	// Destination is where a message in a transfer queue is to go.
+	// Destination is where a message in a transfer queue goes.
 	Destination string
-	// Key makes the move happen once: an Append or Publish whose Key the partition
-	// knows stores nothing (see Partitions.Append). It is not kept with the message.
+	// Key makes the move happen once: an Append or Publish whose Key the partition knows stores
+	// nothing (see Partitions.Append). It is not stored with the message.
 	Key string
 }
 
@@ -108,8 +107,8 @@ const MaxHops = 4
 // messageOverhead stands for the fixed fields in Size.
 const messageOverhead = 64
 
-// Size estimates the bytes of the message, payload and metadata together: what the
-// message size limit counts. The entity's quota counts what its store takes.
+// Size estimates the bytes of the message, with metadata: what the message size limit counts. The
+// entity's quota counts what the store takes.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
@@ -128,7 +127,7 @@ type BodyKind uint8
 const (
 	// BodyData is an opaque payload; Bytes is the payload itself.
 	BodyData BodyKind = iota
-	// BodyDataSections is several AMQP data sections; Bytes is their run as encoded by the peer.
+	// BodyDataSections is several AMQP data sections, as encoded by the peer.
 	BodyDataSections
 	// BodyValue is one AMQP value section, as encoded by the peer, descriptor included.
 	BodyValue
@@ -144,10 +143,10 @@ type Body struct {
 	Bytes []byte
 }
 
-// State is where a stored message stands.
+// State is the state of a stored message.
 type State uint8
 
-// The states as every SDK numbers them (x-opt-message-state).
+// The states by the SDKs' numbers (x-opt-message-state).
 const (
 	Active State = iota
 	Deferred
@@ -165,21 +164,21 @@ func (s State) String() string {
 	}
 }
 
-// BrokerProperties is what only the broker sets.
+// BrokerProperties are set only by the broker.
 type BrokerProperties struct {
 	SequenceNumber         int64
-	EnqueuedSequenceNumber int64 // the number at the first point of submission
+	EnqueuedSequenceNumber int64 // its number in the entity to which it was first sent
 	EnqueuedTime           time.Time
 	ExpiresAt              time.Time // zero: never
 	DeliveryCount          uint32    // attempted deliveries before this one
 	LockToken              LockToken // zero unless peek-locked
-	LockedUntil            time.Time // zero unless under lock; a peeked message has it without the token
+	LockedUntil            time.Time // zero unless locked; a peeked message has it without the token
 	State                  State
 	DeadLetterSource       string
 	Partitioned            bool // the entity has several partitions
 }
 
-// Delivery is a message with what the broker knows of it.
+// Delivery is a message with its broker properties.
 type Delivery struct {
 	*Message
 	BrokerProperties

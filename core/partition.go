@@ -1,9 +1,8 @@
 package core
 
-// PartitionOf is the partition, of n, that a key belongs to: the 64-bit FNV-1a
-// hash of its bytes, mixed as MurmurHash3 ends (the low bits of FNV alone know
-// little more than the parity of the key), modulo n. It must never change, or
-// keys would part from the messages they were stored with.
+// PartitionOf is the partition, of n, that a key belongs to: the 64-bit FNV-1a hash of its bytes,
+// modulo n, after MurmurHash3's final mix (the low bits of FNV alone carry little more than the
+// parity of the key). It must never change: stored messages would be in the wrong partition.
 func PartitionOf(key string, n int) uint16 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

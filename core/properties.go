@@ -9,15 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Properties are typed key-value pairs that stay encoded until somebody looks:
-// most messages are received by the protocol they were sent with. The zero
-// Properties are empty. They are immutable.
+// Properties are typed key-value pairs that stay encoded until they are read: most messages are
+// received over the protocol over which they were sent. The zero Properties are empty. They are
+// immutable.
 type Properties struct {
 	encoded []byte // a value map with text keys, validated; nil when empty
 }
 
-// NewProperties encodes pairs in the given order. A later pair of the same key
-// replaces an earlier one.
+// NewProperties encodes pairs in the given order. A later pair with the same key replaces an
+// earlier one.
 func NewProperties(pairs ...Property) (Properties, error) {
 	dst, mark := value.OpenMap(nil)
 	n := 0
@@ -53,8 +53,8 @@ func replacedLater(rest []Property, key string) bool {
 	return false
 }
 
-// RawProperties adopts an encoded map, which must be valid and have text keys
-// (as value.Skip and value.MapEntries accept it); the bytes must not change afterwards.
+// RawProperties wraps an encoded map, which must be valid and have string keys (as value.Skip and
+// value.MapEntries accept it). The bytes must not change afterwards.
 func RawProperties(encoded []byte) Properties {
 	if n, _, _, err := value.ReadMap(encoded); err != nil || n == 0 {
 		return Properties{}
@@ -65,8 +65,8 @@ func RawProperties(encoded []byte) Properties {
 // Encoded returns the encoded map, nil when empty. It must not be changed.
 func (p Properties) Encoded() []byte { return p.encoded }
 
-// MarshalJSON writes the encoded map in base64, null when empty: a form that
-// keeps every type, for what is stored rather than shown.
+// MarshalJSON writes the encoded map in base64, null if empty. This form keeps all types; it is for
+// storage.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -115,7 +115,7 @@ func (p Properties) Len() int {
 	return n
 }
 
-// All decodes the properties one by one, in their order.
+// All decodes the properties one after the other, in order.
 func (p Properties) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if p.IsEmpty() {
@@ -144,7 +144,7 @@ func (p Properties) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Merge returns p with the pairs of over added, each replacing one of the same key.
+// Merge returns p with the pairs of over, which replace pairs with the same key.
 func (p Properties) Merge(over Properties) Properties {
 	if over.IsEmpty() {
 		return p
@@ -166,7 +166,7 @@ func (p Properties) Merge(over Properties) Properties {
 	}, false)}
 }
 
-// Without returns p without the pairs of the keys.
+// Without returns p without the pairs with these keys.
 func (p Properties) Without(keys ...string) Properties {
 	left := 0
 	for k := range value.MapEntries(p.encoded) {

@@ -6,27 +6,25 @@ import (
 	"strings"
 )
 
-// Remote is another broker, to which messages are forwarded. What it speaks, and
-// where it is, only its implementation knows. All methods are safe for concurrent use.
+// Remote is another broker to which messages are forwarded. Only its implementation knows its
+// protocol and address. All methods are safe for concurrent use.
 type Remote interface {
-	// Send hands messages to an entity there, and answers one element per message:
-	// nil once the remote has taken charge of it. An *Away says that the remote
-	// cannot be asked now, which may be found out when messages have arrived there;
-	// NotAllowed, InvalidArgument, OutOfRange and TooLarge that it will never take
-	// this message; any other error that it may later.
+	// Send sends messages to an entity at the remote and returns one element per message: nil once
+	// the remote has accepted it. An *Away says that the remote is not reachable now, which may be
+	// found out after messages have arrived. NotAllowed, InvalidArgument, OutOfRange and TooLarge
+	// say that the remote will never accept the message; any other error that it may later.
 	//
-	// Of messages that have a PinKey in common none is handed over before all in
-	// front of it have been taken, or refused for ever: where one was not, those
-	// behind it are not tried. The messages are only read, and no longer once Send
-	// has returned.
+	// A message is not sent before all earlier ones with the same PinKey have been accepted, or
+	// refused for ever; those behind one that was not are not tried. Send only reads the messages,
+	// and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window is how many messages are worth sending at a time.
 	Window() int
-	// Watch calls back, which must not block, when a remote that was away is so no more.
+	// Watch calls back when the remote can be reached again. back must not block.
 	Watch(back func()) (stop func())
 }
 
-// Away says that a remote cannot be asked now.
+// Away says that a remote cannot be reached now.
 type Away struct {
 	Remote string // its name
 	Err    error  // why
@@ -34,12 +32,11 @@ type Away struct {
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is away: %v", a.Remote, a.Err) }
 
-// Unwrap makes the Code Busy: nobody else needs to know more.
+// Unwrap returns the Code Busy: callers need no more.
 func (a *Away) Unwrap() error { return Busy }
 
-// PinKey is what binds messages to each other: those with one key keep their
-// order. It is the key of the session, else that of a session of which the
-// partition key is the id, else "".
+// PinKey binds messages together: those with the same key keep their order. It is the key of the
+// session, else that of a session whose id is the partition key, else "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)
@@ -47,12 +44,11 @@ func (m *Message) PinKey() string {
 	return string(KeyOfSession(m.PartitionKey))
 }
 
-// AnnotationHops counts, as a ubyte, how often a message has gone from one broker
-// to another, so that a circle of them ends.
+// AnnotationHops counts, as a ubyte, how often a message has gone from one broker to another, to
+// end cycles of brokers.
 const AnnotationHops = "x-opt-crosstown-hops"
 
-// CountHop counts that the message goes to another broker once more; it reports
-// false where that is too often.
+// CountHop counts one more move to another broker; it returns false if there were too many.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
 	n, _ := v.(uint8)
@@ -68,8 +64,8 @@ func (m *Message) CountHop() bool {
 // MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 
-// SplitRemote takes a destination apart that is at a remote: REMOTE:ENTITY, also
-// behind the host that SDKs put before it. No entity's name holds a colon.
+// SplitRemote splits a destination at a remote: REMOTE:ENTITY, also behind the host that SDKs put
+// in front. No entity's name contains a colon.
 func SplitRemote(to string) (remote, entity string, ok bool) {
 	remote, entity, ok = strings.Cut(ResourcePath(to), ":")
 	return remote, entity, ok

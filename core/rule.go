@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Rule decides what of a topic's messages a subscription gets, and as what.
+// Rule decides which of a topic's messages a subscription gets, and with which changes.
 type Rule struct {
 	Name             string
 	Filter           Filter
@@ -30,7 +30,7 @@ type Filter struct {
 // FilterKind says how a filter decides.
 type FilterKind uint8
 
-// The kinds of filters. Their texts are stored: they do not change.
+// The kinds of filters. Their names are stored and must not change.
 const (
 	SQLFilter         FilterKind = iota // by a SQL expression
 	TrueFilter                          // every message matches
@@ -66,8 +66,8 @@ func (k *FilterKind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Correlation is the condition of a correlation filter: all that are set must
-// be equal. A nil field is not part of the condition; an empty string is.
+// Correlation is the condition of a correlation filter: all fields that are set must be equal. A
+// nil field is not part of the condition; an empty string is.
 type Correlation struct {
 	CorrelationID    *string    `json:",omitempty"`
 	MessageID        *string    `json:",omitempty"`
@@ -80,8 +80,8 @@ type Correlation struct {
 	Properties       Properties `json:",omitzero"`
 }
 
-// Conditions yields the conditions on the broker's properties by their Service
-// Bus names, in the order of the management API. What is yielded may be set.
+// Conditions iterates over the conditions on broker properties by their Service Bus names, in the
+// order of the management API. The yielded strings may be set.
 func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for _, f := range [...]struct {
@@ -104,7 +104,7 @@ func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	}
 }
 
-// DefaultRuleName is the rule that a new subscription has: it matches all.
+// DefaultRuleName is the name of a new subscription's rule, which matches all messages.
 const DefaultRuleName = "$Default"
 
 // Limits of rules.
@@ -135,13 +135,13 @@ func ValidateRuleName(name string) error {
 	return nil
 }
 
-// Judgement is what one rule makes of a message, without anything being sent.
+// Judgement is the result of one rule for a message that is not sent.
 type Judgement struct {
-	Subscription string // its own name; "" for a rule that is only tried
+	Subscription string // its own name; "" for a trial rule
 	Rule         string
 	Matched      bool
-	Why          []string // the conditions that decided, each with the values that it saw
-	Err          error    // why the filter could not be evaluated, or if Matched the action
+	Why          []string // the conditions that decided, each with the values that it has compared
+	Err          error    // why the filter or, if Matched, the action could not be evaluated
 	// Message is what the subscription gets, after the rule's action; nil unless
 	// Matched without Err.
 	Message *Message

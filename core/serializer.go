@@ -6,28 +6,24 @@ import (
 	"strings"
 )
 
-// Serializer reads and writes payloads of some content types. It is safe for
-// concurrent use.
+// Serializer reads and writes payloads of some content types. It is safe for concurrent use.
 //
-// Values are of the Go types that core/value lists: nil, bool, the integers,
-// float32 and float64, the decimals, string, []byte, value.Timestamp,
-// value.UUID, value.List and value.Map; a Decode may give symbols, chars,
-// arrays and described values besides. An Encode takes them all, and writes
-// those that its format does not know as the nearest that it knows.
+// Values have the Go types that core/value lists: nil, bool, the integers, float32 and float64, the
+// decimals, string, []byte, value.Timestamp, value.UUID, value.List and value.Map. Decode may also
+// return symbols, chars, arrays and described values. Encode accepts all of these, and writes those
+// that its format does not have as the nearest that it has.
 type Serializer interface {
-	// ContentTypes are the media types that it serves, in lower case, without
-	// parameters, the preferred one first. A '*' stands for any run of
-	// characters: application/*+json, text/*. None means that it does not know yet.
+	// ContentTypes are the media types that it handles, in lower case, without parameters, the
+	// preferred one first. A '*' stands for any characters: application/*+json, text/*. None means
+	// that it does not know yet.
 	ContentTypes() []string
-	// Decode reads a payload whose declared content type, parameters included,
-	// is contentType; "" where the message declares none, or one that another
-	// serializer serves. Busy and Timeout mean that it cannot say now, any other
-	// error that the payload is not of its format. The value shares no memory
-	// with the payload.
+	// Decode reads a payload of the declared content type, with parameters; contentType is "" if
+	// the message declares none, or one that another serializer handles. Busy and Timeout mean that
+	// it cannot decide now, any other error that the payload is not in its format. The value shares
+	// no memory with the payload.
 	Decode(ctx context.Context, contentType string, payload []byte) (any, error)
-	// Encode writes a value as contentType, which is one of ContentTypes, or
-	// matches one, and may have parameters. produced is the content type of the
-	// payload, complete with parameters.
+	// Encode writes a value as contentType, which is one of ContentTypes or matches one, and may
+	// have parameters. produced is the content type of the payload, with parameters.
 	Encode(ctx context.Context, contentType string, v any) (payload []byte, produced string, err error)
 }
 
@@ -35,17 +31,16 @@ type Serializer interface {
 // payload no serializer of its entity's chain could decode.
 const ReasonDeserializationFailed = "DeserializationFailed"
 
-// Attempt is one serializer's failure to decode a payload.
+// Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
 	Serializer  string // its name
 	ContentType string // the declared type that it was chosen for; "" if it was tried because it is in the chain
 	Err         error
 }
 
-// Undecodable says that no serializer could decode a payload, and which ones
-// were tried, in order.
+// Undecodable says that no serializer could decode a payload, and which ones were tried, in order.
 type Undecodable struct {
-	ContentType string // what the message declares
+	ContentType string // as the message declares it
 	Tried       []Attempt
 }
 

@@ -2,19 +2,18 @@ package core
 
 import "strings"
 
-// SessionKey is what tells the sessions of an entity apart: a session's id,
-// folded as FoldName folds names, so that ids that differ in case only are those
-// of one session. The empty id has a key like any other; the zero SessionKey is
-// that of no session. A key holds no zero byte, so stores can put one behind it,
-// and keys sort, byte by byte, as folded ids do.
+// SessionKey identifies a session of an entity: it is the session's id, folded as FoldName folds
+// names, so that ids that differ only in case are those of one session. The empty id has a key,
+// too; the zero SessionKey means no session. A key contains no zero byte, so stores can put one
+// behind it, and keys sort, byte by byte, as folded ids do.
 type SessionKey string
 
-// emptySessionKey is the key of the empty id: the escapes never write it.
+// emptySessionKey is the key of the empty id. No other id results in it.
 const emptySessionKey SessionKey = "\x01"
 
 var sessionEscapes = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 
-// KeyOfSession is the key of the session of that id.
+// KeyOfSession is the key of a session's id.
 func KeyOfSession(id string) SessionKey {
 	if id == "" {
 		return emptySessionKey
@@ -22,8 +21,7 @@ func KeyOfSession(id string) SessionKey {
 	return SessionKey(sessionEscapes.Replace(FoldName(id)))
 }
 
-// SessionKey is that of the session that the message belongs to; "" if it
-// belongs to none.
+// SessionKey is the key of the message's session, "" for none.
 func (m *Message) SessionKey() SessionKey {
 	if !m.HasSession() {
 		return ""
@@ -31,5 +29,5 @@ func (m *Message) SessionKey() SessionKey {
 	return KeyOfSession(m.SessionID)
 }
 
-// Key is that of the session that is locked.
+// Key is the key of the locked session.
 func (l *SessionLock) Key() SessionKey { return KeyOfSession(l.ID) }
