@@ -59,7 +59,7 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	}
 	o := remote.Options{
 		Name: m.Name, Address: cmp.Or(p.Address, "namespace "+m.Namespace), Host: p.Host, Window: m.Window, Batches: m.TakesBatches(),
-		User: p.User, Password: p.Password, Policy: p.Policy, Key: p.Key, Signature: p.Sign,
+		User: p.User, Password: p.Password, Policy: p.Policy, Key: p.Key, Signature: p.Sign, Entity: p.Entity,
 	}
 	for _, from := range m.Pull {
 		o.Pulls = append(o.Pulls, remote.Pull(from))
@@ -155,7 +155,7 @@ func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Direc
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {
 		here := t.of(m.Namespace).Broker
-		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Forget: here.Forget}
+		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, ForwardedTo: here.ForwardedTo, Forget: here.Forget}
 		g.Go("remote "+m.State().Name+" of "+m.Namespace, func(ctx context.Context) error { return m.Run(ctx, local) })
 	}
 }

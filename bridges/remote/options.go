@@ -24,8 +24,9 @@ type Options struct {
 	// User and Password are for SASL PLAIN.
 	User, Password string
 	// Policy and Key sign tokens that are put to $cbs, entity by entity; Signature
-	// is one that was signed before, for all.
-	Policy, Key, Signature string
+	// is one that was signed before, for all. Entity is the one whose policy it is, ""
+	// if that is not known.
+	Policy, Key, Signature, Entity string
 	// Access, unless it is nil, tells Policy and Key each time a connection is made.
 	Access func(ctx context.Context) (policy, key string, err error)
 
@@ -51,6 +52,9 @@ type Pull struct{ From, Into string }
 type Local struct {
 	Broker   core.Broker
 	Identity core.Identity // with whose rights
+	// ForwardedTo are the entities of the remote of that name that entities here forward to;
+	// nil: none is known.
+	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
 	// Forget drops the keys of messages that need not be known any more.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }

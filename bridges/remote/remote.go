@@ -32,6 +32,8 @@ type Remote struct {
 	log    *slog.Logger
 	window *semaphore.Weighted // the window: messages under way to the remote
 
+	wanted chan struct{} // receives when a message finds the remote away
+
 	flying atomic.Int64 // messages that are sent and not answered
 
 	mu         sync.Mutex
@@ -56,7 +58,7 @@ func New(o Options) *Remote {
 	}
 	r := &Remote{
 		o: o, log: o.Logger.With("remote", o.Name), window: semaphore.NewWeighted(int64(o.Window)),
-		since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
+		wanted: make(chan struct{}, 1), since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
 	}
 	for _, p := range o.Pulls {
 		r.sources = append(r.sources, &source{r: r, Pull: p})
@@ -86,9 +88,18 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 	pause := firstPause
 	for ctx.Err() == nil {
 		l, err := r.connect(ctx)
-		if err != nil {
-			r.lost(err)
-		} else {
+		_, refused := errors.AsType[*refusedToken](err)
+		switch {
+		case refused && len(r.sources) == 0:
+			// The remote would close the connection soon, and again. A message names another entity.
+			r.lost(err, "remote accepts no token: tried again when there is a message for it")
+			select {
+			case <-ctx.Done():
+			case <-r.wanted:
+			}
+		case err != nil:
+			r.lost(err, awayText)
+		default:
 			pause = firstPause
 			r.serve(ctx, l)
 		}
@@ -129,20 +140,23 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	r.lost(err)
+	r.lost(err, awayText)
 	tasks.Wait()
 	l.close()
 }
 
-// lost notes that there is no connection, and why.
-func (r *Remote) lost(err error) {
+// awayText is what the log says of a remote that cannot be reached, or was lost.
+const awayText = "remote away: tried again in a while"
+
+// lost notes that there is no connection, and why. text is what the log says.
+func (r *Remote) lost(err error, text string) {
 	if err == nil {
 		err = errors.New("the connection was closed")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.connection != nil || r.err == nil || r.err.Error() != err.Error() {
-		r.log.Warn("remote away: tried again in a while", "address", r.o.Address, "err", err)
+		r.log.Warn(text, "address", r.o.Address, "err", err)
 	}
 	if r.connection != nil {
 		r.since = time.Now()
@@ -155,6 +169,10 @@ func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.connection == nil {
+		select {
+		case r.wanted <- struct{}{}:
+		default:
+		}
 		return nil, &core.Away{Remote: r.o.Name, Err: r.err}
 	}
 	return r.connection, nil

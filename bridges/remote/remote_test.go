@@ -339,33 +339,96 @@ func TestStateTellsWhatWasDone(t *testing.T) {
 	}
 }
 
-// A remote proves who it is when it connects, so that its connection is kept while
-// it has nothing to send.
+// A remote proves who it is when it connects, so that its connection is kept while it has nothing to send. Where it cannot it
+// connects when it has something to send.
 func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
-		authority := auth.New(auth.Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}}})
-		bridge := amqp.New(b, b, authority, amqp.Options{DrainGrace: time.Millisecond})
-		var tasks sync.WaitGroup
-		dials := 0
-		r := New(Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
-			near, far := net.Pipe()
-			dials++
-			tasks.Go(func() { _ = bridge.ServeConn(ctx, far) })
-			return near, nil
-		}})
-		tasks.Go(func() { _ = b.Run(ctx) })
-		tasks.Go(func() { _ = r.Run(ctx, Local{}) })
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if state := r.State(); dials != 1 || !state.Connected {
-			t.Errorf("after 10 minutes: connected %d times, now %+v", dials, state)
-		}
-		cancel()
-		tasks.Wait()
-	})
+	for name, c := range map[string]struct {
+		change func(*Options)
+		local  func(here *broker.Broker) // makes what is forwarded
+		kept   bool
+	}{
+		"policy of the namespace":           {func(*Options) {}, nil, true},
+		"policy of an entity, forwarded to": {ofOrders, func(here *broker.Broker) { forwarding(t, here, "q", "hq:orders") }, true},
+		"policy of an entity, among others": {ofOrders, func(here *broker.Broker) {
+			forwarding(t, here, "p", "hq:prices")
+			forwarding(t, here, "q", "HQ:Orders")
+		}, true},
+		"policy of an entity, named":     {func(o *Options) { ofOrders(o); o.Entity = "orders" }, nil, true},
+		"policy of an entity, pulled":    {func(o *Options) { ofOrders(o); o.Pulls = []Pull{{"orders", "q"}} }, nil, true},
+		"policy of an unknown entity":    {ofOrders, nil, false},
+		"wrong key":                      {func(o *Options) { o.Key = "wrong" }, nil, false},
+		"another entity is forwarded to": {ofOrders, func(here *broker.Broker) { forwarding(t, here, "q", "hq:prices") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var tasks sync.WaitGroup
+				there := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+				settings := core.DefaultSettings(core.Queue)
+				settings.AuthorizationRules = []core.AccessRule{{Name: "branch", PrimaryKey: "its key", Rights: core.Send | core.Listen}}
+				if _, err := there.CreateQueue(ctx, root, "orders", settings); err != nil {
+					t.Fatal(err)
+				}
+				authority := auth.New(auth.Options{
+					Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}},
+					Entities: func(ctx context.Context, name string) (core.Entity, error) {
+						e, _, err := there.Resolve(ctx, root, name)
+						return e, err
+					},
+				})
+				bridge := amqp.New(there, there, authority, amqp.Options{DrainGrace: time.Millisecond})
+				dials := 0
+				o := Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
+					near, far := net.Pipe()
+					dials++
+					tasks.Go(func() { _ = bridge.ServeConn(ctx, far) })
+					return near, nil
+				}}
+				c.change(&o)
+				r := New(o)
+				here := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns", Remotes: map[string]core.Remote{"hq": r}})
+				if c.local != nil {
+					c.local(here)
+				}
+				tasks.Go(func() { _ = there.Run(ctx) })
+				tasks.Go(func() {
+					_ = r.Run(ctx, Local{Broker: here, Identity: root, ForwardedTo: here.ForwardedTo, Forget: here.Forget})
+				})
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if state := r.State(); dials != 1 || state.Connected != c.kept || !c.kept && !strings.Contains(state.Error, "401") {
+					t.Errorf("after 10 minutes: connected %d times, now %+v", dials, state)
+				}
+				if o.Key != "wrong" {
+					for _, err := range r.Send(ctx, "orders", []*core.Message{text("m")}) {
+						if kept := err == nil; kept != c.kept {
+							t.Errorf("a message to orders: %v", err)
+						}
+					}
+					time.Sleep(time.Minute)
+					if err := r.Send(ctx, "orders", []*core.Message{text("n")})[0]; err != nil || !r.State().Connected {
+						t.Errorf("a message to orders, the second time: %v, %+v", err, r.State())
+					}
+				}
+				cancel()
+				tasks.Wait()
+			})
+		})
+	}
+}
+
+// ofOrders has the remote use the policy of the queue orders.
+func ofOrders(o *Options) { o.Policy, o.Key = "branch", "its key" }
+
+func forwarding(t *testing.T, b *broker.Broker, name, to string) {
+	t.Helper()
+	settings := core.DefaultSettings(core.Queue)
+	settings.ForwardTo = to
+	if _, err := b.CreateQueue(t.Context(), root, name, settings); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAWrongKeyKeepsTheRemoteAway(t *testing.T) {

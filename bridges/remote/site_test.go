@@ -178,7 +178,9 @@ func pair(t testing.TB, change ...func(*Options)) (here, there *site, hq *Remote
 // runs keeps the site's connection to a remote until the test ends.
 func (s *site) runs(t testing.TB, r *Remote) {
 	t.Helper()
-	running(t, func(ctx context.Context) error { return r.Run(ctx, Local{s, root, s.Forget}) })
+	running(t, func(ctx context.Context) error {
+		return r.Run(ctx, Local{Broker: s, Identity: root, ForwardedTo: s.ForwardedTo, Forget: s.Forget})
+	})
 }
 
 func (s *site) create(t testing.TB, name string, change ...func(*core.Settings)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	// replaced by another.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
+	// maxIntroductions is how many entities are tried to find one that the policy holds for.
+	maxIntroductions = 100
 )
 
 // tokens proves over $cbs what may be done with entities. The zero tokens prove
@@ -42,15 +45,45 @@ func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 
 // introduce puts a token before there is a message to send: brokers close
 // connections that have proven nothing for a while. It is for the whole namespace
-// or, where the policy is one of an entity, for what was sent to before.
+// or, where the policy is one of an entity, for the first of the entities that the
+// remote is used for which the policy holds for. The error is a *refusedToken if
+// it holds for none.
 func (t *tokens) introduce(ctx context.Context, l *connection) error {
-	for _, entity := range append([]string{""}, l.r.sentTo()...) {
-		err := t.prove(ctx, l, entity)
-		if _, refused := errors.AsType[*refusedToken](err); !refused {
-			return err
+	tried := map[string]bool{}
+	var refusal error
+	for entities := range l.r.usedFor(ctx) {
+		for _, entity := range entities {
+			if tried[entity] || len(tried) >= maxIntroductions {
+				continue
+			}
+			tried[entity] = true
+			err := t.prove(ctx, l, entity)
+			if _, refused := errors.AsType[*refusedToken](err); !refused {
+				return err
+			}
+			refusal = err
 		}
 	}
-	return nil // a link will tell
+	return refusal
+}
+
+// usedFor are the entities that a token may be put for: "" for all, then those that
+// the configuration names, that messages were sent to, and that entities here forward to.
+func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		named := []string{"", r.o.Entity}
+		for _, s := range r.sources {
+			named = append(named, s.From)
+		}
+		if !yield(named) || !yield(r.sentTo()) || r.here.ForwardedTo == nil {
+			return
+		}
+		forwarded, err := r.here.ForwardedTo(ctx, r.o.Name)
+		if err != nil { // the store is away: then no message comes that is to be sent
+			r.log.Debug("list what is forwarded to a remote", "err", err)
+		}
+		yield(forwarded)
+	}
 }
 
 // refusedToken is a remote's answer to a token that it does not accept.

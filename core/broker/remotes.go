@@ -88,17 +88,7 @@ type Export struct {
 
 // Exports counts the messages that wait for remotes in the entities that forward to them.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
-	var all []Export
-	var ents []core.Entity
-	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
-		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
-			if remote, to, ok := core.SplitRemote(forwardPath(&ent.Settings, sub)); ok {
-				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
-				ents = append(ents, *ent)
-			}
-		}
-		return false
-	})
+	all, ents, err := b.exports(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -117,4 +107,29 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 		all[i].Waiting = h.Counts[sub].Ready + h.Counts[sub].Locked
 	}
 	return all, nil
+}
+
+// exports are the entities that forward to remotes, not counted.
+func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
+	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
+			if remote, to, ok := core.SplitRemote(forwardPath(&ent.Settings, sub)); ok {
+				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
+				ents = append(ents, *ent)
+			}
+		}
+		return false
+	})
+	return all, ents, err
+}
+
+// ForwardedTo are the entities of a remote that entities forward to.
+func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
+	all, _, err := b.exports(ctx)
+	for i := range all {
+		if core.FoldName(all[i].Remote) == core.FoldName(remote) && !slices.Contains(entities, all[i].To) {
+			entities = append(entities, all[i].To)
+		}
+	}
+	return entities, err
 }

@@ -46,6 +46,7 @@ type Endpoint struct {
 	Plain             bool   // no TLS
 	User, Password    string // SASL PLAIN
 	Policy, Key, Sign string // shared access: Sign is a whole signature
+	Entity            string // the one whose policy it is, "" if that is not said
 }
 
 // Endpoint reads how the remote is reached. Its errors hold no secrets.
@@ -58,7 +59,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 		if err != nil {
 			return Endpoint{}, err
 		}
-		p.Policy, p.Key, p.Sign, p.Plain, address = c.KeyName, c.Key, c.Signature, c.Emulator, c.Host
+		p.Policy, p.Key, p.Sign, p.Entity, p.Plain, address = c.KeyName, c.Key, c.Signature, c.EntityPath, c.Emulator, c.Host
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
