@@ -89,6 +89,9 @@ func cut(s, from, to string) string {
 	return s
 }
 
+// maxConnections is enough for every scenario.
+const maxConnections = 12_000
+
 // writeConfig writes a configuration with the queues of all scenarios.
 func writeConfig(path string, s setup) error {
 	type queue struct {
@@ -102,7 +105,7 @@ func writeConfig(path string, s setup) error {
 	for _, q := range allQueues(s) {
 		queues = append(queues, queue{q.name, (5 * time.Minute).String(), 5120, s.partitions > 0, q.sessions})
 	}
-	text, err := yaml.Marshal(map[string]any{"queues": queues})
+	text, err := yaml.Marshal(map[string]any{"queues": queues, "amqp": map[string]any{"max-connections": maxConnections}})
 	if err != nil {
 		return err
 	}
