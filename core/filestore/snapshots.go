@@ -134,7 +134,7 @@ func (s *Store) compact(ctx context.Context, segments []wal.SegmentInfo, sc *sca
 	var sum int64
 	for _, x := range segments {
 		live := sc.live[x.ID]
-		if x.Body || !x.Sealed || x.ID >= from.Segment() || live == 0 || live*100 > x.Size*compactBelow || sum+live > compactBytes {
+		if x.Body || !x.Sealed || x.ID >= from.Segment() || live == 0 || live*100 > x.Size*s.o.compact || sum+live > compactBytes {
 			continue
 		}
 		sum += live

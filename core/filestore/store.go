@@ -45,6 +45,7 @@ type Options struct {
 	fs          fsys.FS // for tests
 	segmentSize int
 	recent      int
+	compact     int64 // instead of compactBelow; negative: never
 }
 
 // Store is a core.Store in the files of a directory.
@@ -89,6 +90,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.compact == 0 {
+		o.compact = compactBelow
 	}
 	if o.fs == nil {
 		o.fs = fsys.OS{}

@@ -90,10 +90,13 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
 	t.leave()
+	if err := t.wait(ctx); err != nil { // also where an earlier call has cancelled them
+		return err
+	}
 	if entries == nil {
 		return missing("scheduled", p, numbers)
 	}
-	return t.wait(ctx)
+	return nil
 }
 
 // cancel removes scheduled and reserved entries.

@@ -139,7 +139,9 @@ func (c *catalogue) CreateEntityWithin(ctx context.Context, e core.Entity, q cor
 	changed, end, err := c.create(e, q)
 	if err == nil {
 		c.tell(changed)
-		err = c.ledger.wait(ctx, end)
+	}
+	if waited := c.ledger.wait(ctx, end); waited != nil {
+		err = waited
 	}
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
@@ -154,7 +156,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
 	if _, taken := c.find(key); taken {
-		return nil, 0, core.AlreadyExists
+		return nil, c.ledger.end(), core.AlreadyExists
 	}
 	if _, deleted := c.sealed.known[e.Namespace]; deleted {
 		return nil, 0, core.NotFound
@@ -263,7 +265,9 @@ func (c *catalogue) UpdateEntityWithin(ctx context.Context, e core.Entity, q cor
 	changed, _, end, err := c.update(&e, q, nil)
 	if err == nil {
 		c.tell(changed)
-		err = c.ledger.wait(ctx, end)
+	}
+	if waited := c.ledger.wait(ctx, end); waited != nil {
+		err = waited
 	}
 	if err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
@@ -279,9 +283,9 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	old, ok := c.find(key)
 	switch {
 	case !ok:
-		return nil, 0, 0, core.NotFound
+		return nil, 0, c.ledger.end(), core.NotFound
 	case old.ID != e.ID || old.Revision != e.Revision:
-		return nil, 0, 0, core.Conflict
+		return nil, 0, c.ledger.end(), core.Conflict
 	}
 	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
 	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
@@ -312,6 +316,9 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end := c.remove(keyOf(namespace, name))
 	if changed == nil {
+		if err := c.ledger.wait(ctx, c.ledger.end()); err != nil {
+			return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
+		}
 		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)
 	}
 	c.tell(changed)

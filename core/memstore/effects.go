@@ -336,6 +336,14 @@ func (x *effects) clear(p *partition) {
 // ledger writes the frames of the catalogue and the registry. Without a journal it does nothing.
 type ledger struct{ journal Journal }
 
+// end is the position behind all that was noted, for refusals that speak of it.
+func (l *ledger) end() Position {
+	if l.journal == nil {
+		return 0
+	}
+	return l.journal.End()
+}
+
 // wait waits until everything before a position is durable.
 func (l *ledger) wait(ctx context.Context, p Position) error {
 	if l.journal == nil {

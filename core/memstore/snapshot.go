@@ -24,7 +24,7 @@ import (
 // pieceSize is how many messages, sessions or events a piece has at most.
 const pieceSize = 1000
 
-// Snapshot writes what there is for Load. referenced is called with each record that it names.
+// Snapshot writes what there is for Load: the same bytes for the same state, but for positions. referenced is called with each record that it names.
 func (s *Store) Snapshot(w io.Writer, referenced func(Ref)) error {
 	out := &snapshotWriter{w: w, store: s, referenced: referenced}
 	if err := out.catalogue(); err != nil {
@@ -93,15 +93,17 @@ func (o *snapshotWriter) catalogue() error {
 	x.uint(uint64(s.journal.End()))
 	x.buf = append(x.buf, byte(pieceCatalogue))
 	x.int(s.millis())
-	for _, n := range s.byName {
-		x.namespace(&n)
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		x.namespace(new(s.byName[name]))
 	}
 	for _, id := range s.sealed.order {
 		x.seal(id.key, id.at)
 	}
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription} {
-		for _, space := range s.spaces {
-			for _, e := range space.entities {
+		for _, namespace := range slices.Sorted(maps.Keys(s.spaces)) {
+			space := s.spaces[namespace]
+			for _, folded := range slices.Sorted(maps.Keys(space.entities)) {
+				e := space.entities[folded]
 				if e.Kind != kind {
 					continue
 				}
@@ -131,7 +133,7 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 		err := o.piece(p, home, pieceHome, func() {
 			for sub, q := range home.queues {
 				if q != nil {
-					keys[sub] = slices.Collect(maps.Keys(q.sessions))
+					keys[sub] = slices.Sorted(maps.Keys(q.sessions))
 				}
 			}
 			o.home(home)
@@ -191,8 +193,9 @@ func (o *snapshotWriter) home(home *entityState) {
 	for _, id := range home.seen.order {
 		x.text(home, effectSeen, id.key, id.at)
 	}
+	var written seenIDs // a key that was forgotten and seen again is there twice
 	for _, id := range home.moves.order {
-		if home.moves.known[id.key] == id.at {
+		if home.moves.known[id.key] == id.at && written.first(id.key, id.at) {
 			x.text(home, effectMoved, id.key, id.at)
 		}
 	}

@@ -1,0 +1,374 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+const crashDir = "/data"
+
+// itemsOf is all that a store holds, its locks, ids, keys and histories included, in a form that is
+// the same for the same state.
+func itemsOf(t testing.TB, s *Store) (items []string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Store.Snapshot(&b, func(memstore.Ref) {}); err != nil {
+		t.Fatalf("snapshot: %v", err)
+	}
+	for rest := b.Bytes(); len(rest) > 0; {
+		n, k := binary.Uvarint(rest)
+		item := rest[k : k+int(n)]
+		rest = rest[k+int(n):]
+		_, k = binary.Uvarint(item[1:]) // the position
+		item = item[1+k:]
+		if item[0] == 0 { // the catalogue: the time
+			_, k = binary.Varint(item[1:])
+			item = item[1+k:]
+		}
+		items = append(items, string(item))
+	}
+	return items
+}
+
+// stateOf is a digest of itemsOf.
+func stateOf(t testing.TB, s *Store) uint64 {
+	t.Helper()
+	h := fnv.New64a()
+	for _, item := range itemsOf(t, s) {
+		_, _ = h.Write([]byte(item))
+	}
+	return h.Sum64()
+}
+
+// difference is the first item that differs.
+func difference(a, b []string) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%q\n%q", a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d and %d items", len(a), len(b))
+}
+
+// crasher is a store whose file system is crashed at many points; what a restart would find then must
+// be what the store held when some call returned: none before the last that was acknowledged.
+type crasher struct {
+	*Store
+	t     testing.TB
+	dice  *rand.Rand
+	every int // crash points are one in so many operations of the file system
+	o     Options
+
+	mu      sync.Mutex
+	states  []state // after each call, from the opening on
+	pending []point
+	points  int
+	busy    bool // a crash point is being tried
+}
+
+// state is what a store held when its log ended at a position.
+type state struct {
+	end    uint64
+	digest uint64
+	items  []string
+}
+
+// point is what a crash left.
+type point struct {
+	digest uint64
+	items  []string
+	from   int // the first state that it may be
+	op     faultfs.Op
+}
+
+func (c *crasher) open(fs *faultfs.FS) {
+	c.o.fs = fs
+	s, err := Open(crashDir, c.o)
+	if err != nil {
+		c.t.Fatalf("open: %v", err)
+	}
+	c.mu.Lock()
+	c.Store, c.states, c.pending = s, nil, nil
+	c.mu.Unlock()
+	c.after()
+	fs.Before = func(op faultfs.Op) *faultfs.Fault { c.crash(fs, op); return nil }
+}
+
+// after notes what the store holds, and judges the crash points of the call that has returned.
+func (c *crasher) after() {
+	now := state{uint64(c.log.End()), stateOf(c.t, c.Store), itemsOf(c.t, c.Store)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.states = append(c.states, now)
+	for _, p := range c.pending {
+		found := false
+		for _, s := range c.states[p.from:] {
+			found = found || s.digest == p.digest
+		}
+		if !found {
+			c.t.Errorf("crash before %+v: the store holds what it did not hold at any moment since the last acknowledged call:\n%s", p.op, difference(p.items, c.states[len(c.states)-1].items))
+		}
+	}
+	c.pending = c.pending[:0]
+	c.states = append(c.states[:0], c.states[c.firstAlive():]...)
+}
+
+// firstAlive is the state that is left by a crash that keeps no more than what is synced.
+func (c *crasher) firstAlive() (first int) {
+	synced := uint64(c.log.Synced())
+	for i, s := range c.states {
+		if s.end <= synced {
+			first = i
+		}
+	}
+	return first
+}
+
+// acknowledged is after for a call that acknowledges: unless it has refused all, what it did is synced.
+func (c *crasher) acknowledged(errs ...error) {
+	end, synced := c.log.End(), c.log.Synced()
+	if synced < end && slices.Contains(errs, nil) {
+		c.t.Errorf("a call was acknowledged with the log at %v, which is synced up to %v", end, synced)
+	}
+	c.after()
+}
+
+// crash tries what a loss of power would leave now.
+func (c *crasher) crash(fs *faultfs.FS, op faultfs.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if op.Kind == faultfs.Read || c.busy || c.dice.IntN(c.every) > 0 {
+		return
+	}
+	c.busy = true
+	defer func() { c.busy = false }()
+	from := c.firstAlive()
+	crashed := fs.Crash(c.dice, []float64{0, 0.5, 1}[c.dice.IntN(3)])
+	o := c.o
+	o.fs, o.compact = crashed, -1 // it would give records other places
+	s, err := Open(crashDir, o)
+	if err != nil {
+		c.t.Errorf("crash before %+v: open: %v", op, err)
+		return
+	}
+	_ = s.Store.Close() // removals of namespaces have ended
+	digest, items := stateOf(c.t, s), itemsOf(c.t, s)
+	c.pending = append(c.pending, point{digest, items, from, op})
+	c.points++
+	if c.dice.IntN(8) == 0 { // once more, from the snapshot of an orderly end
+		if err := s.Close(); err != nil {
+			c.t.Errorf("close after a crash: %v", err)
+		}
+		again, err := Open(crashDir, o)
+		if err != nil {
+			c.t.Errorf("open again after a crash: %v", err)
+			return
+		}
+		if stateOf(c.t, again) != digest {
+			c.t.Errorf("crash before %+v: the second start finds another state than the first:\n%s", op, difference(items, itemsOf(c.t, again)))
+		}
+		s = again
+	}
+	_ = s.log.Close()
+}
+
+// restart crashes the store for good, keeping only what is synced.
+func (c *crasher) restart() {
+	if err := c.log.Wait(context.Background(), c.log.End()); err != nil {
+		c.t.Fatal(err)
+	}
+	if c.dice.IntN(2) == 0 {
+		if err := c.Snapshot(context.Background()); err != nil {
+			c.t.Fatalf("snapshot: %v", err)
+		}
+		c.after()
+	}
+	fs := c.o.fs.(*faultfs.FS)
+	c.mu.Lock()
+	crashed := fs.Crash(c.dice, 0)
+	c.busy = true
+	c.mu.Unlock()
+	_ = c.Store.Close()
+	c.busy = false
+	c.open(crashed)
+}
+
+// All that was acknowledged survives a loss of power at any moment of any call, and nothing is half
+// there, whatever the calls are; and the store goes on as the model does.
+func TestCrashAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	seeds, steps := 40, 250
+	if n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS")); err == nil {
+		seeds = n
+	}
+	var mu sync.Mutex
+	points, begun := 0, time.Now()
+	t.Cleanup(func() {
+		t.Logf("%d crash points, %.0f a second", points, float64(points)/time.Since(begun).Seconds())
+	})
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			clock := storetest.NewClock()
+			c := &crasher{t: t, dice: rand.New(rand.NewPCG(seed, 1)), every: 4, o: Options{
+				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*1000 - 1, segmentSize: 16 << 10,
+			}}
+			c.open(faultfs.New())
+			storetest.Differential(t, seed, steps, memstore.New(memstore.Options{Clock: clock.Now}), c, clock, c.restart)
+			c.after()
+			c.mu.Lock()
+			c.busy = true
+			c.mu.Unlock()
+			if err := c.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			mu.Lock()
+			points += c.points
+			mu.Unlock()
+		})
+	}
+}
+
+// A sync that fails is final: nothing is acknowledged or delivered any more, and what was
+// acknowledged before is there after a restart.
+func TestAFailedSyncStopsTheStore(t *testing.T) {
+	t.Parallel()
+	fs := faultfs.New()
+	var failing bool
+	fs.Before = func(op faultfs.Op) *faultfs.Fault {
+		if failing && op.Kind == faultfs.Sync {
+			return &faultfs.Fault{Err: faultfs.ErrIO}
+		}
+		return nil
+	}
+	clock := storetest.NewClock()
+	o := Options{Clock: clock.Now, Sync: SyncAlways, fs: fs}
+	s, err := Open(crashDir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newQueue(t, s)
+	send(t, s, p, "kept")
+	failing = true
+	a := s.Append(t.Context(), p, [][]*core.Message{{message("lost")}})
+	if a[0].Err == nil || core.CodeOf(a[0].Err) != core.Busy || core.IsNotDone(a[0].Err) {
+		t.Errorf("append: got %v, want Busy, and that it is not known whether it was done", a[0].Err)
+	}
+	select {
+	case <-s.Failed():
+	case <-time.After(time.Minute):
+		t.Fatal("the store goes on")
+	}
+	if ds, _, err := s.Lock(t.Context(), p, 10); err == nil {
+		t.Errorf("lock: got %d messages, want an error", len(ds))
+	}
+	if err := s.Probe(t.Context()); err == nil {
+		t.Error("probe: got nil")
+	}
+	if a := s.Append(t.Context(), p, [][]*core.Message{{message("refused")}}); !core.IsNotDone(a[0].Err) {
+		t.Errorf("append to a stopped store: got %v, want a refusal that is certain", a[0].Err)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("close: got nil")
+	}
+	failing = false
+	o.fs = fs.Restart()
+	again := mustOpen(t, crashDir, o)
+	if got := bodies(t, again, p); got[0] != "kept" {
+		t.Errorf("after a restart: got %q", got)
+	}
+}
+
+// On a full disk sends are refused for sure, and receiving and settling go on; when there is room,
+// sends are taken again.
+func TestAFullDiskRefusesSendsOnly(t *testing.T) {
+	t.Parallel()
+	fs := faultfs.New()
+	clock := storetest.NewClock()
+	s := mustOpen(t, crashDir, Options{Clock: clock.Now, Sync: SyncAlways, fs: fs})
+	p := newQueue(t, s)
+	fs.SetCapacity(fs.Used() + 80<<20)
+	sent := 0
+	var refused error
+	for refused == nil {
+		a := s.Append(t.Context(), p, [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, 1<<19)}}}})
+		if refused = a[0].Err; refused == nil {
+			sent++
+		}
+		if sent > 1000 {
+			t.Fatal("the disk is never full")
+		}
+		time.Sleep(time.Millisecond) // the free space is asked for each 100 ms
+	}
+	if core.CodeOf(refused) != core.Busy || !core.IsNotDone(refused) || core.TextOf(refused) == "" {
+		t.Fatalf("append: got %v, want Busy for sure, with a text", refused)
+	}
+	for range sent {
+		ds, _, err := s.Lock(t.Context(), p, 1)
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("lock: %d, %v", len(ds), err)
+		}
+		if err := s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+			t.Fatalf("settle: %v", err)
+		}
+	}
+	fs.SetCapacity(0)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		a := s.Append(t.Context(), p, [][]*core.Message{{message("again")}})
+		if a[0].Err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("append with room: %v", a[0].Err)
+		}
+	}
+}
+
+func newQueue(t testing.TB, s core.Store) core.Partition {
+	t.Helper()
+	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
+	if _, err := s.CreateEntity(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	return core.Partition{Ref: core.Ref{Entity: "q"}, Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10}}
+}
+
+func message(body string) *core.Message {
+	return &core.Message{Body: core.Body{Bytes: []byte(body)}}
+}
+
+func send(t testing.TB, s core.Store, p core.Partition, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if a := s.Append(t.Context(), p, [][]*core.Message{{message(text)}}); a[0].Err != nil {
+			t.Fatalf("append: %v", a[0].Err)
+		}
+	}
+}
+
+func bodies(t testing.TB, s core.Store, p core.Partition) (texts []string) {
+	t.Helper()
+	ds, err := s.Peek(t.Context(), p, 0, 1000)
+	if err != nil {
+		t.Fatalf("peek: %v", err)
+	}
+	for _, d := range ds {
+		texts = append(texts, string(d.Body.Bytes))
+	}
+	return texts
+}
