@@ -1,7 +1,8 @@
-# The gateway beside valkey-server, so that `docker run` alone keeps messages in
-# the volume /data; with CROSSTOWN_STORE=redis://… the server is left alone.
+# The gateway, which keeps messages in files of the volume /data, or elsewhere with
+# CROSSTOWN_STORE=redis://…
 # For both platforms: docker buildx build --platform linux/amd64,linux/arm64 .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+RUN mkdir /data
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -9,10 +10,12 @@ COPY . .
 ARG VERSION= TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /crosstown ./gateway
 
-FROM valkey/valkey:8-alpine
+FROM alpine:3.22
 COPY --from=build /crosstown /usr/local/bin/crosstown
+# A new volume takes the owner of the directory.
+COPY --from=build --chown=999:1000 /data /data
 COPY configs/emulator-config.json /ServiceBus_Emulator/ConfigFiles/Config.json
-# valkey of that image, by number: orchestrators can tell that it is not root.
+# By number: orchestrators can tell that it is not root.
 USER 999:1000
 # The image takes the place of the official emulator's: it reads Config.json
 # there, listens on every interface and takes the public development key, so

@@ -16,7 +16,7 @@ import (
 const emulatorReady = "Emulator Service is Successfully Up!"
 
 // announce writes what a newcomer needs to connect.
-func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s core.Store, cert *certificate, dev *devEndpoint, admin net.Listener) error {
+func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s *store, cert *certificate, dev *devEndpoint, admin net.Listener) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-10s "+format+"\n", append([]any{label}, args...)...)
@@ -34,6 +34,9 @@ func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []ne
 	line("store", "%s, %s: %s", about.Engine, about.Detail, survival)
 	for _, warning := range about.Warnings {
 		line("warning", "%s", warning)
+	}
+	for _, note := range s.notes {
+		line("note", "%s", note)
 	}
 	plain, secure := endpoints(listeners)
 	policy := policyFor(c)

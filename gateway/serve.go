@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -187,6 +188,9 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	messages := newBudget(c, collector.Released, log)
 	watched.Memory(messages)
 	watched.Admission(g.admission.State)
+	if st.file != nil {
+		watched.Disk(st.file.Usage)
+	}
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, messages, log))
@@ -234,6 +238,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	front.Go("reload", taking.run)
 	log.Info("ready", "version", versionText(), "after", time.Since(g.began).Round(time.Millisecond))
 
+	var failed error
 	select {
 	case <-front.Context().Done():
 		log.Info("stopping: connections are told, work in flight may finish", "grace", c.DrainTimeout)
@@ -243,8 +248,11 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 			"Clients are disconnected, configured entities are made anew, then clients are served again",
 			"remedy", "if that was not meant, see whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
 		front.Stop()
+	case <-st.failed():
+		failed = fmt.Errorf("the message store has stopped, because it is not known what the disk has kept: %w. Nothing was acknowledged since; the next start looks what is there", st.file.Err())
+		front.Stop()
 	}
-	err = front.Wait()
+	err = errors.Join(failed, front.Wait())
 	log.Info("stopped serving")
 	return err
 }

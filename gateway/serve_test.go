@@ -331,3 +331,72 @@ func TestHelpListsEveryCommand(t *testing.T) {
 		}
 	}
 }
+
+// The default store keeps messages in the data directory, over a restart in order and over a kill.
+func TestMessagesSurviveARestart(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	if !strings.Contains(g.stdout.String(), "store      file, "+filepath.Join(g.data, "messages")+", synced every 100ms: messages survive a restart") {
+		t.Errorf("start-up lines:\n%s", g.stdout)
+	}
+	g.command(t, "", "queue", "create", "kept")
+	g.command(t, "", "send", "kept", "m", "--count=100")
+	g.halt(t)
+	g.start(t, "--sync=always")
+	if !strings.Contains(g.stdout.String(), "synced before each acknowledgement") {
+		t.Errorf("start-up lines:\n%s", g.stdout)
+	}
+	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=1s"), "\nm\n"); got != 100 {
+		t.Errorf("after the restart: got %d messages, want 100", got)
+	}
+}
+
+// A second gateway does not start on the same directory, and says what to do.
+func TestADirectoryBelongsToOneGateway(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	code, _, stderr := invoke(t, nil, "--listen=127.0.0.1:0", "--data="+g.data)
+	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a directory of its own") {
+		t.Errorf("got %d\n%s", code, stderr)
+	}
+}
+
+// What a spawned Redis has left is said, and left alone.
+func TestTheDataOfASpawnedRedisIsSaidAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	kept := filepath.Join(data, "redis", "appendonlydir")
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g := startGateway(t, "--data="+data)
+	if lines := g.stdout.String(); !strings.Contains(lines, "note") || !strings.Contains(lines, filepath.Join(data, "redis")) || !strings.Contains(lines, "--store spawn") {
+		t.Errorf("start-up lines:\n%s", lines)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory that cannot hold the store is refused with what to do about it.
+func TestABadDirectoryIsRefusedWithARemedy(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--data=" + file}, file},
+		{[]string{"--sync=sometimes"}, "use always, interval or never"},
+		{[]string{"--store=memory", "--sync=always"}, "leave it out, or use --store file"},
+		{[]string{"--store=memory", "--repair"}, "has no files to repair"},
+	} {
+		code, _, stderr := invoke(t, nil, append([]string{"--listen=127.0.0.1:0"}, tt.args...)...)
+		if code == exitOK || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%v: got %d\n%s", tt.args, code, stderr)
+		}
+	}
+}

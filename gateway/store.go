@@ -4,37 +4,36 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
 // store is the chosen engine and, if we started one, its server.
 type store struct {
 	core.Store
-	redis *redisstore.Store // nil in memory
+	redis *redisstore.Store // nil where it is another engine
 	child *redisstore.Child // nil unless spawned
+	file  *filestore.Store  // nil where it is another engine
+	notes []string          // for the start-up lines
 }
 
-// openStore opens the engine that the configuration names; auto is a Redis of
-// our own where there is a server to start, else memory.
+// openStore opens the engine that the configuration names; auto is files in the data directory.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
-	kind := c.Store
-	if kind == "auto" {
-		kind = "memory"
-		if _, ok := redisstore.FindServer(); ok {
-			kind = "spawn"
-		}
-	}
-	switch kind {
-	case "memory":
+	switch {
+	case c.KeepsFiles():
+		return fileStore(c, log)
+	case c.Store == "memory":
 		return &store{Store: memstore.New(memstore.Options{})}, nil
-	case "spawn":
-		return spawnStore(ctx, filepath.Join(c.Data, "redis"), log)
+	case c.Store == "spawn":
+		return spawnStore(ctx, spawnedDir(c), log)
 	default:
 		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
 		if err != nil {
@@ -42,6 +41,29 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		}
 		return &store{Store: opened, redis: opened}, nil
 	}
+}
+
+// spawnedDir is where a spawned Redis keeps its data.
+func spawnedDir(c *config.Config) string { return filepath.Join(c.Data, "redis") }
+
+// mostResident is the most memory that the file store takes for messages by default.
+const mostResident = 256 << 20
+
+// fileStore opens the file store. What a spawned Redis has left is not touched: the start-up lines
+// say how to get at it.
+func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
+	available, _ := memory.Available()
+	opened, err := filestore.Open(filepath.Join(c.Data, "messages"), filestore.Options{
+		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store file: %w; or choose another store with --store", err)
+	}
+	st := &store{Store: opened, file: opened}
+	if entries, err := os.ReadDir(spawnedDir(c)); err == nil && len(entries) > 0 {
+		st.notes = append(st.notes, fmt.Sprintf("%s has the data of a Redis that an earlier start has spawned: it is neither used nor deleted; --store spawn uses it", spawnedDir(c)))
+	}
+	return st, nil
 }
 
 func spawnStore(ctx context.Context, dir string, log *slog.Logger) (*store, error) {
@@ -65,9 +87,25 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// addHealth adds to what /health tells: for which causes Redis did not serve of
-// late, and when it was found to have lost what it held.
+// failed is closed once the store has stopped because of an error of the disk; nil where it cannot.
+func (s *store) failed() <-chan struct{} {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Failed()
+}
+
+// addHealth adds to what /health tells: what the file store takes; for which causes Redis did
+// not serve of late, and when it was found to have lost what it held.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
+	if s.file != nil {
+		u := s.file.Usage()
+		told["store"] = struct {
+			DiskBytes   int64 `json:"diskBytes"`
+			Segments    int   `json:"segments"`
+			MemoryBytes int64 `json:"memoryBytes"`
+		}{u.Bytes, u.Segments, u.Resident}
+	}
 	if s.redis == nil {
 		return told
 	}

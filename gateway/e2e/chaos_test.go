@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ import (
 const (
 	killsVariable = "E2E_CHAOS_KILLS"
 	seedVariable  = "E2E_CHAOS_SEED"
+	syncVariable  = "E2E_CHAOS_SYNC" // of the file store
 	defaultKills  = 10
 )
 
@@ -37,11 +39,43 @@ const chaosBacklog = 1000
 
 func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
 	t.Parallel()
-	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
-	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
-
 	r := redistest.Start(t, redistest.Options{AOF: "always"})
 	gateways := []*gateway{own(t, r.URL()), own(t, r.URL())}
+	endureChaos(t, gateways, func(random *rand.Rand, pause func()) {
+		victim := random.IntN(len(gateways) + 2) // Redis half the time
+		if victim < len(gateways) {
+			killGateway(t, gateways[victim], pause)
+			return
+		}
+		r.Kill()
+		pause()
+		r.Restart(t)
+	})
+}
+
+// A gateway with the file store is killed at random moments. What it has acknowledged is written, if
+// not synced: only a loss of power could lose it.
+func TestNothingAcknowledgedIsLostWhenTheFileStoreIsKilled(t *testing.T) {
+	t.Parallel()
+	g := own(t, "file", "--sync", cmp.Or(os.Getenv(syncVariable), "interval"))
+	endureChaos(t, []*gateway{g}, func(_ *rand.Rand, pause func()) { killGateway(t, g, pause) })
+}
+
+func killGateway(t *testing.T, g *gateway, pause func()) {
+	t.Helper()
+	g.kill()
+	pause()
+	if err := g.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endureChaos has clients send and receive while strike breaks something again and again, pauses and
+// mends it; then it balances the books.
+func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Rand, pause func())) {
+	t.Helper()
+	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
+	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
 	e := &env{T: t, gw: gateways[0], plain: true}
 	queue := e.queue(&admin.QueueProperties{
 		LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(2000)), EnablePartitioning: new(true),
@@ -67,20 +101,7 @@ func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
 	}
 	for range kills {
 		time.Sleep(between(300*time.Millisecond, 2*time.Second)) // random moments are what this is about
-		victim := random.IntN(len(gateways) + 2)                 // Redis half the time
-		if victim < len(gateways) {
-			gateways[victim].kill()
-		} else {
-			r.Kill()
-		}
-		time.Sleep(between(0, 700*time.Millisecond))
-		if victim < len(gateways) {
-			if err := gateways[victim].start(); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			r.Restart(t)
-		}
+		strike(random, func() { time.Sleep(between(0, 700*time.Millisecond)) })
 	}
 	for _, g := range gateways {
 		e.eventually("the gateway is healthy after the last kill", func() bool { return g.health() == nil })

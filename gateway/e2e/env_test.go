@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,9 @@ func tell(t *testing.T, story func(e *env), variants ...string) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			engine, transport, _ := strings.Cut(variant, "/")
+			if engine == "memory" && os.Getenv("STORE") == "file" {
+				engine = "file"
+			}
 			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
 		})
 	}

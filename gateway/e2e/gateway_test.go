@@ -214,7 +214,7 @@ var shared struct {
 	stores   map[string]string // by engine, what the gateways are given
 }
 
-// sharedGateway returns the gateway on an engine: memory, redis or cluster. One
+// sharedGateway returns the gateway on an engine: memory, file, redis or cluster. One
 // that has died is replaced, lest all stories fail that come after the one that
 // it died of; its end fails the run.
 func sharedGateway(t *testing.T, engine string) *gateway {
@@ -225,7 +225,7 @@ func sharedGateway(t *testing.T, engine string) *gateway {
 		return g
 	}
 	if shared.gateways == nil {
-		shared.gateways, shared.stores = map[string]*gateway{}, map[string]string{"memory": "memory"}
+		shared.gateways, shared.stores = map[string]*gateway{}, map[string]string{"memory": "memory", "file": "file"}
 	}
 	if shared.stores[engine] == "" {
 		shared.stores[engine] = sharedStore(t, engine)

@@ -23,18 +23,15 @@ import (
 	"unsafe"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 )
 
 const (
 	patience = 30 * time.Second
 	// The test's second process learns of the root directory, and of this
 	// machine's Redis server.
-	rootVariable   = "CONTAINER_TEST_ROOT"
-	serverVariable = "CONTAINER_TEST_SERVER"
-	searchPath     = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	configPath     = "/ServiceBus_Emulator/ConfigFiles/Config.json"
+	rootVariable = "CONTAINER_TEST_ROOT"
+	searchPath   = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	configPath   = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	// The line that the official emulator's users wait for.
 	readyLine = "Emulator Service is Successfully Up!"
 )
@@ -166,16 +163,8 @@ func ids(t *testing.T, user string) (id, group int) {
 // again runs this test in a process with namespaces of its own.
 func again(t *testing.T, root string) {
 	t.Helper()
-	server, ok := redisstore.FindServer()
-	if !ok {
-		t.Skip("there is no Redis server on this machine")
-	}
-	server, err := filepath.EvalSymlinks(server)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), rootVariable+"="+root, serverVariable+"="+server)
+	cmd.Env = append(os.Environ(), rootVariable+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -214,7 +203,7 @@ func raiseLoopback(t *testing.T) {
 	}
 }
 
-// bind shows this machine's libraries and its Redis server in the root directory.
+// bind shows this machine's libraries in the root directory.
 func bind(t *testing.T, root string) {
 	t.Helper()
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -222,7 +211,6 @@ func bind(t *testing.T, root string) {
 	}
 	for from, to := range map[string]string{
 		"/usr/lib": "usr/lib", "/usr/lib64": "usr/lib64", "/dev/null": "dev/null",
-		os.Getenv(serverVariable): "usr/local/bin/valkey-server",
 	} {
 		to = filepath.Join(root, to)
 		info, err := os.Stat(from)

@@ -20,8 +20,10 @@ type Config struct {
 	Namespace      string        `koanf:"namespace" usage:"name of the namespace"`
 	Listen         []string      `koanf:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
 	TLS            TLS           `koanf:"tls"`
-	Data           string        `koanf:"data" usage:"directory for certificates and for the data of a spawned Redis (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
-	Store          string        `koanf:"store" usage:"where messages are kept: auto, memory, spawn, or a redis:// or rediss:// URL"`
+	Data           string        `koanf:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
+	Store          string        `koanf:"store" usage:"where messages are kept: auto (file), file, memory, spawn, or a redis:// or rediss:// URL"`
+	Sync           string        `koanf:"sync" usage:"when the file store makes acknowledged messages safe from a loss of power: always (before they are acknowledged), interval (100ms later at most) or never (when the operating system does)"`
+	Repair         bool          `koanf:"repair" usage:"start the file store with what is sound where its files are damaged, instead of refusing; what is not is lost"`
 	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait for a Redis that cannot be reached or cannot serve; 0 is not at all: the gateway ends at once (default: as long as it takes)"`
 	Log            Log           `koanf:"log"`
 	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, which whoever reaches it gets without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
@@ -112,6 +114,7 @@ func Default() *Config {
 		Namespace:    DefaultNamespace,
 		Listen:       slices.Clone(defaultListen),
 		Store:        "auto",
+		Sync:         "interval",
 		StoreWait:    core.Forever,
 		Log:          Log{Level: "info", Format: "text"},
 		Traces:       Traces{Sample: 1},

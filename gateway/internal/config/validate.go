@@ -35,6 +35,7 @@ func (c *Config) validate(r *report) {
 		c.Data = absolute
 	}
 	c.validateStore(r)
+	c.validateSync(r)
 	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(r, "log.format", c.Log.Format, "text", "json")
 	oneOf(r, "console", c.Console, "auto", "on", "off")
@@ -117,17 +118,32 @@ func (m *Metrics) validate(r *report) {
 // validateStore checks the word or the URL's scheme; the store knows its URLs.
 // A text with an @ may hold a password and is not repeated.
 func (c *Config) validateStore(r *report) {
-	const remedy = "use auto, memory, spawn, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
+	const remedy = "use auto, file, memory, spawn, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
 	case isURL:
 		if !slices.Contains([]string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix", "redis+unix"}, scheme) {
 			r.add("store", "no store has URLs that begin with %s://: %s", scheme, remedy)
 		}
-	case c.Store == "auto" || c.Store == "memory" || c.Store == "spawn":
+	case slices.Contains([]string{"auto", "file", "memory", "spawn"}, c.Store):
 	case strings.Contains(c.Store, "@"):
 		r.add("store", "it is no store: %s", remedy)
 	default:
 		r.add("store", "%q is no store: %s", c.Store, remedy)
+	}
+}
+
+// KeepsFiles reports whether messages are kept in files of the data directory.
+func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
+
+// validateSync checks what only the file store has.
+func (c *Config) validateSync(r *report) {
+	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
+		r.add("sync", "%q is no way to sync: use always, interval or never", c.Sync)
+	} else if _, given := r.origins["sync"]; given && !c.KeepsFiles() {
+		r.add("sync", "the store %s syncs by itself: leave it out, or use --store file", c.Store)
+	}
+	if c.Repair && !c.KeepsFiles() {
+		r.add("repair", "the store %s has no files to repair: leave it out, or use --store file", c.Store)
 	}
 }
 

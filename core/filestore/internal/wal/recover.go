@@ -184,7 +184,7 @@ func (r *recovery) find() error {
 			return err
 		}
 		if r.synced <= r.end {
-			if r.lost || reason != "" {
+			if len(r.logs) > 0 && (r.lost || reason != "") {
 				r.o.Logger.Warn("the log is cut: what follows was being written and is not complete",
 					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
 			}
