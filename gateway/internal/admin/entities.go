@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -71,14 +72,20 @@ const leastPurge = 500
 // purge removes all messages of an entity that can be received, for clients with Listen on it.
 func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife) // all messages were enqueued before
-	total := 0
+	total, last := 0, false
 	for {
 		n, err := a.Directory.Purge(c.Context(), c.id, c.path, later, math.MaxInt)
-		if total += n; err != nil && total == 0 {
+		total += n
+		switch {
+		case err != nil && total > 0:
+			return nil, core.Refuse(core.CodeOf(err), "%d messages were removed, but not all: %s", total, cmp.Or(core.TextOf(err), string(core.CodeOf(err))))
+		case err != nil:
 			return nil, err
-		}
-		if err != nil || n < leastPurge || c.Context().Err() != nil {
+		case last || n == 0:
 			return api.Purged{Purged: total}, nil
+		case c.Context().Err() != nil:
+			return nil, c.Context().Err()
 		}
+		last = n < leastPurge // one more call tells whether a partition failed
 	}
 }
