@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Options say whom an Authority believes.
+// Options configure an Authority.
 type Options struct {
 	// Namespace and NamespaceID are those of the grants.
 	Namespace, NamespaceID string
-	// Policies are those of the namespace.
+	// Policies are the namespace's shared access policies.
 	Policies []core.AccessRule
 	// Entities finds an entity for its own authorization rules. Nil: there are none.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
@@ -30,14 +30,14 @@ type Options struct {
 	Issuers Issuers
 }
 
-// Issuers verifies JSON web tokens of issuers that are believed. Errors are as
-// Authority.Token's.
+// Issuers verifies JSON web tokens of trusted issuers. Its errors are like those of
+// Authority.Token.
 type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys of one namespace, by whatever name peers
-// call it. It implements core.Authority.
+// Authority verifies tokens and keys of one namespace, by whichever name peers call it. It
+// implements core.Authority.
 type Authority struct {
 	name     string
 	id       string
@@ -66,10 +66,9 @@ func New(o Options) *Authority {
 	}
 }
 
-// Token implements core.Authority. A signature is verified before its expiry,
-// so that only the holder of a key learns more than that it is invalid. A JSON
-// web token, with or without "Bearer " before it, is for the whole namespace:
-// who may do less is said by its rights.
+// Token implements core.Authority. A signature is verified before its expiry: only the holder of a
+// key learns more than that the token is invalid. A JSON web token, with or without "Bearer " in
+// front, is for the whole namespace; its rights bound what it allows.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
@@ -108,7 +107,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// Signature is a shared access signature that was read, and is not proven.
+// Signature is a shared access signature that has been parsed, but not verified.
 type Signature struct{ sas sas }
 
 // ParseSignature reads a token. web says that it is a JSON web token instead, which
@@ -121,33 +120,33 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 	return Signature{read}, false, err
 }
 
-// Policy is the name of the shared access policy that the token claims to be of.
+// Policy is the name of the shared access policy in the token.
 func (s *Signature) Policy() string { return s.sas.policy }
 
-// Resource is what the signature claims to be for, as its maker wrote it.
+// Resource is the resource in the token, as its creator has written it.
 func (s *Signature) Resource() string { return s.sas.resource }
 
-// SignedBy reports whether a key of one of the policies made the signature,
-// whatever it is for and whether it has expired.
+// SignedBy reports whether a key of one of the policies made the signature. It ignores resource and
+// expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }
 
-// cutWebToken returns the JSON web token in what a peer gave as its token, if
-// that is one: RFC 6750 §2.1 has "Bearer " before it, SDKs leave that out too.
+// cutWebToken returns the JSON web token in a peer's token, if it is one. RFC 6750 §2.1 has "Bearer
+// " in front of it; SDKs also leave that out.
 func cutWebToken(token string) (string, bool) {
 	token = strings.TrimSpace(token)
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), true
 	}
-	// The header is an object, which begins so in base64.
+	// The header is an object, and base64 of an object begins like this.
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
-// Key implements core.Authority. It knows the namespace's policies only, because
-// a name and a key do not say which entity they are for.
+// Key implements core.Authority. It knows only the namespace's policies, because a name and a key
+// do not name an entity.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
-	if len(key) > maxToken { // hashing it, perhaps for each of many namespaces, would be work for nothing
+	if len(key) > maxToken { // hashing it, perhaps for many namespaces, would be wasted work
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes, at most %d are read.", len(key), maxToken)
 	}
 	given := sha256.Sum256([]byte(key))
@@ -159,7 +158,7 @@ func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The namespace has no shared access policy '%s' with this key.", policy)
 }
 
-// Enter implements core.Authority: everybody may, and nothing ends it.
+// Enter implements core.Authority. It admits every connection and never ends one.
 func (a *Authority) Enter(core.Identity, func(error)) (leave func(), err error) {
 	return func() {}, nil
 }
@@ -169,10 +168,9 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 	return key != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// verify finds the policy that the token names and whose key made its signature:
-// one of the namespace, or one of the entity that the resource is or belongs to.
-// A refusal does not say whether a policy has the name: it would tell strangers
-// which namespaces and entities there are.
+// verify finds the policy that the token names and whose key made its signature: a policy of the
+// namespace, or of the entity that the resource names or belongs to. A refusal does not say whether
+// a policy of that name exists: it would reveal namespaces and entities.
 func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
 	grant := core.Grant{Namespace: a.name, NamespaceID: a.id, Policy: s.policy, Scope: resource}
 	if grant.Rights = s.signedBy(a.policies); grant.Rights != 0 {
@@ -189,9 +187,8 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 	return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature.")
 }
 
-// entityRules returns the rules of the entity of that name. HTTP clients sign the
-// URL that they call: where there is no such entity, the name ends before its last
-// segment "messages".
+// entityRules returns the rules of the entity of that name. HTTP clients sign the URL that they
+// call: if there is no such entity, the last segment "messages" is removed from the name.
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
@@ -210,9 +207,9 @@ func (a *Authority) entityRules(ctx context.Context, name string) ([]core.Access
 	return e.Settings.AuthorizationRules, err
 }
 
-// resource returns the folded path that a signed resource stands for, and its host
-// as written, "" for none: its scheme, query and outer slashes are of no account. A
-// resource without a path stands for the whole namespace only if it names a host.
+// resource returns the folded path of a signed resource, and its host as written, "" for none; it
+// ignores the scheme, the query and outer slashes. A resource without a path means the whole
+// namespace only if it names a host.
 func (a *Authority) resource(signed string) (path, host string, err error) {
 	bad := func(why string) (string, string, error) {
 		return "", "", malformedResource(signed, why)
@@ -243,8 +240,8 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	return path, host, nil
 }
 
-// checkHost refuses a proven token for the whole namespace whose host is none that
-// is known but the name of an entity: its maker forgot the host, and meant the entity.
+// checkHost refuses a verified token for the whole namespace if its host is unknown and is the name
+// of an entity: its creator has forgotten the host and meant the entity.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
 	if path != "" || a.entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ConnectionString is what users paste to reach a namespace. Either KeyName and
-// Key are set, or Signature.
+// ConnectionString names a namespace and the credentials for it. Either KeyName and Key are set, or
+// Signature.
 type ConnectionString struct {
 	Endpoint   string // as written, such as sb://localhost:5672/
 	Host       string // of the endpoint, with its port if one is written

@@ -1,5 +1,4 @@
-// Package auth proves identities by shared access policies: a policy's name and
-// key, or a signature made with that key over a resource and an expiry time. JSON
-// web tokens it hands to whoever knows their issuers. It also signs, and reads
-// connection strings, for clients and tests.
+// Package auth proves identities by shared access policies: by a policy's name and key, or by a
+// signature made with that key over a resource and an expiry time. It passes JSON web tokens to the
+// verifier of their issuers. For clients and tests it also signs, and parses connection strings.
 package auth

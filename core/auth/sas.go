@@ -15,13 +15,13 @@ import (
 const (
 	sasPrefix = "SharedAccessSignature "
 	maxToken  = 8 << 10
-	// lastExpiry is the end of the year 9999, beyond which no time is written.
+	// lastExpiry is the end of the year 9999: later times cannot be written.
 	lastExpiry = 253402300799
 )
 
-// sas is a shared access signature as the Service Bus wire contract has it.
+// sas is a shared access signature as in the Service Bus wire contract.
 type sas struct {
-	signed    string // what the signature is over: raw resource, line feed, raw expiry
+	signed    string // the text that is signed: raw resource, line feed, raw expiry
 	resource  string // decoded
 	signature [sha256.Size]byte
 	expires   time.Time
@@ -83,8 +83,8 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-// signedBy returns the rights of the policy whose key, the first or the second,
-// made the signature, none if there is no such policy.
+// signedBy returns the rights of the policy whose first or second key made the signature, none if
+// there is no such policy.
 func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.policy {

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The calls of core.Admin go to that of the identity's namespace.
+// The calls of core.Admin go to the Admin of the identity's namespace.
 
 // CreateQueue implements core.Admin.
 func (d *Directory) CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
@@ -134,7 +134,7 @@ func (d *Directory) Explain(ctx context.Context, id core.Identity, entity string
 	return at.Admin.Explain(ctx, id, entity, s)
 }
 
-// Namespace implements core.Admin. One of the registry has the times that this says.
+// Namespace implements core.Admin. The registry has the times of its namespaces.
 func (d *Directory) Namespace(ctx context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	m, err := d.of(id)
 	if err != nil {

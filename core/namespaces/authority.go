@@ -18,7 +18,7 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
 	}
 	s, web, err := auth.ParseSignature(token)
-	if web || err != nil { // there is nothing to look for
+	if web || err != nil { // it names no policy
 		m, _, _ := d.decide(credentials{hosts: hosts})
 		return authorize(m)
 	}
@@ -41,24 +41,23 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.prove(ctx, credentials{hosts, policy, fits, grant})
 }
 
-// credentials are what a peer proves itself with.
+// credentials are what a peer proves its identity with.
 type credentials struct {
-	hosts     []string // by which it calls the namespace, the surest first
+	hosts     []string // names by which it has called the gateway, the most specific first
 	policy    string
-	fits      func(*member) bool // a key of that policy in the namespace fits
+	fits      func(*member) bool // reports whether a key of that policy in the namespace fits
 	authorize func(*member) (core.Grant, error)
 }
 
-// prove has the namespace that a client wants check its credentials. Credentials that no known policy
-// fits may be of a namespace, or a key, that another gateway has just created: then the registry is
-// read.
+// prove checks a client's credentials with the namespace that they belong to. If no known policy
+// fits, another gateway may have just created the namespace or the key: then the registry is read.
 func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error) {
 	m, version, err := d.decide(c)
 	if err != nil {
 		return core.Grant{}, err
 	}
 	grant, err := c.authorize(m)
-	if core.CodeOf(err) != core.Unauthorized || d.try(m, c) || !d.look(ctx, version) {
+	if core.CodeOf(err) != core.Unauthorized || d.keyFits(m, c) || !d.readShared(ctx, version) {
 		return grant, err
 	}
 	if m, _, err = d.decide(c); err != nil {
@@ -67,10 +66,10 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 	return c.authorize(m)
 }
 
-// decide finds the namespace that a peer wants to be in: that of the first host
-// that is one's; else of those that have a policy of that name the one whose key
-// fits, the gateway's own first; else the gateway's own. It also returns the version of what is known.
-// The error says that too many keys have been tried for others in vain.
+// decide finds the namespace of a peer: the one that has the first of the hosts; else, among those
+// with a policy of that name, the one whose key fits, the gateway's own first; else the gateway's
+// own. It also returns the version of the namespaces known. The error says that too many keys have
+// been tried without success.
 func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
@@ -82,23 +81,23 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	}
 	bearers := len(d.byPolicy[c.policy])
 	d.mu.RUnlock()
-	if bearers == 0 || d.try(d.own, c) {
+	if bearers == 0 || d.keyFits(d.own, c) {
 		return d.own, version, nil
 	}
-	for _, m := range d.bearers(c.policy, 0, recent) {
-		if d.try(m, c) {
+	for _, m := range d.membersByPolicy(c.policy, 0, recentlyUsed) {
+		if d.keyFits(m, c) {
 			return m, version, nil
 		}
 	}
-	if bearers <= recent {
+	if bearers <= recentlyUsed {
 		return d.own, version, nil
 	}
-	rest := d.bearers(c.policy, recent, bearers)
+	rest := d.membersByPolicy(c.policy, recentlyUsed, bearers)
 	if !d.searches.take(len(rest)) {
 		return nil, version, core.Refuse(core.Busy, "Too many keys that fit no namespace were tried at this gateway. Name the namespace by its host, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
 	}
 	for _, m := range rest {
-		if d.try(m, c) {
+		if d.keyFits(m, c) {
 			d.searches.give(len(rest))
 			d.prefer(c.policy, m)
 			return m, version, nil
@@ -107,14 +106,14 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	return d.own, version, nil
 }
 
-// try reports whether a key of the namespace fits.
-func (d *Directory) try(m *member, c credentials) bool {
+// keyFits reports whether a key of the namespace fits.
+func (d *Directory) keyFits(m *member, c credentials) bool {
 	d.tries.Add(1)
 	return c.fits(m)
 }
 
-// bearers are the namespaces with a policy of that name, from one place up to another.
-func (d *Directory) bearers(policy string, from, to int) []*member {
+// membersByPolicy returns namespaces with a policy of that name, from one index to another.
+func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	all := d.byPolicy[policy]
@@ -122,25 +121,24 @@ func (d *Directory) bearers(policy string, from, to int) []*member {
 	return slices.Clone(all[min(from, to):to])
 }
 
-// recent is how many namespaces with a policy of one name are tried in any order:
-// one that is found behind them is put first. So it takes long only to find one that
-// was not used for a while, however many there are.
-const recent = 16
+// recentlyUsed is how many namespaces with a policy of one name are kept in order of use: one that
+// is found behind them moves to the front. So only a namespace that was not used for a while takes
+// long to find.
+const recentlyUsed = 16
 
-// searchesPerSecond is how many namespaces beyond the recent ones are tried in vain
-// each second, for all peers together: each is two hashes, which take a few
-// microseconds.
+// searchesPerSecond is how many namespaces beyond the recently used ones are tried without success
+// each second, for all peers together. Each takes two hashes, a few microseconds.
 const searchesPerSecond = 10_000
 
-// searches is the budget for namespaces that are tried in vain.
+// searches is the budget for tries without success.
 type searches struct {
 	mu   sync.Mutex
-	owed float64 // what was taken, less what time has given back
+	owed float64 // what was taken, less what time has returned
 	at   time.Time
 }
 
-// take takes n from the budget, if there is anything left. So a search through more
-// namespaces than a second's worth is possible, too.
+// take takes n from the budget if anything is left. So a search may also go through more namespaces
+// than a second's budget.
 func (s *searches) take(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,15 +152,14 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give returns what was taken for a search that found something: whoever has a key
-// spends nothing.
+// give returns what a successful search has taken: a client with a valid key costs nothing.
 func (s *searches) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed = max(0, s.owed-float64(n))
 }
 
-// prefer has m tried first for the policy.
+// prefer moves m to the front for the policy.
 func (d *Directory) prefer(policy string, m *member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +170,7 @@ func (d *Directory) prefer(policy string, m *member) {
 	}
 }
 
-// KeyTries is how often the keys of a namespace were tried to find out whose
-// credentials a peer has.
+// KeyTries counts how often keys of namespaces were tried to find a peer's namespace.
 func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
 // Enter implements core.Authority.

@@ -61,7 +61,7 @@ func TestHostsThenPoliciesSayWhichNamespace(t *testing.T) {
 
 func TestEachKeyFindsItsNamespaceAmongMany(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
-		const many = 5 * recent
+		const many = 5 * recentlyUsed
 		for i := range many {
 			g.create(fmt.Sprintf("n%d", i))
 		}
@@ -111,7 +111,7 @@ func TestForgedCredentialsCostABoundedNumberOfTries(t *testing.T) {
 				codes[core.CodeOf(err)]++
 			}
 			// Each is tried with the recent ones; the registry is asked in between, which takes time.
-			most := attempts*2*(recent+3) + (3+int(time.Since(at).Seconds()))*searchesPerSecond
+			most := attempts*2*(recentlyUsed+3) + (3+int(time.Since(at).Seconds()))*searchesPerSecond
 			if tries := int(g.KeyTries() - began); tries > most || codes[core.Busy] == 0 || codes[core.Unauthorized] == 0 || len(codes) != 2 {
 				t.Errorf("%s: %d attempts took %d tries, want at most %d, and were answered %v", name, attempts, tries, most, codes)
 			}

@@ -116,8 +116,8 @@ func (d *Directory) ListSessions(ctx context.Context, id core.Identity, address 
 	return s.Broker.ListSessions(ctx, id, address, since, skip, top)
 }
 
-// Health implements core.Broker: that of the gateway's own namespace, which has
-// the same store as the others.
+// Health implements core.Broker with the health of the gateway's own namespace: all have the same
+// store.
 func (d *Directory) Health(ctx context.Context) (core.About, error) {
 	s, err := d.own.serve(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // MaxHosts is how many hosts a namespace may have besides those of its name.
 const MaxHosts = 32
 
-// CheckName refuses what is no name of a namespace: hosts begin with it, so it is
-// 1 to 63 letters, digits and hyphens.
+// CheckName refuses invalid names of namespaces. Hosts begin with the name, so it has 1 to 63
+// letters, digits and hyphens.
 func CheckName(name string) error {
 	if !isLabel(name) {
 		return core.Refuse(core.InvalidArgument, "'%.80s' is no namespace name: use 1 to 63 letters, digits and hyphens, the latter not at its ends.", name)
@@ -20,14 +20,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses a host that cannot tell a namespace: an address, localhost,
-// and what has a port.
+// CheckHost refuses a host that cannot identify a namespace: an address, localhost, or one with a
+// port.
 func CheckHost(host string) error {
 	name := foldHost(host)
 	_, err := netip.ParseAddr(name)
 	switch {
 	case err == nil || name == "localhost":
-		return core.Refuse(core.InvalidArgument, "%s is everybody's: give a host name that is the namespace's own.", host)
+		return core.Refuse(core.InvalidArgument, "%s is shared by all namespaces: give a host name of the namespace's own.", host)
 	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is no host name: write it without scheme and port, such as orders.example.com.", host)
 	}
@@ -71,8 +71,8 @@ func CheckPolicy(p *core.AccessRule) error {
 	return nil
 }
 
-// SharesKey reports whether two policies open by the same credentials: they have
-// a name and a key in common.
+// SharesKey reports whether two policies accept the same credentials: they have a name and a key in
+// common.
 func SharesKey(p, q *core.AccessRule) bool {
 	if p.Name != q.Name {
 		return false
@@ -85,7 +85,7 @@ func SharesKey(p, q *core.AccessRule) bool {
 	return false
 }
 
-// check refuses a namespace that could not be reached, or be taken for another.
+// check refuses a namespace that clients could not reach, or could mistake for another.
 func (d *Directory) check(n *core.Namespace) error {
 	if len(n.Hosts) > MaxHosts {
 		return core.Refuse(core.OutOfRange, "There are %d hosts: a namespace may have %d.", len(n.Hosts), MaxHosts)
@@ -110,13 +110,13 @@ func (d *Directory) check(n *core.Namespace) error {
 			return core.Refuse(core.InvalidArgument, "The policy '%s' is there twice.", p.Name)
 		}
 		if slices.Contains(d.o.PublicKeys, p.PrimaryKey) || slices.Contains(d.o.PublicKeys, p.SecondaryKey) {
-			return core.Refuse(core.InvalidArgument, "The policy '%s' has a key that everybody knows: give it another, or none to get a random one.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The policy '%s' has a published key: give it another, or none to get a random one.", p.Name)
 		}
 	}
 	return d.checkOthers(n)
 }
 
-// checkOthers refuses hosts and keys that are those of other namespaces.
+// checkOthers refuses hosts and keys that other namespaces have.
 func (d *Directory) checkOthers(n *core.Namespace) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

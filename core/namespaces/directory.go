@@ -16,31 +16,30 @@ import (
 type Served struct {
 	Broker core.Broker
 	Admin  core.Admin
-	// Close ends it and waits for that. It is called once.
+	// Close ends it and waits for the end. It is called once.
 	Close func()
 }
 
 // Options configure a Directory. Own and Open are required.
 type Options struct {
-	// Own is the gateway's own namespace, and Configured are others that are not in
-	// the registry. Of each the ID is its name.
+	// Own is the gateway's own namespace. Configured are others that are not in the registry. Their
+	// IDs are their names.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry keeps those that are made at run time. Nil: there are none.
+	// Registry keeps the namespaces that are made at run time. Nil: there are none.
 	Registry core.Namespaces
-	// Open makes what serves a namespace. quotas are those of now, and answers reports
-	// whether a folded host is now one of the namespace or of the gateway. It must not
-	// take long for a namespace of the registry.
+	// Open makes what serves a namespace. quotas returns the current ones, and answers reports
+	// whether a folded host is one of the namespace or of the gateway. For a namespace of the
+	// registry it must not take long.
 	Open func(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(host string) bool) (Served, error)
-	// Hosts are names of the gateway that say nothing about a namespace.
+	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
-	// Issuers verifies JSON web tokens, which are for the gateway's own namespace.
-	// Nil: none is accepted.
+	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. Nil: none are
+	// accepted.
 	Issuers auth.Issuers
-	// PublicKeys are keys that everybody knows: no policy of a namespace that is made
-	// or changed may have one.
+	// PublicKeys are published keys: no policy that is made or changed may have one.
 	PublicKeys []string
-	// Limits are those of the cloud that hold here, too; none by default.
+	// Limits are those of the emulated tier; none by default.
 	Limits core.Limits
 	// Now is the store's clock; default time.Now.
 	Now func() time.Time
@@ -56,7 +55,7 @@ type Directory struct {
 	own   *member
 	fixed []*member // own first, then the configured ones
 
-	base   context.Context // of work that no caller waits for
+	base   context.Context // for work on behalf of no caller
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // grows under mu while open
 
@@ -65,12 +64,12 @@ type Directory struct {
 	byID     map[string]*member
 	byName   map[string]*member   // folded
 	byHost   map[string]*member   // as foldHost has it
-	byPolicy map[string][]*member // by the policy's name, without own; see recent
-	version  uint64               // of what is known; grows with each change
-	losses   uint64               // how often something was found to be gone
+	byPolicy map[string][]*member // by the policy's name, without own; see recentlyUsed
+	version  uint64               // of the namespaces known; each change increments it
+	losses   uint64               // how often something was found deleted
 
-	news     news
-	lookup   sharedLookup
+	pending  pendingChanges
+	shared   sharedRead
 	searches searches
 	tries    atomic.Uint64
 }
@@ -81,12 +80,12 @@ var (
 	_ core.Authority = (*Directory)(nil)
 )
 
-// openPause lies between two namespaces that are opened before somebody asks for
-// them, so that the work that each does now and then is spread.
+// openPause is the pause between opening two namespaces that no client has asked for yet: it
+// spreads their periodic work.
 const openPause = 10 * time.Millisecond
 
-// Open makes a Directory: it opens the gateway's own and the configured
-// namespaces, and reads the registry. Run must be called then, also for it to end.
+// Open makes a Directory: it opens the gateway's own and the configured namespaces, and reads the
+// registry. Run must be called afterwards, also to close it.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -97,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	d := &Directory{
 		o: o, log: o.Logger,
 		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string][]*member{},
-		news: newNews(),
+		pending: newPendingChanges(),
 	}
 	d.base, d.cancel = context.WithCancel(context.Background())
 	for _, n := range append([]core.Namespace{o.Own}, o.Configured...) {
@@ -124,14 +123,14 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	return d, nil
 }
 
-// Run follows the registry and opens what it holds, until ctx ends. Then it
-// closes all namespaces and returns nil when they are. Call it once.
+// Run follows the registry and opens its namespaces, until ctx ends. Then it closes all namespaces
+// and returns nil. Call it once.
 func (d *Directory) Run(ctx context.Context) error {
 	if d.o.Registry == nil {
 		<-ctx.Done()
 	} else {
-		stop := d.o.Registry.WatchNamespaces(d.news.changed)
-		d.news.changed("") // what came between Open and now
+		stop := d.o.Registry.WatchNamespaces(d.pending.changed)
+		d.pending.changed("") // changes between Open and now
 		d.follow(ctx)
 		stop()
 	}
@@ -139,7 +138,7 @@ func (d *Directory) Run(ctx context.Context) error {
 	return nil
 }
 
-// close ends everything and waits for it.
+// close closes all namespaces and waits.
 func (d *Directory) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -157,8 +156,8 @@ func (d *Directory) close() {
 	d.tasks.Wait()
 }
 
-// goOpen starts f as a task that close waits for; it reports false, and does
-// nothing, once the directory is closed.
+// goOpen starts f as a task that close waits for. Once the directory is closed, it does nothing and
+// returns false.
 func (d *Directory) goOpen(f func()) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -169,7 +168,7 @@ func (d *Directory) goOpen(f func()) bool {
 	return true
 }
 
-// enter makes m known, and returns it, unless another has its name: then that.
+// enter adds m and returns it, unless another namespace has its name: then it returns that one.
 func (d *Directory) enter(m *member) *member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,8 +182,8 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// index makes m found by its hosts and policies. Of a host that two claim, who was
-// first keeps it. d.mu is held.
+// index makes m found by its hosts and policies. A host that two namespaces claim stays with the
+// first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
@@ -200,8 +199,8 @@ func (d *Directory) index(m *member, r *record) {
 	}
 }
 
-// strike is the reverse of index. d.mu is held.
-func (d *Directory) strike(m *member, r *record) {
+// unindex is the reverse of index. d.mu is held.
+func (d *Directory) unindex(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
 		if d.byHost[h] == m {
@@ -225,14 +224,14 @@ func (d *Directory) update(m *member, n core.Namespace) {
 		return
 	}
 	fresh := m.newRecord(n)
-	d.strike(m, old)
+	d.unindex(m, old)
 	m.record.Store(fresh)
 	d.index(m, fresh)
 }
 
-// Configure gives the gateway's own namespace and the configured ones, told by
-// their names, other policies, hosts and quotas. Names that Open was not given are
-// left out. Clients that are connected stay so until their tokens expire.
+// Configure gives the gateway's own namespace and the configured ones new policies, hosts and
+// quotas, by name. Names that Open was not given are ignored. Connected clients stay connected
+// until their tokens expire.
 func (d *Directory) Configure(all []core.Namespace) {
 	for _, m := range d.fixed {
 		old := m.record.Load()
@@ -245,7 +244,7 @@ func (d *Directory) Configure(all []core.Namespace) {
 	}
 }
 
-// remove forgets m, and ends it.
+// remove removes m and closes it.
 func (d *Directory) remove(m *member) {
 	d.mu.Lock()
 	r := m.record.Load()
@@ -258,7 +257,7 @@ func (d *Directory) remove(m *member) {
 	if d.byName[core.FoldName(r.Name)] == m {
 		delete(d.byName, core.FoldName(r.Name))
 	}
-	d.strike(m, r)
+	d.unindex(m, r)
 	d.mu.Unlock()
 	d.log.Info("namespace deleted", "namespace", r.Name)
 	if !d.goOpen(func() { m.close(gone(r.Name)) }) {
@@ -266,7 +265,7 @@ func (d *Directory) remove(m *member) {
 	}
 }
 
-// gone is what peers of a namespace hear that was deleted.
+// gone is the refusal for peers of a deleted namespace.
 func gone(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%s' was deleted.", name)
 }
@@ -278,8 +277,8 @@ func (d *Directory) named(name string) *member {
 	return d.byName[core.FoldName(name)]
 }
 
-// of is the namespace of a peer. Nobody's is the gateway's own, where nobody may
-// do anything.
+// of is the namespace of a peer. For the nil Identity it is the gateway's own, where it has no
+// rights.
 func (d *Directory) of(id core.Identity) (*member, error) {
 	if len(id) == 0 {
 		return d.own, nil
@@ -293,7 +292,7 @@ func (d *Directory) of(id core.Identity) (*member, error) {
 	return m, nil
 }
 
-// served is what serves a peer.
+// served is what serves the namespace of a peer.
 func (d *Directory) served(ctx context.Context, id core.Identity) (Served, error) {
 	m, err := d.of(id)
 	if err != nil {
@@ -302,8 +301,8 @@ func (d *Directory) served(ctx context.Context, id core.Identity) (Served, error
 	return m.serve(ctx)
 }
 
-// Operator reports whether an identity may run the gateway: it may Manage all of
-// the gateway's own namespace.
+// Operator reports whether an identity may run the gateway: it has Manage on the gateway's whole
+// own namespace.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

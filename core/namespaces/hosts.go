@@ -6,13 +6,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ownDomains are where each namespace has a host of its own name: browsers and
-// most systems take the second for this machine, and clients that are told another
-// address to connect to send the first.
+// ownDomains are domains in which each namespace has a host of its own name. Browsers and most
+// systems resolve the second to this machine; clients that connect to another address than they
+// name send the first.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// HostsOf are the names by which a namespace is called: those of its name, then
-// those that it was given; without any of these, the one that needs no DNS is last.
+// HostsOf are the names of a namespace: those that follow from its name, then its configured ones.
+// If there are none, the one that needs no DNS is last.
 func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {
@@ -24,8 +24,8 @@ func HostsOf(n *core.Namespace) []string {
 	return all
 }
 
-// foldHost is the name in what a peer called us, which may have a scheme, a port
-// and a path, in lower case.
+// foldHost is the host in a name by which a peer has called the gateway, which may have a scheme, a
+// port and a path, in lower case.
 func foldHost(called string) string {
 	if _, rest, ok := strings.Cut(called, "://"); ok {
 		called = rest

@@ -13,14 +13,14 @@ import (
 // rights.
 const DefaultPolicy = "RootManageSharedAccessKey"
 
-// changeTries is how often a change is begun anew that met another one.
+// changeTries is how often a change that conflicts with another is tried.
 const changeTries = 5
 
-// About is a namespace with what cannot be told from it.
+// About is a namespace with its state at this gateway.
 type About struct {
 	core.Namespace
-	// Fixed says that it is configured, or the gateway's own: it can be reset, but
-	// not be changed or deleted.
+	// Fixed says that it is configured, or the gateway's own: it can be reset, but not changed or
+	// deleted.
 	Fixed bool
 	Own   bool // it is the gateway's own
 	// Connections is how many are open at this gateway.
@@ -30,12 +30,12 @@ type About struct {
 func (m *member) about() About {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.inside)}
+	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
 }
 
-// Create makes a namespace in the registry and serves it. Name, Hosts, Policies
-// and Quotas count. Policies without a key get random ones; without any policy it
-// gets DefaultPolicy.
+// Create makes a namespace in the registry and serves it. It takes Name, Hosts, Policies and
+// Quotas. Policies without a key get random ones; without policies the namespace gets
+// DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
 		return About{}, core.Refuse(core.NotImplemented, "There is no registry of namespaces.")
@@ -74,9 +74,9 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 		return About{}, err
 	}
 	d.log.Info("namespace created", "namespace", made.Name)
-	m := d.learn(made)
-	d.doubt(losses, made.Name)
-	if m == nil || m.record.Load().ID != made.ID { // it was deleted meanwhile, and another has its name
+	m := d.apply(made)
+	d.rereadAfterLoss(losses, made.Name)
+	if m == nil || m.record.Load().ID != made.ID { // it was deleted meanwhile, and the name is another's
 		return About{Namespace: made}, nil
 	}
 	return m.about(), nil
@@ -86,7 +86,7 @@ func exists(name string) error {
 	return core.Refuse(core.AlreadyExists, "The namespace '%s' exists already.", name)
 }
 
-// newKey is one like those of Service Bus: 32 random bytes in base64.
+// newKey makes a key as Service Bus does: 32 random bytes in base64.
 func newKey() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -102,8 +102,8 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	return m.about(), nil
 }
 
-// find is the namespace of that name. One that is not known here may have been
-// made at another gateway just now.
+// find is the namespace of that name. If it is unknown here, another gateway may have just made it:
+// then the registry is read.
 func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
@@ -122,7 +122,7 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "There is no namespace '%.80s'.", name)
 }
 
-// All lists by name, behind after ("": from the first on), at most top.
+// All lists namespaces after a name ("" is the start) by name, at most top.
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()
@@ -142,9 +142,8 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change changes a namespace of the registry as edit says, which may be called
-// again when another change comes between. Policies without a key keep those that
-// they had, or get random ones.
+// Change changes a namespace of the registry. edit is called again when another change has come
+// first. Policies without a key keep their keys, or get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)
@@ -202,7 +201,7 @@ func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Names
 	return m.about(), nil
 }
 
-// settle gives a policy without a key those that it had, else random ones.
+// settle gives a policy without keys its former ones, else random ones.
 func settle(p *core.AccessRule, before []core.AccessRule) {
 	i := slices.IndexFunc(before, func(o core.AccessRule) bool { return o.Name == p.Name })
 	if i >= 0 {
@@ -220,9 +219,9 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 	}
 }
 
-// Rotate gives a policy a new primary key. The one that it had is its secondary key
-// from then on, so that both are valid; the secondary key that it had is not. What
-// was made anew under the name meanwhile is not for who asks, and stays as it is.
+// Rotate gives a policy a new primary key. The former primary key becomes the secondary, so that
+// both are valid; the former secondary key is not valid any more. If the namespace was deleted and
+// created again meanwhile, nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {
@@ -256,8 +255,7 @@ func (d *Directory) ResetNamed(ctx context.Context, name string) error {
 	return s.Admin.Reset(ctx, core.Identity{{Namespace: r.Name, NamespaceID: r.ID, Policy: "operator", Rights: core.AllRights}})
 }
 
-// Delete deletes a namespace of the registry with all that it holds: for its peers
-// at once, whose connections end.
+// Delete deletes a namespace of the registry with its contents. Its peers' connections end at once.
 func (d *Directory) Delete(ctx context.Context, name string) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 // member is one namespace.
 type member struct {
 	d      *Directory
-	fixed  bool // it is not of the registry
+	fixed  bool // it is configured, not in the registry
 	record atomic.Pointer[record]
-	opened atomic.Pointer[Served] // nil until somebody asks
+	opened atomic.Pointer[Served] // nil until a client asks for it
 
-	mu     sync.Mutex
-	ended  error // why nothing can be opened or entered any more
-	inside map[*entrance]struct{}
+	mu          sync.Mutex
+	ended       error // why it admits nothing any more
+	connections map[*connection]struct{}
 }
 
-// record is what is known of a namespace now. It does not change.
+// record is a namespace at one revision. It does not change.
 type record struct {
 	core.Namespace
-	hosts     []string // as foldHost has them, with those that a namespace has by its name
+	hosts     []string // folded by foldHost, with those that follow from its name
 	authority *auth.Authority
 }
 
-// entrance is one connection.
-type entrance struct{ closed func(error) }
+// connection is one connection.
+type connection struct{ closed func(error) }
 
 var errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 
 func newMember(d *Directory, n core.Namespace) *member {
-	m := &member{d: d, fixed: n.ID == n.Name, inside: map[*entrance]struct{}{}}
+	m := &member{d: d, fixed: n.ID == n.Name, connections: map[*connection]struct{}{}}
 	m.record.Store(m.newRecord(n))
 	return m
 }
@@ -48,7 +48,7 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // of others the name alone is that of a queue, if of anything
+		o.Hosts = append(o.Hosts, n.Name) // the name of another namespace is only that of a queue
 	}
 	r.authority = auth.New(o)
 	return r
@@ -87,8 +87,7 @@ func (m *member) serve(ctx context.Context) (Served, error) {
 
 func (m *member) quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
 
-// answers reports whether a folded host is one of the namespace, or says nothing about
-// namespaces.
+// answers reports whether a folded host is one of the namespace, or identifies none.
 func (m *member) answers(host string) bool {
 	r := m.record.Load()
 	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
@@ -102,20 +101,20 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	if m.ended != nil {
 		return nil, m.ended
 	}
-	if most := m.quotas().MaxConnections; most > 0 && len(m.inside) >= most {
+	if most := m.quotas().MaxConnections; most > 0 && len(m.connections) >= most {
 		return nil, core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d connections, as many as it may.", m.record.Load().Name, most)
 	}
-	e := &entrance{closed}
-	m.inside[e] = struct{}{}
+	e := &connection{closed}
+	m.connections[e] = struct{}{}
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.inside, e)
+		delete(m.connections, e)
 	}, nil
 }
 
-// close ends what serves the namespace, and waits for that. The connections are
-// told why, unless they know: the gateway stops when reason is nil.
+// close closes the namespace and waits. Its connections are told the reason, unless that is nil:
+// then the gateway stops, and they know.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {
@@ -126,8 +125,8 @@ func (m *member) close(reason error) {
 	if reason == nil {
 		m.ended = errStopping
 	}
-	inside := m.inside
-	m.inside = map[*entrance]struct{}{}
+	inside := m.connections
+	m.connections = map[*connection]struct{}{}
 	s := m.opened.Load()
 	m.mu.Unlock()
 	if reason != nil {

@@ -9,29 +9,31 @@ import (
 )
 
 const (
-	// pageSize is how many namespaces are read from the registry at once.
+	// pageSize is how many namespaces are read from the registry at a time.
 	pageSize = 200
 	// readRetry is how long to wait after the registry could not be read.
 	readRetry = time.Second
-	// lookPause is how long after a look at the registry strangers get the next.
-	lookPause = 250 * time.Millisecond
-	// maxLookers is how many may wait for a look: others are answered at once by
-	// what is known.
-	maxLookers = 1000
+	// minReadInterval is the least time between two reads of the registry for unknown credentials.
+	minReadInterval = 250 * time.Millisecond
+	// maxWaitingReads is how many clients may wait for such a read; further ones are refused at
+	// once.
+	maxWaitingReads = 1000
 )
 
-// news is what has changed in the registry and was not read yet.
-type news struct {
+// pendingChanges are the changes in the registry that have not been read yet.
+type pendingChanges struct {
 	mu    sync.Mutex
 	names map[string]struct{} // folded
 	all   bool
-	wake  chan struct{} // holds one while there is something
+	woken chan struct{} // holds one while there are changes
 }
 
-func newNews() news { return news{names: map[string]struct{}{}, wake: make(chan struct{}, 1)} }
+func newPendingChanges() pendingChanges {
+	return pendingChanges{names: map[string]struct{}{}, woken: make(chan struct{}, 1)}
+}
 
-// changed is what the registry calls; "" is any. It does not block.
-func (n *news) changed(name string) {
+// changed is called by the registry; "" is any name. It does not block.
+func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()
 	if name == "" {
 		n.all = true
@@ -40,12 +42,12 @@ func (n *news) changed(name string) {
 	}
 	n.mu.Unlock()
 	select {
-	case n.wake <- struct{}{}:
+	case n.woken <- struct{}{}:
 	default:
 	}
 }
 
-func (n *news) take() (names map[string]struct{}, all bool) {
+func (n *pendingChanges) take() (names map[string]struct{}, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	names, all = n.names, n.all
@@ -53,7 +55,7 @@ func (n *news) take() (names map[string]struct{}, all bool) {
 	return names, all
 }
 
-// follow reads what changes, and opens one namespace after the other, until ctx ends.
+// follow reads changes, and opens one namespace after the other, until ctx ends.
 func (d *Directory) follow(ctx context.Context) {
 	opening := time.NewTicker(openPause)
 	defer opening.Stop()
@@ -61,30 +63,30 @@ func (d *Directory) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-d.news.wake:
-			d.catchUp(ctx)
+		case <-d.pending.woken:
+			d.readPending(ctx)
 			next = opening.C
 		case <-next:
-			if !d.openOne(ctx) {
+			if !d.openNext(ctx) {
 				next = nil
 			}
 		}
 	}
 }
 
-// catchUp reads the news. What the registry does not answer for stays news.
-func (d *Directory) catchUp(ctx context.Context) {
-	names, all := d.news.take()
+// readPending reads the pending changes. Those for which the registry does not answer stay pending.
+func (d *Directory) readPending(ctx context.Context) {
+	names, all := d.pending.take()
 	var failed error
 	if all {
 		if failed = d.readAll(ctx); failed != nil {
-			d.news.changed("")
+			d.pending.changed("")
 		}
 	}
 	for name := range names {
 		if err := d.read(ctx, name); err != nil {
 			failed = err
-			d.news.changed(name)
+			d.pending.changed(name)
 		}
 	}
 	if failed == nil || ctx.Err() != nil {
@@ -97,9 +99,9 @@ func (d *Directory) catchUp(ctx context.Context) {
 	}
 }
 
-// openOne opens a namespace that nobody has asked for yet, because it may have
-// messages to forward; it reports false when there is none.
-func (d *Directory) openOne(ctx context.Context) bool {
+// openNext opens a namespace that no client has asked for yet: it may have messages to forward. It
+// returns false when there is none.
+func (d *Directory) openNext(ctx context.Context) bool {
 	var closed *member
 	d.mu.RLock()
 	for _, m := range d.byID {
@@ -119,46 +121,45 @@ func (d *Directory) openOne(ctx context.Context) bool {
 	return true
 }
 
-// read learns what the registry says of one name.
+// read reads one name from the registry.
 func (d *Directory) read(ctx context.Context, name string) error {
 	before, losses := d.named(name), d.lost()
 	n, err := d.o.Registry.Namespace(ctx, name)
 	switch {
 	case err == nil:
-		d.learn(n)
-		d.doubt(losses, name)
+		d.apply(n)
+		d.rereadAfterLoss(losses, name)
 	case core.CodeOf(err) != core.NotFound:
 		return err
 	case before != nil && !before.fixed:
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // who has read of it before may learn it only now
+		d.losses++ // another reader may have seen it before, and apply it later
 		d.mu.Unlock()
 	}
 	return nil
 }
 
-// lost is how often something was found to be gone.
+// lost is how often something was found deleted.
 func (d *Directory) lost() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.losses
 }
 
-// doubt has the names read again of namespaces that the registry told of, if
-// something was found to be gone since there had been so many losses: what was
-// learned may be older than its deletion, which nobody would tell again.
-func (d *Directory) doubt(losses uint64, names ...string) {
+// rereadAfterLoss has namespaces read again if something was found deleted since that count: what
+// was read may be older than its deletion, which is not reported again.
+func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return
 	}
 	for _, name := range names {
-		d.news.changed(core.FoldName(name))
+		d.pending.changed(core.FoldName(name))
 	}
 }
 
-// readAll learns what the registry holds.
+// readAll reads the whole registry.
 func (d *Directory) readAll(ctx context.Context) error {
 	before := map[*member]struct{}{}
 	d.mu.RLock()
@@ -176,14 +177,14 @@ func (d *Directory) readAll(ctx context.Context) error {
 		}
 		var fresh []string
 		for _, n := range page {
-			m := d.learn(n)
+			m := d.apply(n)
 			if _, known := before[m]; !known {
 				fresh = append(fresh, n.Name)
 			}
 			delete(before, m)
 			after = n.Name
 		}
-		d.doubt(losses, fresh...)
+		d.rereadAfterLoss(losses, fresh...)
 		if len(page) < pageSize {
 			break
 		}
@@ -196,9 +197,9 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// learn takes note of what the registry has told, unless something newer is
-// known, and returns whose it is: nil where the name belongs to another.
-func (d *Directory) learn(n core.Namespace) *member {
+// apply applies what was read, unless a newer revision is known, and returns the namespace; nil if
+// its name belongs to another.
+func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
 	d.mu.RUnlock()
@@ -209,7 +210,7 @@ func (d *Directory) learn(n core.Namespace) *member {
 		d.update(known, n)
 		return known
 	case named != nil && named.fixed:
-		return nil // configured here: that comes first
+		return nil // the configured namespace takes precedence
 	case named != nil && named.record.Load().CreatedAt.After(n.CreatedAt):
 		return nil
 	case named != nil:
@@ -218,24 +219,24 @@ func (d *Directory) learn(n core.Namespace) *member {
 	return d.enter(newMember(d, n))
 }
 
-// sharedLookup lets clients that no known policy fits share reads of the registry, and limits how often it is
-// read.
-type sharedLookup struct {
+// sharedRead lets clients with unknown credentials share reads of the registry, and limits how
+// often it is read.
+type sharedRead struct {
 	mu      sync.Mutex
-	next    chan struct{} // closed when the next look is over; nil: none is planned
+	next    chan struct{} // closed when the next read has ended; nil: none is planned
 	waiting int
 	last    time.Time
 }
 
-// look reads the registry, or waits for a read under way, and reports whether the version is newer
-// afterwards than the one given.
-func (d *Directory) look(ctx context.Context, version uint64) bool {
+// readShared reads the registry, or waits for a read under way, and reports whether the version is
+// newer than the given one then.
+func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {
 		return false
 	}
-	s := &d.lookup
+	s := &d.shared
 	s.mu.Lock()
-	if s.waiting >= maxLookers {
+	if s.waiting >= maxWaitingReads {
 		s.mu.Unlock()
 		return false
 	}
@@ -243,7 +244,7 @@ func (d *Directory) look(ctx context.Context, version uint64) bool {
 		over := make(chan struct{})
 		if !d.goOpen(func() {
 			defer close(over)
-			d.lookOnce()
+			d.readOnce()
 		}) {
 			s.mu.Unlock()
 			return false
@@ -265,12 +266,12 @@ func (d *Directory) look(ctx context.Context, version uint64) bool {
 	return d.version != version
 }
 
-// lookOnce waits until the registry may be read again, and reads it. Who comes
-// while it reads is for the next look.
-func (d *Directory) lookOnce() {
-	s := &d.lookup
+// readOnce waits until the registry may be read again, and reads it. Clients that come during the
+// read wait for the next one.
+func (d *Directory) readOnce() {
+	s := &d.shared
 	s.mu.Lock()
-	pause := time.Until(s.last.Add(lookPause))
+	pause := time.Until(s.last.Add(minReadInterval))
 	s.mu.Unlock()
 	if pause > 0 {
 		timer := time.NewTimer(pause)

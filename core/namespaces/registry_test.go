@@ -94,7 +94,7 @@ func TestStrangersCannotHaveTheRegistryReadOften(t *testing.T) {
 			})
 		}
 		all.Wait()
-		most := int64(time.Since(began)/lookPause) + 1
+		most := int64(time.Since(began)/minReadInterval) + 1
 		if n := registry.lists.Load(); n > most || n < most/2 {
 			t.Errorf("in %v the registry was read %d times, want at most %d", time.Since(began), n, most)
 		}
@@ -125,7 +125,7 @@ func TestAnOutageOfTheRegistryRefusesOnlyWhoIsUnknown(t *testing.T) {
 			t.Errorf("unknown: got %v", err)
 		}
 		two.mustEnter("root", "made-key")
-		two.news.changed("") // what may have been missed is read when that can be
+		two.pending.changed("") // what may have been missed is read when that can be
 		time.Sleep(3 * readRetry)
 		registry.down.Store(false)
 		time.Sleep(2 * readRetry)
@@ -151,7 +151,7 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 		}
 		one.create("anew")
 		one.create("comes")
-		two.news.changed("")
+		two.pending.changed("")
 		synctest.Wait()
 		var names []string
 		for _, about := range two.All("", 10) {

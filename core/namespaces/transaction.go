@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// transaction is one of the namespace whose identity has the first operation.
+// transaction is a transaction in the namespace of the identity of its first operation.
 type transaction struct {
 	d     *Directory
 	id    string           // of the namespace

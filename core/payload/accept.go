@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Accept is what a receiver can read: HTTP's Accept header, RFC 9110 §12.5.1.
-// The zero Accept is content with anything.
+// Accept is what a receiver can read, as in HTTP's Accept header, RFC 9110 §12.5.1. The zero Accept
+// is any type.
 type Accept struct {
 	ranges []mediaRange // the most preferred first
 }
 
-// mediaRange is one type, or pattern, and how much it is liked.
+// mediaRange is a type, or a pattern, with its quality.
 type mediaRange struct {
 	pattern string
 	full    string // with its parameters
 	quality int    // in thousandths; 0: not acceptable
 }
 
-// likedBest is the quality of what has none of its own.
-const likedBest = 1000
+// defaultQuality is the quality of a range without one.
+const defaultQuality = 1000
 
 // maxRanges bounds how many types a receiver can list.
 const maxRanges = 64
 
-// ParseAccept reads a list of types. What is malformed in it is passed over.
+// ParseAccept reads a list of types. It skips malformed elements.
 func ParseAccept(list string) Accept {
 	var a Accept
 	for item := range strings.SplitSeq(list, ",") {
@@ -37,21 +37,21 @@ func ParseAccept(list string) Accept {
 	slices.SortStableFunc(a.ranges, func(x, y mediaRange) int {
 		return cmp.Or(cmp.Compare(y.quality, x.quality), cmp.Compare(y.specificity(), x.specificity()))
 	})
-	if a.hasNoFavourite() {
+	if a.hasNoPreference() {
 		return Accept{}
 	}
 	return a
 }
 
-// hasNoFavourite reports whether everything is liked alike, as by the many
-// clients that name some types and then */*.
-func (a Accept) hasNoFavourite() bool {
+// hasNoPreference reports whether all types have the same quality, as for the many clients that
+// name some types and then */*.
+func (a Accept) hasNoPreference() bool {
 	return slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) &&
 		!slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.quality != a.ranges[0].quality })
 }
 
 func parseRange(item string) (r mediaRange, ok bool) {
-	r = mediaRange{pattern: mediaType(item), quality: likedBest}
+	r = mediaRange{pattern: mediaType(item), quality: defaultQuality}
 	if r.pattern == "" {
 		return r, false
 	}
@@ -65,7 +65,7 @@ func parseRange(item string) (r mediaRange, ok bool) {
 			if err != nil || q < 0 || q > 1 {
 				return r, false
 			}
-			r.quality = int(q * likedBest)
+			r.quality = int(q * defaultQuality)
 		case name != "":
 			r.full += "; " + name + "=" + text
 		}
@@ -85,14 +85,14 @@ func (r mediaRange) specificity() int {
 	}
 }
 
-// IsAny reports whether nothing in particular is asked for.
+// IsAny reports whether all types are accepted alike.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality is how much a type is liked: what the most specific range says that
-// matches it. An unknown type, "", is matched by */* only.
+// quality is the quality of a type: that of the most specific range that matches it. An unknown
+// type, "", is matched by */* only.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
-		return likedBest
+		return defaultQuality
 	}
 	best, quality := -1, 0
 	for _, r := range a.ranges {

@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Options say whose payloads are read and rewritten. The zero value is nobody's.
+// Options say for which entities payloads are read and transcoded. The zero value is for none.
 type Options struct {
-	// Chain serves receivers that say what they accept, of entities that have no
-	// chain of their own; nil: none.
+	// Chain is for receivers that say what they accept, of entities without a chain of their own;
+	// nil: none.
 	Chain *Chain
-	// Entities are settings by the name of a queue or subscription.
+	// Entities are settings of queues and subscriptions, by name.
 	Entities map[string]Entity
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
@@ -22,16 +22,16 @@ type Options struct {
 
 // Entity says how messages are received from one entity.
 type Entity struct {
-	// Chain is its own: what it cannot decode is dead-lettered. nil: that of
+	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. nil: that of
 	// Options, and nothing is dead-lettered.
 	Chain *Chain
-	// Deliver is what receivers get that do not say what they accept, or that all
-	// is alike to them; in the same form.
+	// Deliver is what receivers accept that do not say it themselves, or accept all types alike; in
+	// the form of Accept.
 	Deliver string
 }
 
-// Broker is a core.Broker whose receivers get what they accept. What is asked
-// of it is asked of the Broker behind it, with the identity given.
+// Broker is a core.Broker whose receivers get what they accept. Its calls go to the Broker behind
+// it, with the given identity.
 type Broker struct {
 	core.Broker
 	chain    *Chain
@@ -40,14 +40,14 @@ type Broker struct {
 	workers  sync.WaitGroup
 }
 
-// plan is what is done with the payloads that one receiver gets.
+// plan says what is done with the payloads of one receiver.
 type plan struct {
 	chain   *Chain // nil: nothing
 	accept  Accept
-	checked bool // what cannot be decoded is dead-lettered
+	checked bool // payloads that cannot be decoded are dead-lettered
 }
 
-// New puts a Broker before another.
+// New puts a Broker in front of another.
 func New(b core.Broker, o Options) *Broker {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -63,10 +63,10 @@ func New(b core.Broker, o Options) *Broker {
 	return front
 }
 
-// Wait waits for the work of receivers that were closed.
+// Wait waits for the work of closed receivers.
 func (b *Broker) Wait() { b.workers.Wait() }
 
-// plan finds what is done for a receiver, and reports whether that is anything.
+// plan returns the plan for a receiver; ok is false if there is nothing to do.
 func (b *Broker) plan(address, accept string) (p plan, ok bool) {
 	if b.chain == nil && len(b.entities) == 0 {
 		return p, false
@@ -108,7 +108,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address st
 		return b.Broker.AcceptSession(ctx, id, address, o)
 	}
 	r := newReceiver(b, p, id, address, &o.ReceiverOptions)
-	r.inSession = o.Sharing == core.Exclusive && o.TakeOver.IsZero() // else the session may go on without it
+	r.inSession = o.Sharing == core.Exclusive && o.TakeOver.IsZero() // otherwise the session may go on without it
 	inner, err := b.Broker.AcceptSession(ctx, id, address, o)
 	if err != nil {
 		return nil, err
@@ -137,10 +137,10 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	return ds, err
 }
 
-// rewrite transcodes what can be.
+// rewrite transcodes payloads where that is possible.
 func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 	for i := range ds {
-		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // else it stays as it is
+		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // on an error it stays as it is
 	}
 }
 
@@ -175,5 +175,5 @@ func (s *session) Peek(ctx context.Context, from int64, n int) ([]core.Delivery,
 	return ds, err
 }
 
-// settleTimeout bounds the settling of what no receiver gets.
+// settleTimeout bounds the settling of messages that no receiver gets.
 const settleTimeout = 10 * time.Second

@@ -9,15 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Named is a serializer with the name that the configuration and dead letters
-// call it by.
+// Named is a serializer with its name in the configuration and in dead letters.
 type Named struct {
 	Name string
 	core.Serializer
 }
 
-// Chain is serializers in the order in which they are tried. It is immutable
-// and may be used by many goroutines.
+// Chain is serializers in the order in which they are tried. It is immutable and safe for
+// concurrent use.
 type Chain struct {
 	members []Named
 }
@@ -25,8 +24,8 @@ type Chain struct {
 // NewChain makes a chain.
 func NewChain(members ...Named) *Chain { return &Chain{slices.Clone(members)} }
 
-// serving returns the members that serve a type: those that name it, then those
-// that do not know yet what they serve, then those of which a pattern matches.
+// serving returns the members for a type: those that name it, then those whose types are not known
+// yet, then those with a pattern that matches.
 func (c *Chain) serving(mediaType string) []int {
 	if mediaType == "" {
 		return nil
@@ -42,7 +41,7 @@ func (c *Chain) serving(mediaType string) []int {
 	return serving
 }
 
-// rank says how well a member serves a type: 0 is best, 3 not at all.
+// rank says how well a member's types match: 0 is best, 3 not at all.
 func (n *Named) rank(mediaType string) int {
 	types := n.ContentTypes()
 	rank := 3
@@ -60,14 +59,14 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-// errEncoded: what is compressed is nobody's to read.
+// errEncoded: payloads with a content encoding are not decoded.
 var errEncoded = errors.New("the payload has a content encoding")
 
 // Body decodes the body of a message, for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) { return c.Decode(context.Background(), m) }
 
-// Decode decodes the body of a message; none is null. The error is a *core.Undecodable if no
-// serializer can, or Busy or Timeout if one that comes first cannot say now.
+// Decode decodes the body of a message; no body is null. The error is a *core.Undecodable if no
+// serializer can decode it, or Busy or Timeout if one that comes first cannot decide now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil
@@ -83,15 +82,15 @@ func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if err != nil {
 		return nil, &core.Undecodable{ContentType: m.ContentType, Tried: []core.Attempt{{Serializer: "amqp", Err: err}}}
 	}
-	if payload, ok := contained(m, v); ok {
+	if payload, ok := payloadInValue(m, v); ok {
 		return c.decode(ctx, m.ContentType, payload)
 	}
 	return v, nil
 }
 
-// contained returns the payload in an AMQP value that is a text or binary, if
-// the message says what content type it is of.
-func contained(m *core.Message, v any) (payload []byte, ok bool) {
+// payloadInValue returns the payload in an AMQP value that is a string or binary, if the message
+// declares its content type.
+func payloadInValue(m *core.Message, v any) (payload []byte, ok bool) {
 	if mediaType(m.ContentType) == "" || m.Body.Kind != core.BodyValue {
 		return nil, false
 	}
@@ -132,21 +131,21 @@ func (c *Chain) try(ctx context.Context, failure *core.Undecodable, i int, conte
 	return v, err
 }
 
-// isPassing reports whether an error says nothing of the payload: the
-// serializer could not be asked.
+// isPassing reports whether an error does not concern the payload: the serializer was not
+// available.
 func isPassing(err error) bool {
 	code, ok := errors.AsType[core.Code](err)
 	return ok && code.Retriable() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Transcode returns the message in the content type that is liked best: itself
-// if it is of that type already, or if no serializer writes what is accepted.
-// Errors are those of Decode; the message is returned beside them.
+// Transcode returns the message in the most preferred content type: itself if it has that type
+// already, or if no serializer writes an accepted type. Errors are those of Decode; the message is
+// returned with them.
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
 	return c.convert(ctx, m, a, false)
 }
 
-// convert transcodes; if checked it decodes what needs no transcoding too.
+// convert transcodes. If checked, it also decodes messages that need no transcoding.
 func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
 	if m.Body.Kind == core.BodyNone {
 		return m, nil
@@ -163,7 +162,7 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 		payload, produced, err := c.members[t.member].Encode(ctx, t.contentType, v)
 		switch {
 		case err == nil:
-			return rewritten(m, payload, produced), nil
+			return withBody(m, payload, produced), nil
 		case isPassing(err):
 			return m, err
 		}
@@ -171,20 +170,20 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 	return m, nil
 }
 
-// typeOfValues stands for the content type of AMQP values and sequences.
-const typeOfValues = "application/x-amqp-value"
+// amqpValueType stands for the content type of AMQP values and sequences.
+const amqpValueType = "application/x-amqp-value"
 
-// declared is the type of what a message's body holds, "" if it does not say.
+// declared is the declared type of a message's body, "" if there is none.
 func declared(m *core.Message) string {
 	if m.Body.Kind == core.BodyData || m.Body.Kind == core.BodyDataSections {
 		return mediaType(m.ContentType)
 	}
 	if v, err := m.Body.Value(); err == nil {
-		if _, ok := contained(m, v); ok {
+		if _, ok := payloadInValue(m, v); ok {
 			return mediaType(m.ContentType)
 		}
 	}
-	return typeOfValues
+	return amqpValueType
 }
 
 // target is a content type that a member may write.
@@ -193,7 +192,7 @@ type target struct {
 	contentType string
 }
 
-// targets are what is liked better than the declared type, the best first.
+// targets are the types that are preferred to the declared one, the best first.
 func (c *Chain) targets(a Accept, declared string) []target {
 	if a.IsAny() {
 		return nil
@@ -221,8 +220,8 @@ func (c *Chain) targets(a Accept, declared string) []target {
 	return all
 }
 
-// rewritten is the message with another body.
-func rewritten(m *core.Message, payload []byte, contentType string) *core.Message {
+// withBody is the message with another body.
+func withBody(m *core.Message, payload []byte, contentType string) *core.Message {
 	changed := *m
 	changed.ContentType, changed.ContentEncoding = contentType, ""
 	changed.EmptyText &^= core.FieldContentEncoding
@@ -230,7 +229,7 @@ func rewritten(m *core.Message, payload []byte, contentType string) *core.Messag
 	return &changed
 }
 
-// describe is what the dead letter of a payload says. The broker shortens it.
+// describe are the properties of a dead letter that could not be decoded. The broker shortens them.
 func describe(u *core.Undecodable) core.Properties {
 	p, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},

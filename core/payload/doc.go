@@ -7,11 +7,11 @@
 // first, those that name it exactly before those that match it by a wildcard,
 // and then all others in the configured order. AMQP values and sequences need
 // no serializer to be read. A payload with a content encoding, such as gzip, is
-// nobody's to read.
+// not decoded.
 //
 // # Transcoding
 //
-// A Broker stands before another and gives receivers what they accept. A body
+// A Broker is in front of another and gives receivers what they accept. A body
 // is rewritten only if the receiver prefers another content type to the one
 // that it has and a serializer writes that one; then it is a data body of the
 // new content type. Everything else stays as it is, byte for byte; so does a
@@ -20,12 +20,12 @@
 //
 // # Entities with a chain
 //
-// A chain of its own is an entity's word that receivers can read what they get.
-// Every message that is received from it is decoded first, whether or not it is
-// transcoded then, and one that no serializer of the chain can decode is
+// An entity with a chain of its own promises that receivers can read what they get.
+// Every message that is received from it is decoded first, even if it is not
+// transcoded, and one that no serializer of the chain can decode is
 // dead-lettered with the reason DeserializationFailed and a description of what
 // was tried, in order. That costs no delivery and no credit of the receiver. While a
 // serializer is Busy its message waits, locked, and then is released without
 // counting the delivery. Dead-letter queues, deferred messages and peeking never
-// dead-letter: there such payloads are given as they are.
+// dead-letter: there such payloads are delivered as they are.
 package payload

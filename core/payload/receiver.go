@@ -9,9 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// receiver stands before the broker's receiver. What the broker delivers waits
-// in a queue, which credit bounds, for a worker that lives while there is some:
-// serializers may take their time, and the broker must not wait.
+// receiver is in front of the broker's receiver. Deliveries wait in a queue, which credit bounds,
+// for a worker, which ends when the queue is empty: serializers may take time, and the broker must
+// not wait.
 type receiver struct {
 	b         *Broker
 	plan      plan
@@ -19,15 +19,15 @@ type receiver struct {
 	id        core.Identity
 	address   string
 	o         core.ReceiverOptions // the bridge's
-	inSession bool                 // then the end of the session gives back what is locked
+	inSession bool                 // then the end of the session releases what is locked
 	ctx       context.Context      // ends with Close
 	cancel    context.CancelFunc
 
-	credit   sync.Mutex // orders what gives the inner receiver credit and takes it back
-	draining int        // Drains under way
-	owed     int        // credit to be reported by the next Drain that ends
+	credit     sync.Mutex // orders calls that give the inner receiver credit and take it back
+	draining   int        // Drains under way
+	unreported int        // credit to report by the next Drain that ends
 
-	delivery sync.Mutex // held while the bridge is called, and what it gets completed
+	delivery sync.Mutex // held while the bridge is called, and while its deliveries are completed
 	closed   bool
 
 	mu      sync.Mutex
@@ -42,7 +42,7 @@ type job struct {
 	unspent int
 }
 
-// newReceiver makes a receiver, and has o ask for what the broker's is to do.
+// newReceiver makes a receiver, and changes o for the broker's receiver.
 func newReceiver(b *Broker, p plan, id core.Identity, address string, o *core.ReceiverOptions) *receiver {
 	r := &receiver{b: b, plan: p, id: id, address: address, o: *o}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -54,11 +54,11 @@ func newReceiver(b *Broker, p plan, id core.Identity, address string, o *core.Re
 	return r
 }
 
-// locksFirst: messages to be received and deleted are locked until they are
-// converted. What is deleted cannot be dead-lettered, nor given back.
+// locksFirst reports whether messages are locked until they are transcoded although they are
+// received and deleted: deleted ones could not be dead-lettered or released.
 func (r *receiver) locksFirst() bool { return r.o.Mode == core.ReceiveAndDelete }
 
-// deliver takes what the broker delivers.
+// deliver queues deliveries of the broker.
 func (r *receiver) deliver(ds []core.Delivery) {
 	jobs := make([]job, len(ds))
 	for i := range ds {
@@ -92,7 +92,7 @@ func (r *receiver) work() {
 	}
 }
 
-// do carries jobs out in their order, and hands deliveries over together.
+// do carries out jobs in order, and joins deliveries.
 func (r *receiver) do(jobs []job) {
 	var ready []core.Delivery
 	for i := range jobs {
@@ -103,7 +103,7 @@ func (r *receiver) do(jobs []job) {
 			r.drained(j)
 			continue
 		}
-		if r.ctx.Err() != nil { // nobody will get it
+		if r.ctx.Err() != nil { // no receiver will get it
 			ready = append(ready, j.Delivery)
 			continue
 		}
@@ -111,9 +111,9 @@ func (r *receiver) do(jobs []job) {
 		if isPassing(err) && r.plan.checked {
 			r.handOver(ready)
 			ready = nil
-			m, err = r.persist(j.Delivery)
+			m, err = r.retry(j.Delivery)
 		}
-		if r.keeps(j.Delivery, err) {
+		if r.isDelivered(j.Delivery, err) {
 			j.Message = m
 			ready = append(ready, j.Delivery)
 		}
@@ -127,8 +127,8 @@ const (
 	lastPause  = time.Second
 )
 
-// persist tries again for most of the time that the message is locked.
-func (r *receiver) persist(d core.Delivery) (*core.Message, error) {
+// retry tries again for most of the time that the message is locked.
+func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Until(d.LockedUntil)*3/4)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -143,9 +143,9 @@ func (r *receiver) persist(d core.Delivery) (*core.Message, error) {
 	}
 }
 
-// keeps reports whether the bridge gets a message that was converted with err.
-// It settles the others.
-func (r *receiver) keeps(d core.Delivery, err error) bool {
+// isDelivered reports whether the bridge gets a message whose conversion returned err. It settles
+// the others.
+func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	undecodable, ok := errors.AsType[*core.Undecodable](err)
 	switch {
 	case !r.plan.checked:
@@ -154,14 +154,14 @@ func (r *receiver) keeps(d core.Delivery, err error) bool {
 		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, describe(undecodable))
 	case isPassing(err):
 		r.settle([]core.Delivery{d}, core.Release, core.Properties{})
-	default: // decoded, or nobody's to read
+	default: // decoded, or not decodable by design
 		return true
 	}
 	r.refund(1)
 	return false
 }
 
-// settle ends locks, and returns the deliveries whose locks it ended.
+// settle settles deliveries, and returns those that it has settled.
 func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
 	if len(ds) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 	return settled
 }
 
-// handOver gives deliveries to the bridge, or back if the receiver is closed.
+// handOver gives deliveries to the bridge, or releases them if the receiver is closed.
 func (r *receiver) handOver(ds []core.Delivery) {
 	r.delivery.Lock()
 	defer r.delivery.Unlock()
@@ -205,14 +205,14 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// refund gives credit for n messages that the bridge did not get.
+// refund returns credit for n messages that the bridge did not get.
 func (r *receiver) refund(n int) {
 	r.credit.Lock()
 	defer r.credit.Unlock()
 	switch {
 	case n <= 0:
 	case r.draining > 0:
-		r.owed += n
+		r.unreported += n
 	default:
 		r.inner.AddCredit(n)
 	}
@@ -236,13 +236,13 @@ func (r *receiver) Drain(drained func(unspent int)) {
 func (r *receiver) drained(j *job) {
 	r.credit.Lock()
 	r.draining--
-	unspent := j.unspent + r.owed
-	r.owed = 0
+	unspent := j.unspent + r.unreported
+	r.unreported = 0
 	r.credit.Unlock()
 	j.drained(unspent)
 }
 
-// Close implements core.Receiver. A worker that is at work gives back what it has.
+// Close implements core.Receiver. A busy worker releases its messages.
 func (r *receiver) Close() {
 	r.inner.Close()
 	r.cancel()

@@ -25,7 +25,7 @@ func (c Call) Parameters() core.Properties {
 	return core.RawProperties([]byte(c.parameters))
 }
 
-var errNobodyToAsk = errors.New("no plugin can be asked here")
+var errNoPlugin = errors.New("no plugin can be asked here")
 
 // question is a Call as a condition: the answer is True or False.
 type question struct {
@@ -35,7 +35,7 @@ type question struct {
 
 func (q *question) truth(s *scope) Truth {
 	if s.facts.Ask == nil {
-		s.fail(q.at, errNobodyToAsk)
+		s.fail(q.at, errNoPlugin)
 		return Unknown
 	}
 	yes, err := s.facts.Ask(q.Call)

@@ -76,7 +76,7 @@ func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanat
 	return e
 }
 
-// explain tells of a condition what became of it, and what it saw.
+// explain describes the result of a condition, and the values that it has compared.
 func (n *notes) explain(c *note, verdict string, s *scope) string {
 	b := strings.Builder{}
 	b.WriteString(n.text(c.from, c.to) + " " + verdict)

@@ -58,8 +58,7 @@ func (n *notes) in(c *note) []mention {
 
 func (n *notes) text(from, to int) string { return strings.TrimSpace(n.sql[from:to]) }
 
-// note is a condition that remembers its answer to the one message that it is
-// asked about, and what went wrong then.
+// note is a condition that keeps its result for one message, or why there is none.
 type note struct {
 	predicate
 	from, to int

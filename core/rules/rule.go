@@ -109,10 +109,10 @@ func (r *Rule) refusal(which, sql string, err error) error {
 // Name returns the rule's name.
 func (r *Rule) Name() string { return r.name }
 
-// Calls returns what the filter asks plugins, nothing if that is nothing.
+// Calls returns the questions that the filter asks plugins.
 func (r *Rule) Calls() []Call { return r.calls }
 
-// HasAction reports whether the rule makes a copy of its own.
+// HasAction reports whether the rule has an action, and so makes a copy of its own.
 func (r *Rule) HasAction() bool { return r.action != nil }
 
 // Matches evaluates the filter; only True is a match. An error is a

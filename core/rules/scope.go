@@ -11,10 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// names gives the user properties that somebody asks for a slot each, by their
-// folded names: property names compare without regard to case.
+// names gives each user property that a rule reads a slot, by its folded name: names of properties
+// are compared without regard to case.
 type names struct {
-	bodies bool // fields of the body are asked for besides
+	bodies bool // fields of the body are read, too
 	slots  map[string]int
 	shapes [32]uint32 // by length mod 32: the first bytes, mod 32, that names of the length have
 }
@@ -97,7 +97,7 @@ type scope struct {
 
 	body     any  // decoded, if
 	readable bool // it could be
-	looked   bool // the decoder was asked
+	looked   bool // the decoder has been called
 }
 
 // scopes are reused: expressions are called through interfaces, which would
@@ -143,9 +143,8 @@ const maxWork = 1 << 26
 
 var errWork = errors.New("the rules of this topic take too long for this message: make its properties shorter, or the rules simpler")
 
-// spend notes that an evaluation takes so many steps, and reports whether it may.
-// What depends on the length of the rule alone is not counted, so it goes on when
-// the rest has ended.
+// spend counts steps of an evaluation, and reports whether it may go on. Steps that depend only on
+// the length of the rule are not counted, so they are also made after the budget has ended.
 func (s *scope) spend(at, steps int) bool {
 	s.work += steps
 	if steps > 0 && s.work > maxWork {
@@ -170,7 +169,7 @@ func (s *scope) at(slot int) datum {
 	return s.slots[slot]
 }
 
-// user looks a property up whose name, folded, is known only now.
+// user looks up a property whose folded name is known only at run time.
 func (s *scope) user(folded string) datum {
 	if s.draft != nil {
 		return s.drafted(folded)
@@ -194,8 +193,7 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// What it takes to look a property up by its name: for each byte of the properties,
-// for each property of a draft.
+// The steps of a lookup by name: for each byte of the properties, for each property of a draft.
 const lookupCost, entryCost = 4, 64
 
 // isNamed reports whether a key is the folded name.

@@ -8,9 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Set is the rules of all subscriptions of a topic. It may be used by many
-// goroutines. Adding and removing a rule takes as long whatever number of rules
-// there are.
+// Set is the rules of all subscriptions of a topic. It is safe for concurrent use. The time to add
+// or remove a rule does not depend on the number of rules.
 type Set struct {
 	mu        sync.RWMutex
 	shapes    map[string]*shape // by their names
@@ -115,10 +114,10 @@ func (s *Set) Remove(sub int, r *Rule) bool {
 // covers reports whether a rule gives its subscription a plain copy of every message.
 func covers(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True) }
 
-// ReadsBodies reports whether Facts.Body may be asked.
+// ReadsBodies reports whether Facts.Body may be called.
 func (s *Set) ReadsBodies() bool { return s.names.bodies }
 
-// Calls returns what must be asked of plugins before Match, each question once.
+// Calls returns the questions that plugins must answer before Match, each once.
 func (s *Set) Calls() []Call { return s.calls }
 
 // counts reports whether evaluating the rule can make a difference.
@@ -211,7 +210,7 @@ func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
 	return dst
 }
 
-// lookUp tries the candidates of a shape whose hash is the message's.
+// lookUp tries the candidates of a shape whose hash equals the message's.
 func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	h, ok := sh.hash(s.seed, sc)
 	if !ok {
@@ -224,7 +223,7 @@ func (s *Set) lookUp(dst []Copy, sc *scope, sh *shape) []Copy {
 	return dst
 }
 
-// try evaluates a candidate's filter and appends what comes of it.
+// try evaluates a candidate's filter and appends the result.
 func (s *scope) try(dst []Copy, c *candidate) []Copy {
 	word, bit := c.sub/64, uint64(1)<<(c.sub%64)
 	plain := !c.rule.HasAction()

@@ -17,9 +17,9 @@ type Facts struct {
 	EnqueuedSequenceNumber int64
 	DeliveryCount          uint32 // 0 is known
 	State                  core.State
-	// Body decodes a message's body, for conditions on its fields; nil: nobody can.
+	// Body decodes a message's body, for conditions on its fields; nil: there is no decoder.
 	Body func(*core.Message) (any, error)
-	// Ask answers plugin(…): whether the router lets the message pass. nil: nobody does.
+	// Ask answers plugin(…): whether the router passes the message. nil: there are no plugins.
 	Ask func(Call) (bool, error)
 }
 
@@ -62,7 +62,7 @@ var (
 // unset is the value of what a message does not have while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
-// ignored takes what an action may set without effect on a published copy.
+// ignored is for properties that an action may set without effect on a published copy.
 func ignored(*core.Message, datum) error { return nil }
 
 // systems are all system properties, by lower-case name.
@@ -165,8 +165,8 @@ func fieldText(d datum, limit int) (string, error) {
 	return s, nil
 }
 
-// setTimeToLive takes a TimeSpan, or text in the form of ISO 8601 or of .NET.
-// An unknown value leaves the time to live to the entity.
+// setTimeToLive accepts a TimeSpan, or a string in the form of ISO 8601 or of .NET. An unknown
+// value leaves the time to live to the entity.
 func setTimeToLive(m *core.Message, d datum) error {
 	var ttl time.Duration
 	switch d.kind {

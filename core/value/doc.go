@@ -1,7 +1,7 @@
 // Package value is the vocabulary of typed values that travel with a message (properties, annotations, bodies of kind
 // value) and their one encoding, the type system of AMQP 1.0 Part 1.
 //
-// Values are kept encoded until somebody looks at them. A store record, the AMQP bridge and the HTTP bridge therefore
+// Values are kept encoded until they are read. A store record, the AMQP bridge and the HTTP bridge therefore
 // share this codec: Skip validates bytes that came from a peer without allocating, MapEntries walks an encoded map
 // without decoding its values, Decode builds Go values, and Append encodes them again.
 //

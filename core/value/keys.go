@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// isKey reports whether a map key may be of kind k. AMQP allows every type; nobody uses compound keys, and without them
-// equality of keys is equality of a few bytes.
+// isKey reports whether a map key may be of kind k. AMQP allows every type. Compound keys are not
+// supported, because they are unused; without them keys are equal if a few bytes are.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
 // key is a map key in a form that compares by value, whatever width it was encoded with.
