@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +202,44 @@ func TestCloseOnAFullDisk(t *testing.T) {
 			time.Sleep(time.Second)
 			if err := s.l.Close(); !fsys.Full(err) {
 				t.Errorf("%v: got %v", mode, err)
+			}
+		}
+	})
+}
+
+// The disk is full when the first segment after a restart, or the next one, is to be made.
+func TestFullDiskAtANewSegment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []Sync{Always, Interval} {
+			o := Options{Sync: mode, SegmentSize: 1 << 10}
+			fs, _ := build(t, 1, o) // frame 0 is larger than a segment, so a new one begins
+			s := begin(t, fs, o)
+			s.appended = 1
+			var full atomic.Bool
+			full.Store(true)
+			fs.Before = func(op faultfs.Op) *faultfs.Fault {
+				if op.Kind == faultfs.Create && full.Load() {
+					return &faultfs.Fault{Err: faultfs.ErrFull}
+				}
+				return nil
+			}
+			for range 10 { // over several segments
+				sent := make(chan error, 1)
+				go func() { sent <- s.send(false) }()
+				time.Sleep(time.Second)
+				full.Store(false)
+				if err := <-sent; err != nil {
+					t.Fatal(err)
+				}
+				full.Store(true)
+			}
+			full.Store(false)
+			if err := s.l.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := readAll(fs, o, s.appended); err != nil {
+				t.Error(err)
 			}
 		}
 	})

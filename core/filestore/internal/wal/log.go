@@ -197,25 +197,24 @@ func (l *Log) Close() error {
 	l.unled.Stop()
 	l.tasks.Wait()
 
-	err := l.Err()
-	if err == nil {
-		err = l.sync()
-	}
-	if err == nil {
-		err = l.markClosed()
-	}
+	err := l.markClosed()
 	close(l.ended)
 	l.segments.close()
 	return errors.Join(err, l.lock.Close())
 }
 
-// markClosed writes the frame that says that all before it is synced.
+// markClosed writes and syncs what is left, and then the frame that says so.
 func (l *Log) markClosed() error {
+	l.w.turn.Lock()
+	defer l.w.turn.Unlock()
+	for l.writeBatch(true) {
+	}
+	if err := l.sync(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	l.mark(l.gather, kindClose)
 	l.mu.Unlock()
-	l.w.turn.Lock()
-	defer l.w.turn.Unlock()
 	l.writeBatch(true)
 	if err := l.Err(); err != nil {
 		return err

@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -97,14 +99,21 @@ func (s *segment) name() string {
 	return fileName(s.id, suffixLog)
 }
 
-// sync makes the file durable. What was removed needs none.
-func (s *segment) sync() error {
+// syncSegment makes a segment's file durable. What was removed needs none.
+func (l *Log) syncSegment(s *segment) error {
 	s.use.RLock()
 	defer s.use.RUnlock()
-	if s.gone {
+	switch {
+	case s.gone:
 		return nil
+	case s.file != nil:
+		return s.file.Sync()
 	}
-	return s.file.Sync()
+	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // closed since it was sealed
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
 }
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }

@@ -150,7 +150,7 @@ func (w *writer) write(wait bool) (bool, error) {
 			w.l.space.full.Store(false)
 			continue
 		}
-		if w.active != nil { // back to the last whole frame
+		if w.active != nil && !w.active.sealed { // back to the last whole frame
 			if short := w.active.file.Truncate(int64(w.off)); short == nil {
 				w.filled = w.off
 			}
@@ -359,7 +359,7 @@ func (l *Log) sync() error {
 	segments, dir := l.dirty.take()
 	var err error
 	for _, s := range segments {
-		if err = s.sync(); err != nil {
+		if err = l.syncSegment(s); err != nil {
 			break
 		}
 	}
