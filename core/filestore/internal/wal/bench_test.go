@@ -144,3 +144,75 @@ func BenchmarkLone(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReplay reads a log of 100,000 messages, as a start does.
+func BenchmarkReplay(b *testing.B) {
+	const n = 100_000
+	where := benchDir(b)
+	l, err := Open(fsys.OS{}, where, Options{Sync: Never})
+	if err != nil {
+		b.Fatal(err)
+	}
+	body := make([]byte, 1200)
+	for range n {
+		_, end := l.Append(body[:60], []Record{NewRecord(nil, body)})
+		if err := l.Wait(b.Context(), end); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	rounds, began, before := 0, time.Now(), cpu(b)
+	for b.Loop() {
+		rounds++
+		l, err := Open(fsys.OS{}, where, Options{Sync: Never})
+		if err != nil {
+			b.Fatal(err)
+		}
+		frames := 0
+		if err := l.Replay(0, func(Frame) error {
+			frames++
+			return nil
+		}); err != nil || frames != n {
+			b.Fatal(frames, err)
+		}
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(time.Since(began).Seconds()/float64(rounds)*1e6/n, "s/1M-messages")
+	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1e3/float64(rounds)/n, "cpu-µs/msg")
+}
+
+// BenchmarkRead reads records from the file.
+func BenchmarkRead(b *testing.B) {
+	for _, size := range []int{1200, 64 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			l, err := Open(fsys.OS{}, benchDir(b), Options{Sync: Never, Recent: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var refs []Ref
+			for range 1000 {
+				recs := []Record{NewRecord(nil, make([]byte, size))}
+				if _, end := l.Append(nil, recs); l.Wait(b.Context(), end) != nil {
+					b.Fatal(l.Err())
+				}
+				refs = append(refs, recs[0].Ref)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if _, _, err := l.Read(refs[i%len(refs)]); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			if err := l.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,7 +1,8 @@
 // Package faultfs is a file system in memory for tests of what survives a loss of power and of what
 // happens when the disk fails. It knows what was synced. Crash makes the file system that a
-// restart would find: of what was not synced, any subset of 4 KiB pages, each as any write since
-// left it, any length that the file had since, and any subset of the changes to directories.
+// restart would find: of what was not synced, any subset of 4 KiB pages, each as one of the last
+// writes since left it, a length that the file had since, and any subset of the changes to
+// directories.
 package faultfs
 
 import (
@@ -89,9 +90,9 @@ func New() *FS {
 type inode struct {
 	data   []byte // what a read sees
 	synced []byte // what is durable
-	// pages has, of each page changed since the last sync, what it was after each change.
+	// pages has, of each page changed since the last sync, what it was after the last changes.
 	pages   map[int][][]byte
-	lengths []int // that the file had since the last sync
+	lengths []int // that the file had lately since the last sync
 }
 
 // SetCapacity bounds the bytes of all files: beyond it writes are cut short by ENOSPC. 0 is no
@@ -212,12 +213,12 @@ func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	copy(data, i.synced)
 	for _, page := range slices.Sorted(maps.Keys(i.pages)) {
 		if off := page * pageSize; off < length && r.Float64() < keep {
-			versions := i.pages[page]
-			v := len(versions) - 1
+			list := i.pages[page]
+			v := len(list) - 1
 			if keep < 1 {
-				v = r.IntN(len(versions))
+				v = r.IntN(len(list))
 			}
-			copy(data[off:], versions[v])
+			copy(data[off:], list[v])
 		}
 	}
 	return data
@@ -233,11 +234,22 @@ func (i *inode) changed(from, to int) {
 		if page*pageSize < len(i.data) {
 			copy(version, i.data[page*pageSize:])
 		}
-		i.pages[page] = append(i.pages[page], version)
+		i.pages[page] = latest(append(i.pages[page], version))
 	}
 	if n := len(i.lengths); n == 0 || i.lengths[n-1] != len(i.data) {
-		i.lengths = append(i.lengths, len(i.data))
+		i.lengths = latest(append(i.lengths, len(i.data)))
 	}
+}
+
+// versions is how many versions of a page, and of a length, are kept since the last sync.
+const versions = 8
+
+// latest drops the oldest version if there are too many.
+func latest[T any](list []T) []T {
+	if len(list) > versions {
+		list = slices.Delete(list, 0, 1)
+	}
+	return list
 }
 
 func (i *inode) resize(n int) {
