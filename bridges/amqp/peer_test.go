@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -95,8 +96,8 @@ func (p *peer) fill() bool {
 	p.off = 0
 	k, err := p.nc.Read(p.buf[p.n:])
 	p.n += k
-	if err != nil && err != io.EOF && k == 0 {
-		if e, ok := err.(net.Error); ok && e.Timeout() {
+	if err != nil && !errors.Is(err, io.EOF) && k == 0 {
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 			p.tb.Fatalf("the server says nothing: %v", err)
 		}
 		return false

@@ -54,7 +54,7 @@ func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	for err == nil {
 		err = g.more(ctx)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		s.Add(int64(len(g.message)) - g.taken)
 		return g.message, nil
 	}

@@ -61,7 +61,7 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 // isTruncated reports whether err is about the JSON text and not about what it says.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
-	return syntax || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
+	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func readBatchMessage(dec *json.Decoder) (*core.Message, error) {

@@ -148,7 +148,7 @@ func refuseJSON(err error, subject string) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return core.Refuse(core.InvalidArgument, "%s is not valid JSON at byte %d: %v.", subject, syntax.Offset, syntax)
 	}
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return core.Refuse(core.InvalidArgument, "%s is not valid JSON: it ends too early.", subject)
 	}
 	return core.Refuse(core.InvalidArgument, "%v.", err)

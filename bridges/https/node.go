@@ -37,7 +37,7 @@ func parseXML(document []byte) (*node, error) {
 	nodes := 0
 	for {
 		token, err := dec.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -61,7 +62,7 @@ func FuzzFrames(f *testing.F) {
 				}
 				continue
 			}
-			if closed, ok := next.err.(*websocket.CloseError); !ok || !slices.Contains([]int{1007, 4400, 4401}, closed.Code) {
+			if closed, ok := errors.AsType[*websocket.CloseError](next.err); !ok || !slices.Contains([]int{1007, 4400, 4401}, closed.Code) {
 				t.Fatalf("got %v", next.err)
 			}
 			return

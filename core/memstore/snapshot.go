@@ -316,7 +316,7 @@ func (s *Store) Load(r io.ByteReader, read func([]byte) error) error {
 	var buf []byte
 	for {
 		n, err := binary.ReadUvarint(r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

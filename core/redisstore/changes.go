@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -139,7 +140,7 @@ func (c *changes) listen(ctx context.Context) {
 	listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if c.store.intact() != errLost { // a loss is not reported as a change
+			if !errors.Is(c.store.intact(), errLost) { // a loss is not reported as a change
 				c.notify("", "")
 			}
 		case *redis.Message:

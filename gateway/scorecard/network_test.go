@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestCommandsRunInTheNetworkAndInTheirFolder(t *testing.T) {
 	}
 	if err := n.command(t.Context(), "false").Run(); err == nil {
 		t.Error("a command that failed did not")
-	} else if _, exited := err.(*exec.ExitError); !exited {
+	} else if _, exited := errors.AsType[*exec.ExitError](err); !exited {
 		t.Error(err)
 	}
 }

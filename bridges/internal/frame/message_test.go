@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func TestWhatIsNoMessageIsRefusedByName(t *testing.T) {
 		{`{"sequence": [[], [{"$x": 1}]]}`, "sequence[1][0]"},
 	} {
 		_, err := ReadMessage(open(t, codec.JSON, []byte(c.json)))
-		if e, ok := err.(*Error); !ok || e.Path != c.path {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Path != c.path {
 			t.Errorf("%s: got %#v, want an error at %q", c.json, err, c.path)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"math"
 	"strconv"
 	"time"
@@ -284,7 +285,7 @@ func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 
 // notWhole refuses a text that strconv could not read as a whole number.
 func notWhole(text string, err error) error {
-	if e := err.(*strconv.NumError); e.Err == strconv.ErrRange {
+	if errors.Is(err, strconv.ErrRange) {
 		return outOfRange("is %.40s, which 64 bits cannot hold", text)
 	}
 	return Wrong("is %.40q: it must be a whole number", text)

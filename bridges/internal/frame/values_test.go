@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -201,7 +202,7 @@ func TestValuesThatAreNoneAreRefusedWithTheirPlace(t *testing.T) {
 		{strings.Repeat("[", 33) + strings.Repeat("]", 33), core.InvalidArgument, strings.Repeat("[0]", 32)},
 	} {
 		_, err := AppendValue(nil, open(t, codec.JSON, []byte(c.json)))
-		e, ok := err.(*Error)
+		e, ok := errors.AsType[*Error](err)
 		if !ok || e.Code != c.code || e.Path != c.path {
 			t.Errorf("%s: got %#v, want %s at %q", c.json, err, c.code, c.path)
 		}

@@ -39,26 +39,22 @@ func (m misfit) Error() string { return string(m) }
 
 // reportDecode turns what the decoder found, a tree of errors, into problems.
 func reportDecode(r *report, err error) {
-	if at, ok := err.(*mapstructure.DecodeError); ok {
-		if deeper, ok := errors.AsType[*mapstructure.DecodeError](at.Unwrap()); ok {
-			reportDecode(r, deeper)
-			return
-		}
-		if m, ok := errors.AsType[misfit](at); ok {
-			r.add(at.Name(), "%s", m)
-			return
-		}
-		r.add(at.Name(), "%v", at.Unwrap())
-		return
-	}
-	switch wrapping := err.(type) {
+	switch err := any(err).(type) { // the tree is walked node by node: AsType would pass over some
 	case nil:
+	case *mapstructure.DecodeError:
+		if deeper, ok := errors.AsType[*mapstructure.DecodeError](err.Unwrap()); ok {
+			reportDecode(r, deeper)
+		} else if m, ok := errors.AsType[misfit](err); ok {
+			r.add(err.Name(), "%s", m)
+		} else {
+			r.add(err.Name(), "%v", err.Unwrap())
+		}
 	case interface{ Unwrap() []error }:
-		for _, e := range wrapping.Unwrap() {
+		for _, e := range err.Unwrap() {
 			reportDecode(r, e)
 		}
 	case interface{ Unwrap() error }:
-		reportDecode(r, wrapping.Unwrap())
+		reportDecode(r, err.Unwrap())
 	default:
 		r.addAt(origin{source: "configuration"}, "%v", err)
 	}

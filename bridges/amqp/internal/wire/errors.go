@@ -22,6 +22,6 @@ func (e *Error) Error() string {
 	return string(e.Condition) + ": " + e.Description
 }
 
-func refuse(condition value.Symbol, format string, args ...any) error {
+func refuse(condition value.Symbol, format string, args ...any) *Error {
 	return &Error{Condition: condition, Description: fmt.Sprintf(format, args...)}
 }

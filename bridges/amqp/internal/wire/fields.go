@@ -49,7 +49,7 @@ func (f *fields) fail(name string, err error) {
 // invalid records that the value of field name is not one it may have.
 func (f *fields) invalid(name, format string, args ...any) {
 	if f.err == nil {
-		e := refuse(CondInvalidField, format, args...).(*Error)
+		e := refuse(CondInvalidField, format, args...)
 		e.Description = f.of.String() + ", field " + name + " " + e.Description
 		f.err = e
 	}

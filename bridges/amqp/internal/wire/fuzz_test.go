@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -39,7 +40,7 @@ func FuzzFrame(f *testing.F) {
 			b = b[n:]
 			p, payload, err := d.Decode(frame.Body)
 			if err != nil {
-				if _, ok := err.(*Error); !ok {
+				if _, ok := errors.AsType[*Error](err); !ok {
 					t.Fatalf("got a %T, want an *Error", err)
 				}
 				continue
@@ -114,7 +115,7 @@ func FuzzMessage(f *testing.F) {
 				t.Fatalf("the value of the body: %v", err)
 			}
 			if _, err := DecodeTransactionRequest(v, lim); err != nil {
-				if _, ok := err.(*Error); !ok {
+				if _, ok := errors.AsType[*Error](err); !ok {
 					t.Fatalf("got a %T, want an *Error", err)
 				}
 			}

@@ -1,6 +1,7 @@
 package fsys
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -58,7 +59,7 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 		return nil, err
 	}
 	if err := lock(f); err != nil {
-		if locked, ok := err.(*LockedError); ok {
+		if locked, ok := errors.AsType[*LockedError](err); ok {
 			content := make([]byte, 64)
 			n, _ := f.ReadAt(content, 0)
 			locked.Text = strings.TrimSpace(string(content[:n]))
