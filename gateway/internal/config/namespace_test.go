@@ -75,8 +75,8 @@ namespaces:
 	}
 	for _, want := range []string{
 		`c.yaml:4: namespaces[0].name: 'a_b' is no namespace name`,
-		`c.yaml:5: namespaces[0].hosts[0]: localhost is everybody's`,
-		`namespaces[0].hosts[1]: 10.0.0.1 is everybody's`,
+		`c.yaml:5: namespaces[0].hosts[0]: localhost is shared by all namespaces`,
+		`namespaces[0].hosts[1]: 10.0.0.1 is shared by all namespaces`,
 		`namespaces[0].hosts[2]: 'x.example:5672' is no host name`,
 		`namespaces[0].quotas.max-entities: -1 is out of range`,
 		`namespaces[0].quotas.max-conections: there is no such setting: did you mean max-connections?`,
