@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -67,7 +68,7 @@ func main() {
 	flag.StringVar(&o.performance, "performance", "docs/performance.md", "the `file` whose tables are written between their markers")
 	flag.StringVar(&o.readme, "readme", "README.md", "the `file` whose table is written between its markers")
 	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), usage)
+		_, _ = fmt.Fprint(flag.CommandLine.Output(), usage) // as PrintDefaults does
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -103,9 +104,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	for name, g := range measured {
-		all[name] = g
-	}
+	maps.Copy(all, measured)
 	if o.recordOut != "" {
 		if err := measured.write(o.recordOut); err != nil {
 			return err

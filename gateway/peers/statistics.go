@@ -36,13 +36,11 @@ func estimateOf(values []float64) estimate {
 // the confidence that it has then: how likely it is that of n throws of a coin
 // more than k, and fewer than n-k, show heads.
 func cutOff(n int) (k int, has float64) {
-	outside := 0.0 // the chance of k or fewer heads
-	term := math.Pow(0.5, float64(n))
-	has = 1 - 2*term
+	outside, term := 0.0, math.Pow(0.5, float64(n)) // the chance of fewer than k heads, and of k
 	for k = 0; ; k++ {
 		outside += term
 		term *= float64(n-k) / float64(k+1)
-		if next := 1 - 2*(outside+term); next < confidence {
+		if 1-2*(outside+term) < confidence {
 			return k, max(0, 1-2*outside)
 		}
 	}

@@ -80,19 +80,20 @@ func (g *group) compares(sc *scenario, m *metric) bool {
 
 // row writes a system's figures of a scenario.
 func (g *group) row(sc *scenario, s *subject) string {
-	line := "| " + s.Title + " |"
+	var line strings.Builder
+	line.WriteString("| " + s.Title + " |")
 	for _, m := range sc.metrics {
 		values := g.values(sc.name, s.Name, m.key)
-		line += " " + interval(estimateOf(known(values))) + " |"
+		line.WriteString(" " + interval(estimateOf(known(values))) + " |")
 		switch {
 		case !g.compares(sc, m):
 		case s.Name == baseline:
-			line += " 1 |"
+			line.WriteString(" 1 |")
 		default:
-			line += " " + interval(estimateOf(ratios(values, g.values(sc.name, baseline, m.key)))) + " |"
+			line.WriteString(" " + interval(estimateOf(ratios(values, g.values(sc.name, baseline, m.key)))) + " |")
 		}
 	}
-	return line + "\n"
+	return line.String() + "\n"
 }
 
 func known(values []*float64) []float64 {
