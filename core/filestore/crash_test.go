@@ -79,6 +79,7 @@ type crasher struct {
 	pending []point
 	points  int
 	busy    bool // a crash point is being tried
+	moving  bool // records are given other places: only the start after a crash is tried
 }
 
 // state is what a store held when its log ended at a position.
@@ -168,7 +169,9 @@ func (c *crasher) crash(fs *faultfs.FS, op faultfs.Op) {
 	}
 	_ = s.Store.Close() // removals of namespaces have ended
 	digest, items := stateOf(c.t, s), itemsOf(c.t, s)
-	c.pending = append(c.pending, point{digest, items, from, op})
+	if !c.moving {
+		c.pending = append(c.pending, point{digest, items, from, op})
+	}
 	c.points++
 	if c.dice.IntN(8) == 0 { // once more, from the snapshot of an orderly end
 		if err := s.Close(); err != nil {
@@ -184,7 +187,17 @@ func (c *crasher) crash(fs *faultfs.FS, op faultfs.Op) {
 		}
 		s = again
 	}
-	_ = s.log.Close()
+	s.abandon()
+}
+
+// abandon ends a store as a crash does: nothing more is written that a restart would find.
+func (s *Store) abandon() {
+	s.once.Do(func() {
+		close(s.stop)
+		s.tasks.Wait()
+		_ = s.Store.Close()
+		_ = s.log.Close()
+	})
 }
 
 // restart crashes the store for good, keeping only what is synced.
@@ -193,18 +206,26 @@ func (c *crasher) restart() {
 		c.t.Fatal(err)
 	}
 	if c.dice.IntN(2) == 0 {
+		c.mu.Lock()
+		c.moving = c.o.compact >= 0
+		c.mu.Unlock()
 		if err := c.Snapshot(context.Background()); err != nil {
 			c.t.Fatalf("snapshot: %v", err)
 		}
 		c.after()
+		c.mu.Lock()
+		c.moving = false
+		c.mu.Unlock()
 	}
 	fs := c.o.fs.(*faultfs.FS)
 	c.mu.Lock()
 	crashed := fs.Crash(c.dice, 0)
 	c.busy = true
 	c.mu.Unlock()
-	_ = c.Store.Close()
+	c.abandon()
+	c.mu.Lock()
 	c.busy = false
+	c.mu.Unlock()
 	c.open(crashed)
 }
 
@@ -226,7 +247,7 @@ func TestCrashAtAnyMoment(t *testing.T) {
 			t.Parallel()
 			clock := storetest.NewClock()
 			c := &crasher{t: t, dice: rand.New(rand.NewPCG(seed, 1)), every: 4, o: Options{
-				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*1000 - 1, segmentSize: 16 << 10,
+				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*1000 - 1, segmentSize: 16 << 10, compact: []int64{-1, 30, 90}[seed%3],
 			}}
 			c.open(faultfs.New())
 			storetest.Differential(t, seed, steps, memstore.New(memstore.Options{Clock: clock.Now}), c, clock, c.restart)

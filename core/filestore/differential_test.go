@@ -33,7 +33,7 @@ func TestStoreAnswersAsTheModel(t *testing.T) {
 			storetest.Differential(t, seed, 1000, memstore.New(memstore.Options{Clock: clock.Now}), engine, clock, func() {
 				switch restarts++; restarts % 3 {
 				case 0: // from the log alone, as after a crash
-					err = s.log.Close()
+					s.abandon()
 				case 1:
 					err = s.Snapshot(t.Context())
 				default:

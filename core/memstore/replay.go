@@ -181,8 +181,11 @@ func (r *replay) effect(k effectKind) error {
 		if !r.isOld(0) {
 			t := txn{partition: r.p, store: r.store}
 			t.clearAll()
+			for _, w := range t.wakes { // no receiver waits yet
+				w.queue.woken = false
+			}
 			clear(t.wakes)
-			t.wakes = nil
+			t.wakes = t.wakes[:0]
 			r.selectQueue(r.p.own, core.Main)
 		}
 	default:
