@@ -19,6 +19,7 @@ import (
 // crosstown starts gateways.
 type crosstown struct {
 	store string // of --store, where the setup needs no other
+	sync  string // of --sync, for the file store
 	fsync string // of a Redis that is started for them
 }
 
@@ -55,6 +56,9 @@ func (c crosstown) start(ctx context.Context, l *lab, s setup) (_ *broker, err e
 	}
 	for i := range max(s.gateways, 1) {
 		args := []string{"--config", config, "--store", store, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--log-level", "warn"}
+		if c.sync != "" {
+			args = append(args, "--sync", c.sync)
+		}
 		if s.partitions > 0 {
 			args = append(args, "--partitions", fmt.Sprint(s.partitions))
 		}

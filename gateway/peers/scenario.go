@@ -29,7 +29,7 @@ type scenario struct {
 }
 
 var (
-	ours  = []string{"memory", "redis", "redis-always"}
+	ours  = []string{"memory", "file", "file-always", "redis", "redis-always"}
 	load  = []*metric{cpu, client, rate}
 	paced = []*metric{cpu, client, p50, p99}
 )
