@@ -23,8 +23,7 @@ type entry struct {
 
 var errEntry = errors.New("redis: a stream entry has an unexpected form")
 
-// parseEntry reads one element of an XRANGE reply.
-// parseEntries reads what XRANGE answers.
+// parseEntries reads an XRANGE reply.
 func parseEntries(raw []any) ([]entry, error) {
 	entries := make([]entry, len(raw))
 	for i := range raw {
@@ -36,6 +35,7 @@ func parseEntries(raw []any) ([]entry, error) {
 	return entries, nil
 }
 
+// parseEntry reads one element of an XRANGE reply.
 func parseEntry(raw any) (entry, error) {
 	pair, _ := raw.([]any)
 	if len(pair) != 2 {

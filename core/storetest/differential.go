@@ -11,16 +11,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Differential plays random operations, chosen by the seed, on one partition of
-// both stores and compares every answer: a queue's, or a topic's with its
-// subscriptions, with or without sessions. a is the model. Both stores go by the
-// clock. restart, if not nil, is called now and then: it replaces what b holds
-// in this process, without touching what b keeps.
+// Differential plays random operations, chosen by the seed, on one partition of both stores and
+// compares every answer: on a queue's, or a topic's with its subscriptions, with or without
+// sessions. a is the model. Both stores use the clock. restart, if not nil, is called now and then:
+// it replaces what b holds in this process, without touching what b keeps.
 //
-// Answers must be equal but for nonces, versions of subscriptions and
-// Stats.Bytes; errors are compared by their Code. The time of what is due next
-// may be earlier than the model's, which only wakes somebody in vain, but neither
-// later nor past. Whom the model's bell wakes, the engine's must wake too.
+// Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
+// compared by their Code. The next due time may be earlier than the model's, which only wakes a
+// caller too early, but neither later nor past. The engine's doorbell must wake all callers that
+// the model's wakes.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)

@@ -1,6 +1,6 @@
-// Package storetest says what every store must show. Run tells its stories, one
-// behaviour each. Differential plays random operations on two stores and
-// compares every answer, and whom the doorbells wake, so that an engine cannot
+// Package storetest tests what every store must do. Run tests one behaviour at a
+// time. Differential plays random operations on two stores and
+// compares every answer, and which callers the doorbells wake, so that an engine cannot
 // drift from the model; Play does the same with operations read from bytes, for
 // fuzzing.
 //

@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ear hears the doorbell of a queue in both stores, for those who found nothing
-// more to lock. The model's rings while it is called.
+// ear hears the doorbell of a queue in both stores, for callers that have found nothing more to
+// lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
-	waits  map[core.SessionKey]bool // who has armed the bell: the holder of a session, or none
+	waits  map[core.SessionKey]bool // for which holders the doorbell is armed; "" for callers without a session
 	model  map[core.SessionKey]bool // what the model has rung since
 	engine chan core.SessionKey
 	stop   []func()
@@ -41,7 +41,7 @@ func (p *player) attach(e *ear) {
 	})))
 }
 
-// arm notes that somebody has found nothing more to lock.
+// arm notes that a caller has found nothing more to lock.
 func (p *player) arm(r core.Ref, session core.SessionKey) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -59,8 +59,8 @@ func (p *player) leave(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// excuse lets the engine wake nobody by what it has just done: somebody has
-// locked what there was, or nothing is due sooner than was said before.
+// excuse lets the engine wake no caller for its last operation: the messages have been locked, or
+// nothing is due sooner than the engine has said before.
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
 		if e.ref == r {
@@ -70,7 +70,7 @@ func (p *player) excuse(r core.Ref) {
 	}
 }
 
-// hear checks that the engine wakes everybody whom the model wakes.
+// hear checks that the engine wakes all callers that the model wakes.
 func (p *player) hear() {
 	p.Helper()
 	for _, e := range p.ears {
@@ -86,7 +86,7 @@ func (p *player) hear() {
 	}
 }
 
-// await waits until the engine has woken somebody.
+// await waits until the engine wakes a caller.
 func (p *player) await(e *ear, session core.SessionKey) {
 	p.Helper()
 	timeout := time.After(bellTimeout)
@@ -100,7 +100,7 @@ func (p *player) await(e *ear, session core.SessionKey) {
 	}
 }
 
-// woken notes whom a ring of the engine has woken: "" wakes all.
+// woken notes for which session the engine has rung: "" wakes all callers.
 func (e *ear) woken(session core.SessionKey) {
 	delete(e.waits, session)
 	if session == "" {

@@ -6,9 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionBell watches the stage's partition and returns a function that waits for
-// a ring, since it was armed, that wakes those who wait for the session (holder)
-// or for any session ("").
+// sessionBell watches the stage's partition and returns a function that waits for a ring, since it
+// was armed, for the session (its holder) or for any session ("").
 func (s *stage) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
 	rung := make(chan core.SessionKey, 1000)
 	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(session core.SessionKey) {

@@ -112,7 +112,7 @@ func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	return true
 }
 
-// holds notes who holds a session, which nobody else may.
+// holds notes that a receiver holds a session, which no other receiver may.
 func (c *sessionCrowd) holds(session string, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

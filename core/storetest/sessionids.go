@@ -21,7 +21,7 @@ var sessionIDStories = []story{
 		s.wantBodies("messages", ds, "a", "c")
 		want(s, "id of the first", ds[0].SessionID, "Some-É")
 		want(s, "id of the second", ds[1].SessionID, "SOME-é")
-		l.ID = "SOME-É" // whoever knows the nonce may write the id as they like
+		l.ID = "SOME-É" // the id does not matter to the holder of the nonce
 		s.setState(l, []byte("state"))
 		until, err := s.store.RenewSession(s.Context(), s.main, l)
 		s.wantCode("renew", err, "")
