@@ -9,9 +9,6 @@ type Router interface {
 	// Route judges messages at one stage: one verdict per message, in their order. It only reads
 	// the messages, and only until it returns.
 	Route(ctx context.Context, at Stage, ms []*Message) ([]Verdict, error)
-	// Deterministic reports whether a message that is judged again, by its MessageID, gets the same
-	// verdict. If not, a verdict must be kept instead of being asked for again.
-	Deterministic() bool
 }
 
 // StageKind says what a router's verdicts are for.

@@ -24,8 +24,6 @@ type clerk struct {
 	stages []core.Stage
 }
 
-func (c *clerk) Deterministic() bool { return true }
-
 func (c *clerk) Route(_ context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,7 +281,6 @@ type fool struct{}
 func (fool) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	return make([]core.Verdict, len(ms)+1), nil
 }
-func (fool) Deterministic() bool { return true }
 
 func TestNothingOvertakesWhatIsParked(t *testing.T) {
 	c := &clerk{}

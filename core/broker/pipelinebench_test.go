@@ -15,7 +15,6 @@ type usher struct{ verdicts []core.Verdict }
 func (u *usher) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	return u.verdicts[:len(ms)], nil
 }
-func (*usher) Deterministic() bool { return true }
 
 // BenchmarkSendThrough is what stages cost the broker itself, per message: their
 // routers let all pass at once, and the store does nothing.

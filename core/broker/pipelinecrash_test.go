@@ -21,8 +21,6 @@ type gambler struct {
 	silent int // of a hundred calls
 }
 
-func (*gambler) Deterministic() bool { return false }
-
 func (g *gambler) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -68,6 +68,3 @@ func (r toRouter) find(ctx context.Context, to string) (string, error) {
 func (r toRouter) allows(name string) bool {
 	return slices.ContainsFunc(r.allowed, func(pattern string) bool { return fitsPattern(pattern, name) })
 }
-
-// Deterministic implements core.Router. The result depends on the entities that exist.
-func (toRouter) Deterministic() bool { return false }

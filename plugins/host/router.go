@@ -48,12 +48,6 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return nil, r.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
 }
 
-// Deterministic reports what the plugin says of itself, false before it has.
-func (r *Router) Deterministic() bool {
-	d := r.p.description()
-	return d != nil && d.Deterministic
-}
-
 // failed is the refusal of what a plugin could not judge.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)

@@ -34,14 +34,13 @@ type State struct {
 
 // Description is what a plugin's process, the present or the last one, says of itself.
 type Description struct {
-	Name          string   `json:"name"`
-	Version       string   `json:"version,omitempty"`
-	Contract      int      `json:"contract"`
-	PID           string   `json:"pid"`
-	Router        bool     `json:"router"`
-	NeedsBody     bool     `json:"needsBody"`
-	Deterministic bool     `json:"deterministic"`
-	ContentTypes  []string `json:"contentTypes,omitempty"` // of a serializer
+	Name         string   `json:"name"`
+	Version      string   `json:"version,omitempty"`
+	Contract     int      `json:"contract"`
+	PID          string   `json:"pid"`
+	Router       bool     `json:"router"`
+	NeedsBody    bool     `json:"needsBody"`
+	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
 }
 
 // Calls counts since the gateway's start.
@@ -63,7 +62,7 @@ func (c *counters) calls() Calls {
 func describe(d *pb.Description, pid string, contract int) *Description {
 	return &Description{
 		Name: d.Name, Version: d.Version, Contract: contract, PID: pid,
-		Router: d.Router != nil, NeedsBody: d.Router.GetNeedsBody(), Deterministic: d.Router.GetDeterministic(),
+		Router: d.Router != nil, NeedsBody: d.Router.GetNeedsBody(),
 		ContentTypes: d.Serializer.GetContentTypes(),
 	}
 }

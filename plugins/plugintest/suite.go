@@ -3,7 +3,6 @@ package plugintest
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -39,9 +38,6 @@ func Suite(t *testing.T, c *Client) {
 	if c.Router {
 		t.Run("it judges whatever comes", func(t *testing.T) { judgesAnything(t, c) })
 		t.Run("it answers everybody at once", func(t *testing.T) { answersAll(t, c) })
-		if c.Deterministic {
-			t.Run("it judges alike twice", func(t *testing.T) { judgesAlike(t, c) })
-		}
 	}
 	if len(c.ContentTypes) > 0 {
 		t.Run("it survives any payload", func(t *testing.T) { survivesPayloads(t, c) })
@@ -98,22 +94,6 @@ func answersAll(t *testing.T, c *Client) {
 		})
 	}
 	all.Wait()
-}
-
-func judgesAlike(t *testing.T, c *Client) {
-	for _, m := range oddMessages() {
-		if m.MessageID == "" {
-			continue
-		}
-		first, err := c.Judge(t, m)
-		if err != nil {
-			continue // another story
-		}
-		second, err := c.Judge(t, m)
-		if err != nil || first.Action != second.Action || !reflect.DeepEqual(first.Routes, second.Routes) {
-			t.Errorf("message %q: %+v, then %+v, %v", m.MessageID, first, second, err)
-		}
-	}
 }
 
 // survivesPayloads expects values or errors about the payload, from a plugin that goes on.

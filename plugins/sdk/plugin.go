@@ -19,9 +19,6 @@ type Plugin struct {
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
 	// NeedsBody has messages come with their bodies, which costs time.
 	NeedsBody bool
-	// Deterministic says that the same message, by its MessageID, gets the same
-	// verdict whenever it is asked for. The gateway keeps verdicts otherwise.
-	Deterministic bool
 	// Concurrency is how many messages of one batch are judged at once: 1 unless
 	// given, which is best for what only computes. Batches are judged
 	// concurrently whatever it is.

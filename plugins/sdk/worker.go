@@ -42,7 +42,7 @@ func Register(s grpc.ServiceRegistrar, p Plugin) error {
 func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description, error) {
 	d := &pb.Description{Name: w.p.Name, Version: w.p.Version, Contracts: []uint32{plugins.Contract}}
 	if w.p.OnSend != nil {
-		d.Router = &pb.RouterDescription{NeedsBody: w.p.NeedsBody, Deterministic: w.p.Deterministic}
+		d.Router = &pb.RouterDescription{NeedsBody: w.p.NeedsBody}
 	}
 	if w.p.Decode != nil || w.p.Encode != nil {
 		d.Serializer = &pb.SerializerDescription{ContentTypes: w.p.ContentTypes}

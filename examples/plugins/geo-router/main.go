@@ -19,7 +19,7 @@ const elsewhere = "orders-world"
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Name: "geo-router", Version: "1.0.0", Deterministic: true, OnSend: route}
+	return sdk.Plugin{Name: "geo-router", Version: "1.0.0", OnSend: route}
 }
 
 // route goes by the property country, an ISO 3166 code in any case.

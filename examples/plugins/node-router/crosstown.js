@@ -26,7 +26,7 @@ export function serve(plugin) {
       name: plugin.name,
       version: plugin.version,
       contracts: [1],
-      router: { needs_body: plugin.needsBody ?? false, deterministic: plugin.deterministic ?? false },
+      router: { needs_body: plugin.needsBody ?? false },
     }),
     work(stream) {
       let responses = [];

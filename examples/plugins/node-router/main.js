@@ -7,7 +7,6 @@ const heaviest = 30; // kilograms that a parcel may weigh
 serve({
   name: 'node-router',
   version: '1.0.0',
-  deterministic: true,
   onSend(message) {
     const { weight } = message.properties;
     if (typeof weight !== 'number') {

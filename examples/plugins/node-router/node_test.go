@@ -56,7 +56,7 @@ func TestPlugin(t *testing.T) {
 	t.Parallel()
 	c := plugintest.Launched(t, filepath.Join(install(t), "main.js"))
 	plugintest.Suite(t, c)
-	if c.Name != "node-router" || !c.Router || c.NeedsBody || !c.Deterministic {
+	if c.Name != "node-router" || !c.Router || c.NeedsBody {
 		t.Errorf("it says that it is %+v", c.Description)
 	}
 	light, err := c.Judge(t, &sdk.Message{Properties: map[string]any{"weight": 29.5}})

@@ -25,7 +25,7 @@ func main() {
 	sdk.Serve(plugin(t))
 }
 
-// plugin is not deterministic: the table may change.
+// plugin routes by the table, which may change.
 func plugin(t *table) sdk.Plugin {
 	return sdk.Plugin{
 		Name: "to-router", Version: "1.0.0",

@@ -102,24 +102,13 @@ func describe(d *host.Description) []string {
 	}
 	said = append(said, fmt.Sprintf("contract %d", d.Contract))
 	if d.Router {
-		said = append(said, "router"+routerTraits(d))
+		said = append(said, "router")
+		if d.NeedsBody {
+			said[len(said)-1] += " (needs bodies)"
+		}
 	}
 	if len(d.ContentTypes) > 0 {
 		said = append(said, "serializer of "+strings.Join(d.ContentTypes, " "))
 	}
 	return said
-}
-
-func routerTraits(d *host.Description) string {
-	var traits []string
-	if d.NeedsBody {
-		traits = append(traits, "needs bodies")
-	}
-	if d.Deterministic {
-		traits = append(traits, "deterministic")
-	}
-	if len(traits) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(traits, ", ") + ")"
 }

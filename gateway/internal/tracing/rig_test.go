@@ -191,6 +191,4 @@ func (c clerk) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]cor
 	return c(ms)
 }
 
-func (clerk) Deterministic() bool { return true }
-
 var errAway = errors.New("away")

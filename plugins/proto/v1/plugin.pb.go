@@ -369,10 +369,7 @@ func (x *Description) GetSerializer() *SerializerDescription {
 type RouterDescription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether messages come with their bodies. Without, calls are cheaper.
-	NeedsBody bool `protobuf:"varint,1,opt,name=needs_body,json=needsBody,proto3" json:"needs_body,omitempty"`
-	// Whether the same message, by its message id, gets the same verdict whenever
-	// it is asked for. Where this is false the gateway keeps verdicts.
-	Deterministic bool `protobuf:"varint,2,opt,name=deterministic,proto3" json:"deterministic,omitempty"`
+	NeedsBody     bool `protobuf:"varint,1,opt,name=needs_body,json=needsBody,proto3" json:"needs_body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,13 +407,6 @@ func (*RouterDescription) Descriptor() ([]byte, []int) {
 func (x *RouterDescription) GetNeedsBody() bool {
 	if x != nil {
 		return x.NeedsBody
-	}
-	return false
-}
-
-func (x *RouterDescription) GetDeterministic() bool {
-	if x != nil {
-		return x.Deterministic
 	}
 	return false
 }
@@ -2292,11 +2282,10 @@ const file_plugin_proto_rawDesc = "" +
 	"\x06router\x18\x04 \x01(\v2&.crosstown.plugin.v1.RouterDescriptionR\x06router\x12J\n" +
 	"\n" +
 	"serializer\x18\x05 \x01(\v2*.crosstown.plugin.v1.SerializerDescriptionR\n" +
-	"serializer\"X\n" +
+	"serializer\"G\n" +
 	"\x11RouterDescription\x12\x1d\n" +
 	"\n" +
-	"needs_body\x18\x01 \x01(\bR\tneedsBody\x12$\n" +
-	"\rdeterministic\x18\x02 \x01(\bR\rdeterministic\"<\n" +
+	"needs_body\x18\x01 \x01(\bR\tneedsBodyJ\x04\b\x02\x10\x03R\rdeterministic\"<\n" +
 	"\x15SerializerDescription\x12#\n" +
 	"\rcontent_types\x18\x01 \x03(\tR\fcontentTypes\"D\n" +
 	"\bRequests\x128\n" +

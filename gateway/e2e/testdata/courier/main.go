@@ -22,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	sdk.Serve(sdk.Plugin{Name: "courier", Deterministic: true, OnSend: obey})
+	sdk.Serve(sdk.Plugin{Name: "courier", OnSend: obey})
 }
 
 // tell writes a file in one step: a reader finds all of the text, or what was

@@ -33,7 +33,7 @@ await browse(async (page) => {
   assert.equal(await link.getAttribute("aria-current"), "page");
   await plugin("geo").getByText("running", { exact: true }).waitFor();
   await fact("Program", "geo-router 1.0.0").waitFor();
-  await fact("Serves", "routes, deterministic").waitFor();
+  await fact("Serves", "routes").waitFor();
   await fact("Started", /^1 time$/).waitFor();
   await plugin("gone").getByText("off", { exact: true }).waitFor();
   await plugin("gone").getByText("/no/such/program: no such file").waitFor();

@@ -80,7 +80,7 @@ const Fact = ({ name, value, bad }) => html`<div><dt>${name}</dt><dd class=${bad
 
 function served(plugin) {
   if (!plugin) return "–";
-  const router = plugin.router && `routes${plugin.needsBody ? " by the body" : ""}${plugin.deterministic ? ", deterministic" : ""}`;
+  const router = plugin.router && `routes${plugin.needsBody ? " by the body" : ""}`;
   return [router, ...(plugin.contentTypes ?? [])].filter(Boolean).join(", ") || "nothing";
 }
 

@@ -76,12 +76,11 @@ func main() {
 		})
 	}
 	sdk.Serve(sdk.Plugin{
-		Name:          "rogue",
-		Version:       os.Getenv("ROGUE_VERSION"),
-		OnSend:        judge,
-		NeedsBody:     manner == "body",
-		Deterministic: true,
-		ContentTypes:  []string{"text/upper"},
+		Name:         "rogue",
+		Version:      os.Getenv("ROGUE_VERSION"),
+		OnSend:       judge,
+		NeedsBody:    manner == "body",
+		ContentTypes: []string{"text/upper"},
 		Decode: func(_ context.Context, _ string, payload []byte) (any, error) {
 			if bytes.ContainsAny(payload, "!") {
 				return nil, fmt.Errorf("%q has a '!'", payload)
