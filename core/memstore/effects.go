@@ -415,7 +415,8 @@ func (x *effects) noNamespace(name string) {
 func millisOf(t interface {
 	IsZero() bool
 	UnixMilli() int64
-}) int64 {
+},
+) int64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core/filestore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// errDamaged is the end of a look at a store that found damage.
+var errDamaged = errors.New("the store is damaged: restore a copy, or start the gateway once with --repair")
+
+func storeCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Look at the files of a file store",
+	}
+	c.AddCommand(
+		inspectCommand(environ, "inspect", "List segments and snapshots, with their sizes and the damage that their frames show", false),
+		inspectCommand(environ, "verify", "Check everything, the contents of messages and snapshots too; the exit code is 1 if something is damaged", true))
+	return c
+}
+
+func inspectCommand(environ []string, use, short string, contents bool) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   use + " [DIR]",
+		Short: short,
+		Long: short + `.
+
+DIR is the directory with the files, by default messages in the data directory.
+Nothing is changed. A gateway may use the directory meanwhile: what it is just
+writing may look torn.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := filepath.Join(config.Data(environ), "messages")
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			found, err := filestore.Inspect(dir, contents)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = json.NewEncoder(c.OutOrStdout()).Encode(found)
+			} else {
+				err = printInspection(c.OutOrStdout(), found)
+			}
+			if err == nil && found.Damaged() {
+				err = errDamaged
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printInspection(w io.Writer, found *filestore.Inspection) error {
+	var frames, records int
+	var bytes int64
+	for i := range found.Segments {
+		s := &found.Segments[i]
+		kind := "log"
+		if s.Body {
+			kind = "body"
+		}
+		if _, err := fmt.Fprintf(w, "%-18s %-5s %12d bytes %8d frames %8d records\n", s.File, kind, s.Size, s.Frames, s.Records); err != nil {
+			return err
+		}
+		for _, damage := range s.Damage {
+			_, _ = fmt.Fprintf(w, "  damaged: %s\n", damage)
+		}
+		if s.Torn != "" {
+			_, _ = fmt.Fprintf(w, "  torn at byte %d: %s (the next start cuts it: it was not synced)\n", s.End, s.Torn)
+		}
+		frames, records, bytes = frames+s.Frames, records+s.Records, bytes+s.Size
+	}
+	for i := range found.Snapshots {
+		s := &found.Snapshots[i]
+		_, _ = fmt.Fprintf(w, "%-18s %-5s %12d bytes, of %s\n", s.File, "state", s.Size, s.Made.Format("2006-01-02 15:04:05"))
+		if s.Damage != "" {
+			_, _ = fmt.Fprintf(w, "  damaged: %s\n", s.Damage)
+		}
+		bytes += s.Size
+	}
+	for _, other := range found.Others {
+		_, _ = fmt.Fprintf(w, "%-18s is no file of a store\n", other)
+	}
+	ended := "not closed in order"
+	if found.Closed {
+		ended = "closed in order"
+	}
+	_, err := fmt.Fprintf(w, "%d bytes, %d frames, %d records, synced up to %v, %s\n", bytes, frames, records, found.Synced, ended)
+	return err
+}
