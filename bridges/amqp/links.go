@@ -110,6 +110,9 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addressOf(l))
 }
 
+// Missed has a transaction fail that lacks an operation.
+func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
+
 // Lapsed says why a delivery that was not settled in time cannot be settled any more.
 func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	return c.refusal(l, core.LockLost, addressOf(l))

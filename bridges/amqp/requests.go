@@ -107,15 +107,18 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size i
 
 // received decodes and carries out a request. Its disposition goes out before its response: some clients crash otherwise.
 func (r *requestLink) received(m engine.Message) {
+	txn, enlists := m.State.(wire.TransactionalState)
 	req, err := decodeRequest(m.Payload)
 	if err != nil {
+		if enlists {
+			r.conn.spoil(txn, err)
+		}
 		if !m.Settled {
 			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", m.ID)})
 		}
 		r.link.Replenish(1)
 		return
 	}
-	txn, enlists := m.State.(wire.TransactionalState)
 	switch {
 	case m.Settled:
 	case enlists:

@@ -108,14 +108,14 @@ func (s *senderLink) finish() {
 
 // received queues a message.
 func (s *senderLink) received(m engine.Message) {
+	if state, ok := m.State.(wire.TransactionalState); ok {
+		s.enlist(m, state)
+		return
+	}
 	if s.conn.drains && !m.Settled {
 		// Clients try again, over a new connection. Not released: go-amqp, and the Go SDK on it, take any outcome
 		// but a rejection for a success.
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText}})
-		return
-	}
-	if state, ok := m.State.(wire.TransactionalState); ok {
-		s.enlist(m, state)
 		return
 	}
 	s.queue = append(s.queue, m)

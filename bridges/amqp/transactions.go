@@ -226,6 +226,7 @@ func (t *transaction) end(committed bool) {
 }
 
 var (
+	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because an operation of it was not carried out: a message was refused, or came after its link had ended, or an outcome was for a delivery that is settled or unknown.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 
 	errUnknownTransaction = &wire.Error{Condition: wire.CondTransactionUnknownID, Description: "The transaction is not known: it was not declared on this connection, or has ended."}
@@ -271,6 +272,13 @@ func (t *transaction) next() {
 			t.next()
 		}
 	})
+}
+
+// spoil has a transaction fail, because an operation of it was refused before it was enlisted.
+func (c *conn) spoil(state wire.TransactionalState, err error) {
+	if t := c.transactions[string(state.TxnID)]; t != nil && t.failed == nil {
+		t.failed = err
+	}
 }
 
 // enlist adds an operation of so many bytes to the transaction of an id. It came on link l and is about the entity of
@@ -359,6 +367,7 @@ func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) 
 		}
 	}
 	if err != nil {
+		r.conn.spoil(state, err)
 		added(nil, err)
 		return
 	}

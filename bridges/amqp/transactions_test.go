@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -656,4 +658,231 @@ func TestSessionStateTakesPartInATransaction(t *testing.T) {
 		x.wantAccepted("commit", x.discharge(kept, false))
 		want("after the commit", nil, "inside")
 	})
+}
+
+// A client may send operations and the commit without waiting for answers. If one of them is refused, or comes after the
+// gateway has ended its link, there is nothing to commit: else the others would take effect without it.
+func TestATransactionThatLacksAnOperationIsRejected(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(x *transactor, b *broker.Broker, state wire.TransactionalState){
+		"a message on a link that has ended": func(x *transactor, b *broker.Broker, state wire.TransactionalState) {
+			x.loses(b)
+			x.sendDelivery(0, 1, state, plainMessage(10))
+		},
+		"an outcome on a link that has ended": func(x *transactor, b *broker.Broker, state wire.TransactionalState) {
+			sendTo(x.tb, b, "q1")
+			ids := x.take(1)
+			x.loses(b)
+			x.dispose(ids[0], wire.TransactionalState{TxnID: state.TxnID, Outcome: wire.Accepted{}})
+		},
+		"an outcome of no delivery": func(x *transactor, _ *broker.Broker, state wire.TransactionalState) {
+			x.dispose(99, wire.TransactionalState{TxnID: state.TxnID, Outcome: wire.Accepted{}})
+		},
+		"outcomes of which one has no delivery": func(x *transactor, b *broker.Broker, state wire.TransactionalState) {
+			sendTo(x.tb, b, "q1")
+			ids := x.take(1)
+			x.send(0, &wire.Disposition{
+				Role: wire.RoleReceiver, First: ids[0], Last: value.Some(ids[0] + 1), State: wire.TransactionalState{TxnID: state.TxnID, Outcome: wire.Accepted{}},
+			})
+		},
+		"a transactional state without an outcome": func(x *transactor, b *broker.Broker, state wire.TransactionalState) {
+			sendTo(x.tb, b, "q1")
+			x.dispose(x.take(1)[0], state)
+		},
+		"a message that is too large": func(x *transactor, _ *broker.Broker, state wire.TransactionalState) {
+			id := x.next
+			x.next++
+			for part := range 6 {
+				t := &wire.Transfer{Handle: 1, More: part < 5, State: state}
+				if part == 0 {
+					t.DeliveryID, t.DeliveryTag = value.Some(id), []byte{1}
+				}
+				x.transfer(t, make([]byte, 60<<10))
+			}
+		},
+		"a request that cannot be read": func(x *transactor, _ *broker.Broker, state wire.TransactionalState) {
+			x.attach(4, wire.RoleSender, "q1/$management")
+			await[*wire.Flow](x.peer)
+			x.sendDelivery(0, 4, state, []byte{0x00, 0x53})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, b := serveBroker(t, Options{})
+			for _, q := range []string{"q1", "q2"} {
+				if _, err := b.CreateQueue(t.Context(), rootIdentity, q, core.DefaultSettings(core.Queue)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := dialPeer(t, addr)
+			p.open()
+			x := &transactor{peer: p}
+			x.attachAll()
+			x.attach(3, wire.RoleSender, "q2")
+			await[*wire.Flow](p)
+			send := func(id []byte) {
+				x.wantEnlisted("send to q2", x.deliver(3, wire.TransactionalState{TxnID: id}, plainMessage(10)), id)
+			}
+			id := x.declare()
+			send(id)
+			lose(x, b, wire.TransactionalState{TxnID: id})
+			if got := x.discharge(id, false); got == (wire.Accepted{}) {
+				t.Error("the commit is accepted")
+			}
+			if n := len(peekAt(t, b, "q2")); n != 0 {
+				t.Errorf("q2 holds %d messages", n)
+			}
+			other := x.declare()
+			send(other)
+			x.wantAccepted("commit of another transaction", x.discharge(other, false))
+		})
+	}
+}
+
+// loses deletes q1, and waits until the gateway has ended the links to it.
+func (x *transactor) loses(b *broker.Broker) {
+	x.tb.Helper()
+	if err := b.DeleteEntity(x.tb.Context(), rootIdentity, "q1"); err != nil {
+		x.tb.Fatal(err)
+	}
+	await[*wire.Detach](x.peer)
+	await[*wire.Detach](x.peer)
+}
+
+func sendTo(tb testing.TB, b *broker.Broker, queue string) {
+	tb.Helper()
+	s, err := b.OpenSender(tb.Context(), rootIdentity, queue, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Send(tb.Context(), [][]*core.Message{{{Body: core.Body{Bytes: []byte("m")}}}})[0].Err; err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func peekAt(tb testing.TB, b *broker.Broker, queue string) []core.Delivery {
+	tb.Helper()
+	ds, err := b.Peek(tb.Context(), rootIdentity, queue, 0, 10)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ds
+}
+
+// What is under way when the gateway stops ends with its commit, or not at all.
+func TestATransactionThatEndsWhileTheGatewayStopsIsWhole(t *testing.T) {
+	t.Parallel()
+	b := &counted{fakeBroker: newFakeBroker("q1")}
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, stop context.CancelFunc) {
+		b.hold = make(chan struct{}) // of this bubble
+		p.open()
+		x := &transactor{peer: p}
+		x.send(0, &wire.Attach{Name: "k", Handle: 0, Coordinator: &wire.Coordinator{}, Source: &wire.Source{}, InitialDeliveryCount: value.Some(uint32(0))})
+		await[*wire.Attach](p)
+		await[*wire.Flow](p)
+		x.attach(1, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		id := x.declare()
+		x.wantEnlisted("send", x.enlistSend(id), id)
+		x.sendDelivery(0, 1, nil, plainMessage(1)) // the gateway waits for it
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		sent := x.sendDelivery(0, 1, wire.TransactionalState{TxnID: id}, plainMessage(1))
+		committed := x.next
+		x.sendDischarge(id, false)
+		enlisted, accepted := false, false
+		for range 2 {
+			d := await[*wire.Disposition](p)
+			_, rejected := d.State.(wire.Rejected)
+			enlisted = enlisted || d.First == sent && !rejected
+			accepted = accepted || d.First == committed && !rejected
+		}
+		if accepted != (enlisted && b.sent == 2) {
+			t.Errorf("committed: %v, with %d of 2 messages; the second was enlisted: %v", accepted, b.sent, enlisted)
+		}
+		close(b.hold)
+	})
+}
+
+// counted is a broker whose transactions count the messages that are sent in them.
+type counted struct {
+	*fakeBroker
+	sent int
+}
+
+func (c *counted) Begin() core.Transaction { return &counting{counted: c} }
+
+type counting struct {
+	core.Transaction
+	*counted
+}
+
+func (c *counting) Send(context.Context, core.Identity, string, string, []*core.Message) error {
+	c.sent++
+	return nil
+}
+
+func (c *counting) Commit(context.Context) error { return nil }
+
+func (c *counting) Rollback(context.Context) {}
+
+// Only the first frame of a message must say which transaction it belongs to.
+func TestAMessageOfSeveralFramesTakesPartInATransaction(t *testing.T) {
+	t.Parallel()
+	addr, b := serveBroker(t, Options{})
+	if _, err := b.CreateQueue(t.Context(), rootIdentity, "q1", core.DefaultSettings(core.Queue)); err != nil {
+		t.Fatal(err)
+	}
+	p := dialPeer(t, addr)
+	p.open()
+	x := &transactor{peer: p}
+	x.attachAll()
+	id := x.declare()
+	delivery, payload := x.next, plainMessage(200<<10)
+	x.next++
+	state := wire.DeliveryState(wire.TransactionalState{TxnID: id})
+	tag := []byte{1}
+	for len(payload) > 0 {
+		n := min(len(payload), 50<<10)
+		f := &wire.Transfer{Handle: 1, DeliveryTag: tag, More: n < len(payload), State: state}
+		if tag != nil {
+			f.DeliveryID = value.Some(delivery)
+		}
+		x.transfer(f, payload[:n])
+		payload, state, tag = payload[n:], nil, nil
+	}
+	d := await[*wire.Disposition](x.peer)
+	if d == nil || d.First != delivery {
+		t.Fatalf("got %+v, want the outcome of %d", d, delivery)
+	}
+	x.wantEnlisted("a large message", d.State, id)
+	x.wantAccepted("commit", x.discharge(id, false))
+	if got := peekAt(t, b, "q1"); len(got) != 1 {
+		t.Errorf("got %d messages, want 1", len(got))
+	}
+}
+
+func TestATransactionLacksWhatComesOnASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	x := newTransactor(t, Options{})
+	x.send(1, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+	await[*wire.Begin](x.peer)
+	id := x.declare()
+	x.wantEnlisted("send", x.enlistSend(id), id)
+	x.sendDelivery(1, 7, wire.TransactionalState{TxnID: id}, plainMessage(1)) // no such link: the session ends
+	await[*wire.End](x.peer)
+	if _, ok := x.discharge(id, false).(wire.Rejected); !ok {
+		t.Error("commit: want it rejected")
+	}
+	id = x.declare()
+	x.wantEnlisted("send", x.enlistSend(id), id)
+	x.sendDelivery(1, 7, wire.TransactionalState{TxnID: id}, plainMessage(1))
+	if _, ok := x.discharge(id, false).(wire.Rejected); !ok {
+		t.Error("commit of what was sent on the ended session: want it rejected")
+	}
+	if got := x.take(5); len(got) != 0 {
+		t.Errorf("got %d messages", len(got))
+	}
 }

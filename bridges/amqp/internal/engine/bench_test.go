@@ -26,6 +26,8 @@ func (q *quick) Received(l *Link, m Message) {
 	l.Replenish(1)
 }
 
+func (q *quick) Missed(wire.TransactionalState) {}
+
 func (q *quick) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
 
 func (q *quick) Reserve(*Link, int64, bool) Verdict { return Granted }

@@ -99,6 +99,9 @@ func (s *Session) disposition(d *wire.Disposition) {
 		s.End(fault(wire.CondInvalidField, "a disposition whose last delivery is before its first"))
 		return
 	}
+	if state, ok := d.State.(wire.TransactionalState); ok && !s.owes(d.First, last) {
+		s.conn.handler.Missed(state)
+	}
 	s.disposeLapsed(d, last)
 	if int(last-d.First) > len(s.unsettled) {
 		s.disposeSparse(d, last)
@@ -108,6 +111,21 @@ func (s *Session) disposition(d *wire.Disposition) {
 		s.disposed(id, d)
 		if id == last {
 			return
+		}
+	}
+}
+
+// owes reports whether all deliveries of a range are unsettled.
+func (s *Session) owes(first, last uint32) bool {
+	if int(last-first) >= len(s.unsettled) {
+		return false
+	}
+	for id := first; ; id++ {
+		if _, ok := s.unsettled[id]; !ok {
+			return false
+		}
+		if id == last {
+			return true
 		}
 	}
 }

@@ -32,6 +32,9 @@ type Handler interface {
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
 	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
 	Disposed(l *Link, d Disposal)
+	// Missed says that a message or an outcome which the peer has sent with this transactional state is not handed over:
+	// the transaction lacks it. It may be called several times for one of them.
+	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
 	Lapsed(l *Link) *wire.Error
 	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.

@@ -50,11 +50,15 @@ func (s *Session) receive(t *wire.Transfer, payload []byte) {
 	l := s.links[t.Handle]
 	switch {
 	case l == nil:
+		s.conn.missed(t.State)
 		s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a transfer on handle %d, which is not attached", t.Handle)))
 	case l.state == linkDetached:
+		s.conn.missed(t.State)
 	case l.attach.Role == wire.RoleReceiver:
+		s.conn.missed(t.State)
 		l.fail(fault(wire.CondNotAllowed, "A transfer on a link to receive from."))
 	case !l.partial.active && !l.start(t):
+		s.conn.missed(t.State)
 	default:
 		l.more(t, payload)
 	}
@@ -129,8 +133,16 @@ func (l *Link) reserve(n int64) {
 	l.partial.granted = n
 }
 
+// missed tells the handler that something of a transaction is not handed over.
+func (c *Conn) missed(state wire.DeliveryState) {
+	if state, ok := state.(wire.TransactionalState); ok {
+		c.handler.Missed(state)
+	}
+}
+
 // refuse has the message under way read to its end and rejected.
 func (l *Link) refuse(why *wire.Error) {
+	l.session.conn.missed(l.partial.State)
 	l.reserve(0)
 	l.partial.discard, l.partial.why, l.partial.Payload = true, why, nil
 }
@@ -139,6 +151,7 @@ func (l *Link) refuse(why *wire.Error) {
 func (l *Link) more(t *wire.Transfer, payload []byte) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
+		c.missed(t.State)
 		l.fail(fault(wire.CondInvalidField, "A delivery begins before the one before it has ended."))
 		return
 	}
@@ -150,6 +163,10 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 	p.Settled = p.Settled || t.Settled.Or(false)
 	if t.State != nil {
 		p.State = t.State
+		if state, ok := t.State.(wire.TransactionalState); ok && t.More {
+			state.TxnID = bytes.Clone(state.TxnID) // which is in the read buffer
+			p.State = state
+		}
 	}
 	p.size += int64(len(payload))
 	if t.More {
@@ -162,6 +179,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 		l.extend()
 	}
 	if p.discard {
+		c.missed(t.State)
 		if !t.More {
 			l.reject()
 		}

@@ -235,6 +235,9 @@ func (l *Link) forget() {
 func (l *Link) drop() bool {
 	alive := l.state <= linkOpen
 	l.state = linkGone
+	if l.partial.active {
+		l.session.conn.missed(l.partial.State)
+	}
 	l.dropPartial()
 	if l.session.rest.link == l {
 		l.session.rest = rest{}

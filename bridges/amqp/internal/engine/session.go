@@ -82,8 +82,14 @@ func (s *Session) perform(p wire.Performative, payload []byte) {
 		s.end(end)
 		return
 	}
-	if s.ended {
-		return // §2.5.5: discard until the peer ends too
+	if s.ended { // §2.5.5: discard until the peer ends too
+		switch p := p.(type) {
+		case *wire.Transfer:
+			s.conn.missed(p.State)
+		case *wire.Disposition:
+			s.conn.missed(p.State)
+		}
+		return
 	}
 	switch p := p.(type) {
 	case *wire.Transfer:

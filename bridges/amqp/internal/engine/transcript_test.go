@@ -132,6 +132,8 @@ func (s *script) Received(l *Link, m Message) {
 	s.event("received on %s: id=%d format=%d settled=%v bytes=%d", l.Attach().Name, m.ID, m.Format, m.Settled, len(m.Payload))
 }
 
+func (s *script) Missed(wire.TransactionalState) {}
+
 func (s *script) Lapsed(*Link) *wire.Error { return fault(wire.CondMessageLockLost, "") }
 
 func (s *script) Reserve(l *Link, n int64, begun bool) Verdict {
