@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,9 +80,9 @@ func TestScenariosAreValid(t *testing.T) {
 			t.Errorf("%s has %d queues, want %d", sc.name, found, max(sc.queues, 1))
 		}
 	}
-	for _, h := range headlines {
-		if !names[h.scenario] {
-			t.Errorf("the README's column %q has no scenario", h.title)
+	for _, c := range slices.Concat(headlines, growth) {
+		if !names[c.scenario] {
+			t.Errorf("the column %q has no scenario", c.title)
 		}
 	}
 }

@@ -21,6 +21,9 @@ func (r record) markdown() string {
 func (g *group) markdown(name string) string {
 	var b strings.Builder
 	b.WriteString(g.about())
+	if name == scaleGroup {
+		b.WriteString("\nThe broker's CPU time per message, µs, in brackets the ratio to NATS; 1 KiB:\n\n" + g.overview(growth))
+	}
 	for _, sc := range scenarios {
 		if sc.group != name || g.Cells[sc.name] == nil {
 			continue
@@ -117,11 +120,14 @@ func interval(e estimate) string {
 	return fmt.Sprintf("%s (%s–%s)", figure(e.median), figure(e.low), figure(e.high))
 }
 
-// headlines are the columns of the README's table.
-var headlines = []struct {
+// column is a metric of a scenario, in a table that has several.
+type column struct {
 	title, scenario string
 	metric          *metric
-}{
+}
+
+// headlines are the columns of the README's table.
+var headlines = []column{
 	{"1 KiB, 4×4, µs", "1k-4x4", cpu},
 	{"1 KiB, 16×16, µs", "1k-16x16", cpu},
 	{"64 KiB, µs", "64k-4x4", cpu},
@@ -130,31 +136,49 @@ var headlines = []struct {
 	{"drain, messages/s", "fill-drain", drain},
 }
 
-// summary writes the README's table: medians, each with its ratio to NATS.
-func (g *group) summary() string {
+// growth are the columns of the table that begins the scale group.
+var growth = []column{
+	{"1 queue", "queues-1", cpu},
+	{"10 queues", "queues-10", cpu},
+	{"100 queues", "queues-100", cpu},
+	{"1,000 connections", "connections-1000", cpu},
+	{"1 partition", "partitions-1", cpu},
+	{"4 partitions", "partitions-4", cpu},
+	{"16 partitions", "partitions-16", cpu},
+}
+
+// overview writes a table of several scenarios: medians, each with its ratio to NATS.
+func (g *group) overview(columns []column) string {
 	var b strings.Builder
 	b.WriteString("| |")
-	for _, h := range headlines {
-		b.WriteString(" " + h.title + " |")
+	for _, c := range columns {
+		b.WriteString(" " + c.title + " |")
 	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(headlines)) + "\n")
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(columns)) + "\n")
 	for _, s := range g.Systems {
 		if s.Skipped != "" {
 			continue
 		}
 		b.WriteString("| " + s.Title + " |")
-		for _, h := range headlines {
-			values := g.values(h.scenario, s.Name, h.metric.key)
+		for _, c := range columns {
+			values := g.values(c.scenario, s.Name, c.metric.key)
 			text := figure(estimateOf(known(values)).median)
-			if r := ratios(values, g.values(h.scenario, baseline, h.metric.key)); len(r) > 0 {
+			if r := ratios(values, g.values(c.scenario, baseline, c.metric.key)); len(r) > 0 {
 				text += " (" + figure(estimateOf(r).median) + ")"
 			}
 			b.WriteString(" " + text + " |")
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of %d rounds in one run, on %s, %s in brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, what was measured how.\n",
-		g.Rounds, g.Machine, g.Measured)
+	return b.String()
+}
+
+// summary writes the README's table.
+func (g *group) summary() string {
+	var b strings.Builder
+	b.WriteString(g.overview(headlines))
+	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of one run of %d rounds on %s, with %s. In brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, what was measured how.\n",
+		g.Rounds, g.Measured, g.Machine)
 	return b.String()
 }
 

@@ -67,6 +67,18 @@ func TestTheReadmeHasMediansAndRatios(t *testing.T) {
 	}
 }
 
+func TestTheScaleGroupBeginsWithHowCostGrows(t *testing.T) {
+	t.Parallel()
+	g := measured()[peersGroup]
+	for queues, micros := range map[string]float64{"queues-1": 10, "queues-10": 12, "queues-100": 15} {
+		g.put(queues, "memory", 0, sample{"cpu": micros})
+	}
+	got := g.markdown(scaleGroup)
+	if want := "| Crosstown, memory | 10.0 | 12.0 | 15.0 | – | – | – | – |\n"; !strings.Contains(got, want) {
+		t.Errorf("lacks %q:\n%s", want, got)
+	}
+}
+
 func TestTablesAreWrittenBetweenTheirMarkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
