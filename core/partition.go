@@ -14,3 +14,12 @@ func PartitionOf(key string, n int) uint16 {
 	h ^= h >> 33
 	return uint16(h % uint64(n))
 }
+
+// PinKey binds messages together: those with the same key keep their order. It is the key of the
+// session, else that of a session whose id is the partition key, else "".
+func (m *Message) PinKey() string {
+	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
+		return string(key)
+	}
+	return string(KeyOfSession(m.PartitionKey))
+}

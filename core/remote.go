@@ -35,15 +35,6 @@ func (a *Away) Error() string { return fmt.Sprintf("remote %s is away: %v", a.Re
 // Unwrap returns the Code Busy: callers need no more.
 func (a *Away) Unwrap() error { return Busy }
 
-// PinKey binds messages together: those with the same key keep their order. It is the key of the
-// session, else that of a session whose id is the partition key, else "".
-func (m *Message) PinKey() string {
-	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
-		return string(key)
-	}
-	return string(KeyOfSession(m.PartitionKey))
-}
-
 // AnnotationHops counts, as a ubyte, how often a message has gone from one broker to another, to
 // end cycles of brokers.
 const AnnotationHops = "x-opt-crosstown-hops"

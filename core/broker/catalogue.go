@@ -7,32 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// access parses an address, checks that the identity holds the right on it, and finds its entity.
-func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, address string) (*entry, core.Address, error) {
-	a, err := core.ParseAddress(address)
-	if err != nil {
-		return nil, a, b.notFound(address)
-	}
-	if err := id.Check(right, a.String(), time.Now()); err != nil {
-		return nil, a, err
-	}
-	e, err := b.entity(ctx, a.Entity)
-	return e, a, err
-}
-
-// Resolve implements core.Broker.
-func (b *Broker) Resolve(ctx context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
-	a, err := core.ParseAddress(address)
-	if err != nil {
-		return core.Entity{}, a, b.notFound(address)
-	}
-	e, err := b.entity(ctx, a.Entity)
-	if err != nil {
-		return core.Entity{}, a, err
-	}
-	return e.current.Load().Entity, a, nil
-}
-
 // entity finds an entity, in the cache while that is fresh. Missing entities are looked up each
 // time.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {

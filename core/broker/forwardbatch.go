@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -306,65 +305,11 @@ func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
 	}
 }
 
-// destinationRefused handles a message whose destination is disabled or full. A parked message has
-// arrived there already, and waits.
-func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
-	if fb.pf.parent.set.b.options.ForwardWait || fb.p.Sub == core.Transfer && to.e.key == fb.e.key {
-		fb.pf.holdBack(&fb.ds[i], to)
-		return
-	}
-	fb.reject(i, err)
-}
-
 // settle notes how a message leaves the source.
 func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	s.Token = fb.ds[i].LockToken
 	fb.settlements = append(fb.settlements, s)
 	fb.stored = append(fb.stored, where)
-}
-
-// reject notes that a message can never be moved.
-func (fb *forwardBatch) reject(i int, err error) {
-	fb.rejected = append(fb.rejected, i)
-	fb.reasons = append(fb.reasons, err)
-}
-
-// deadLetterRejected dead-letters the rejected messages. A message with too many hops goes to the
-// dead-letter queue of the entity that it has reached; one that cannot reach its destination
-// becomes a transfer dead letter.
-func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
-	transferDeadLetters := fb.v.partitions[core.TransferDeadLetter][fb.p.Index]
-	var groups [][]*core.Message
-	var at []int
-	for n, i := range fb.rejected {
-		d := &fb.ds[i]
-		why := deadLetterReason(d, fb.reasons[n])
-		if fb.p.Sub == core.Transfer || fb.p.Sub == core.Main && errors.Is(fb.reasons[n], errTooManyHops) {
-			fb.settle(i, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}, stored{})
-			continue
-		}
-		m := *d.Message
-		m.Properties = m.Properties.Merge(why)
-		transit := core.Transit{EnqueuedSequenceNumber: d.EnqueuedSequenceNumber, DeadLetterSource: d.DeadLetterSource, Key: fb.moveKey(d)}
-		if d.Transit != nil {
-			transit.Hops = d.Transit.Hops
-		}
-		m.Transit = &transit
-		groups = append(groups, []*core.Message{&m})
-		at = append(at, i)
-	}
-	if len(groups) == 0 {
-		return
-	}
-	call, cancel := context.WithTimeout(ctx, forwardCallTimeout)
-	defer cancel()
-	for n, a := range fb.pf.parent.set.b.store.Append(call, transferDeadLetters, groups) {
-		if a.Err != nil {
-			fb.pf.holdBack(&fb.ds[at[n]], destination{})
-			continue
-		}
-		fb.settle(at[n], core.Settlement{}, stored{p: transferDeadLetters, key: groups[n][0].Transit.Key})
-	}
 }
 
 // finish settles the source and returns how many messages have left it. The keys of their moves are
@@ -398,41 +343,6 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 		fb.e.use()
 	}
 	return ended
-}
-
-// isPermanent reports whether a retry cannot succeed.
-func isPermanent(err error) bool {
-	switch core.CodeOf(err) {
-	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
-		return true
-	default:
-		return false
-	}
-}
-
-// deadLetterReason is why a message was not moved, and why it was dead-lettered before, if it was.
-func deadLetterReason(d *core.Delivery, err error) core.Properties {
-	reason, text := reasonUnsuitable, core.TextOf(err)
-	switch {
-	case errors.Is(err, errTooManyHops):
-		reason = core.ReasonMaxHops
-	case errors.Is(err, errNoSessionID):
-		reason, text = core.ReasonNoSession, core.DescriptionNoSession
-	case core.CodeOf(err) == core.NotFound:
-		reason = reasonNoDestination
-	case core.CodeOf(err) == core.TooLarge:
-		reason = reasonTooLarge
-	case core.CodeOf(err) == core.EntityDisabled:
-		reason = reasonDisabled
-	case core.CodeOf(err) == core.QuotaExceeded:
-		reason = reasonFull
-	}
-	if before, ok := d.Properties.Get(core.PropertyDeadLetterReason); ok {
-		if s, ok := before.(string); ok {
-			text += " It was dead-lettered before: " + s
-		}
-	}
-	return reasonProperties(reason, text)
 }
 
 // publishDue publishes scheduled messages of a topic that are due, and returns how many have left

@@ -77,16 +77,6 @@ func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	return true
 }
 
-// isFull reports whether the partition has reached its quota.
-func (t *txn) isFull() bool { return t.MaxBytes > 0 && t.bytes >= t.MaxBytes }
-
-// full is the refusal of what would be stored in a partition that is full.
-func (t *txn) full() error {
-	return core.Refuse(core.QuotaExceeded,
-		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
-		t.bytes, t.MaxBytes)
-}
-
 // due returns when m is to be available, if that is later than now.
 func (t *txn) due(m *core.Message) (due int64, later bool) {
 	if m.ScheduledEnqueueTime.IsZero() {

@@ -61,7 +61,7 @@ var (
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
 	cancelScript              = stateScript("cancel", 0, 0, 1)
 	purgeScript               = stateScript("purge", 0, 2, 0)
-	sweepScript               = (&script{name: "sweep", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
+	sweepScript               = (&script{name: "sweep_only", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
 	statsScript               = stateScript("stats", 0, 0, 0)
 	sessionAcceptScript       = stateScript("session_accept", 0, 4, 0)
 	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
@@ -121,7 +121,7 @@ func (s *script) onState() *script {
 		if base.before != "" {
 			v.preludes = append(v.preludes, base.before)
 		}
-		v.preludes = append(append(v.preludes, "state"), base.preludes...)
+		v.preludes = append(append(v.preludes, "state", "sweep"), base.preludes...)
 		if scriptFeatures(f)&withSharedBodies != 0 {
 			v.preludes = append(v.preludes, "shared_bodies")
 			v.keys += sharedKeys

@@ -66,7 +66,7 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"sweep_idle": true, "state": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
+	called := map[string]bool{"sweep_idle": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
 		appendScript, lockScript, lockUndoScript, settleScript, renewScript, lockDeferredScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,

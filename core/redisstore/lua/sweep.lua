@@ -1,10 +1,234 @@
-#!lua flags=allow-oom
--- sweep.lua: do what is due: expired locks, schedules, expired messages.
--- KEYS[1..15] as in state.lua
--- ARGV[1..4]  as in state.lua
--- ARGV[5] ask  1: also return the next due time
--- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
-local done = sweep()
-wake()
-if not done then return {'more'} end
-return {'ok', ARGV[5] == '1' and nextDue() or 0}
+-- sweep.lua: what is done when its time comes. A sweep ends locks that have expired, activates
+-- scheduled messages and ends expired ones; all scripts on a partition begin with one. The loader
+-- puts it behind state.lua.
+-- due is d of head: before it, a sweep finds nothing. sweep reads it.
+local due = 0
+
+-- noteDeadline lowers d to a deadline that a script has added.
+local function noteDeadline(at)
+  at = tonumber(at)
+  if at >= due then return end
+  due = at
+  call('HSET', head, 'd', format('%.0f', at))
+end
+
+-- actions are what can happen to a message when its time comes or its lock ends. They are made when
+-- the first is needed: most calls need none, and making them costs as much as several commands.
+local actions
+local function makeActions()
+  -- remove removes message n and everything kept about it, except its lock.
+  local function remove(n)
+    call('XDEL', stream, '0-' .. n)
+    call('HDEL', counts, n)
+    call('HDEL', overrides, n)
+    call('ZREM', deferred, n)
+    call('ZREM', expiry, pad(n))
+    call('SREM', overdue, n)
+    if shared then shared.drop(n) end
+    if session then session.remove(n) end
+  end
+
+  -- deadLetter moves message n to the dead-letter queue. reason is m (too many deliveries), x
+  -- (expired) or nil (the receiver has given one).
+  local function deadLetter(n, reason)
+    local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+    if entry then
+      local fields, record = entry[2], entry[2][2]
+      local function add(name, value)
+        if value then
+          fields[#fields + 1] = name
+          fields[#fields + 1] = value
+        end
+      end
+      add('o', n)
+      add('c', call('HGET', counts, n))
+      add('p', call('HGET', overrides, n))
+      add('r', reason)
+      local id = call('XADD', dead, 'NOMKSTREAM', '0-*', unpack(fields))
+      if id then
+        call('HINCRBY', deadHead, 's', 1)
+        if shared then shared.move(n, sub(id, 3)) end
+        if history then history.add('m', n, {other = sub(id, 3), reason = reason, record = record}) end
+        deadLettered = true
+      end
+      budget = budget - #fields[2] / 4096
+    end
+    remove(n)
+  end
+
+  -- expire ends message n, whose time to live is over.
+  local function expire(n)
+    if not dropExpired then return deadLetter(n, 'x') end
+    if history then history.add('x', n) end
+    remove(n)
+  end
+
+  -- isOverdue reports whether message n, which was locked or deferred, has expired meanwhile.
+  local function isOverdue(n)
+    if not canExpire then return false end
+    if call('SISMEMBER', overdue, n) == 1 then return true end
+    local at = call('ZSCORE', expiry, pad(n))
+    return at and tonumber(at) <= now
+  end
+
+  -- release makes message n available after its lock; a deferred message stays deferred.
+  local function release(n)
+    if call('ZSCORE', deferred, n) then
+      call('ZADD', deferred, 0, n)
+      if session then session.defer(n) end
+    elseif isOverdue(n) then
+      expire(n)
+    elseif not session or not session.release(n) then
+      call('ZADD', again, n, n)
+      ready = true
+    end
+  end
+
+  -- fail is release after a failed delivery. how is a for an abandoned message, else the member of
+  -- locks that has expired.
+  local function fail(n, how)
+    local failures = countsDeliveries and call('HINCRBY', counts, n, 1)
+    if history then
+      local kind = how == 'a' and 'b' or #how == 15 and 'w' or 'l'
+      history.add(kind, n, {failures = failures})
+    end
+    if countsDeliveries and maxDeliveries > 0 and failures >= maxDeliveries then
+      deadLetter(n, 'm')
+    else
+      release(n)
+    end
+  end
+
+  -- delay is fail with a delay; how is settle.lua's outcome. Until then the message stays in locks
+  -- without a nonce, and waiting receivers must learn when to look again. After the last delivery
+  -- there is no delay.
+  local function delay(n, how)
+    local failures = tonumber(call('HGET', counts, n) or 0)
+    if countsDeliveries and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n, 'a') end
+    local first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+)$')
+    local deadline = format('%.0f', now + math.floor(math.min(first * factor ^ failures, tonumber(most))))
+    call('ZADD', locks, deadline, pad(n))
+    call('ZADD', deferred, 'XX', deadline, n)
+    noteDeadline(deadline)
+    if history then history.add('t', n, {['until'] = deadline}) end
+    ready = true
+  end
+
+  -- activate appends a scheduled message again, under a new number. It removes a reserved message,
+  -- whose transaction has ended.
+  local function activate(n, member)
+    if #member > 15 then return remove(n) end
+    local entry = call('XRANGE', stream, '0-' .. n, '0-' .. n)[1]
+    if not entry then return end
+    local fields, ttl = entry[2], nil
+    for i = 1, #fields, 2 do
+      if fields[i] == 't' then ttl = tonumber(fields[i + 1]) end
+    end
+    fields[#fields + 1] = 'e'
+    fields[#fields + 1] = ARGV[1]
+    local fresh
+    if call('HEXISTS', head, 'v') == 1 then
+      fresh = format('%d', call('HINCRBY', head, 's', 1))
+      call('HSET', head, 'c', fresh)
+      call('XADD', stream, '0-' .. fresh, unpack(fields))
+      call('ZADD', again, fresh, fresh)
+    else
+      fresh = sub(call('XADD', stream, '0-*', unpack(fields)), 3)
+      call('HINCRBY', head, 's', 1)
+    end
+    call('XDEL', stream, '0-' .. n)
+    if history then history.add('v', n, {other = fresh, record = fields[2]}) end
+    if ttl and canExpire then
+      call('ZADD', expiry, format('%.0f', now + ttl), pad(fresh))
+      noteDeadline(now + ttl)
+    end
+    budget = budget - #fields[2] / 4096
+    if not session or not session.rename(n, fresh) then ready = true end
+  end
+
+  -- isAvailable reports whether lock.lua would deliver message n.
+  local function isAvailable(n)
+    local inSession = session and session.isAvailable(n)
+    if inSession then return inSession == 'yes' end
+    return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
+  end
+
+  -- expireDue ends an expired message that is available, and notes one that is not.
+  local function expireDue(n)
+    if not isAvailable(n) then
+      call('SADD', overdue, n)
+      return
+    end
+    if call('ZREM', again, n) == 0 and not (session and session.isAvailable(n)) then call('ZADD', holes, n, n) end
+    expire(n)
+  end
+
+  return {
+    activate = activate, deadLetter = deadLetter, remove = remove, expire = expire, fail = fail, release = release,
+    isAvailable = isAvailable, isOverdue = isOverdue, expireDue = expireDue, delay = delay,
+  }
+end
+
+-- act applies an action to message n.
+local function act(what, n, how)
+  actions = actions or makeActions()
+  return actions[what](n, how)
+end
+
+-- runDue removes what is due from a zset, in the order of time and number, and applies an action to
+-- it. It returns false if the budget ends first.
+local function runDue(key, what)
+  repeat
+    local due = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'LIMIT', 0, 100)
+    for _, member in ipairs(due) do
+      if budget <= 0 then return false end
+      budget = budget - 1
+      call('ZREM', key, member)
+      act(what, number(member), member)
+    end
+  until #due < 100
+  return true
+end
+
+-- never stands for a time that never comes.
+local never = 9007199254740991
+
+-- sweep does what is due: it ends expired locks, activates scheduled messages and ends expired
+-- ones. It returns false if some are left; the caller then returns 'more'.
+local function sweep()
+  due = tonumber(call('HGET', head, 'd') or 0)
+  if due > now then return true end
+  local done = (not session or session.sweep()) and runDue(locks, 'fail') and runDue(scheduled, 'activate') and
+    (not canExpire or runDue(expiry, 'expireDue'))
+  if not done then return false end
+  due = never
+  for _, key in ipairs({locks, scheduled, canExpire and expiry or locks, session and session.locks or locks}) do
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    due = math.min(due, tonumber(first or never)) -- a lock in a session has no deadline of its own
+  end
+  if call('EXISTS', stream) == 1 then call('HSET', head, 'd', format('%.0f', due)) end
+  return true
+end
+
+-- nextDue is when a sweep will find something, 0 if nothing is known. Of the messages that expire,
+-- only available ones count; emptied says that there are none.
+local function nextDue(emptied)
+  if due == never then return 0 end
+  local next = never
+  for _, key in ipairs({locks, scheduled, session and session.locks or nil}) do
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    next = math.min(next, tonumber(first[2] or next))
+  end
+  if not emptied then
+    -- If none of the first hundred is available, the time of the last is early enough to look
+    -- again.
+    local first = call('ZRANGE', expiry, 0, 99, 'WITHSCORES')
+    for i = 1, #first, 2 do
+      if act('isAvailable', number(first[i])) or i == 199 then
+        next = math.min(next, tonumber(first[i + 1]))
+        break
+      end
+    end
+  end
+  return next < never and next or 0
+end

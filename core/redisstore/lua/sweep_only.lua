@@ -1,0 +1,10 @@
+#!lua flags=allow-oom
+-- sweep_only.lua: do what is due: expired locks, schedules, expired messages.
+-- KEYS[1..15] as in state.lua
+-- ARGV[1..4]  as in state.lua
+-- ARGV[5] ask  1: also return the next due time
+-- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
+local done = sweep()
+wake()
+if not done then return {'more'} end
+return {'ok', ARGV[5] == '1' and nextDue() or 0}

@@ -1,0 +1,95 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+// acquire returns an instance that answers, waiting for one that is about to.
+func (p *supervised) acquire(ctx context.Context) (*instance, error) {
+	for {
+		if i := p.current.Load(); i != nil {
+			return i, nil
+		}
+		p.mu.Lock()
+		changed, s := p.changed, p.state
+		p.mu.Unlock()
+		if i := p.current.Load(); i != nil {
+			return i, nil
+		}
+		if s.Condition == Off || s.Condition == Stopped {
+			return nil, core.Refuse(core.Busy, "The plugin %s is %s. Try again later.", p.opts.Name, s.Condition)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// answer is what an instance answered.
+type answer struct {
+	*pb.Response
+	from *instance
+}
+
+// ask has a question about so many messages answered by whatever instance there
+// is, for which build makes it. Refusals are Busy and Timeout; the caller's own
+// end is returned as it is.
+func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
+	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+	defer cancel()
+	for {
+		i, err := p.acquire(within)
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		r, err := build(i)
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
+		a, err := i.session.ask(within, r, messages)
+		if errors.Is(err, errNotTaken) { // another has taken over, or will
+			p.current.CompareAndSwap(i, nil)
+			continue
+		}
+		if err != nil {
+			return answer{}, p.refuse(ctx, err)
+		}
+		p.counts.answered.Add(1)
+		return answer{a, i}, nil
+	}
+}
+
+// garbage ends the instance of an answer that cannot be used.
+func (p *supervised) garbage(a answer, err error) error {
+	err = fmt.Errorf("its answer cannot be used: %w", err)
+	a.from.session.fail(err)
+	return p.refuse(context.Background(), err)
+}
+
+// refuse words and counts a failed call. ctx is the caller's.
+func (p *supervised) refuse(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		p.counts.late.Add(1)
+		return core.Refuse(core.Timeout, "The plugin %s did not answer within %v.", p.opts.Name, p.opts.CallTimeout)
+	}
+	p.counts.failed.Add(1)
+	p.log.Debug("call failed", "err", err)
+	if core.TextOf(err) != "" {
+		return err
+	}
+	if errors.Is(err, errFull) {
+		return core.Refuse(core.Busy, "The plugin %s has too much to do. Try again later.", p.opts.Name)
+	}
+	return core.Refuse(core.Busy, "The plugin %s is not available. Try again later.", p.opts.Name)
+}
