@@ -28,7 +28,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 		return nil, fmt.Errorf("admin listener: %w (choose another address with --admin-listen)", err)
 	}
 	if !listen.IsLoopback(c.AdminListen) {
-		log.Warn("other machines may reach the admin listener, which asks nobody for a token", "address", c.AdminListen)
+		log.Warn("other machines may reach the admin listener, which requires no token", "address", c.AdminListen)
 	}
 	return besideAdmission(log).Guard(listeners[0]), nil
 }

@@ -181,7 +181,7 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 		}
 	}
 	code, _, stderr := g.try(t, g.connection, "", "receive", "replies", "--next-session", "--wait=300ms")
-	if code != exitFailure || !strings.Contains(stderr, "crosstown: replies: no session has messages that nobody holds, within 300ms\n") {
+	if code != exitFailure || !strings.Contains(stderr, "crosstown: replies: no free session has messages, within 300ms\n") {
 		t.Errorf("no session: got %d %s", code, stderr)
 	}
 	code, _, stderr = g.try(t, g.connection, "", "send", "replies", "x")

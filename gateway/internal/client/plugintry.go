@@ -81,7 +81,7 @@ func pluginNewCommand() *cobra.Command {
 func pluginProtoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "proto",
-		Short: "Print the contract of plugins, for authors who use another language than Go",
+		Short: "Print the contract of plugins, for authors of plugins in other languages than Go",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(c.OutOrStdout(), pluginv1.Source)

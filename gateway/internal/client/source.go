@@ -34,7 +34,7 @@ func (s *sessionChoice) named() bool { return s.flags != nil && s.flags.Changed(
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
 	s.flags = f
 	f.StringVar(&s.id, "session", "", "receive from the session with this `id`")
-	f.BoolVar(&s.next, "next-session", false, "receive from the next session that has messages and that nobody holds")
+	f.BoolVar(&s.next, "next-session", false, "receive from the next free session that has messages")
 }
 
 func (s *sessionChoice) validate(dlq bool) error {
@@ -48,7 +48,7 @@ func (s *sessionChoice) validate(dlq bool) error {
 }
 
 // errNoSession says that no session came within the time given.
-var errNoSession = errors.New("no session has messages")
+var errNoSession = errors.New("no free session has messages")
 
 // receiver connects to a command's queue or subscription, or to a session of it.
 // wait bounds how long a next session is waited for. done closes everything.
@@ -86,7 +86,7 @@ func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.Re
 	done()
 	coded, ok := errors.AsType[*azservicebus.Error](err)
 	if session.next && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || ok && coded.Code == azservicebus.CodeTimeout) {
-		return nil, nil, fmt.Errorf("%s: %w that nobody holds, within %v", entity, errNoSession, wait)
+		return nil, nil, fmt.Errorf("%s: %w, within %v", entity, errNoSession, wait)
 	}
 	return nil, nil, err
 }

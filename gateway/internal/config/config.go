@@ -26,7 +26,7 @@ type Config struct {
 	Repair         bool          `koanf:"repair" usage:"start the file store with what is sound where its files are damaged, instead of refusing; what is not is lost"`
 	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait for a Redis that cannot be reached or cannot serve; 0 is not at all: the gateway ends at once (default: as long as it takes)"`
 	Log            Log           `koanf:"log"`
-	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, which whoever reaches it gets without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
+	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, served without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
 	Metrics        Metrics       `koanf:"metrics"`
 	Traces         Traces        `koanf:"traces"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`

@@ -40,7 +40,7 @@ const (
 	defaultDevListen  = "127.0.0.1:8421"
 	issuerRemedy      = "write the https:// URL below which its /.well-known/openid-configuration is, as in the claim iss of its tokens"
 	roleClaimsRemedy  = "write a claim and its value, such as roles=orders-admin, scp=send or sub=8f3c2a"
-	grantsNobodyHelp  = "add owner, sender or receiver with claims, such as owner: [roles=orders-admin]"
+	grantsNothingHelp = "add owner, sender or receiver with claims, such as owner: [roles=orders-admin]"
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
 )
 
@@ -121,6 +121,6 @@ func (i *Issuer) validate(path string, r *report) {
 		}
 	}
 	if claims == 0 {
-		r.add(path, "nobody from this issuer may do anything: %s", grantsNobodyHelp)
+		r.add(path, "no token of this issuer has any rights: %s", grantsNothingHelp)
 	}
 }

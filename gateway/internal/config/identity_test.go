@@ -56,7 +56,7 @@ func TestWhatIsWrongWithIssuersIsReported(t *testing.T) {
 	}
 	for _, want := range []string{
 		"c.yaml:2: issuers[0].issuer: it is missing", "c.yaml:3: issuers[1].issuer: keys that come by http://", "c.yaml:4: issuers[2].issuer: \"login\" is no URL",
-		"c.yaml:5: issuers[3].leeway: 1h0m0s is out of range", "c.yaml:5: issuers[3]: nobody from this issuer",
+		"c.yaml:5: issuers[3].leeway: 1h0m0s is out of range", "c.yaml:5: issuers[3]: no token of this issuer",
 		"c.yaml:6: issuers[4].issuer: issuer \"https://login.example\" is there twice", "issuers[4].sender[0]: \"admin\" is no claim", "issuers[4].sender[1]: \"=x\" is no claim",
 	} {
 		if !strings.Contains(err.Error(), want) {

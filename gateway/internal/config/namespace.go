@@ -114,7 +114,7 @@ func (c *Config) validateNamespaces(r *report) {
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {
-		r.add(path+".policies", "nobody may use namespace %q: give it a policy with a key", n.Name)
+		r.add(path+".policies", "no client may use namespace %q: give it a policy with a key", n.Name)
 	}
 	if len(n.Policies) > core.MaxAccessRules {
 		r.add(path+".policies", "%d are too many: a namespace has at most %d", len(n.Policies), core.MaxAccessRules)

@@ -92,7 +92,7 @@ namespaces:
 		`namespaces[1].retries[0].entity: it is missing`,
 		`namespaces[2].hosts[0]: X.example is there twice`,
 		`namespaces[2].policies[0].key: policy "app" with this key opens namespace "HOME" already`,
-		`namespaces[3].policies: nobody may use namespace "nobody"`,
+		`namespaces[3].policies: no client may use namespace "nobody"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s", want)

@@ -63,7 +63,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and who you are in username and password, or policy and key")
+			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and credentials in username and password, or policy and key")
 		}
 		p.Plain, address = u.Scheme == "amqp", u.Host
 	default:

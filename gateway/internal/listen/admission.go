@@ -14,7 +14,7 @@ import (
 )
 
 // errEvicted is what is read from a connection that made room for another.
-var errEvicted = errors.New("the connection was closed to make room: its client has not proven who it is")
+var errEvicted = errors.New("the connection was closed to make room: its client has not proven an identity")
 
 const (
 	// defaultDescriptors is taken for the limit of open files where it is not known.
@@ -201,9 +201,9 @@ func (a *Admission) tell(why reason, c *Conn) {
 	case full:
 		a.o.Logger.Warn("too many connections for the limit of open files: raise it", append(about, "limit", a.o.Connections)...)
 	case heavy:
-		a.o.Logger.Warn("clients that have not proven who they are have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
+		a.o.Logger.Warn("clients without a proven identity have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
 	default:
-		a.o.Logger.Warn("too many connections of clients that have not proven who they are: closing the oldest", append(about, "limit", a.o.Strangers)...)
+		a.o.Logger.Warn("too many connections without a proven identity: closing the oldest", append(about, "limit", a.o.Strangers)...)
 	}
 }
 

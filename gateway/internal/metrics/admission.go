@@ -17,8 +17,8 @@ func (m *Metrics) Admission(state func() listen.AdmissionState) {
 	m.registry.MustRegister(&admission{
 		state:       state,
 		connections: describe("open_connections", "Connections that are open, of any protocol and HTTP."),
-		strangers:   describe("stranger_connections", "Connections whose clients have not proven who they are."),
-		shut:        describe("shut_connections_total", "Connections of clients that have not proven who they are, closed because there was too much: of strangers, of the bytes that they sent, or of connections.", "of"),
+		strangers:   describe("stranger_connections", "Connections without a proven identity."),
+		shut:        describe("shut_connections_total", "Connections without a proven identity that were closed because there were too many strangers, bytes of strangers, or connections.", "of"),
 	})
 }
 

@@ -56,7 +56,7 @@ func describeEntities(namespace string) entityDescs {
 		bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
 		enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
 		oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
-		inStore:   of("entity_sessions", "Sessions that somebody holds, or that wait with messages, counted in the store: alike at all gateways.", "entity", "state"),
+		inStore:   of("entity_sessions", "Locked sessions, and free sessions with messages, counted in the store: the same at all gateways.", "entity", "state"),
 		accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
 		absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
 		cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),

@@ -1,4 +1,4 @@
-// The console: a page for people who would rather look than read.
+// The console: a page that shows a gateway and its messages.
 import { render } from "preact";
 import { html, Dialogs, Notices } from "./ui.js";
 import { session } from "./session.js";

@@ -11,8 +11,8 @@ import { discard, resubmit } from "./resubmit.js";
 const page = 50, most = 20; // messages asked for at once; pages looked through for those of one state
 
 const teach = {
-  messages: ["No messages", "Press “Send” to put one in, or wait for a program to do it. Browsing locks nothing and removes nothing."],
-  dead: ["No dead letters", "Messages come here when they expire, when they were delivered too often, or when a receiver says so. Each has a reason."],
+  messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
+  dead: ["No dead letters", "Messages come here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each has a reason."],
   scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until then. They can be cancelled."],
 };
 
@@ -126,7 +126,7 @@ async function cancel(entity, messages) {
 }
 
 async function purge(entity) {
-  if (!(await confirm("Delete all dead letters?", "Every dead letter that is here now is deleted, also those that are not shown. This cannot be undone.", "Delete all"))) return;
+  if (!(await confirm("Delete all dead letters?", "All dead letters that are here now are deleted, also those that are not shown. This cannot be undone.", "Delete all"))) return;
   const before = new Date();
   let count = 0;
   try {

@@ -4,7 +4,7 @@ import { batch, signal } from "./ui.js";
 
 const kept = 300; // samples: five minutes of one that is looked at
 const span = 5000; // ms that a rate is the mean of
-const fresh = 700; // ms in which nobody needs to ask again
+const fresh = 700; // ms for which an answer is fresh
 
 /** An entity: `data` is what the gateway last said of it, `flow` its rates. */
 class Entry {
@@ -88,7 +88,7 @@ const inOrder = (list) => list.map((d) => d.name).sort((a, b) => a.localeCompare
 
 let loading;
 
-/** Asks for all queues and topics, once for all who want to know; `anew` if what they are told must not be older. */
+/** Asks for all queues and topics, once for all callers; `anew` asks again even if a call is under way. */
 export function load(anew = false) {
   if (loading && anew) return loading.then(() => load());
   return loading ??= loadAll().finally(() => { loading = undefined; });
@@ -119,7 +119,7 @@ export async function loadSubscriptions(topic) {
   });
 }
 
-/** Asks for one entity, unless somebody just did; what is there no more leaves the list. */
+/** Asks for one entity, unless the answer is fresh; a deleted entity leaves the list. */
 export async function refresh(name) {
   const known = entryOf(name);
   if (known?.samples.at(-1)?.t > Date.now() - fresh) return known;
@@ -146,7 +146,7 @@ export function forget(name) {
   if (list?.value) list.value = list.value.filter((n) => fold(n) !== fold(name));
 }
 
-/** Forgets everything: somebody else signs in. */
+/** Forgets everything: another user signs in. */
 export function clear() {
   entries.clear();
   names.value = problem.value = null;

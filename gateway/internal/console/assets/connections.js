@@ -19,7 +19,7 @@ export function Connections() {
   return html`<div class="page"><h1>Connected clients</h1>
     <p class="muted">Of this gateway${mayRun() && ", in all of its namespaces"}; other gateways have connections of their own.</p>
     <section class="card">${
-      !allowed ? html`<${Empty} title="Not with this key">Who is connected needs Manage for the namespace.<//>`
+      !allowed ? html`<${Empty} title="Not with this key">The list of connections needs Manage for the namespace.<//>`
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>

@@ -17,7 +17,7 @@ import { createEntity, Settings } from "./settings.js";
 
 const kindWords = { queue: "Queue", topic: "Topic", subscription: "Subscription" };
 
-/** Tabs by kind, with who may see them. */
+/** Tabs by kind, with the rights that they need. */
 function tabsOf(kind, settings) {
   const manage = may("Manage"), listen = may("Listen");
   const queue = kind !== "topic", subscription = kind === "subscription";
@@ -127,7 +127,7 @@ function Subscriptions({ topic }) {
   return html`<section class="card"><header><h3>Subscriptions</h3><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
     ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
     : topic.subscriptions.value === null ? html`<${Loading} />`
-    : all.length === 0 ? html`<${Empty} title="Nobody gets what is sent here">A topic keeps nothing itself. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
+    : all.length === 0 ? html`<${Empty} title="No subscription gets what is sent here">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
     : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Dead letters</th></tr></thead>
       <tbody>${all.map((e) => { const c = e.data.value.counts; return html`<tr key=${e.name}><td class="wrap"><a href=${addressOf(e.name)}>${e.short}</a></td>
         <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td>

@@ -67,7 +67,7 @@ function Outcomes({ of }) {
 function Reason({ close }) {
   const [reason, setReason] = useState(""), [description, setDescription] = useState("");
   return html`<${Form} action="Dead-letter" submit=${async () => close({ reason, description })} cancel=${() => close()}>
-    <${Input} label="Reason" value=${reason} set=${setReason} autofocus hint="A short word that programs can tell apart" />
+    <${Input} label="Reason" value=${reason} set=${setReason} autofocus hint="A short word for programs" />
     <${Input} label="Description" value=${description} set=${setDescription} /><//>`;
 }
 
@@ -78,7 +78,7 @@ async function settle(h, outcome, why) {
   } catch (e) {
     if (!/lock_lost/.test(e.code)) throw e;
     drop(h);
-    throw new Error(`Message ${h.delivery.sequenceNumber}: its lock has ended, so others may have it now.`);
+    throw new Error(`Message ${h.delivery.sequenceNumber}: its lock has ended, so another receiver may have it now.`);
   }
   drop(h);
 }
@@ -105,11 +105,11 @@ function Receiving({ entity, sessions, close }) {
     try {
       messages = await feed.take(Number(count), 3);
     } catch (e) {
-      throw e.code === "timeout" && which.nextSession ? new Error("No session has messages that nobody else holds.") : e;
+      throw e.code === "timeout" && which.nextSession ? new Error("No free session has messages.") : e;
     } finally {
       if (!ofSession || removing || messages.length === 0) await feed.close();
     }
-    if (messages.length === 0) throw new Error("No message came within 3 seconds. Deferred and scheduled messages, and those that others hold, do not come.");
+    if (messages.length === 0) throw new Error("No message came within 3 seconds. Deferred, scheduled and locked messages do not come.");
     changed();
     if (removing) return setFound(messages);
     hold(entity, messages, ofSession ? feed : undefined);

@@ -27,7 +27,7 @@ export function Home() {
   const busy = all.filter((e) => counts(e).active > 0 || e.flow.value.in > 0)
     .sort((a, b) => (b.flow.value.in ?? 0) - (a.flow.value.in ?? 0) || counts(b).active - counts(a).active).slice(0, 10);
   return html`<div class="page">
-    <div><h1>Overview</h1><p class="muted">Queues and topics of the namespace ${session.value.namespace}. What lies in subscriptions is shown with their topics.</p></div>
+    <div><h1>Overview</h1><p class="muted">Queues and topics of the namespace ${session.value.namespace}. Messages of subscriptions are shown with their topics.</p></div>
     <dl class="tiles">
       <${Tile} name="Queues" value=${amount(queues)} />
       <${Tile} name="Topics" value=${amount(all.length - queues)} />

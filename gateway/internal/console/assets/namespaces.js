@@ -1,4 +1,4 @@
-// The namespaces of the gateway, for who runs it.
+// The namespaces of the gateway, for operators.
 import { html, Action, confirm, Empty, Form, Icon, Input, Loading, open, textOf, useState } from "./ui.js";
 import { changed, mayRun, session } from "./session.js";
 import { ask } from "./adminapi.js";
@@ -80,7 +80,7 @@ function One({ of, again }) {
         <${Action} class="danger" icon="empty" run=${() => reset(name)}>Reset<//>
         ${made && html`<${Action} class="danger" icon="trash" run=${() => remove(name, again)}>Delete<//>`}
       </div></header>
-    <p class="in">Clients reach it by its policies, whatever the host, and as ${of.hosts.map((h, i) => html`${i > 0 && ", "}<code>${h}</code>`)}.</p>
+    <p class="in">Clients reach it by its policies, with any host, and as ${of.hosts.map((h, i) => html`${i > 0 && ", "}<code>${h}</code>`)}.</p>
     ${made ? html`<${Access} path=${at(name)} name=${name} />` : html`<p class="in muted">It is in the gateway's configuration, and so are its policies and quotas.</p>`}
   </section>`;
 }
@@ -151,6 +151,6 @@ function Deleting({ name, close }) {
     close(true);
   };
   return html`<${Form} action="Delete namespace" danger submit=${submit} cancel=${() => close()}>
-    <p class="prose">Its queues, topics and messages are deleted with it, its keys open nothing any more, and its clients are disconnected. This cannot be undone.</p>
+    <p class="prose">Its queues, topics and messages are deleted with it, its keys become invalid, and its clients are disconnected. This cannot be undone.</p>
     <${Input} label="Its name, to be sure" required autofocus value=${typed} set=${set} placeholder=${name} /><//>`;
 }

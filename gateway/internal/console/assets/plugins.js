@@ -9,10 +9,10 @@ import { usePoll } from "./poll.js";
 /** What the gateway last said of its plugins; null until it was asked. */
 const plugins = signal(null);
 
-/** Whether there are plugins that whoever is signed in may look at. */
+/** Whether there are plugins that the user may see. */
 export const hasPlugins = () => mayRun() && plugins.value?.length > 0;
 
-/** Forgets them: somebody else signs in. */
+/** Forgets them: another user signs in. */
 export const clearPlugins = () => { plugins.value = null; };
 
 /** Asks which plugins there are. */
@@ -38,11 +38,11 @@ export function Plugins() {
   }, 2, []);
   const all = plugins.value;
   return html`<div class="page"><h1>Plugins</h1>
-    <p class="muted">Programs that this gateway runs beside itself; other gateways of the same namespace have processes and counts of their own. Counts begin with the gateway.</p>
+    <p class="muted">Programs that this gateway runs; other gateways of the same namespace have their own processes and counts. Counts begin at the start of the gateway.</p>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins need Manage for the gateway's own namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are told to the gateway as “plugins” in its configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are set as “plugins” in the gateway's configuration.<//></section>`
     : html`${all.map((p) => html`<${Plugin} key=${p.name} of=${p} stages=${stages.filter((s) => s.plugin === p.name)} />`)}
       <${Others} list=${stages.filter((s) => !all.some((p) => p.name === s.plugin))} />`}
   </div>`;
@@ -107,6 +107,6 @@ function Reload({ name, close }) {
     close();
   };
   return html`<${Form} action="Reload" submit=${submit} cancel=${() => close()}>
-    <p class="prose">Its program is started anew. When the new process works, it takes over, and the old one answers what it has; when it does not, the old one goes on.</p>
-    <${Input} label="Checksum of a new program" hint="SHA-256, where the configuration has one of the old; else leave it out." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
+    <p class="prose">Its program is started again. Once the new process works, it takes over, and the old one finishes its calls; if it does not work, the old one stays.</p>
+    <${Input} label="Checksum of a new program" hint="SHA-256 of the new program, if the configuration has one; else leave it out." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
 }

@@ -9,10 +9,10 @@ import { usePoll } from "./poll.js";
 /** What the gateway last said of its remotes; null until it was asked. */
 const remotes = signal(null);
 
-/** Whether there are remotes that whoever is signed in may look at. */
+/** Whether there are remotes that the user may see. */
 export const hasRemotes = () => mayList() && remotes.value?.length > 0;
 
-/** Forgets them: somebody else signs in. */
+/** Forgets them: another user signs in. */
 export const clearRemotes = () => { remotes.value = null; };
 
 /** Asks which remotes there are. */
@@ -41,7 +41,7 @@ export function Remotes() {
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes need Manage for the namespace as a whole.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are told to the gateway as “remotes” in its configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are set as “remotes” in the gateway's configuration.<//></section>`
     : all.map((r) => html`<${Remote} key=${`${r.namespace}/${r.name}`} of=${r} />`)}
   </div>`;
 }
@@ -55,7 +55,7 @@ function Remote({ of: { namespace, name, address, connected, since, error, error
     ${waiting.length > 0 && html`<${Waiting} of=${name} home=${home} list=${waiting} />`}
     ${targets.length > 0 && html`<${Targets} of=${name} list=${targets} window=${window} />`}
     ${sources.length > 0 && html`<${Sources} of=${name} home=${home} list=${sources} />`}
-    ${targets.length + sources.length + waiting.length === 0 && html`<p class="in muted">Nothing is forwarded to it, and nothing is fetched from it.</p>`}
+    ${targets.length + sources.length + waiting.length === 0 && html`<p class="in muted">No messages are forwarded to it or pulled from it.</p>`}
   </section>`;
 }
 
@@ -76,7 +76,7 @@ const Targets = ({ of, list, window }) => html`<h3>Sent there</h3><div class="sc
 </table></div>`;
 
 const Sources = ({ of, home, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
-  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="How old the last message was when it came">Behind</th></tr></thead>
+  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="Age of the last message when it came">Behind</th></tr></thead>
   <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${s.error}</small>`}</td>
     <td class="wrap"><${Local} name=${s.into} home=${home} /></td>
     <td class="tight"><span class=${`badge ${s.attached ? "good" : "bad"}`}>${s.attached ? "attached" : "away"}</span></td>

@@ -15,7 +15,7 @@ export function resubmit(entity, target, messages, edit = false) {
   }, steps);
 }
 
-const steps = "A message is sent first and removed from the dead-letter queue then. If the second step fails it is in both places, and you are told so.";
+const steps = "A message is first sent and then removed from the dead-letter queue. If the second step fails, it is in both places, and the page says so.";
 
 /** Deletes dead letters that were chosen. */
 export function discard(entity, messages) {
@@ -31,8 +31,8 @@ function Resubmitting({ entity, target, messages, close }) {
     return copy;
   });
   return html`<${Working} ...${{ entity, messages, close, action: "Resubmit", step, done: "resubmitted" }}>
-    <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not this one alone." : undefined} />
-    <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed where duplicate detection has seen the old one." />
+    <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not only this one." : undefined} />
+    <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed if duplicate detection has seen the old one." />
     <p class="note">${steps}</p><//>`;
 }
 
@@ -118,7 +118,7 @@ class Job {
       await Promise.allSettled([...others].map((d) => d.release()));
       await feed.close();
     }
-    if (!this.cancelled) for (const number of this.wanted) state.failed.push({ number, text: "it is not here any more, or somebody else holds it." });
+    if (!this.cancelled) for (const number of this.wanted) state.failed.push({ number, text: "it is not here any more, or another receiver has locked it." });
     return state;
   }
 }

@@ -17,7 +17,7 @@ function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // somebody wrote it by hand
+    return part; // it was written by hand
   }
 }
 

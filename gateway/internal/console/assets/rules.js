@@ -20,7 +20,7 @@ export function Rules({ entity, topic }) {
 }
 
 async function remove(entity, name) {
-  if (!(await confirm(`Delete rule ${name}?`, "Messages that it alone matched do not come here any more.", "Delete rule"))) return;
+  if (!(await confirm(`Delete rule ${name}?`, "Messages that only this rule matched do not come here any more.", "Delete rule"))) return;
   await bus().deleteRule(entity, name);
   changed();
 }

@@ -1,4 +1,4 @@
-// Who is signed in. The key or token is in the client's memory and nowhere else.
+// The user who is signed in. The key or token is in the client's memory and nowhere else.
 import { Crosstown } from "crosstown";
 import { closeDialogs, signal, toast } from "./ui.js";
 
@@ -17,7 +17,7 @@ export const bus = () => session.value.bus;
 /** Whether any right of that name was given; Manage includes the others. */
 export const may = (right) => session.value.rights.includes(right) || session.value.rights.includes("Manage");
 
-/** Whether it may list entities and see who is connected: Manage for one entity alone is not enough. */
+/** Whether it may list entities and connections: Manage for one entity alone is not enough. */
 export const mayList = () => may("Manage") && session.value.scope === "";
 
 /** Whether it may see and do what concerns the gateway, with all of its namespaces. */

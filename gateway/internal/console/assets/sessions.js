@@ -1,4 +1,4 @@
-// Sessions: who there are, their state and their messages.
+// Sessions: their ids, state and messages.
 import { html, Action, confirm, Empty, Field, Form, Input, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
 import { bus, changed, changes } from "./session.js";
 import { base64, fromBase64 } from "./values.js";
@@ -48,7 +48,7 @@ async function look(entity, id, sessionLockToken) {
 function TakeOver({ close }) {
   const [token, setToken] = useState("");
   return html`<${Form} action="Take over" submit=${async () => close(token.trim())} cancel=${() => close()}>
-    <p class="muted">Another receiver holds this session. It can be seen when that gives it back, or when this page takes it over: then it is lost to the other receiver, and what that has locked stays locked.</p>
+    <p class="muted">Another receiver holds this session. Its messages can be seen when that receiver releases it, or when this page takes it over: then the other receiver loses it, and messages that it has locked stay locked.</p>
     <${Input} label="Token of the session's lock" value=${token} set=${setToken} required autofocus hint="Receivers of non-exclusive sessions have one." />
   <//>`;
 }
@@ -62,8 +62,8 @@ function Session({ feed }) {
     return () => clearInterval(timer);
   }, []);
   return html`<div class="form">
-    <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews it, and gives it back when this is closed.</p>
-    <details><summary>Hand the session over</summary><p class="muted">A receiver that shows this token takes the session over, with its state, its locks and its order. Give it only to one that may have the session.</p><p class="mono wrap">${feed.sessionLockToken}</p></details>
+    <p class="muted">This page holds the session's lock until ${time(feed.lockedUntil)}, renews it, and releases it when this is closed.</p>
+    <details><summary>Hand the session over</summary><p class="muted">A receiver that shows this token takes the session over, with its state, its locks and its order. Give it only to a receiver that may have the session.</p><p class="mono wrap">${feed.sessionLockToken}</p></details>
     <fieldset><legend>State</legend>${state.error ? textOf(state.error) : state.loading ? html`<${Loading} />` : html`<${State} key=${state.value} feed=${feed} bytes=${state.value} again=${state.again} />`}</fieldset>
     <fieldset><legend>Messages</legend>${messages.error ? textOf(messages.error) : messages.loading ? html`<${Loading} />`
       : messages.value.length === 0 ? html`<p class="muted">It has none.</p>`

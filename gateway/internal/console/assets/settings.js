@@ -18,7 +18,7 @@ const table = [
   { name: "MaxDeliveryCount", label: "Deliveries before dead-lettering", type: "number", kinds: stored, hint: "1 to 2,147,483,647" },
   { name: "DefaultMessageTimeToLive", label: "Time to live of messages", type: "duration", kinds: all, hint: "or forever" },
   { name: "DeadLetteringOnMessageExpiration", label: "Dead-letter what expires", type: "boolean", kinds: stored },
-  { name: "DeadLetteringOnFilterEvaluationExceptions", label: "Dead-letter what a rule fails on", type: "boolean", kinds: ["subscription"] },
+  { name: "DeadLetteringOnFilterEvaluationExceptions", label: "Dead-letter messages on which a rule fails", type: "boolean", kinds: ["subscription"] },
   { name: "RequiresSession", label: "Sessions", type: "boolean", kinds: stored, fixed: true },
   { name: "RequiresDuplicateDetection", label: "Duplicate detection", type: "boolean", kinds: roots, fixed: true },
   { name: "DuplicateDetectionHistoryTimeWindow", label: "Duplicates are known for", type: "duration", kinds: roots, hint: "20 s to 7 d" },

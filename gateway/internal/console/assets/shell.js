@@ -1,4 +1,4 @@
-// What is around every page: who is signed in, and the list of entities.
+// The frame of every page: the user, and the list of entities.
 import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { add, clear, entryOf, load, loadSubscriptions, names, problem, refresh } from "./catalog.js";
 import { changes, line, mayList, mayRun, session, signOut } from "./session.js";

@@ -12,7 +12,7 @@ export function SignIn() {
   const development = `Endpoint=sb://${location.host};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE`;
   return html`<div class="signin"><main>
     <h1 class="brand"><${Brand} /></h1>
-    <p>Look into queues and topics, send and settle messages, bring dead letters back.</p>
+    <p>Browse queues and topics, send and settle messages, resubmit dead letters.</p>
     <${Form} action="Sign in" submit=${() => signIn(secret)}>
       <div class="field">
         <label for="secret">Connection string or token</label>

@@ -6,7 +6,7 @@ import { addressOf, addressOfStory, go, route } from "./route.js";
 import { instant } from "./format.js";
 import { idOf } from "./values.js";
 
-/** The way to what happened to a message that was found in an entity, for who may know. */
+/** The link to the events of a message in an entity, for users who may see them. */
 export function StoryLink({ entity, message }) {
   const { MessageId: id } = message.broker, main = entity.replace(/\/\$.*$/, "");
   if (!may("Manage") || (id === undefined && main !== entity)) return null; // numbers of sub-queues are their own
@@ -40,16 +40,16 @@ function Told({ entity, topic, id, number }) {
   return html`<div class="in">
     <p class="spread"><span>${id ? html`Message id <strong class="mono">${id}</strong>` : html`Number <strong>${number}</strong>${known && html`, message id <strong class="mono">${known}</strong>`}`} in ${entity}</span>
       <${Action} class="small" icon="refresh" run=${async () => again()}>Look again<//></p>
-    ${events.length === 0 ? html`<${Empty} title="Nothing is remembered of it">It never came here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
+    ${events.length === 0 ? html`<${Empty} title="There are no events of it">It was never here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
     : html`<ol class="story">${events.map((e) => html`<${Event} of=${e} id=${known} topic=${topic} />`)}</ol>`}
   </div>`;
 }
 
-const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="Nothing is remembered here">
+const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="There is no history here">
   <p>${textOf(why)}</p>
   ${mayRun() ? html`<pre class="sample">${`explain:\n  - entity: ${topic ?? entity}\n    keep: 24h\n    max: 100000`}</pre>
-    <p>A topic's subscriptions remember as it does. Remembering begins when the gateway starts with that.</p>`
-  : html`<p>That is for who runs the gateway: “explain” of the namespace ${session.value.namespace} in its configuration.</p>`}<//>`;
+    <p>A topic's subscriptions have a history if it has one. The history begins when the gateway starts with that setting.</p>`
+  : html`<p>An operator of the gateway can change that: “explain” of the namespace ${session.value.namespace} in its configuration.</p>`}<//>`;
 
 /** Another entity, with a link to what happened to the message there. One at a remote is another gateway's. */
 function Elsewhere({ name, id }) {
@@ -65,7 +65,7 @@ const marks = {
 
 const places = { $DeadLetterQueue: "dead-letter queue", $Transfer: "transfer queue", "$Transfer/$DeadLetterQueue": "transfer dead-letter queue" };
 
-/** Who is named with an event stands behind this word. */
+/** The word in front of an event's client. */
 const parties = { accepted: "from", scheduled: "from", duplicate: "from", delivered: "to" };
 
 function Event({ of, id, topic }) {
@@ -83,7 +83,7 @@ function Event({ of, id, topic }) {
 /** A client by its protocol, its address and the first word of what it calls itself. */
 const short = (peer = "") => peer.split(" ").slice(0, 3).join(" ");
 
-/** What happened, without who and where. */
+/** What happened, without client and place. */
 function words({ event, sequenceNumber: number, otherSequenceNumber: other, failedDeliveries: failed = 0, until, entity, rule, plugin }, id, topic) {
   const there = entity && html`<${Elsewhere} name=${entity} id=${id} />`;
   switch (event) {
@@ -91,7 +91,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
       if (entity) return html`Accepted as ${number}, forwarded from ${there}`;
       return topic ? html`Accepted as ${number}, a copy of what was sent to <${Elsewhere} name=${topic} id=${id} />` : `Accepted as ${number}`;
     case "scheduled": return `Accepted as ${number}, scheduled for ${instant(until)}`;
-    case "duplicate": return "Dropped, as a duplicate of what had the same id";
+    case "duplicate": return "Dropped as a duplicate: its id was seen before";
     case "activated": return `Became active as ${other}`;
     case "published": return `${number} was published`;
     case "matched": return rule ? html`Matched ${rule} of ${there}` : html`Went to ${there}`;
