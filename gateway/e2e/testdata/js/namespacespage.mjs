@@ -79,9 +79,9 @@ await browse(async (page, context) => {
   await bus.createSender("bills").sendMessages({ body: "three" });
   assert.equal((await receiver.receiveMessages(1, { maxWaitTimeInMs: 10_000 }))[0].body, "three");
 
-  // Its key is rotated: the old one stays good.
+  // Its key is rotated: the old one stays valid.
   await button("Rotate the keys of RootManageSharedAccessKey").click();
-  await dialog.getByText("stays good").waitFor();
+  await dialog.getByText("stays valid").waitFor();
   await dialog.getByRole("button", { name: "Rotate" }).click();
   await page.getByRole("heading", { name: "New key of RootManageSharedAccessKey in invoices" }).waitFor();
   const rotated = await dialog.getByLabel("Connection string", { exact: true }).inputValue();
