@@ -338,7 +338,7 @@ func TestReceiversOfAnotherGatewayGetTheirShare(t *testing.T) {
 	}
 	s := es[0].sender(queue)
 	for i := range messages {
-		es[0].post(s, &azservicebus.Message{Body: []byte(fmt.Sprint(i))})
+		es[0].post(s, &azservicebus.Message{Body: fmt.Append(nil, i)})
 	}
 	got := [2]int{}
 	for got[0]+got[1] < messages {

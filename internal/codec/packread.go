@@ -65,7 +65,8 @@ type shape struct {
 var formats = func() (all [256]struct {
 	shape
 	width int
-}) {
+},
+) {
 	set := func(from, to int, k Kind, size func(i int) int) {
 		for c := from; c <= to; c++ {
 			all[c].shape = shape{k, 1, size(c - from)}

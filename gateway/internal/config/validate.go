@@ -139,7 +139,8 @@ func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "fil
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is no way to sync: use always, interval or never", c.Sync)
-	} else if _, given := r.origins["sync"]; given && !c.KeepsFiles() {
+	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
+		// A file may say how its store syncs though a flag names another store.
 		r.add("sync", "the store %s syncs by itself: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {

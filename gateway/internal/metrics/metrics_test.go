@@ -23,6 +23,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/filestore"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -222,6 +223,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	})
 	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
 	r.metrics.Clients(census{})
+	r.metrics.Disk(func() filestore.Usage { return filestore.Usage{Bytes: 1 << 20} })
 	r.metrics.Memory(budget.New(0, nil))
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
 	answered := r.metrics.HTTP()
