@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,6 +18,9 @@ const (
 	StatusSendDisabled    Status = "SendDisabled"
 	StatusReceiveDisabled Status = "ReceiveDisabled"
 )
+
+// Statuses are all of them.
+var Statuses = [...]Status{StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled}
 
 // CanSend reports whether the status allows sending.
 func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveDisabled }
@@ -126,37 +130,18 @@ func DefaultSettings(k Kind) Settings {
 // Validate returns the first setting outside its limits as a Refusal whose text names the setting,
 // the value and the allowed range.
 func (q *Settings) Validate() error {
-	durations := []struct {
-		name     string
-		v        time.Duration
-		min, max time.Duration
-	}{
-		{"LockDuration", q.LockDuration, MinLockDuration, MaxLockDuration},
-		{"DefaultMessageTimeToLive", q.DefaultMessageTimeToLive, MinTimeToLive, Forever},
-		{"DuplicateDetectionHistoryTimeWindow", q.DuplicateDetectionHistoryTimeWindow, MinDuplicateWindow, MaxDuplicateWindow},
-		{"AutoDeleteOnIdle", q.AutoDeleteOnIdle, MinAutoDeleteOnIdle, Forever},
-	}
-	for _, d := range durations {
-		if d.v < d.min {
-			return Refuse(OutOfRange, "%s is %v: it must be at least %v.", d.name, d.v, d.min)
-		}
-		if d.v > d.max {
-			return Refuse(OutOfRange, "%s is %v: the supplied time exceeds the allowed maximum of %v.", d.name, d.v, d.max)
+	for i := range AllSettings {
+		if s := &AllSettings[i]; s.Min != 0 || s.Max != 0 {
+			if err := s.check(q); err != nil {
+				return err
+			}
 		}
 	}
-	numbers := []struct {
-		name        string
-		v, min, max int64
-	}{
-		{"MaxSizeInMegabytes", q.MaxSizeInMegabytes, 1, MaxSizeMegabytes},
-		{"MaxDeliveryCount", int64(q.MaxDeliveryCount), 1, MaxMaxDeliveryCount},
-		{"UserMetadata length", int64(utf8.RuneCountInString(q.UserMetadata)), 0, MaxUserMetadata},
-		{"AuthorizationRules count", int64(len(q.AuthorizationRules)), 0, MaxAccessRules},
+	if n := utf8.RuneCountInString(q.UserMetadata); n > MaxUserMetadata {
+		return Refuse(OutOfRange, "UserMetadata length is %d: it must be between 0 and %d.", n, MaxUserMetadata)
 	}
-	for _, n := range numbers {
-		if n.v < n.min || n.v > n.max {
-			return Refuse(OutOfRange, "%s is %d: it must be between %d and %d.", n.name, n.v, n.min, n.max)
-		}
+	if n := len(q.AuthorizationRules); n > MaxAccessRules {
+		return Refuse(OutOfRange, "AuthorizationRules count is %d: it must be between 0 and %d.", n, MaxAccessRules)
 	}
 	if kb := q.MaxMessageSizeInKilobytes; kb != 0 && kb != DefaultMessageSizeKB && (kb < MinLargeMessageSizeKB || kb > MaxMessageSizeKB) {
 		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: the value for 'MaxMessageSizeInKilobytes' must be between %d and %d, or %d.",
@@ -165,9 +150,7 @@ func (q *Settings) Validate() error {
 	if q.EnableExpress && q.RequiresDuplicateDetection {
 		return Refuse(InvalidArgument, "EnableExpress and RequiresDuplicateDetection are both true: an express entity does not detect duplicates.")
 	}
-	switch q.Status {
-	case StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled:
-	default:
+	if !slices.Contains(Statuses[:], q.Status) {
 		return Refuse(InvalidArgument, "Status is %q: it must be Active, Disabled, SendDisabled or ReceiveDisabled.", q.Status)
 	}
 	for i, r := range q.AuthorizationRules {

@@ -41,7 +41,7 @@ var arrows = []struct {
 	{"bridges/internal/link", nil},
 	{"bridges/internal/mailbox", nil},
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/...", "bridges/budget"}},
-	{"bridges/amqp", []string{"core", "core/value", "bridges", "bridges/budget", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/..."}},
+	{"bridges/amqp", []string{"core", "core/value", "internal/spelling", "bridges", "bridges/budget", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/..."}},
 	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "bridges/budget", "bridges/refusals", "bridges/streams", "bridges/internal/frame"}},
 	{"bridges/remote", []string{"core", "core/auth", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "internal/codec", "bridges", "bridges/budget", "bridges/refusals", "bridges/streams", "bridges/internal/frame", "bridges/internal/mailbox", "bridges/websocket/...", "github.com/gorilla/websocket"}},

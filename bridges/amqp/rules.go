@@ -4,6 +4,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // The codes of described types in lists of rules. Those of filters have one hexadecimal digit fewer.
@@ -118,23 +119,6 @@ func expression(name string, v any) (string, error) {
 	return sql, nil
 }
 
-// correlationField is a field of a correlation filter, by its name in requests and in the order of replies.
-type correlationField struct {
-	name string
-	of   func(*core.Correlation) **string
-}
-
-var correlationFields = [...]correlationField{
-	{"correlation-id", func(c *core.Correlation) **string { return &c.CorrelationID }},
-	{"message-id", func(c *core.Correlation) **string { return &c.MessageID }},
-	{"to", func(c *core.Correlation) **string { return &c.To }},
-	{"reply-to", func(c *core.Correlation) **string { return &c.ReplyTo }},
-	{"label", func(c *core.Correlation) **string { return &c.Label }},
-	{"session-id", func(c *core.Correlation) **string { return &c.SessionID }},
-	{"reply-to-session-id", func(c *core.Correlation) **string { return &c.ReplyToSessionID }},
-	{"content-type", func(c *core.Correlation) **string { return &c.ContentType }},
-}
-
 // correlationOf reads a correlation filter. What is null is not part of it.
 func correlationOf(v any) (*core.Correlation, error) {
 	m, ok := v.(value.Map)
@@ -142,16 +126,17 @@ func correlationOf(v any) (*core.Correlation, error) {
 		return nil, core.Refuse(core.InvalidArgument, "correlation-filter is not a map.")
 	}
 	c := &core.Correlation{}
-	for _, f := range correlationFields {
-		v, _ := m.Get(f.name)
+	for name, field := range c.Conditions() {
+		name = spelling.Hyphenated(name)
+		v, _ := m.Get(name)
 		if v == nil {
 			continue
 		}
 		s, ok := text(v)
 		if !ok {
-			return nil, core.Refuse(core.InvalidArgument, "%s of the correlation-filter is not a string.", f.name)
+			return nil, core.Refuse(core.InvalidArgument, "%s of the correlation-filter is not a string.", name)
 		}
-		*f.of(c) = &s
+		*field = &s
 	}
 	v, _ = m.Get("properties")
 	properties, ok := v.(value.Map)
@@ -199,10 +184,10 @@ func describeFilter(f *core.Filter) value.Described {
 
 func describeCorrelation(c *core.Correlation) value.List {
 	var list value.List
-	for _, f := range correlationFields {
+	for _, field := range c.Conditions() { // in their order
 		var v any
-		if s := *f.of(c); s != nil {
-			v = *s
+		if *field != nil {
+			v = **field
 		}
 		list = append(list, v)
 	}

@@ -30,18 +30,23 @@ const (
 // brokerProperties are compared without regard to case. Keys that only the
 // broker sets are not among them: like unknown ones they are passed over, so
 // that a received message may be sent again as it is.
-var brokerProperties = []brokerProperty{
-	text("ContentType", func(m *core.Message, s string) { m.ContentType = s }, core.FieldContentType),
-	text("CorrelationId", func(m *core.Message, s string) { m.CorrelationID = core.StringID(s) }, core.FieldCorrelationID),
-	text("SessionId", func(m *core.Message, s string) { m.SessionID = s }, core.FieldSessionID),
-	text("MessageId", func(m *core.Message, s string) { m.MessageID = core.StringID(s) }, 0),
-	text("Label", func(m *core.Message, s string) { m.Subject = s }, core.FieldSubject),
-	text("ReplyTo", func(m *core.Message, s string) { m.ReplyTo = s }, core.FieldReplyTo),
-	text("To", func(m *core.Message, s string) { m.To = s }, core.FieldTo),
-	text("ReplyToSessionId", func(m *core.Message, s string) { m.ReplyToSessionID = s }, core.FieldReplyToSessionID),
-	text("PartitionKey", func(m *core.Message, s string) { m.PartitionKey = s }, 0),
-	text("ViaPartitionKey", func(m *core.Message, s string) { m.ViaPartitionKey = s }, 0),
-	{"TimeToLive", "a number of seconds above 0, such as 30 or 0.5", func(m *core.Message, v any) bool {
+var brokerProperties = func() []brokerProperty {
+	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
+	for i := range core.MessageFields {
+		f := &core.MessageFields[i]
+		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // an id is its text
+			s, ok := v.(string)
+			if ok {
+				f.Set(m, s)
+			}
+			return ok
+		}})
+	}
+	return all
+}()
+
+var (
+	timeToLive = brokerProperty{"TimeToLive", "a number of seconds above 0, such as 30 or 0.5", func(m *core.Message, v any) bool {
 		n, ok := v.(json.Number)
 		seconds, err := strconv.ParseFloat(string(n), 64)
 		if !ok || err != nil && !errors.Is(err, strconv.ErrRange) || seconds <= 0 {
@@ -49,8 +54,8 @@ var brokerProperties = []brokerProperty{
 		}
 		m.TimeToLive = wholeMilliseconds(seconds)
 		return true
-	}},
-	{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
+	}}
+	timeToLiveTimeSpan = brokerProperty{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
 		s, ok := v.(string)
 		ticks, err := value.ParseTimeSpan(s)
 		d := core.DurationOfTicks(ticks)
@@ -59,8 +64,8 @@ var brokerProperties = []brokerProperty{
 		}
 		m.TimeToLive = wholeMilliseconds(d.Seconds())
 		return true
-	}},
-	{"ScheduledEnqueueTimeUtc", formDate, func(m *core.Message, v any) bool {
+	}}
+	scheduled = brokerProperty{"ScheduledEnqueueTimeUtc", formDate, func(m *core.Message, v any) bool {
 		s, ok := v.(string)
 		t, err := parseDate(s)
 		if !ok || err != nil {
@@ -68,27 +73,13 @@ var brokerProperties = []brokerProperty{
 		}
 		m.ScheduledEnqueueTime = t
 		return true
-	}},
-	{"ForcePersistence", "true or false", func(m *core.Message, v any) bool {
+	}}
+	forcePersistence = brokerProperty{"ForcePersistence", "true or false", func(m *core.Message, v any) bool {
 		b, ok := v.(bool)
 		m.Durable = value.Opt[bool]{V: b, Set: ok}
 		return ok
-	}},
-}
-
-// text is a text, or an id as its text; bit is set if it is the empty one.
-func text(name string, set func(*core.Message, string), bit core.TextFields) brokerProperty {
-	return brokerProperty{name, formString, func(m *core.Message, v any) bool {
-		s, ok := v.(string)
-		if ok {
-			set(m, s)
-		}
-		if ok && s == "" {
-			m.EmptyText |= bit
-		}
-		return ok
 	}}
-}
+)
 
 // wholeMilliseconds is the resolution of a message's life, at least one.
 func wholeMilliseconds(seconds float64) time.Duration {

@@ -28,102 +28,48 @@ func parseDescription(body []byte) (*node, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry> with <content> that holds a description, such as <QueueDescription>.", root.name.Local)
 }
 
-// kinds is a set of core.Kind.
-type kinds uint8
+const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
 
-// The kinds of entities that a setting is for.
-const (
-	queues        kinds = 1 << core.Queue
-	topics        kinds = 1 << core.Topic
-	subscriptions kinds = 1 << core.Subscription
-	entities            = queues | topics | subscriptions
-)
-
-// setting is an element of a description that a client may set.
-type setting struct {
-	name string
-	of   kinds
-	form string // what its text must be, for the refusal
-	set  func(q *core.Settings, text string) bool
+// formOf is what the text of a setting must be.
+func formOf(s *core.Setting) string {
+	switch s.Of(&core.Settings{}).(type) {
+	case *time.Duration:
+		return formDuration
+	case *int64, *int:
+		return "a whole number"
+	case *bool:
+		return "true or false"
+	case *core.Status:
+		return "Active, Disabled, SendDisabled or ReceiveDisabled"
+	}
+	if s.Path {
+		return "an entity path or URI"
+	}
+	return "a text"
 }
 
-var settings = []setting{
-	duration("LockDuration", queues|subscriptions, func(q *core.Settings) *time.Duration { return &q.LockDuration }),
-	number("MaxSizeInMegabytes", queues|topics, func(q *core.Settings) *int64 { return &q.MaxSizeInMegabytes }),
-	boolean("RequiresDuplicateDetection", queues|topics, func(q *core.Settings) *bool { return &q.RequiresDuplicateDetection }),
-	boolean("RequiresSession", queues|subscriptions, func(q *core.Settings) *bool { return &q.RequiresSession }),
-	duration("DefaultMessageTimeToLive", entities, func(q *core.Settings) *time.Duration { return &q.DefaultMessageTimeToLive }),
-	boolean("DeadLetteringOnMessageExpiration", queues|subscriptions, func(q *core.Settings) *bool { return &q.DeadLetteringOnMessageExpiration }),
-	boolean("DeadLetteringOnFilterEvaluationExceptions", subscriptions, func(q *core.Settings) *bool { return &q.DeadLetteringOnFilterEvaluationExceptions }),
-	duration("DuplicateDetectionHistoryTimeWindow", queues|topics, func(q *core.Settings) *time.Duration { return &q.DuplicateDetectionHistoryTimeWindow }),
-	{"MaxDeliveryCount", queues | subscriptions, formNumber, func(q *core.Settings, text string) bool {
-		n, err := strconv.Atoi(text)
-		q.MaxDeliveryCount = n
-		return err == nil
-	}},
-	boolean("EnableBatchedOperations", entities, func(q *core.Settings) *bool { return &q.EnableBatchedOperations }),
-	boolean("FilteringMessagesBeforePublishing", topics, func(q *core.Settings) *bool { return &q.FilteringMessagesBeforePublishing }),
-	boolean("IsAnonymousAccessible", queues|topics, func(q *core.Settings) *bool { return &q.IsAnonymousAccessible }),
-	{"Status", entities, "Active, Disabled, SendDisabled or ReceiveDisabled", func(q *core.Settings, text string) bool {
-		q.Status = core.Status(text)
-		return slices.Contains([]core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled}, q.Status)
-	}},
-	path("ForwardTo", queues|subscriptions, func(q *core.Settings) *string { return &q.ForwardTo }),
-	{"UserMetadata", entities, "a text", func(q *core.Settings, text string) bool {
-		q.UserMetadata = text
-		return true
-	}},
-	boolean("SupportOrdering", queues|topics, func(q *core.Settings) *bool { return &q.SupportOrdering }),
-	duration("AutoDeleteOnIdle", entities, func(q *core.Settings) *time.Duration { return &q.AutoDeleteOnIdle }),
-	boolean("EnablePartitioning", queues|topics, func(q *core.Settings) *bool { return &q.EnablePartitioning }),
-	boolean("EnableSubscriptionPartitioning", topics, func(q *core.Settings) *bool { return &q.EnableSubscriptionPartitioning }),
-	path("ForwardDeadLetteredMessagesTo", queues|subscriptions, func(q *core.Settings) *string { return &q.ForwardDeadLetteredMessagesTo }),
-	boolean("EnableExpress", queues|topics, func(q *core.Settings) *bool { return &q.EnableExpress }),
-	number("MaxMessageSizeInKilobytes", queues|topics, func(q *core.Settings) *int64 { return &q.MaxMessageSizeInKilobytes }),
-}
-
-const (
-	formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
-	formNumber   = "a whole number"
-	formBool     = "true or false"
-)
-
-func duration(name string, of kinds, field func(*core.Settings) *time.Duration) setting {
-	return setting{name, of, formDuration, func(q *core.Settings, text string) bool {
-		d, err := core.ParseDuration(text)
-		*field(q) = d
-		return err == nil
-	}}
-}
-
-func number(name string, of kinds, field func(*core.Settings) *int64) setting {
-	return setting{name, of, formNumber, func(q *core.Settings, text string) bool {
-		n, err := strconv.ParseInt(text, 10, 64)
-		*field(q) = n
-		return err == nil
-	}}
-}
-
-func boolean(name string, of kinds, field func(*core.Settings) *bool) setting {
-	return setting{name, of, formBool, func(q *core.Settings, text string) bool {
-		switch strings.ToLower(text) {
-		case "true", "1":
-			*field(q) = true
-		case "false", "0":
-			*field(q) = false
-		default:
-			return false
-		}
-		return true
-	}}
-}
-
-// path reads an entity path, given as such or as an absolute URI.
-func path(name string, of kinds, field func(*core.Settings) *string) setting {
-	return setting{name, of, "an entity path or URI", func(q *core.Settings, text string) bool {
-		*field(q) = text // clients want it back as they gave it
-		return core.ResourcePath(text) != ""
-	}}
+// readLeaf reads the text of a setting into q, and reports whether it could.
+func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
+	var err error
+	switch v := s.Of(q).(type) {
+	case *time.Duration:
+		*v, err = core.ParseDuration(text)
+	case *int64:
+		*v, err = strconv.ParseInt(text, 10, 64)
+	case *int:
+		*v, err = strconv.Atoi(text)
+	case *bool:
+		text = strings.ToLower(text)
+		*v = text == "true" || text == "1"
+		return *v || text == "false" || text == "0"
+	case *core.Status:
+		*v = core.Status(text)
+		return slices.Contains(core.Statuses[:], *v)
+	case *string:
+		*v = text // clients want it back as they gave it
+		return !s.Path || core.ResourcePath(text) != ""
+	}
+	return err == nil
 }
 
 // notSettable are the elements of descriptions, of any api-version, that say
@@ -163,18 +109,18 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	if name == authorizationRules {
 		return readAccessRules(n, q)
 	}
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
+	s := core.SettingNamed(name)
 	switch {
-	case i < 0 && slices.Contains(notSettable, name):
+	case s == nil && slices.Contains(notSettable, name):
 		return nil
-	case i < 0:
+	case s == nil:
 		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a %s.%s", name, strings.ToLower(kind.String()), suggestion(name, kind))
-	case settings[i].of&(1<<kind) == 0, n.isEmpty():
+	case !s.Kinds.Has(kind), n.isEmpty():
 		return nil
 	case len(n.children) > 0:
-		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, settings[i].form)
-	case !settings[i].set(q, n.value()):
-		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, settings[i].form)
+		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, formOf(s))
+	case !readLeaf(s, q, n.value()):
+		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, formOf(s))
 	}
 	return nil
 }
@@ -225,10 +171,10 @@ func readAccessRules(list *node, q *core.Settings) error {
 
 // suggestion names the settings that are spelled most like a name, if any is.
 func suggestion(name string, kind core.Kind) string {
-	names := []string{authorizationRules}
-	for _, s := range settings {
-		if s.of&(1<<kind) != 0 {
-			names = append(names, s.name)
+	var names []string
+	for _, s := range core.AllSettings {
+		if s.Kinds.Has(kind) || s.Name == authorizationRules {
+			names = append(names, s.Name)
 		}
 	}
 	near := spelling.Nearest(name, names)

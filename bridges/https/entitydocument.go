@@ -2,6 +2,7 @@ package https
 
 import (
 	"strings"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -40,55 +41,33 @@ func appendEntity(dst []byte, at reference, e *core.Entity, rt core.Runtime) []b
 
 func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
 	s := &e.Settings
-	dst = appendElement(dst, "LockDuration", core.FormatDuration(s.LockDuration))
-	dst = appendNumber(dst, "MaxSizeInMegabytes", s.MaxSizeInMegabytes)
-	dst = appendBool(dst, "RequiresDuplicateDetection", s.RequiresDuplicateDetection)
-	dst = appendBool(dst, "RequiresSession", s.RequiresSession)
-	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
-	dst = appendBool(dst, "DeadLetteringOnMessageExpiration", s.DeadLetteringOnMessageExpiration)
-	dst = appendElement(dst, "DuplicateDetectionHistoryTimeWindow", core.FormatDuration(s.DuplicateDetectionHistoryTimeWindow))
-	dst = appendNumber(dst, "MaxDeliveryCount", int64(s.MaxDeliveryCount))
-	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
+	dst = appendSettings(dst, at, s, "LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive",
+		"DeadLetteringOnMessageExpiration", "DuplicateDetectionHistoryTimeWindow", "MaxDeliveryCount", "EnableBatchedOperations")
 	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
 	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
-	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
-	dst = appendAccessRules(dst, at, s.AuthorizationRules)
-	dst = appendElement(dst, "Status", string(s.Status))
-	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
-	dst = appendMetadata(dst, s)
+	dst = appendSettings(dst, at, s, "IsAnonymousAccessible", "AuthorizationRules", "Status", "ForwardTo", "UserMetadata")
 	dst = appendTimes(dst, e)
-	dst = appendBool(dst, "SupportOrdering", s.SupportOrdering)
+	dst = appendSettings(dst, at, s, "SupportOrdering")
 	dst = appendCounts(dst, rt)
-	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
-	dst = appendBool(dst, "EnablePartitioning", s.EnablePartitioning)
+	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle", "EnablePartitioning")
 	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	dst = appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
-	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
+	dst = appendSettings(dst, at, s, "ForwardDeadLetteredMessagesTo", "EnableExpress")
 	return appendMessageSize(dst, at, s)
 }
 
 func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
 	s := &e.Settings
-	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
-	dst = appendNumber(dst, "MaxSizeInMegabytes", s.MaxSizeInMegabytes)
-	dst = appendBool(dst, "RequiresDuplicateDetection", s.RequiresDuplicateDetection)
-	dst = appendElement(dst, "DuplicateDetectionHistoryTimeWindow", core.FormatDuration(s.DuplicateDetectionHistoryTimeWindow))
-	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
+	dst = appendSettings(dst, at, s, "DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow",
+		"EnableBatchedOperations")
 	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
-	dst = appendBool(dst, "FilteringMessagesBeforePublishing", s.FilteringMessagesBeforePublishing)
-	dst = appendBool(dst, "IsAnonymousAccessible", s.IsAnonymousAccessible)
-	dst = appendAccessRules(dst, at, s.AuthorizationRules)
-	dst = appendElement(dst, "Status", string(s.Status))
-	dst = appendMetadata(dst, s)
+	dst = appendSettings(dst, at, s, "FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "UserMetadata")
 	dst = appendTimes(dst, e)
-	dst = appendBool(dst, "SupportOrdering", s.SupportOrdering)
+	dst = appendSettings(dst, at, s, "SupportOrdering")
 	dst = appendCounts(dst, rt)
 	dst = appendNumber(dst, "SubscriptionCount", int64(rt.Subscriptions))
-	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
-	dst = appendBool(dst, "EnablePartitioning", s.EnablePartitioning)
+	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle", "EnablePartitioning")
 	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	dst = appendBool(dst, "EnableSubscriptionPartitioning", s.EnableSubscriptionPartitioning)
-	dst = appendBool(dst, "EnableExpress", s.EnableExpress)
+	dst = appendSettings(dst, at, s, "EnableSubscriptionPartitioning", "EnableExpress")
 	dst = appendMessageSize(dst, at, s)
 	if at.apiVersion >= filterCountsVersion {
 		dst = appendNumber(dst, "SqlFilterCount", int64(rt.SQLFilters))
@@ -99,22 +78,46 @@ func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []by
 
 func appendSubscription(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
 	s := &e.Settings
-	dst = appendElement(dst, "LockDuration", core.FormatDuration(s.LockDuration))
-	dst = appendBool(dst, "RequiresSession", s.RequiresSession)
-	dst = appendElement(dst, "DefaultMessageTimeToLive", core.FormatDuration(s.DefaultMessageTimeToLive))
-	dst = appendBool(dst, "DeadLetteringOnMessageExpiration", s.DeadLetteringOnMessageExpiration)
-	dst = appendBool(dst, "DeadLetteringOnFilterEvaluationExceptions", s.DeadLetteringOnFilterEvaluationExceptions)
+	dst = appendSettings(dst, at, s, "LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
+		"DeadLetteringOnFilterEvaluationExceptions")
 	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
-	dst = appendNumber(dst, "MaxDeliveryCount", int64(s.MaxDeliveryCount))
-	dst = appendBool(dst, "EnableBatchedOperations", s.EnableBatchedOperations)
-	dst = appendElement(dst, "Status", string(s.Status))
-	dst = appendForward(dst, "ForwardTo", at, s.ForwardTo)
+	dst = appendSettings(dst, at, s, "MaxDeliveryCount", "EnableBatchedOperations", "Status", "ForwardTo")
 	dst = appendTimes(dst, e)
-	dst = appendMetadata(dst, s)
+	dst = appendSettings(dst, at, s, "UserMetadata")
 	dst = appendCounts(dst, rt)
-	dst = appendElement(dst, "AutoDeleteOnIdle", core.FormatDuration(s.AutoDeleteOnIdle))
+	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle")
 	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	return appendForward(dst, "ForwardDeadLetteredMessagesTo", at, s.ForwardDeadLetteredMessagesTo)
+	return appendSettings(dst, at, s, "ForwardDeadLetteredMessagesTo")
+}
+
+// appendSettings appends the elements of settings. Texts that are empty have none.
+func appendSettings(dst []byte, at reference, q *core.Settings, names ...string) []byte {
+	for _, name := range names {
+		s := core.SettingNamed(name)
+		switch v := s.Of(q).(type) {
+		case *time.Duration:
+			dst = appendElement(dst, name, core.FormatDuration(*v))
+		case *int64:
+			dst = appendNumber(dst, name, *v)
+		case *int:
+			dst = appendNumber(dst, name, int64(*v))
+		case *bool:
+			dst = appendBool(dst, name, *v)
+		case *core.Status:
+			dst = appendElement(dst, name, string(*v))
+		case *[]core.AccessRule:
+			dst = appendAccessRules(dst, at, *v)
+		case *string:
+			switch {
+			case *v == "":
+			case s.Path && !strings.Contains(*v, "://"): // SDKs expect an absolute URI
+				dst = appendElement(dst, name, "sb://"+at.host()+"/"+*v)
+			default:
+				dst = appendElement(dst, name, *v)
+			}
+		}
+	}
+	return dst
 }
 
 func appendMessageSize(dst []byte, at reference, s *core.Settings) []byte {
@@ -128,13 +131,6 @@ func appendTimes(dst []byte, e *core.Entity) []byte {
 	dst = appendTime(dst, "CreatedAt", e.CreatedAt)
 	dst = appendTime(dst, "UpdatedAt", e.UpdatedAt)
 	return appendTime(dst, "AccessedAt", e.AccessedAt)
-}
-
-func appendMetadata(dst []byte, s *core.Settings) []byte {
-	if s.UserMetadata == "" {
-		return dst
-	}
-	return appendElement(dst, "UserMetadata", s.UserMetadata)
 }
 
 // appendCounts appends the counts of messages. Their element's one attribute
@@ -177,15 +173,4 @@ func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte
 		dst = append(dst, `</AuthorizationRule>`...)
 	}
 	return append(dst, `</AuthorizationRules>`...)
-}
-
-// appendForward appends a forwarding destination as the absolute URI that SDKs expect.
-func appendForward(dst []byte, name string, at reference, destination string) []byte {
-	if destination == "" {
-		return dst
-	}
-	if !strings.Contains(destination, "://") {
-		destination = "sb://" + at.host() + "/" + destination
-	}
-	return appendElement(dst, name, destination)
 }

@@ -60,7 +60,7 @@ func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(co
 func (c *conn) create(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		settings := core.DefaultSettings(q.kind)
-		if err := apply(q.settings, q.kind, &settings); err != nil {
+		if err := q.settings.apply(q.kind, &settings); err != nil {
 			return nil, err
 		}
 		if settings.EnablePartitioning && !q.names("SupportOrdering") {
@@ -90,12 +90,7 @@ func (c *conn) create(q *request) {
 
 // names reports whether a request's settings include that of the name.
 func (q *request) names(name string) bool {
-	for _, s := range q.settings {
-		if s.of.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
 
 // update changes the settings that are named.
@@ -106,7 +101,7 @@ func (c *conn) update(q *request) {
 			return nil, err
 		}
 		settings := e.Settings
-		if err := apply(q.settings, e.Kind, &settings); err != nil {
+		if err := q.settings.apply(e.Kind, &settings); err != nil {
 			return nil, err
 		}
 		if err := mayForward(id, &e.Settings, &settings); err != nil {

@@ -43,7 +43,7 @@ type request struct {
 	skip, top       int
 	kind            core.Kind
 	topic           string
-	settings        []setting
+	settings        settings
 	rule            *core.Rule
 	rules           []core.Rule
 	message         *core.Message

@@ -3,12 +3,16 @@ package websocket
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 //go:embed schema.json
@@ -78,5 +82,43 @@ func TestTheSchemaKnowsEveryOperation(t *testing.T) {
 	}
 	if have, want := fmt.Sprint(defs["code"].(map[string]any)["enum"]), fmt.Sprint(codeNames()); have != want {
 		t.Errorf("codes:\n got %s\nwant %s", have, want)
+	}
+}
+
+func TestTheSchemaKnowsEverySetting(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Defs struct {
+			Settings struct{ Properties map[string]map[string]any }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(schemaText, &doc); err != nil {
+		t.Fatal(err)
+	}
+	properties := doc.Defs.Settings.Properties
+	for i := range core.AllSettings {
+		s := &core.AllSettings[i]
+		var want string
+		switch s.Of(&core.Settings{}).(type) {
+		case *time.Duration:
+			want = "map[$ref:#/$defs/duration]"
+		case *int64, *int:
+			want = "map[minimum:0 type:integer]"
+		case *bool:
+			want = "map[type:boolean]"
+		case *string:
+			want = "map[type:string]"
+		case *core.Status:
+			want = fmt.Sprintf("map[enum:%v]", core.Statuses)
+		case *[]core.AccessRule:
+			want = fmt.Sprint(properties[s.Name])
+		}
+		if got := fmt.Sprint(properties[s.Name]); got != want {
+			t.Errorf("%s: got %s, want %s", s.Name, got, want)
+		}
+		delete(properties, s.Name)
+	}
+	if len(properties) > 0 {
+		t.Errorf("there are no such settings: %v", properties)
 	}
 }

@@ -145,7 +145,7 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 // creation, and any change while a partition does not answer.
 func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core.Entity) error {
 	s := &ent.Settings
-	fitKind(ent.Kind, s)
+	s.Fit(ent.Kind)
 	switch {
 	case s.RequiresSession != old.Settings.RequiresSession:
 		return unchangeable(ent.Kind, "RequiresSession")

@@ -115,7 +115,7 @@ func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error)
 
 // create completes an entity and stores it.
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
-	fitKind(ent.Kind, &ent.Settings)
+	ent.Settings.Fit(ent.Kind)
 	fitPartitioned(&ent.Settings, 0)
 	b.fitMessageSize(&ent.Settings, 0)
 	if err := b.checkSettings(ent.Settings); err != nil {

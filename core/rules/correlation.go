@@ -29,21 +29,9 @@ func newCorrelation(c *core.Correlation, n *names) *correlation {
 	if c == nil {
 		return nil
 	}
-	for _, f := range []struct {
-		system *system
-		want   *string
-	}{
-		{sysCorrelationID, c.CorrelationID},
-		{sysMessageID, c.MessageID},
-		{sysTo, c.To},
-		{sysReplyTo, c.ReplyTo},
-		{sysLabel, c.Label},
-		{sysSessionID, c.SessionID},
-		{sysReplyToSessionID, c.ReplyToSessionID},
-		{sysContentType, c.ContentType},
-	} {
-		if f.want != nil {
-			filter.fields = append(filter.fields, fieldTest{f.system, *f.want})
+	for name, want := range c.Conditions() {
+		if *want != nil {
+			filter.fields = append(filter.fields, fieldTest{systemNamed(name), **want})
 		}
 	}
 	for key, raw := range value.MapEntries(c.Properties.Encoded()) {

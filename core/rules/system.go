@@ -47,18 +47,6 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// The system properties that correlation filters test.
-var (
-	sysContentType      = textProperty("ContentType", func(m *core.Message) *string { return &m.ContentType }, core.FieldContentType, 0)
-	sysCorrelationID    = idProperty("CorrelationId", func(m *core.Message) *core.ID { return &m.CorrelationID }, core.FieldCorrelationID, 0)
-	sysLabel            = textProperty("Label", func(m *core.Message) *string { return &m.Subject }, core.FieldSubject, 0)
-	sysMessageID        = idProperty("MessageId", func(m *core.Message) *core.ID { return &m.MessageID }, 0, core.MaxKeyLength)
-	sysReplyTo          = textProperty("ReplyTo", func(m *core.Message) *string { return &m.ReplyTo }, core.FieldReplyTo, 0)
-	sysReplyToSessionID = textProperty("ReplyToSessionId", func(m *core.Message) *string { return &m.ReplyToSessionID }, core.FieldReplyToSessionID, core.MaxKeyLength)
-	sysSessionID        = textProperty("SessionId", func(m *core.Message) *string { return &m.SessionID }, core.FieldSessionID, core.MaxKeyLength)
-	sysTo               = textProperty("To", func(m *core.Message) *string { return &m.To }, core.FieldTo, 0)
-)
-
 // unset is the value of what a message does not have while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
@@ -68,10 +56,6 @@ func ignored(*core.Message, datum) error { return nil }
 // systems are all system properties, by lower-case name.
 var systems = func() map[string]*system {
 	list := []*system{
-		sysContentType, sysCorrelationID, sysLabel, sysMessageID,
-		sysReplyTo, sysReplyToSessionID, sysSessionID, sysTo,
-		textProperty("PartitionKey", func(m *core.Message) *string { return &m.PartitionKey }, 0, core.MaxKeyLength),
-		textProperty("ViaPartitionKey", func(m *core.Message) *string { return &m.ViaPartitionKey }, 0, core.MaxKeyLength),
 		{name: "DeliveryCount", get: func(_ *core.Message, f *Facts) datum { return integerOf(int64(f.DeliveryCount)) }},
 		{name: "EnqueuedSequenceNumber", get: func(_ *core.Message, f *Facts) datum { return number(f.EnqueuedSequenceNumber) }},
 		{name: "EnqueuedTimeUtc", get: func(_ *core.Message, f *Facts) datum { return setInstantOf(f.EnqueuedTime) }},
@@ -91,11 +75,14 @@ var systems = func() map[string]*system {
 			get: func(m *core.Message, _ *Facts) datum { return setSpanOf(m.TimeToLive) },
 		},
 	}
+	for i := range core.MessageFields {
+		list = append(list, fieldProperty(&core.MessageFields[i]))
+	}
 	byName := make(map[string]*system, len(list)+1)
 	for _, p := range list {
 		byName[strings.ToLower(p.name)] = p
 	}
-	byName["subject"] = sysLabel
+	byName["subject"] = byName["label"]
 	return byName
 }()
 
@@ -122,33 +109,24 @@ func expiresAt(m *core.Message, f *Facts) datum {
 	return setInstantOf(f.EnqueuedTime.Add(m.TimeToLive))
 }
 
-// textProperty is the property in a text field of a message, of at most limit
-// characters; 0 means no limit.
-func textProperty(name string, at func(*core.Message) *string, field core.TextFields, limit int) *system {
-	set := func(m *core.Message, s string) { *at(m) = s }
-	return &system{name: name, text: func(m *core.Message) string { return *at(m) }, field: field, set: setText(set, field, limit)}
-}
-
-// idProperty is textProperty for an id.
-func idProperty(name string, at func(*core.Message) *core.ID, field core.TextFields, limit int) *system {
-	set := func(m *core.Message, s string) { *at(m) = core.StringID(s) }
-	return &system{name: name, text: func(m *core.Message) string { return at(m).String() }, field: field, set: setText(set, field, limit)}
-}
-
-// setText makes an action set a text field. An unknown value unsets it.
-func setText(set func(*core.Message, string), field core.TextFields, limit int) func(*core.Message, datum) error {
-	return func(m *core.Message, d datum) error {
-		s, err := fieldText(d, limit)
+// fieldProperty is the property in a field of a message. An action that sets it to an unknown value unsets
+// it.
+func fieldProperty(f *core.MessageField) *system {
+	at, id := f.Text, f.ID
+	text := func(m *core.Message) string { return *at(m) }
+	if id != nil {
+		text = func(m *core.Message) string { return id(m).String() }
+	}
+	return &system{name: f.Name, text: text, field: f.Bit, set: func(m *core.Message, d datum) error {
+		s, err := fieldText(d, f.Limit)
 		if err != nil {
 			return err
 		}
-		set(m, s)
-		m.EmptyText &^= field
-		if s == "" && !d.isUnknown() {
-			m.EmptyText |= field
+		if f.Unset(m); !d.isUnknown() {
+			f.Set(m, s)
 		}
 		return nil
-	}
+	}}
 }
 
 func fieldText(d datum, limit int) (string, error) {

@@ -1,4 +1,4 @@
-// Package spelling finds the names that a misspelt one may stand for.
+// Package spelling compares and converts the spellings of names.
 package spelling
 
 import (
@@ -34,6 +34,22 @@ func Nearest(name string, known []string) []string {
 // Fold removes what spellings differ in: LockDuration, lock-duration, lock_duration.
 func Fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}
+
+// Hyphenated writes a name of several words in lower case with hyphens between them: lock-duration for
+// LockDuration.
+func Hyphenated(name string) string {
+	b := make([]byte, 0, len(name)+4)
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			if c += 'a' - 'A'; i > 0 {
+				b = append(b, '-')
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
 }
 
 func start(name string) string { return name[:min(len(name), maxCompared)] }

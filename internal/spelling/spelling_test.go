@@ -23,3 +23,12 @@ func TestNearestNames(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesAreHyphenated(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"LockDuration": "lock-duration", "To": "to", "ReplyToSessionId": "reply-to-session-id", "": ""} {
+		if got := Hyphenated(name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}

@@ -12,21 +12,18 @@ import (
 
 // brokerProperties are the members of broker that a sender may set, by their
 // Service Bus names.
-var brokerProperties = map[string]func(m *core.Message, r codec.Reader) error{
-	"MessageId":               id(func(m *core.Message) *core.ID { return &m.MessageID }, 0),
-	"CorrelationId":           id(func(m *core.Message) *core.ID { return &m.CorrelationID }, core.FieldCorrelationID),
-	"SessionId":               text(func(m *core.Message) *string { return &m.SessionID }, core.FieldSessionID),
-	"ReplyToSessionId":        text(func(m *core.Message) *string { return &m.ReplyToSessionID }, core.FieldReplyToSessionID),
-	"Label":                   text(func(m *core.Message) *string { return &m.Subject }, core.FieldSubject),
-	"Subject":                 text(func(m *core.Message) *string { return &m.Subject }, core.FieldSubject),
-	"To":                      text(func(m *core.Message) *string { return &m.To }, core.FieldTo),
-	"ReplyTo":                 text(func(m *core.Message) *string { return &m.ReplyTo }, core.FieldReplyTo),
-	"ContentType":             text(func(m *core.Message) *string { return &m.ContentType }, core.FieldContentType),
-	"PartitionKey":            text(func(m *core.Message) *string { return &m.PartitionKey }, 0),
-	"ViaPartitionKey":         text(func(m *core.Message) *string { return &m.ViaPartitionKey }, 0),
-	"TimeToLive":              readTimeToLive,
-	"ScheduledEnqueueTimeUtc": readScheduled,
-}
+var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) error {
+	all := map[string]func(m *core.Message, r codec.Reader) error{
+		"TimeToLive":              readTimeToLive,
+		"ScheduledEnqueueTimeUtc": readScheduled,
+	}
+	for i := range core.MessageFields {
+		f := &core.MessageFields[i]
+		all[f.Name] = func(m *core.Message, r codec.Reader) error { return readField(f, m, r) }
+	}
+	all["Subject"] = all["Label"]
+	return all
+}()
 
 // givenByBroker are those that only the broker sets. A sender's are passed over,
 // so that a received message may be sent again as it is.
@@ -35,40 +32,32 @@ var givenByBroker = map[string]bool{
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
 }
 
-// text reads a text; bit is set if it is the empty one.
-func text(field func(*core.Message) *string, bit core.TextFields) func(*core.Message, codec.Reader) error {
-	return func(m *core.Message, r codec.Reader) (err error) {
-		if *field(m), err = ReadText(r); *field(m) == "" {
-			m.EmptyText |= bit
+// readField reads a text or an id: a text, or a value of the other types that AMQP 1.0 §3.2.11–14 has for it.
+func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
+	if f.Text != nil {
+		s, err := ReadText(r)
+		if err == nil {
+			f.Set(m, s)
 		}
 		return err
 	}
-}
-
-// id reads an id: a text, or a value of the other types that AMQP 1.0 §3.2.11–14 has for it.
-func id(field func(*core.Message) *core.ID, bit core.TextFields) func(*core.Message, codec.Reader) error {
-	return func(m *core.Message, r codec.Reader) error {
-		v, err := Read(r)
-		if err != nil {
-			return err
-		}
-		switch v := v.(type) {
-		case string:
-			*field(m) = core.StringID(v)
-			if v == "" {
-				m.EmptyText |= bit
-			}
-		case uint64:
-			*field(m) = core.ULongID(v)
-		case value.UUID:
-			*field(m) = core.UUIDID(v)
-		case []byte:
-			*field(m) = core.BinaryID(v)
-		default:
-			return Wrong("must be a text, or tagged as $ulong, $uuid or $binary")
-		}
-		return nil
+	v, err := Read(r)
+	if err != nil {
+		return err
 	}
+	switch v := v.(type) {
+	case string:
+		f.Set(m, v)
+	case uint64:
+		*f.ID(m) = core.ULongID(v)
+	case value.UUID:
+		*f.ID(m) = core.UUIDID(v)
+	case []byte:
+		*f.ID(m) = core.BinaryID(v)
+	default:
+		return Wrong("must be a text, or tagged as $ulong, $uuid or $binary")
+	}
+	return nil
 }
 
 func readTimeToLive(m *core.Message, r codec.Reader) error {

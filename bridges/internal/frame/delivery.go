@@ -56,14 +56,8 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
-	id := func(name string, id core.ID, bit core.TextFields) {
-		if !id.IsZero() || m.EmptyText&bit != 0 {
-			w.Key(name)
-			Write(w, idValue(id))
-		}
-	}
-	text := func(name, s string, bit core.TextFields) {
-		if m.Has(bit, s) {
+	text := func(name, s string) {
+		if s != "" {
 			w.Key(name)
 			w.Text(s)
 		}
@@ -78,16 +72,19 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 		w.Key(name)
 		w.Int(n)
 	}
-	id("MessageId", m.MessageID, 0)
-	id("CorrelationId", m.CorrelationID, core.FieldCorrelationID)
-	text("SessionId", m.SessionID, core.FieldSessionID)
-	text("ReplyToSessionId", m.ReplyToSessionID, core.FieldReplyToSessionID)
-	text("Label", m.Subject, core.FieldSubject)
-	text("To", m.To, core.FieldTo)
-	text("ReplyTo", m.ReplyTo, core.FieldReplyTo)
-	text("ContentType", m.ContentType, core.FieldContentType)
-	text("PartitionKey", m.PartitionKey, 0)
-	text("ViaPartitionKey", m.ViaPartitionKey, 0)
+	for i := range core.MessageFields {
+		f := &core.MessageFields[i]
+		switch {
+		case f.ID != nil:
+			if id := *f.ID(m); !id.IsZero() || m.EmptyText&f.Bit != 0 {
+				w.Key(f.Name)
+				Write(w, idValue(id))
+			}
+		case m.Has(f.Bit, *f.Text(m)):
+			w.Key(f.Name)
+			w.Text(*f.Text(m))
+		}
+	}
 	if ttl := m.TimeToLive; ttl > 0 && ttl < core.Forever {
 		w.Key("TimeToLive")
 		if ttl%time.Second == 0 {
@@ -106,11 +103,11 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	instant("ExpiresAtUtc", p.ExpiresAt)
 	number("DeliveryCount", min(deliveries, math.MaxUint32))
 	if !p.LockToken.IsZero() {
-		text("LockToken", p.LockToken.String(), 0)
+		text("LockToken", p.LockToken.String())
 		instant("LockedUntilUtc", p.LockedUntil)
 	}
-	text("State", p.State.String(), 0)
-	text("DeadLetterSource", p.DeadLetterSource, 0)
+	text("State", p.State.String())
+	text("DeadLetterSource", p.DeadLetterSource)
 }
 
 // idValue is an id as the value of the type that its sender gave it.

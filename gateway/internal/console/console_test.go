@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 )
 
@@ -177,6 +179,36 @@ func TestVendoredFilesAreThePublishedOnes(t *testing.T) {
 	for _, f := range files {
 		if !known[f.Name()] {
 			t.Errorf("%s: SHA256SUMS does not know it", f.Name())
+		}
+	}
+}
+
+// The form of settings shows them as core has them.
+func TestSettingsAreThoseOfCore(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("assets/settings.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]core.Kinds{"all": core.AllKinds, "stored": core.Queues | core.Subscriptions, "roots": core.Queues | core.Topics, `["subscription"]`: core.Subscriptions}
+	rows := regexp.MustCompile(`\{ name: "(\w+)", .*type: ("\w+"|statuses), kinds: (\w+|\["subscription"\])(, fixed: true)?`).FindAllStringSubmatch(string(source), -1)
+	if len(rows) < 10 {
+		t.Fatalf("only %d settings are found", len(rows))
+	}
+	for _, row := range rows {
+		s := core.SettingNamed(row[1])
+		if s == nil {
+			t.Errorf("%s is not a setting", row[1])
+			continue
+		}
+		form := map[string]string{"*time.Duration": `"duration"`, "*int": `"number"`, "*int64": `"number"`, "*bool": `"boolean"`, "*string": `"text"`, "*core.Status": "statuses"}[fmt.Sprintf("%T", s.Of(&core.Settings{}))]
+		if kinds[row[3]] != s.Kinds || (row[4] != "") != s.Fixed || row[2] != form {
+			t.Errorf("%s: got %s of %s, fixed %v; core has %s of %b, %v", s.Name, row[2], row[3], row[4] != "", form, s.Kinds, s.Fixed)
+		}
+	}
+	for _, s := range core.Statuses {
+		if !strings.Contains(string(source), `"`+string(s)+`"`) {
+			t.Errorf("the status %s is missing", s)
 		}
 	}
 }

@@ -1,0 +1,55 @@
+package core
+
+// MessageField describes a text or an id that a sender sets, for everything that reads or writes
+// broker properties by name.
+type MessageField struct {
+	Name string     // that Service Bus gives it in BrokerProperties and in SQL
+	Bit  TextFields // in EmptyText; 0: the empty string is as good as none
+	// Limit is how many characters it may have; 0: as many as a message.
+	Limit int
+	// Text and ID return its place in a message: one of them, the other is nil.
+	Text func(*Message) *string
+	ID   func(*Message) *ID
+}
+
+// MessageFields describes them all.
+var MessageFields = [...]MessageField{
+	{Name: "MessageId", Limit: MaxKeyLength, ID: func(m *Message) *ID { return &m.MessageID }},
+	{Name: "CorrelationId", Bit: FieldCorrelationID, ID: func(m *Message) *ID { return &m.CorrelationID }},
+	{Name: "SessionId", Bit: FieldSessionID, Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.SessionID }},
+	{Name: "ReplyToSessionId", Bit: FieldReplyToSessionID, Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ReplyToSessionID }},
+	{Name: "Label", Bit: FieldSubject, Text: func(m *Message) *string { return &m.Subject }},
+	{Name: "To", Bit: FieldTo, Text: func(m *Message) *string { return &m.To }},
+	{Name: "ReplyTo", Bit: FieldReplyTo, Text: func(m *Message) *string { return &m.ReplyTo }},
+	{Name: "ContentType", Bit: FieldContentType, Text: func(m *Message) *string { return &m.ContentType }},
+	{Name: "PartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.PartitionKey }},
+	{Name: "ViaPartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ViaPartitionKey }},
+}
+
+// Get returns the text of the field, that of an id included, and whether it is set.
+func (f *MessageField) Get(m *Message) (s string, set bool) {
+	if f.Text != nil {
+		s = *f.Text(m)
+	} else {
+		s = f.ID(m).String()
+	}
+	return s, m.Has(f.Bit, s)
+}
+
+// Set sets the field to a text, which may be empty.
+func (f *MessageField) Set(m *Message, s string) {
+	if f.Text != nil {
+		*f.Text(m) = s
+	} else {
+		*f.ID(m) = StringID(s)
+	}
+	if s == "" {
+		m.EmptyText |= f.Bit
+	}
+}
+
+// Unset removes the field.
+func (f *MessageField) Unset(m *Message) {
+	f.Set(m, "")
+	m.EmptyText &^= f.Bit
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"reflect"
+	"time"
+)
+
+// Kinds is a set of kinds of entities.
+type Kinds uint8
+
+// The sets of one kind, and of all.
+const (
+	Queues        Kinds = 1 << Queue
+	Topics        Kinds = 1 << Topic
+	Subscriptions Kinds = 1 << Subscription
+	AllKinds            = Queues | Topics | Subscriptions
+)
+
+// Has reports whether the set has a kind.
+func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
+
+// Setting describes one of the Settings, for everything that reads or writes them by name.
+type Setting struct {
+	Name  string // in the management API: the name of the field
+	Kinds Kinds  // of entities that have it
+	// Min and Max bound a duration, in nanoseconds, or a number; both 0: it is not bounded here.
+	Min, Max int64
+	Fixed    bool // it cannot be changed after creation
+	Path     bool // it is the path of an entity
+
+	field int // its index in Settings
+}
+
+// AllSettings describes all settings, in the order of Settings.
+var AllSettings = func() []Setting {
+	all := []Setting{
+		{Name: "LockDuration", Kinds: Queues | Subscriptions, Min: int64(MinLockDuration), Max: int64(MaxLockDuration)},
+		{Name: "MaxSizeInMegabytes", Kinds: Queues | Topics, Min: 1, Max: MaxSizeMegabytes},
+		{Name: "MaxMessageSizeInKilobytes", Kinds: Queues | Topics},
+		{Name: "RequiresDuplicateDetection", Kinds: Queues | Topics, Fixed: true},
+		{Name: "DuplicateDetectionHistoryTimeWindow", Kinds: Queues | Topics, Min: int64(MinDuplicateWindow), Max: int64(MaxDuplicateWindow)},
+		{Name: "RequiresSession", Kinds: Queues | Subscriptions, Fixed: true},
+		{Name: "DefaultMessageTimeToLive", Kinds: AllKinds, Min: int64(MinTimeToLive), Max: int64(Forever)},
+		{Name: "DeadLetteringOnMessageExpiration", Kinds: Queues | Subscriptions},
+		{Name: "DeadLetteringOnFilterEvaluationExceptions", Kinds: Subscriptions},
+		{Name: "FilteringMessagesBeforePublishing", Kinds: Topics},
+		{Name: "EnableSubscriptionPartitioning", Kinds: Topics},
+		{Name: "MaxDeliveryCount", Kinds: Queues | Subscriptions, Min: 1, Max: MaxMaxDeliveryCount},
+		{Name: "EnableBatchedOperations", Kinds: AllKinds},
+		{Name: "Status", Kinds: AllKinds},
+		{Name: "ForwardTo", Kinds: Queues | Subscriptions, Path: true},
+		{Name: "ForwardDeadLetteredMessagesTo", Kinds: Queues | Subscriptions, Path: true},
+		{Name: "UserMetadata", Kinds: AllKinds},
+		{Name: "AutoDeleteOnIdle", Kinds: AllKinds, Min: int64(MinAutoDeleteOnIdle), Max: int64(Forever)},
+		{Name: "EnablePartitioning", Kinds: Queues | Topics, Fixed: true},
+		{Name: "SupportOrdering", Kinds: Queues | Topics},
+		{Name: "EnableExpress", Kinds: Queues | Topics},
+		{Name: "IsAnonymousAccessible", Kinds: Queues | Topics},
+		{Name: "AuthorizationRules", Kinds: Queues | Topics},
+	}
+	for i := range all {
+		f, ok := reflect.TypeFor[Settings]().FieldByName(all[i].Name)
+		if !ok {
+			panic("core: there is no setting " + all[i].Name)
+		}
+		all[i].field = f.Index[0]
+	}
+	return all
+}()
+
+// settingsByName are the settings by name.
+var settingsByName = func() map[string]*Setting {
+	all := make(map[string]*Setting, len(AllSettings))
+	for i := range AllSettings {
+		all[AllSettings[i].Name] = &AllSettings[i]
+	}
+	return all
+}()
+
+// SettingNamed finds a setting by its name, nil if there is none.
+func SettingNamed(name string) *Setting { return settingsByName[name] }
+
+// Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status or
+// *[]AccessRule.
+func (s *Setting) Of(q *Settings) any {
+	return reflect.ValueOf(q).Elem().Field(s.field).Addr().Interface()
+}
+
+// check refuses a value out of its bounds.
+func (s *Setting) check(q *Settings) error {
+	var n int64
+	switch v := s.Of(q).(type) {
+	case *time.Duration:
+		switch {
+		case *v < time.Duration(s.Min):
+			return Refuse(OutOfRange, "%s is %v: it must be at least %v.", s.Name, *v, time.Duration(s.Min))
+		case *v > time.Duration(s.Max):
+			return Refuse(OutOfRange, "%s is %v: the supplied time exceeds the allowed maximum of %v.", s.Name, *v, time.Duration(s.Max))
+		}
+		return nil
+	case *int64:
+		n = *v
+	case *int:
+		n = int64(*v)
+	}
+	if n < s.Min || n > s.Max {
+		return Refuse(OutOfRange, "%s is %d: it must be between %d and %d.", s.Name, n, s.Min, s.Max)
+	}
+	return nil
+}
+
+// Copy sets the setting in to as it is in from.
+func (s *Setting) Copy(to, from *Settings) {
+	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
+}
+
+// Fit resets the settings that entities of a kind do not have to their defaults.
+func (q *Settings) Fit(k Kind) {
+	d := DefaultSettings(k)
+	for i := range AllSettings {
+		if s := &AllSettings[i]; !s.Kinds.Has(k) {
+			s.Copy(q, &d)
+		}
+	}
+}
