@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// Prove has the connection know that its client has proven who it is. Those that
-// want to know have a method Proven; wrappers of connections pass it on.
+// Prove tells the connection that its client has proven an identity. Connections that need it have
+// a method Proven; wrappers of connections pass it on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()

@@ -17,8 +17,7 @@ import (
 // adminGrace is how long a scrape or a profile may go on when the gateway stops.
 const adminGrace = time.Second
 
-// openAdmin opens the listener for those who look after the gateway, nil unless
-// it is wanted.
+// openAdmin opens the listener for operators, nil unless it is configured.
 func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	if c.AdminListen == "" {
 		return nil, nil
@@ -42,8 +41,8 @@ func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
 
-// adminHandler answers at /metrics and below /debug/pprof/, without asking who
-// is there. The command line is not told: it may hold keys.
+// adminHandler answers at /metrics and below /debug/pprof/, without a token. It does not show the
+// command line, which may hold keys.
 func adminHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

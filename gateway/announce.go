@@ -11,8 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// emulatorReady is the line that those who start the official emulator's
-// container wait for.
+// emulatorReady is the line that starters of the official emulator's container wait for.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
 // announce writes what a newcomer needs to connect.

@@ -12,7 +12,7 @@ import (
 )
 
 // declare creates the configured entities of a namespace that do not exist. Those that do keep
-// their settings: whoever changed them meant it.
+// their settings: a client has changed them on purpose.
 func declare(ctx context.Context, admin core.Admin, c *config.Contents, log *slog.Logger) error {
 	d := declaration{admin: admin, log: log, id: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}
 	wanted := wantedOf(c)
@@ -170,9 +170,8 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 	return nil
 }
 
-// finish adds the rules that a gateway, interrupted while it created the
-// subscription, did not come to. As long as nobody else has changed it, it has
-// one rule more with each revision.
+// finish adds the rules that are missing because a gateway was interrupted while it created the
+// subscription. As long as no client has changed it, it has one rule more with each revision.
 func (d *declaration) finish(ctx context.Context, w *wanted) error {
 	rules, err := w.compiled()
 	if err != nil || len(rules) < 2 {

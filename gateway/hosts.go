@@ -12,12 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames tells the names of a gateway from those that a web page could have
-// made up to reach it: a page's owner may have the page's own name resolve to
-// this machine, and to the browser the gateway is then the page's own server
-// (DNS rebinding). A key that everybody knows is no protection then, so while it
-// is in force HTTP clients must call the gateway by a name that is not theirs to
-// give out.
+// hostNames tells the names of a gateway from those that a web page could have made up to reach it:
+// a page's owner may have the page's own name resolve to this machine, and to the browser the
+// gateway is then the page's own server (DNS rebinding). The published key is no protection then,
+// so while it is valid HTTP clients must call the gateway by a name that is not theirs to give out.
 type hostNames struct {
 	own         []string                 // lower-cased
 	namespaces  answers                  // has hosts of its own
@@ -69,7 +67,7 @@ func (n *hostNames) has(host string) bool {
 	if name == "" { // browsers always name one
 		return true
 	}
-	if _, err := netip.ParseAddr(name); err == nil { // an address belongs to who has it
+	if _, err := netip.ParseAddr(name); err == nil { // a page's owner cannot make up an address
 		return true
 	}
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {

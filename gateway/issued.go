@@ -12,8 +12,8 @@ import (
 // maxIssued is how many certificates are kept; then they are made anew.
 const maxIssued = 1000
 
-// issued are certificates for hosts of namespaces, which the development CA makes
-// when somebody asks for one: namespaces come and go.
+// issued are certificates for hosts of namespaces, which the development CA makes at the first
+// handshake for one: namespaces come and go.
 type issued struct {
 	ca *devca.Authority
 

@@ -76,8 +76,8 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf is a policy that a namespace of this gateway has now, the one with the most
-// rights. The namespace may be one of the registry that somebody is yet to make.
+// keyOf is a policy that a namespace of this gateway has now, the one with the most rights. The
+// namespace may be one of the registry that does not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -89,8 +89,8 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting is TLS with a server of that name, whose certificate one of the file has
-// signed, or one whom the system trusts.
+// trusting is TLS with a server of that name, whose certificate is signed by an authority of the
+// file, or one that the system trusts.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {

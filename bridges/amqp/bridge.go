@@ -23,7 +23,7 @@ type Bridge struct {
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	proven    atomic.Int64     // connections of clients that have proven who they are
+	proven    atomic.Int64     // connections of clients with a proven identity
 	crowded   bridges.Warnings // of too many connections
 	census    chan struct{}    // holds an element while there is one
 
@@ -31,7 +31,8 @@ type Bridge struct {
 	conns map[*conn]struct{} // that are served
 }
 
-// New returns a bridge in front of b, with admin for the rules of subscriptions and a for those who want in.
+// New returns a bridge in front of b, with admin for the rules of subscriptions, and a to
+// authenticate clients.
 func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
 	return &Bridge{
 		broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String(), refusals: refusals.New(),
@@ -104,7 +105,7 @@ func (b *Bridge) tooMany() error {
 	return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be.", b.opts.MaxConnections)
 }
 
-// count counts the connection of a client that has proven who it is, unless there are too many.
+// count counts the connection of a client with a proven identity, unless there are too many.
 func (b *Bridge) count() error {
 	if b.proven.Add(1) > int64(b.opts.MaxConnections) {
 		b.proven.Add(-1)

@@ -43,7 +43,7 @@ type conn struct {
 	id       string  // not changed
 	log      *slog.Logger
 	refusals *refusals.Share
-	known    atomic.Bool // the client has proven who it is
+	known    atomic.Bool // the client has a proven identity
 	nc       net.Conn
 	eng      *engine.Conn
 	writer   *writer
@@ -73,7 +73,7 @@ type conn struct {
 	product      string // what the client calls itself
 	hostname     string // what it called us last
 	host         string // the namespace's host in texts
-	topics       topics // for everybody
+	topics       topics // for all goroutines
 	identity     core.Identity
 	leave        func() // ends being counted in the identity's namespace; nil: it is not
 	busy         int    // broker calls under way

@@ -69,7 +69,7 @@ func (c *conn) end(now time.Time) time.Time {
 		fallthrough
 	case c.eng.Done() && !c.ended:
 		c.ended = true
-		if !c.drains { // whoever drains has had that time
+		if !c.drains { // a draining connection has had that time
 			c.closing = now.Add(c.bridge.opts.DrainGrace)
 		}
 	}

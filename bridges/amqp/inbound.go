@@ -111,7 +111,7 @@ func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// The instants that everybody can write: the years 1 to 9999.
+// The times that every client can write: the years 1 to 9999.
 const (
 	firstInstant value.Timestamp = -62135596800000
 	lastInstant  value.Timestamp = 253402300799999

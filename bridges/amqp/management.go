@@ -14,8 +14,9 @@ import (
 // maxPeekBytes bounds the messages of one peek, but for a single message that is larger.
 const maxPeekBytes = 256 << 10
 
-// attachManagement accepts a link to or from an entity's $management node. The operations check their rights
-// themselves; whoever has none on the entity is not let in, and does not learn whether it exists.
+// attachManagement accepts a link to or from an entity's $management node. The operations check
+// their rights themselves. A client without rights on the entity is refused, and does not learn
+// whether it exists.
 func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	if err := c.anyRight(core.Address{Entity: addr.Entity, Sub: addr.Sub}.String()); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
@@ -93,7 +94,7 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 	return resp
 }
 
-// carryOut carries out what a request asks for. o says for whom, and at what.
+// carryOut carries out a request. o has the identity and the entity.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {

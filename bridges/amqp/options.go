@@ -16,8 +16,8 @@ type Options struct {
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, both ways; 65536
-	// MaxConnections is how many clients may be connected that have proven who they are; more are closed at once; 5000.
-	// How many others there may be is up to the listener: see bridges.Prove.
+	// MaxConnections is how many clients with a proven identity may be connected; more are closed
+	// at once; 5000. The listener bounds the others: see bridges.Prove.
 	MaxConnections int
 	MaxSessions    int // of one connection, at most 65536; 5000
 	MaxHandles     int // links of one session; 256
@@ -78,8 +78,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// The bounds of a connection whose client has not proven who it is: clients begin
-// sessions and attach links while their first token is under way.
+// The bounds of a connection without a proven identity: clients begin sessions and attach links
+// while their first token is under way.
 const (
 	strangerSessions = 100
 	strangerLinks    = 100

@@ -170,8 +170,9 @@ func (r *receiverLink) stop() {
 	})
 }
 
-// giveBack unlocks pending deliveries but for the first keep. Those of a session stay: they would come back out of
-// order, and to nobody else. Its end unlocks them, but for one that is taken over.
+// giveBack unlocks pending deliveries except the first keep. Those of a session stay locked: they
+// would come back out of order, and to no other receiver. The session's end unlocks them, unless it
+// is taken over.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return

@@ -15,7 +15,7 @@ const (
 	requestCredit  = 100                                // requests under way on one link
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
 	minRequestSize = 1 << 20                            // bytes that any request may have
-	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which anybody may send
+	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which any client may send
 	maxReplies     = 1000                               // that wait for credit on one link
 	maxReplyBytes  = 16 << 20                           // that wait for credit on all links of a connection
 	maxServerTime  = 5 * time.Minute                    // that a client may ask us to try

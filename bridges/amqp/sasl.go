@@ -9,7 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Authenticate answers a SASL init. Whoever does not use PLAIN is nobody before a token is put.
+// Authenticate answers a SASL init. A client that does not use PLAIN has no identity before it puts
+// a token.
 func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {

@@ -25,7 +25,7 @@ var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
 // Splice is a connection to a peer for the use of another AMQP client of this
 // process. What that client reads are frames that this package wrote: each of the
-// peer's is checked, and encoded anew without what nobody asks for, such as
+// peer's is checked, and encoded again without fields that are not needed, such as
 // properties of any type. So whatever a peer sends, the client's decoder meets
 // well-formed frames, of known fields with values of simple types.
 //

@@ -133,7 +133,7 @@ func (c *conn) allow(g core.Grant) error {
 	return nil
 }
 
-// enter makes a stranger a client that has proven who it is.
+// enter gives a stranger's connection a proven identity.
 func (c *conn) enter(id core.Identity) error {
 	if err := c.bridge.count(); err != nil {
 		return err

@@ -193,7 +193,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	})
 }
 
-// rollBack ends a transaction that nobody has discharged.
+// rollBack ends a transaction without a discharge.
 func (t *transaction) rollBack() {
 	if t.over {
 		return

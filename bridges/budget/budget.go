@@ -51,9 +51,9 @@ type group struct {
 	shares int
 }
 
-// New returns a budget of limit bytes, or of Default if limit is not positive.
-// released, if not nil, is told when many bytes are given back at once: then the
-// memory of a large message is garbage. Who gives them back waits for it.
+// New returns a budget of limit bytes, or of Default if limit is not positive. released, if not
+// nil, is called when many bytes are given back at once: then the memory of a large message is
+// garbage. The caller that gives them back waits for it.
 func New(limit int64, released func(n int64)) *Budget {
 	if limit <= 0 {
 		limit = Default
@@ -167,8 +167,8 @@ func (s *Share) Take(n int64) bool {
 	return true
 }
 
-// Fits reports whether a share that holds nothing could take n bytes of a budget
-// that nobody uses: if not, it is no use to wait.
+// Fits reports whether an empty share could take n bytes of an unused budget: if not, waiting is
+// useless.
 func (b *Budget) Fits(n int64) bool { return n <= b.limit-n }
 
 // Fits is that of the budget.
@@ -224,8 +224,8 @@ func (s *Share) add(n int64) {
 	s.budget.held += n
 }
 
-// due returns whom to wake after n bytes were added. Those that are woken take
-// what they waited for themselves, and wait again if others were faster.
+// due returns the callbacks to wake after n bytes were added. Woken waiters take their bytes
+// themselves, and wait again if others were faster.
 func (b *Budget) due(n int64) (wakes []func()) {
 	if n >= 0 || len(b.waiting) == 0 {
 		return nil

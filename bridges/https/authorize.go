@@ -16,8 +16,8 @@ const (
 	bearer                = "Bearer"
 )
 
-// authorize proves who sent a request about node: an entity's path, or "" for
-// the namespace. What that identity may do is asked by the broker.
+// authorize proves the identity behind a request about node: an entity's path, or "" for the
+// namespace. The broker checks the identity's rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
 	token := r.Header.Get("Authorization") // the first: a retrying SDK adds another
 	if token == "" {
@@ -57,7 +57,7 @@ type visitKey struct{}
 
 // visit is what is known of a request beside it.
 type visit struct {
-	proven bool           // it has been proven who sent it
+	proven bool           // the request has a proven identity
 	memory *budget.Waiter // that its body and its answer take
 }
 
@@ -72,7 +72,7 @@ func visitOf(r *http.Request) *visit {
 	return v
 }
 
-// prove says who sent the request.
+// prove notes that the request has a proven identity.
 func prove(r *http.Request, id core.Identity) {
 	if v := visitOf(r); v != nil {
 		v.proven = true

@@ -45,8 +45,8 @@ type Options struct {
 	// Context, if not nil, returns what a request is carried out in: its own
 	// context, with what can be read from its headers.
 	Context func(*http.Request) context.Context
-	// Details, if not nil, returns what else /health tells everybody, by name; nil
-	// for nothing. It does not change whether the gateway counts as healthy.
+	// Details, if not nil, returns what else /health shows, by name; nil for nothing. It does not
+	// change whether the gateway counts as healthy.
 	Details func() map[string]any
 	// Host, if not nil, is asked for each request whether the gateway answers to
 	// the host that it names; a core.Refusal's text says why not, with status 421.
@@ -165,7 +165,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	select {
 	case <-served:
 		if ctx.Err() != nil {
-			return nil // whoever ended ctx closed the listener too
+			return nil // the end of ctx has closed the listener, too
 		}
 		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
 	case <-ctx.Done():

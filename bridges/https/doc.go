@@ -102,7 +102,7 @@
 //
 // A taking stream asks for one message when the one before was written to the
 // connection. If the client vanishes, what was on its way to it is lost, and up
-// to one message more: who must not lose any receives under locks. It is not
+// to one message more: a client that must not lose any receives under locks. It is not
 // offered for entities with sessions.
 //
 // A stream that is silent for 15 s sends a comment. One whose client takes nothing for

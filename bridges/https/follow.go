@@ -30,9 +30,8 @@ type follower struct {
 	first   []core.Delivery // what the first look of all has found; it is sent before others
 }
 
-// follow sends what the entity holds from a position on, and what arrives. The
-// broker tells of arrivals only those who want to have them, so this looks again
-// and again: see soonFollow.
+// follow sends what the entity holds from a position on, and what arrives. The broker announces
+// arrivals only to receivers, so this looks again and again: see soonFollow.
 func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 	f, err := b.newFollower(ctx, out, q)
 	if err != nil {
@@ -56,7 +55,7 @@ func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 }
 
 func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
-	// Rights first: who lacks them must not learn what there is.
+	// Rights first: a client without them must not learn what there is.
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ const (
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// checkForwarding checks for Send on each entity that newly gets messages:
-// whoever sets a destination sends to it. The right comes from the token that
-// the request has for it, which joins its identity, else from its own.
+// checkForwarding checks for Send on each entity that newly gets messages: a client that sets a
+// destination sends to it. The right comes from the token that the request has for it, which joins
+// its identity, else from its own.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for _, f := range [...]struct{ name, header, before, after string }{
 		{"ForwardTo", forwardHeader, before.ForwardTo, after.ForwardTo},

@@ -7,10 +7,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// position is how far somebody has got in each partition of an entity: the
-// number to go on from. As text it is the sequence number seen last; of an entity
-// with several partitions, those of all partitions in which one was seen, with
-// commas between them.
+// position is how far a reader has got in each partition of an entity: the number to go on from. As
+// text it is the sequence number seen last; of an entity with several partitions, those of all
+// partitions in which one was seen, with commas between them.
 type position []int64
 
 // parsePosition reads a text of sequence numbers; beyond is 1 if they have been

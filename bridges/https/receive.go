@@ -37,7 +37,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	}
 	visitOf(r).memory.Add(int64(d.Size())) // until it is answered
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
-		// Nobody has it. What was received and deleted is lost; a lock is not.
+		// The client is gone. What was received and deleted is lost; a lock is not.
 		b.release(r.Context(), id, entity, d)
 	}
 	return nil
@@ -61,8 +61,8 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// accepted is the request's Accept header. Content types that nobody can make of
-// a message are no reason to refuse it (RFC 9110 §12.5.1): clients name all sorts.
+// accepted is the request's Accept header. Content types that no serializer writes are no reason to
+// refuse it (RFC 9110 §12.5.1): clients name all sorts.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
 // fetch waits for one message, and reports whether one came. Whatever ends it,
@@ -146,7 +146,7 @@ func last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 	return d, came, drained
 }
 
-// release gives a lock back for which nobody is there, without counting the delivery.
+// release releases a lock for a client that is gone, without counting the delivery.
 func (b *Bridge) release(ctx context.Context, id core.Identity, entity string, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return

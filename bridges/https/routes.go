@@ -49,7 +49,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	defer v.memory.Close()
 	switch err := b.dispatch(w, r); {
 	case err == nil:
-	case r.Context().Err() != nil && !isTooSlow(err): // nobody is there to read it
+	case r.Context().Err() != nil && !isTooSlow(err): // the client is gone
 		b.log.Debug("request given up", "method", r.Method, "path", r.URL.Path, "err", err)
 	default:
 		b.refuse(w, r, err)

@@ -16,7 +16,7 @@ import (
 
 // How many lines there are in a time.
 const (
-	ofKnown     = 50 // a second, of clients that have proven who they are
+	ofKnown     = 50 // a second, of clients with a proven identity
 	ofStrangers = 2  // of all others
 	ofOne       = 5  // of one connection
 	burst       = 20 // seconds' worth may come at once
@@ -49,7 +49,7 @@ type Told struct {
 	Code     core.Code
 	Entity   string
 	Err      error // what the client may not know included
-	Stranger bool  // the client has not proven who it is
+	Stranger bool  // the client has no proven identity
 }
 
 // Write writes a line about an error of a connection's client, with more keys and

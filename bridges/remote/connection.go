@@ -148,9 +148,8 @@ func (l *connection) drop(entity string, s *goamqp.Sender) {
 	_ = s.Close(ctx) // it may be closed
 }
 
-// suspect gives the connection up if err says that its session has ended, which all
-// links are in, or that no answer came for so long that nobody may be there who
-// gives one.
+// suspect gives the connection up if err says that its session, which all links share, has ended,
+// or that no answer came for so long that the peer may be gone.
 func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		_ = l.conn.Close() // serve takes note

@@ -13,7 +13,7 @@ import (
 // Options say what a remote is, and how to get in. Only Name and Dial are required.
 type Options struct {
 	Name    string
-	Address string // for those who look at its state
+	Address string // shown with its state
 	// Dial connects to it.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// TLS is nil where the connection is to be plain.

@@ -48,8 +48,8 @@ type Bridge struct {
 	conns  map[*conn]struct{}
 }
 
-// New returns a bridge in front of b, with admin for what needs Manage and auth
-// for those who want in. Run must be called for it to stop.
+// New returns a bridge in front of b, with admin for operations that need Manage, and auth to
+// authenticate clients. Run must be called for it to stop.
 func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{

@@ -39,14 +39,14 @@ type conn struct {
 	refusals *refusals.Share
 	ws       *websocket.Conn  // the reader's
 	in       *bufio.Reader    // what ws reads through; the reader's
-	memory   *budget.Waiter   // for everybody
+	memory   *budget.Waiter   // for all goroutines
 	nc       net.Conn         // below ws
 	encoding codec.Encoding   // not changed
 	requests chan *request    // from the reader
 	over     chan struct{}    // closed when the reader must not wait any more
 	heard    atomic.Int64     // when the client last said something, Unix nanoseconds
 	limit    atomic.Int64     // bytes of a frame
-	mail     *mailbox.Mailbox // for everybody
+	mail     *mailbox.Mailbox // for all goroutines
 	tasks    sync.WaitGroup   // reader, writer and broker calls
 
 	ctx    context.Context // of broker calls
@@ -172,7 +172,7 @@ func (c *conn) beginMore() {
 
 // input is where requests come from, nil when the connection has enough to do.
 func (c *conn) input() <-chan *request {
-	if c.said && !c.gone { // nobody answers, but the reader must not wait
+	if c.said && !c.gone { // no answer comes, but the reader must not wait
 		return c.requests
 	}
 	if c.gone || c.proving || len(c.underWay) >= maxRequests || c.held > c.bridge.opts.MaxUnderWay || len(c.out)+c.writing > 2*maxWaiting {
@@ -438,7 +438,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later is at, or a little after now if it has passed: somebody else is at work then.
+// later is at, or a little after now if it has passed: then another goroutine is at work.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at

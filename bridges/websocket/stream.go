@@ -15,7 +15,7 @@ import (
 )
 
 // stream is a WebSocket's binary messages as a stream of bytes. Where a message
-// begins or ends has no meaning, and messages have no largest size: whoever reads
+// begins or ends has no meaning, and messages have no largest size: the reader
 // says how much at a time. Like every net.Conn it may be read, written and closed
 // by different goroutines.
 //
@@ -50,13 +50,13 @@ func newStream(ws *websocket.Conn, in *bufio.Reader, hosts []string) *stream {
 	return &stream{ws: ws, in: in, hosts: hosts}
 }
 
-// Protocol names what is spoken, for those who ask a net.Conn.
+// Protocol names the protocol of the connection.
 func (s *stream) Protocol() string { return "amqp over websocket" }
 
 // Hosts are the names by which the client called us, as bridges.Hosts has them.
 func (s *stream) Hosts() []string { return s.hosts }
 
-// Proven passes on that the client has proven who it is.
+// Proven passes on that the client has proven an identity.
 func (s *stream) Proven() { bridges.Prove(s.ws.NetConn()) }
 
 // Read reads what has come, which may be several messages or a part of one. A

@@ -25,8 +25,8 @@ type door struct {
 	gateway string
 }
 
-// ServeHTTP makes a subscription for a page, to what is said in one room. It is
-// deleted when nobody has listened for a while.
+// ServeHTTP makes a subscription for a page, to what is said in one room. It is deleted when it has
+// had no receiver for a while.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := rand.Text()
 	_, err := d.manager.CreateSubscription(r.Context(), topic, name, &admin.CreateSubscriptionOptions{
@@ -46,8 +46,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// giveToken gives the rights of a page for a while: a real chat would ask who it
-// is first.
+// giveToken gives the rights of a page for a while: a real chat would ask for the user first.
 func giveToken(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = io.WriteString(w, local.Sign(topic, policy, key, time.Hour))

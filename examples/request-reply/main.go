@@ -92,7 +92,7 @@ func work(ctx context.Context, client *azservicebus.Client) error {
 	}
 }
 
-// replyTo is the answer to a request: it is for whoever asked.
+// replyTo is the answer to a request, addressed to its sender.
 func replyTo(request *azservicebus.ReceivedMessage) *azservicebus.Message {
 	return &azservicebus.Message{
 		Body:          []byte(strings.ToUpper(string(request.Body))),
@@ -137,8 +137,8 @@ func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer
 	return errors.Join(errs...)
 }
 
-// ask puts questions and returns the answers in their order. The session of the
-// client's own name holds its answers and nobody else's.
+// ask puts questions and returns the answers in their order. The session of the client's own name
+// holds only its answers.
 func ask(ctx context.Context, client *azservicebus.Client, name string, questions []string) (answers string, err error) {
 	mine, err := client.AcceptSessionForQueue(ctx, sharedReplies, name, nil)
 	if err != nil {

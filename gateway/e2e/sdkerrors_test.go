@@ -61,7 +61,7 @@ func (e *env) goErrors(s sdkerrors.Scene) map[string]sdkerrors.Shown {
 		"expired token":     send(s.Expired, s.Queue, hello),
 		"missing entity":    send(e.gw.connection(devPolicy, devKey, e.plain), "no-such-queue", hello),
 		"missing claim":     send(s.ListenOnly, s.Queue, hello),
-		"no network":        send(s.Nobody, s.Queue, hello),
+		"no network":        send(s.Unreachable, s.Queue, hello),
 		"lost lock":         settleLost(),
 		"message too large": send(e.gw.connection(devPolicy, devKey, e.plain), s.Queue, make([]byte, 300<<10)),
 		"disabled entity":   send(e.gw.connection(devPolicy, devKey, e.plain), s.Disabled, hello),

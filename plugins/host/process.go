@@ -120,7 +120,7 @@ func (p *process) followStdout(r io.Reader) {
 	p.mu.Lock()
 	p.said = strings.TrimSpace(string(line))
 	p.mu.Unlock()
-	_, _ = p.toHandshake.Write(line) // nobody may be waiting any more
+	_, _ = p.toHandshake.Write(line) // the reader may have gone
 	_ = p.toHandshake.Close()
 	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
 		p.out.follow(b)
@@ -146,7 +146,7 @@ func (p *process) Kill(context.Context) error {
 	p.killed = true
 	p.mu.Unlock()
 	p.signal(killSignal)
-	_ = p.handshake.Close() // nobody will read it
+	_ = p.handshake.Close() // it has no reader any more
 	return nil
 }
 

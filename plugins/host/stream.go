@@ -46,7 +46,7 @@ type session struct {
 	bytes    int           // that wait
 	draining bool          // no more calls are taken
 	drained  bool          // and none is left: the plugin is to be told
-	idle     chan struct{} // closed when no messages are left, if somebody drains
+	idle     chan struct{} // closed when no messages are left, while draining
 	misses   int           // calls that ran out of time since the last answer
 	answered time.Time     // when the last answer came
 }
@@ -61,8 +61,8 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is what calls that went together share. Once one of them is answered it
-// makes room for another: those that take longer keep nobody waiting.
+// frame is shared by calls that were sent together. Once one of them is answered it makes room for
+// another: slow ones delay no other calls.
 type frame struct{ answered bool }
 
 // newSession starts a session. Its goroutines end when the stream's methods
@@ -294,7 +294,7 @@ func (s *session) drain(ctx context.Context) {
 	s.wake()
 }
 
-// fail ends the session: whoever waits gets err.
+// fail ends the session: waiting calls get err.
 func (s *session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,9 +33,8 @@ type file struct {
 // handler serves the files under their paths.
 type handler map[string]file
 
-// New returns a handler for ModulePath and TypesPath. Pages of every origin may
-// import the module: it is the same for everybody, and holds no secret. Whether
-// they may connect is another question.
+// New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module:
+// it is the same for all, and holds no secret. Whether they may connect is another question.
 func New() http.Handler {
 	return handler{
 		ModulePath: open("crosstown.js", "text/javascript; charset=utf-8"),

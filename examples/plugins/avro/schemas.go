@@ -77,7 +77,7 @@ func (s *schemas) decode(_ context.Context, contentType string, payload []byte) 
 	return read(payload, schema)
 }
 
-// encode writes single-object encoding, which needs nobody to name its schema.
+// encode writes single-object encoding, which contains the fingerprint of its schema.
 func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, error) {
 	schema, err := s.named(contentType)
 	if err != nil {

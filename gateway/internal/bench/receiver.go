@@ -19,7 +19,7 @@ type receiver struct {
 	spent atomic.Int64 // messages settled
 }
 
-// errForeign stops a run before it eats somebody's messages.
+// errForeign stops a run before it removes messages that are not its own.
 var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
 
 // receive runs until done ends (the books are balanced, or patience is over) or

@@ -341,7 +341,7 @@ func (r *run) report(w io.Writer) (stop func()) {
 			s, c := r.acked.Load(), r.received.Load()
 			_, err := fmt.Fprintf(w, "%4d s  acknowledged %d (%d/s)  received %d (%d/s)\n", n, s, s-sent, c, c-received)
 			if err != nil {
-				return // nobody looks
+				return // the output is closed
 			}
 			sent, received = s, c
 		}

@@ -12,7 +12,7 @@ const stampMagic = "ctbench1"
 // run (8 bytes), sender (4), number (8) and due time (8), big-endian.
 const stampSize = len(stampMagic) + 8 + 4 + 8 + 8
 
-// stamp tells who sent a message, as which, and when it was due.
+// stamp tells the sender of a message, its number, and when it was due.
 type stamp struct {
 	run    uint64
 	sender uint32

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// target is where to connect, and as whom.
+// target is an address, and the credentials for it.
 type target struct {
 	address string // amqp://host:port, amqps://…, ws://… or wss://…, without credentials
 	host    string // host name without port, for TLS
@@ -104,7 +104,7 @@ func (t *target) readConnectionString(s string) error {
 	return nil
 }
 
-// dial opens a connection and proves who we are.
+// dial opens a connection and authenticates.
 func (t *target) dial(ctx context.Context) (Connection, error) {
 	if t.dialer != nil {
 		return t.dialer(ctx)

@@ -140,7 +140,7 @@ func (c *wsConn) read() {
 	}
 }
 
-// end lets go of everybody who waits.
+// end fails all waiting calls.
 func (c *wsConn) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

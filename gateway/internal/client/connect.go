@@ -81,8 +81,7 @@ func (o *common) roots(local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// client connects for messages. An attempt is made once: who waits at a
-// terminal would rather know.
+// client connects for messages. It makes one attempt: at a terminal an error is better than a wait.
 func (t *target) client() (*azservicebus.Client, error) {
 	return azservicebus.NewClientFromConnectionString(t.text, &azservicebus.ClientOptions{
 		ApplicationID: "crosstown",

@@ -51,7 +51,7 @@ func eachSetting(p any) iter.Seq2[string, any] {
 			}
 			switch {
 			case f.IsNil(), f.Type() == reflect.TypeFor[*admin.RuleProperties]():
-			case f.Kind() == reflect.Slice: // authorization rules: their keys are nobody's business
+			case f.Kind() == reflect.Slice: // authorization rules: their keys are not shown
 				if !yield(name, fmt.Sprintf("%d", f.Len())) {
 					return
 				}

@@ -109,8 +109,8 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that somebody may use a namespace, and that its keys open
-// none of those before it.
+// validateAccess checks that a namespace has a usable policy, and that its keys open none of those
+// before it.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {

@@ -25,7 +25,7 @@ type Remote struct {
 	Policy   string `koanf:"policy"` // signs tokens, with Key
 	Key      string `koanf:"key"`
 
-	CA         string `koanf:"ca"`          // file in PEM of those who may sign its certificate; default: the system's
+	CA         string `koanf:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
 	ServerName string `koanf:"server-name"` // in its certificate, and what it is called; default: the host
 
 	Window  int    `koanf:"window"`  // messages under way

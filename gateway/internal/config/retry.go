@@ -19,7 +19,7 @@ type Retry struct {
 	Jitter  float64       `koanf:"jitter"`  // the share of a wait that may be taken off at random
 }
 
-// maxFactor is beyond what anybody means.
+// maxFactor is the largest factor that makes sense.
 const maxFactor = 100
 
 func (h *Contents) validateRetries(prefix string, r *report) {

@@ -20,7 +20,7 @@ type Serializers struct {
 type EntitySerializers struct {
 	Name    string   `koanf:"name"`    // of a subscription: topic/Subscriptions/name
 	Chain   []string `koanf:"chain"`   // what none of these can decode is dead-lettered
-	Deliver string   `koanf:"deliver"` // the content type that receivers get who name none
+	Deliver string   `koanf:"deliver"` // the content type for receivers that name none
 }
 
 func (s *Serializers) validate(r *report, plugins []Plugin) {

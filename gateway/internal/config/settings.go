@@ -7,9 +7,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// EntitySettings are the settings of a queue, topic or subscription that
-// somebody gave. The fields, but for Policies, are pointers to what the field of
-// the same name in core.Settings holds; nil was not given.
+// EntitySettings are the given settings of a queue, topic or subscription. The fields, except
+// Policies, are pointers to what the field of the same name in core.Settings holds; nil was not
+// given.
 type EntitySettings interface {
 	QueueSettings | TopicSettings | SubscriptionSettings
 }

@@ -27,7 +27,7 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Issuer is one who is believed, and how far.
+// Issuer is a trusted issuer, and the rights that its tokens may give.
 type Issuer struct {
 	// Name is the claim iss. Without Keys and File, it is also the URL below
 	// which /.well-known/openid-configuration says where the keys are.

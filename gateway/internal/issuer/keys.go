@@ -21,8 +21,8 @@ import (
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20 // of a discovery document or a key set
-	// refetchAfter bounds how often tokens with unknown keys, which anybody can
-	// make, have the keys fetched.
+	// refetchAfter bounds how often tokens with unknown keys, which any client can make, have the
+	// keys fetched.
 	refetchAfter = 10 * time.Second
 	// staleAfter is how long a key that its issuer has withdrawn may be believed.
 	staleAfter = time.Hour

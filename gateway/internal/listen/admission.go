@@ -38,10 +38,9 @@ type AdmissionOptions struct {
 	Logger *slog.Logger
 }
 
-// Admission knows which connections are those of strangers: clients that have
-// not proven who they are. Strangers have places of their own. When these are
-// taken, a further stranger has the place of another: the oldest of those from
-// the address that has most of them. A client that has proven who it is never
+// Admission knows the connections of strangers: clients without a proven identity. Strangers have
+// places of their own. When these are taken, a further stranger takes the place of another: the
+// oldest of those from the address that has most of them. A client with a proven identity never
 // makes room.
 type Admission struct {
 	o        AdmissionOptions
@@ -112,9 +111,8 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits a stranger's connection, for which another may have to go. It
-// returns nil, and closes nc, where every connection is that of a client that has
-// proven who it is.
+// Enter admits a stranger's connection, for which another may be closed. It returns nil, and closes
+// nc, if every connection has a proven identity.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
 	a.mu.Lock()
@@ -220,8 +218,8 @@ type Conn struct {
 	counted bool          // in admission.open; admission.mu guards it
 }
 
-// Proven says that the client has proven who it is: its connection is left
-// alone from now on.
+// Proven says that the client has proven an identity: its connection is never closed to make room
+// from now on.
 func (c *Conn) Proven() {
 	if c.proven.Swap(true) {
 		return
@@ -294,8 +292,8 @@ func addressOf(nc net.Conn) netip.Addr {
 	return addr
 }
 
-// Guard returns ln with its connections admitted. Connect them to nothing that
-// knows who its clients are: they remain strangers.
+// Guard returns ln with its connections admitted. Use it only for servers that do not authenticate
+// clients: their connections remain strangers'.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 // guarded is a listener of admitted connections.

@@ -2,6 +2,5 @@
 
 package listen
 
-// descriptors is how many files and connections this process may have open, as
-// far as anybody knows.
+// descriptors is how many files and connections this process may have open, by default.
 func descriptors() int { return defaultDescriptors }

@@ -71,10 +71,9 @@ func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 // HTTP returns the listener of connections that speak HTTP, or nothing known.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
-// Serve accepts until ctx ends, then closes the listeners, drops the undecided
-// connections, waits for its goroutines and returns nil. The virtual listeners
-// are closed by whom they serve. A listener that breaks by itself ends Serve
-// with an error.
+// Serve accepts until ctx ends, then closes the listeners, drops the undecided connections, waits
+// for its goroutines and returns nil. Each virtual listener is closed by its server. A listener
+// that breaks by itself ends Serve with an error.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -184,8 +183,8 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, &secured{rewound{inner, head, admitted}, inner.ConnectionState()}, nil
 }
 
-// explainHandshake tells whoever reads the log what a client that does not
-// trust the certificate needs; the client's own message rarely does.
+// explainHandshake logs what a client that does not trust the certificate needs; the client's own
+// message rarely says it.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {

@@ -17,13 +17,13 @@ const (
 	censusTimeout = 2 * time.Second
 )
 
-// protocols are shown even if nobody speaks them.
+// protocols are shown even without connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
 // use is what clients of one protocol have open.
 type use struct{ connections, channels, sends, receives, sessions int }
 
-// clients shows who is connected.
+// clients shows the connected clients.
 type clients struct {
 	censuses                               []bridges.Census
 	connections, channels, links, sessions *prometheus.Desc
@@ -33,7 +33,7 @@ type clients struct {
 	uses  map[string]*use // by protocol
 }
 
-// Clients shows whom the censuses find.
+// Clients adds the clients that the censuses find.
 func (m *Metrics) Clients(censuses ...bridges.Census) {
 	m.registry.MustRegister(&clients{
 		censuses:    censuses,

@@ -65,8 +65,8 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]*count{}}
 }
 
-// Read returns the counts of an entity, or NotFound. Those who ask for the same
-// at the same time share an answer.
+// Read returns the counts of an entity, or NotFound. Concurrent calls for the same entity share an
+// answer.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	n, first := c.lookup(core.FoldName(e.Name))
 	if first { // others wait for it, whether or not our client does

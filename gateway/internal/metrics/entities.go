@@ -31,7 +31,7 @@ type entities struct {
 	descs     entityDescs
 
 	mu     sync.Mutex
-	own    map[string]bool // who has series of their own; false: not seen lately
+	own    map[string]bool // entities with series of their own; false: not seen lately
 	read   time.Time       // when the rest was tried to read
 	up     bool            // that went well
 	counts []broker.Holding

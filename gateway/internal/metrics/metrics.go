@@ -1,7 +1,6 @@
-// Package metrics shows to Prometheus what the gateway counts. Nothing calls it
-// when something happens, but for two wrappers that time the store's calls and
-// count what bridges ask for: packages count for themselves, and are asked when
-// somebody looks.
+// Package metrics shows to Prometheus what the gateway counts. Packages count for themselves, and
+// are asked at a scrape; only two wrappers are called at each event: they time the store's calls
+// and count refusals of bridges.
 package metrics
 
 import (
@@ -76,7 +75,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler answers scrapes of operators, who see all namespaces.
+// Handler answers scrapes of operators, which show all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {

@@ -73,11 +73,11 @@ func (a *allowance) give(n int) {
 	a.left += n
 }
 
-// Namespace shows what source knows, and how the namespace's remotes do, until hide
-// is called. states is nil where there are none. The first namespace is the gateway's
-// own. own answers scrapes of those who see this namespace, and nothing of others or
-// of the gateway: it has an allowance to itself, because who shares one learns how
-// many entities others have, and may be left without.
+// Namespace shows the counts of source, and the state of the namespace's remotes, until hide is
+// called. states is nil if there are none. The first namespace is the gateway's own. own answers
+// scrapes that show only this namespace, nothing of others or of the gateway. It has a limit of
+// entities to itself: with a shared one a client would learn how many entities others have, and its
+// own could be left out.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()

@@ -220,7 +220,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 	return creds
 }
 
-// The policy and key that everybody knows.
+// The published policy and key.
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
 // webToken makes a JSON web token with the claims, and others in pairs in place of good ones.

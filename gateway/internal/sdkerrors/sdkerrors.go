@@ -67,9 +67,9 @@ const (
 // Scene is where errors are provoked: a queue for 256 KB messages, one that is disabled, and connection strings that must
 // not work, without TLS.
 type Scene struct {
-	Host, Queue, Disabled                 string
-	WrongKey, Expired, ListenOnly, Nobody string
-	Token                                 string // for HTTP
+	Host, Queue, Disabled                      string
+	WrongKey, Expired, ListenOnly, Unreachable string
+	Token                                      string // for HTTP
 }
 
 // NewScene makes the two queues at a gateway and deletes them after the test. The names are q- and a number.
@@ -97,9 +97,9 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 	}
 	return Scene{
 		Host: host, Queue: queue, Disabled: disabled,
-		WrongKey:   connection(host, rootPolicy, "wrong"),
-		ListenOnly: connection(host, listenPolicy, listenKey),
-		Nobody:     connection("localhost:1", rootPolicy, rootKey), // tcpmux, which machines no longer serve
+		WrongKey:    connection(host, rootPolicy, "wrong"),
+		ListenOnly:  connection(host, listenPolicy, listenKey),
+		Unreachable: connection("localhost:1", rootPolicy, rootKey), // tcpmux, which machines no longer serve
 		Expired: "Endpoint=sb://" + host + ";SharedAccessSignature=" +
 			auth.SignSAS("sb://"+host+"/"+queue, rootPolicy, rootKey, time.Now().Add(-time.Hour)) + ";UseDevelopmentEmulator=true",
 		Token: auth.SignSAS("http://"+host+"/", rootPolicy, rootKey, time.Now().Add(time.Hour)),
@@ -110,7 +110,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 func (s Scene) Variables(report string) []string {
 	return []string{
 		"STORY_QUEUE=" + s.Queue, "STORY_DISABLED=" + s.Disabled, "STORY_WRONG_KEY=" + s.WrongKey, "STORY_EXPIRED=" + s.Expired,
-		"STORY_LISTEN_ONLY=" + s.ListenOnly, "STORY_NOBODY=" + s.Nobody, "STORY_TOKEN=" + s.Token,
+		"STORY_LISTEN_ONLY=" + s.ListenOnly, "STORY_NOBODY=" + s.Unreachable, "STORY_TOKEN=" + s.Token,
 		"STORY_MESSAGES=http://" + s.Host + "/" + s.Queue + "/messages", "STORY_REPORT=" + report,
 	}
 }

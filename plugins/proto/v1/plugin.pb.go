@@ -508,7 +508,7 @@ type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the stream.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// After this time nobody waits for the answer; 0: it is not known.
+	// After this time the gateway does not wait for the answer any more; 0: unknown.
 	TimeoutMs uint32 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// Types that are valid to be assigned to Question:
 	//

@@ -55,8 +55,8 @@ func (f *fields) invalid(name, format string, args ...any) {
 	}
 }
 
-// done checks that fields that nobody asked for end where the list ends, and returns the first error. A newer version
-// of the protocol may add such fields.
+// done checks that unknown further fields end where the list ends, and returns the first error. A
+// newer version of the protocol may add such fields.
 func (f *fields) done() error {
 	for f.err == nil && f.n > 0 {
 		f.n--
