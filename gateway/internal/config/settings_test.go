@@ -36,8 +36,8 @@ func TestSettingsOfEntitiesAreThoseOfCore(t *testing.T) {
 				t.Errorf("%s: %s is a %s, want %s", settings, s.Name, f.Type, of)
 			}
 		}
-		for i := range settings.NumField() {
-			if name := settings.Field(i).Name; core.SettingNamed(name) == nil && name != "Policies" {
+		for field := range settings.Fields() {
+			if name := field.Name; core.SettingNamed(name) == nil && name != "Policies" {
 				t.Errorf("%s has %s, which is not a setting", settings, name)
 			}
 		}
