@@ -183,19 +183,22 @@ func (c *conn) mayRead() bool {
 	return !c.gone && c.chunk == nil && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass does all that can be done now. It runs after the jobs at hand.
+// pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what there was to send,
+// more may be possible: deliveries wait for room, and an ending for the last byte.
 func (c *conn) pass() {
-	now := time.Now()
-	if c.chunk != nil {
-		c.take(now)
+	for again := true; again; {
+		now := time.Now()
+		if c.chunk != nil {
+			c.take(now)
+		}
+		c.feed(now)
+		c.resume()
+		c.start()
+		c.arm(c.tick(now))
+		c.eng.Flush()
+		c.charge()
+		again = c.write(now)
 	}
-	c.feed(now)
-	c.resume()
-	c.start()
-	c.arm(c.tick(now))
-	c.eng.Flush()
-	c.charge()
-	c.write(now)
 	if c.pending && (c.mayRead() || c.gone) {
 		c.pending = false
 		c.resumed <- struct{}{} // has room: the reader waits for one
@@ -241,20 +244,22 @@ func (c *conn) start() {
 	c.full = c.full[:0]
 }
 
-// write sends what the engine has to say: at once as far as the transport takes it, the rest by the writer.
-func (c *conn) write(now time.Time) {
+// write sends what the engine has to say: at once as far as the transport takes it, the rest by the writer. It reports
+// whether all of it has been sent.
+func (c *conn) write(now time.Time) (sent bool) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
-		return
+		return false
 	}
 	b := c.eng.Take(c.spare, now)
 	c.spare = nil
 	n, err := c.writer.try(b)
 	if err != nil || n == len(b) {
 		c.wrote(b, err)
-		return
+		return err == nil
 	}
 	c.writing = true
 	c.writer.finish(b, n, func(err error) { c.owner.Do(func() { c.wrote(b, err) }) })
+	return false
 }
 
 // wrote goes on after a write.
