@@ -113,6 +113,10 @@ type Session interface {
 	Receiver
 	ID() string
 	LockedUntil() time.Time
+	// CloseAfter is Close, but the session stays locked until settled is closed, so that
+	// settlements under way are carried out. It does not wait. A call that accepts the session by
+	// its id through this gateway waits for the release.
+	CloseAfter(settled <-chan struct{})
 	// Lock proves that the receiver holds the session: a Settlement may name it, and
 	// Transaction.SetSessionState requires it. Its Token is what another receiver needs to take the
 	// session over. Its Until is not set.

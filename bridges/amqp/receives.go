@@ -48,6 +48,9 @@ type receiverLink struct {
 
 	provisional map[uint32]struct{} // delivery-ids of those that have an outcome in an open transaction
 
+	settling   int           // settlements of its deliveries that are queued or under way
+	allSettled chan struct{} // closed when there are none any more; nil until its session is to close then
+
 	asked    int             // credit that the broker has
 	size     int             // of deliveries, a moving average in bytes
 	pending  []core.Delivery // delivered by the broker, not sent yet
@@ -157,7 +160,7 @@ func (r *receiverLink) stop() {
 	receiver := r.receiver
 	r.receiver = nil
 	if r.session != nil { // at once: before the client hears of it, and comes back for the session
-		r.session.Close()
+		r.closeSession()
 	}
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()
@@ -168,6 +171,25 @@ func (r *receiverLink) stop() {
 			r.pending = nil
 		}
 	})
+}
+
+// closeSession closes the session once the outcomes that the client has given are carried out: they need its lock.
+func (r *receiverLink) closeSession() {
+	if r.settling == 0 {
+		r.session.Close()
+		return
+	}
+	r.allSettled = make(chan struct{})
+	r.session.CloseAfter(r.allSettled)
+}
+
+// settledOne counts a settlement that is no longer under way.
+func (r *receiverLink) settledOne() {
+	r.settling--
+	if r.settling == 0 && r.allSettled != nil {
+		close(r.allSettled)
+		r.allSettled = nil
+	}
 }
 
 // giveBack unlocks pending deliveries except the first keep. Those of a session stay locked: they

@@ -310,6 +310,32 @@ func TestSessionIsReleasedWithItsLink(t *testing.T) {
 	})
 }
 
+// An outcome that comes right before the detach is carried out: the session stays locked until then, and a client that
+// accepts it again waits.
+func TestSessionStaysLockedUntilItsSettlementsAreCarriedOut(t *testing.T) {
+	t.Parallel()
+	for _, settled := range []bool{true, false} {
+		whole(t, Options{}, func(t *testing.T, s *fixture) {
+			s.put(t, "a", "1", "2")
+			for _, want := range []string{"1", "2"} {
+				p, _ := s.connect(t)
+				p.accept(0, "a")
+				p.flowTo(0, 0, 0, 1, false)
+				tr, payload := p.receiveTransfer()
+				if got := string(p.sections(payload).Body); got != want {
+					t.Fatalf("got body %q, want %q", got, want)
+				}
+				p.send(0,
+					&wire.Disposition{Role: wire.RoleReceiver, First: tr.DeliveryID.V, Settled: settled, State: wire.Accepted{}},
+					&wire.Detach{Handle: 0, Closed: true})
+				p.accept(1, "a")
+				_ = p.nc.Close()
+				synctest.Wait()
+			}
+		})
+	}
+}
+
 // receiveTransfer returns the next transfer and its payload.
 func (p *peer) receiveTransfer() (*wire.Transfer, []byte) {
 	p.tb.Helper()

@@ -22,15 +22,19 @@ type settleQueue struct {
 	held      []*receiverLink // that ask for messages when there are none
 }
 
-// settleItem names the link that is told the outcome of a settlement; no link: none is.
+// settleItem says which delivery a settlement is for, and how the client is answered.
 type settleItem struct {
-	link  *receiverLink
-	id    uint32 // delivery-id
-	state wire.DeliveryState
-	size  int64 // bytes of what it sets
+	link    *receiverLink // nil: the gateway gives the message back
+	settled bool          // the client awaits no outcome
+	id      uint32        // delivery-id
+	state   wire.DeliveryState
+	size    int64 // bytes of what it sets
 
 	unlocks bool // it makes the message available again
 }
+
+// isAnswered reports whether the client awaits the outcome.
+func (item *settleItem) isAnswered() bool { return item.link != nil && !item.settled }
 
 // settle adds a settlement to the queue of its address.
 func (c *conn) settle(address string, item settleItem, s core.Settlement) {
@@ -39,8 +43,11 @@ func (c *conn) settle(address string, item settleItem, s core.Settlement) {
 		p = &settleQueue{conn: c, address: address}
 		c.settleQueues[address] = p
 	}
-	if item.link == nil {
+	if !item.isAnswered() {
 		c.outstanding.settling++
+	}
+	if item.link != nil {
+		item.link.settling++
 	}
 	if item.unlocks = s.Outcome == core.Release || s.Outcome == core.Abandon; item.unlocks {
 		p.unlocking++
@@ -73,7 +80,10 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			p.unlocking--
 		}
 		p.conn.buffered -= item.size
-		if item.link == nil {
+		if item.link != nil {
+			item.link.settledOne()
+		}
+		if !item.isAnswered() {
 			p.conn.outstanding.settling--
 			continue
 		}
@@ -142,11 +152,11 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
 	item := settleItem{link: r, id: d.ID, state: d.State}
 	if d.Settled {
-		item.link = nil
+		item.settled = true
 		defer r.ask() // there is room for another at once
 	}
 	if err := outcome(d.State, &s, &item); err != nil {
-		if item.link != nil {
+		if !item.settled {
 			r.link.Session().Settle(d.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", d.ID)})
 		}
 		return

@@ -14,6 +14,8 @@ const (
 	sessionLookInterval = 10 * time.Second
 	// releaseTimeout bounds the release of a session. If it fails, the lock expires.
 	releaseTimeout = 5 * time.Second
+	// settleTimeout bounds how long a closed session waits for the settlements under way.
+	settleTimeout = 30 * time.Second
 	// expiryGrace is how long after the end of a lock its client is told, unless another client
 	// waits for the session: clients whose work takes as long as the lock close the session
 	// themselves within that time.
@@ -42,12 +44,13 @@ type session struct {
 	looks       uint64    // looks for messages so far
 	lookAt      time.Time // when to look without the doorbell; zero: unknown
 	backoff     time.Duration
-	drained     []func(int) // callbacks of Drains under way
-	targetLooks uint64      // the count of looks that the Drains wait for
-	ended       error       // why the broker closed it
-	expired     bool        // ended because the lock's time was over
-	endsNow     bool        // do not wait for expiryGrace
-	closed      bool        // Close was called
+	drained     []func(int)     // callbacks of Drains under way
+	targetLooks uint64          // the count of looks that the Drains wait for
+	ended       error           // why the broker closed it
+	expired     bool            // ended because the lock's time was over
+	endsNow     bool            // do not wait for expiryGrace
+	closed      bool            // Close or CloseAfter was called
+	settled     <-chan struct{} // the release waits for its end; nil: for nothing
 
 	delivering   bool      // the Deliver callback runs
 	deliverEnded sync.Cond // a Deliver callback has ended
@@ -116,6 +119,31 @@ func (s *session) Close() {
 	}
 	for s.delivering {
 		s.deliverEnded.Wait()
+	}
+}
+
+// CloseAfter implements core.Session. If settled is not closed in time, the session is released
+// without it.
+func (s *session) CloseAfter(settled <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed, s.settled = true, settled
+		s.signal()
+	}
+}
+
+// awaitSettled waits for the settlements that CloseAfter speaks of.
+func (s *session) awaitSettled(settled <-chan struct{}) {
+	if settled == nil {
+		return
+	}
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+	case <-s.hub.e.b.base.Done():
 	}
 }
 
@@ -360,9 +388,10 @@ func (s *session) awaitGrace() {
 // finish releases the session, unless its lock has ended, and runs the remaining callbacks.
 func (s *session) finish() {
 	s.mu.Lock()
-	ended, drained, unspent := s.ended, s.drained, s.credit
+	ended, drained, unspent, settled := s.ended, s.drained, s.credit, s.settled
 	s.drained, s.credit = nil, 0
 	s.mu.Unlock()
+	s.awaitSettled(settled)
 	if core.CodeOf(ended) != core.SessionLockLost {
 		s.hub.release(s.lock)
 	}

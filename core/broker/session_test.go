@@ -112,6 +112,44 @@ func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 	})
 }
 
+// A session that is closed while settlements are under way stays locked until they are carried out,
+// or until the broker gives up on them.
+func TestClosedSessionWaitsForItsSettlements(t *testing.T) {
+	for name, answered := range map[string]bool{"carried out": true, "no answer": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *started) {
+				b.create(t, "q", sessionful)
+				b.send(t, "q", of("a", 0, 2)...)
+				h := b.mustAccept(t, "q", "a")
+				h.AddCredit(1)
+				got := h.take()
+				settled := make(chan struct{})
+				h.CloseAfter(settled)
+				begin, want := time.Now(), settleTimeout
+				if answered {
+					want = time.Second
+					time.AfterFunc(want, func() {
+						settle(t, b, "q", core.Complete, got...)
+						close(settled)
+					})
+				}
+				next := b.mustAccept(t, "q", "a")
+				if waited := time.Since(begin); waited != want {
+					t.Errorf("the next holder got the session after %v, want %v", waited, want)
+				}
+				next.AddCredit(1)
+				body := "a/0"
+				if answered {
+					body = "a/1"
+				}
+				if got := bodies(next.take()); got != body {
+					t.Errorf("got %s, want %s", got, body)
+				}
+			})
+		})
+	}
+}
+
 func TestSessionIsExclusive(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", sessionful)
