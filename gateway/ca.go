@@ -13,7 +13,7 @@ func caCommand(environ []string) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "ca",
-		Short: "Print the certificate of the development CA in PEM, making the CA if there is none",
+		Short: "Print the certificate of the development CA in PEM; create the CA if there is none",
 		Example: `  crosstown ca > crosstown-ca.pem
   SSL_CERT_FILE=crosstown-ca.pem       ./a-go-program
   NODE_EXTRA_CA_CERTS=crosstown-ca.pem node program.js`,

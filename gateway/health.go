@@ -21,10 +21,10 @@ func healthCommand(environ []string) *cobra.Command {
 		Use:   "health [HOST:PORT]",
 		Short: "Ask a gateway whether it is healthy",
 		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if
-it is, for the health checks of containers.
+it is healthy, for health checks of containers.
 
-Without an address it asks at the first listener that flags, environment and
-file name, as they do for the gateway.`,
+Without an address the command asks the first listener of the gateway's
+configuration: flags, environment and file, as for the gateway itself.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

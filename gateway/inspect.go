@@ -19,11 +19,11 @@ var errDamaged = errors.New("the store is damaged: restore a copy, or start the 
 func storeCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Look at the files of a file store",
+		Short: "Inspect and verify the files of a file store",
 	}
 	c.AddCommand(
-		inspectCommand(environ, "inspect", "List segments and snapshots, with their sizes and the damage that their frames show", false),
-		inspectCommand(environ, "verify", "Check everything, the contents of messages and snapshots too; the exit code is 1 if something is damaged", true))
+		inspectCommand(environ, "inspect", "List segments and snapshots with their sizes and damaged frames", false),
+		inspectCommand(environ, "verify", "Check all files, contents of messages and snapshots included; the exit code is 1 if something is damaged", true))
 	return c
 }
 
@@ -35,8 +35,8 @@ func inspectCommand(environ []string, use, short string, contents bool) *cobra.C
 		Long: short + `.
 
 DIR is the directory with the files, by default messages in the data directory.
-Nothing is changed. A gateway may use the directory meanwhile: what it is just
-writing may look torn.`,
+The command changes nothing. It can run while a gateway uses the directory: frames
+that the gateway is writing may look torn.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := filepath.Join(config.Data(environ), "messages")

@@ -70,7 +70,7 @@ own work.`,
 	f.StringVar((*string)(&o.Settle), "settle", string(o.Settle), "batch: many accepts at once, confirmed; each: one by one, confirmed; first: unconfirmed; none: receive and delete")
 	f.BoolVar(&o.FillThenDrain, "fill-then-drain", false, "receive only after everything was sent")
 	f.BoolVar(&o.Verify, "verify", o.Verify, "check that each message arrives exactly once")
-	f.DurationVar(&o.Patience, "patience", o.Patience, "give up when nothing has arrived for so long")
+	f.DurationVar(&o.Patience, "patience", o.Patience, "give up when nothing has arrived for this time")
 	f.Var((*processes)(&o.Processes), "pid", "`NAME=PID` of a process to charge with its CPU time (repeatable)")
 	f.Var(named{&o.Processes, "gateway"}, "gateway-pid", "same as --pid gateway=`PID`")
 	f.Var(named{&o.Processes, "redis"}, "redis-pid", "same as --pid redis=`PID`")

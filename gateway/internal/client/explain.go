@@ -31,13 +31,14 @@ func explainCommand(environ []string) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain [MESSAGE-ID]",
-		Short: "Tell what happened to a message",
-		Long: `Tell what happened to a message: when it was accepted, from whom, which rules it
-matched, to whom it was delivered, who settled it, where it was forwarded; and
-then the same of where it went, as far as it can be followed by its id.
+		Short: "Print the history of a message",
+		Long: `Print the history of a message: when it was accepted and from which client, which
+rules it matched, which receivers got it and how they settled it, and where it was
+forwarded. The command follows the message by its id to the entities that it was
+forwarded to.
 
-Only entities that the gateway's configuration names under explain remember. It
-takes a policy with Manage.`,
+The gateway records the history of the entities that its configuration lists under
+explain. The command needs a policy with Manage.`,
 		Example: `  crosstown explain order-17 --entity orders
   crosstown explain order-17 --entity events --json
   crosstown explain --entity events/Subscriptions/eu --number 42 --here`,
@@ -46,8 +47,8 @@ takes a policy with Manage.`,
 	}
 	o.bind(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.entity, "entity", "", "queue, topic or TOPIC/Subscriptions/NAME to begin at")
-	f.Int64Var(&o.number, "number", 0, "find it by the sequence `number` that it has, or had, instead of its id")
+	f.StringVar(&o.entity, "entity", "", "queue, topic or TOPIC/Subscriptions/NAME to start from")
+	f.Int64Var(&o.number, "number", 0, "find the message by this current or former sequence `number` instead of its id")
 	f.BoolVar(&o.here, "here", false, "do not follow the message to other entities")
 	return c
 }

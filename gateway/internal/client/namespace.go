@@ -18,21 +18,21 @@ import (
 
 func namespaceCommand(environ []string) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "namespace", Short: "Create, see, change, empty and delete namespaces of a gateway",
-		Long: `Create, see, change, empty and delete namespaces of a gateway.
+		Use: "namespace", Short: "Create, list, show, update, reset and delete namespaces",
+		Long: `Create, list, show, update, reset and delete namespaces.
 
-Who may Manage the gateway's own namespace may do all of it; who may Manage
-another one may show and reset that, and rotate its keys.`,
+A policy with Manage on the gateway's own namespace allows all of these commands.
+A policy with Manage on another namespace allows show, reset and rotate there.`,
 	})
 	c.AddCommand(
 		namespaceCreateCommand(environ), namespaceUpdateCommand(environ), namespaceListCommand(environ),
-		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and how to connect", http.MethodGet, nil),
+		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and connection strings", http.MethodGet, nil),
 		doneToNamespace(environ, "reset NAME", "Remove all messages of a namespace and keep its entities", `Remove all messages of a namespace and keep its entities.
 
-All messages go, whatever their state, with sessions, schedules and the history of
-duplicate detection. Clients stay connected. It takes no longer when there are
-more messages.`, http.MethodPost, "reset"),
-		doneToNamespace(environ, "delete NAME", "Delete a namespace with all that it holds", `Delete a namespace with all that it holds.
+All messages are removed, whatever their state, with session states, schedules and
+the history of duplicate detection. Clients stay connected. The time that it takes
+does not depend on the number of messages.`, http.MethodPost, "reset"),
+		doneToNamespace(environ, "delete NAME", "Delete a namespace with all entities and messages", `Delete a namespace with all entities and messages.
 
 Its clients are disconnected at once. Only namespaces that were created at run
 time can be deleted.`, http.MethodDelete, "deleted"),
@@ -51,12 +51,12 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Create a namespace and print how to connect to it",
-		Long: `Create a namespace and print how to connect to it.
+		Short: "Create a namespace and print its connection strings",
+		Long: `Create a namespace and print its connection strings.
 
-Without --policy it has one with all rights, ` + "RootManageSharedAccessKey" + `, and random
-keys. Clients reach it by a policy's connection string through any host of the
-gateway, or by a host of its own: NAME.localhost, NAME.servicebus.windows.net and
+Without --policy the namespace gets one policy with all rights,
+` + "RootManageSharedAccessKey" + `, with random keys. Clients connect with a policy's connection string
+through any host of the gateway, or through a host of the namespace: NAME.localhost, NAME.servicebus.windows.net and
 those of --host.`,
 		Example: `  crosstown namespace create suite-17
   crosstown namespace create billing --host billing.example.com --policy app:Send,Listen --policy ops=KEY:Manage`,
@@ -65,7 +65,7 @@ those of --host.`,
 	o.bind(c, environ)
 	f := c.Flags()
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
-	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key it gets random ones; repeatable")
+	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
 	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request := api.NamespaceRequest{Quotas: &quotas}
@@ -97,9 +97,9 @@ those of --host.`,
 
 func bindQuotas(c *cobra.Command, q *api.Quotas) {
 	f := c.Flags()
-	f.IntVar(&q.MaxEntities, "max-entities", 0, "most queues and topics; 0: any number")
-	f.IntVar(&q.MaxConnections, "max-connections", 0, "most connections to one gateway at a time; 0: any number")
-	f.Int64Var(&q.MaxSizeMegabytes, "max-size-megabytes", 0, "most that the sizes of queues and topics may come to; 0: any sum")
+	f.IntVar(&q.MaxEntities, "max-entities", 0, "maximum number of queues and topics; 0: no limit")
+	f.IntVar(&q.MaxConnections, "max-connections", 0, "maximum number of connections to one gateway at a time; 0: no limit")
+	f.Int64Var(&q.MaxSizeMegabytes, "max-size-megabytes", 0, "maximum sum of the sizes of all queues and topics; 0: no limit")
 }
 
 func namespaceUpdateCommand(environ []string) *cobra.Command {
@@ -110,11 +110,11 @@ func namespaceUpdateCommand(environ []string) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "update NAME",
-		Short: "Change hosts and quotas of a namespace, leaving the others",
-		Long: `Change hosts and quotas of a namespace, leaving the others.
+		Short: "Change the given hosts and quotas of a namespace",
+		Long: `Change the given hosts and quotas of a namespace.
 
-Only namespaces that were created at run time can be changed. Those of --host take
-the place of the hosts that it has; --host "" leaves it with those of its name.`,
+Only namespaces that were created at run time can be changed. --host replaces all
+its hosts; --host "" leaves only the hosts derived from its name.`,
 		Example: `  crosstown namespace update billing --host billing.example.com --max-entities 100`,
 		Args:    cobra.ExactArgs(1),
 	}

@@ -24,11 +24,11 @@ func peekCommand(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
 		Use:   "peek [ENTITY]",
-		Short: "Look at messages and leave them where they are",
-		Long: `Look at messages and leave them where they are.
+		Short: "Print messages without removing them",
+		Long: `Print messages without removing them.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. In an
-entity with sessions look into one session, which is locked meanwhile.`,
+entity with sessions the command reads one session and locks it meanwhile.`,
 		Example: `  crosstown peek orders --count 3
   crosstown peek events/Subscriptions/eu
   crosstown peek replies --session client-7
@@ -38,9 +38,9 @@ entity with sessions look into one session, which is locked meanwhile.`,
 	}
 	o.bind(c, environ)
 	f := c.Flags()
-	f.IntVar(&o.count, "count", 10, "messages to show; 0 is all there are")
+	f.IntVar(&o.count, "count", 10, "messages to print; 0: all")
 	f.Int64Var(&o.from, "from", 0, "sequence `number` to begin at")
-	f.BoolVar(&o.dlq, "dlq", false, "look into the dead-letter queue")
+	f.BoolVar(&o.dlq, "dlq", false, "read the dead-letter queue")
 	o.session.bind(f)
 	return c
 }

@@ -17,14 +17,14 @@ import (
 )
 
 func pluginCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{Use: "plugin", Short: "See, reload, try and begin plugins"})
+	c := group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
 	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())
 	return c
 }
 
 func pluginListCommand(environ []string) *cobra.Command {
 	var o common
-	c := &cobra.Command{Use: "list", Short: "Tell how the plugins of a gateway are doing", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Short: "List the plugins of a gateway with their state", Args: cobra.NoArgs}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var states []host.State
@@ -49,11 +49,11 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 		Short: "Replace a plugin's process by a new one without losing a message",
 		Long: `Replace a plugin's process by a new one without losing a message.
 
-The new one is started and tried first; when it does not work, the old one goes on.`,
+The gateway starts and checks the new process first. If that fails, the old process goes on.`,
 		Args: cobra.ExactArgs(1),
 	}
 	o.bind(c, environ)
-	c.Flags().StringVar(&sum, "sha256", "", "`checksum` of the new program, where the configuration has one of the old")
+	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s host.State
 		if err := o.askPlugins(c.Context(), http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {

@@ -22,11 +22,11 @@ func pluginCheckCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "check PATH [-- ARGS...]",
-		Short: "Start a plugin's program, shake hands, tell what it is, and end it",
-		Long: `Start a plugin's program, shake hands, tell what it is, and end it.
+		Short: "Start a plugin's program, check the handshake and print what it implements",
+		Long: `Start a plugin's program, check the handshake and print what it implements.
 
-The exit status says whether a gateway could use it. What the program writes is
-shown on standard error.`,
+The exit code is 0 if a gateway can use the program. The program's output goes to
+standard error.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Name, o.Path, o.Args = "check", args[0], args[1:]
@@ -43,7 +43,7 @@ shown on standard error.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.SHA256, "sha256", "", "`checksum` that the program must have")
+	f.StringVar(&o.SHA256, "sha256", "", "SHA-256 `checksum` that the program must have")
 	f.StringArrayVar(&o.Env, "env", nil, "`variable` of its environment, NAME=VALUE or NAME; repeatable")
 	f.StringVar(&o.Dir, "dir", "", "its working `directory`")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -54,7 +54,7 @@ func pluginNewCommand() *cobra.Command {
 	var p project.Project
 	c := &cobra.Command{
 		Use:       "new router|serializer NAME",
-		Short:     "Write a project for a plugin in Go to begin with",
+		Short:     "Create a Go project for a new plugin",
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: []string{project.Router, project.Serializer},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -74,14 +74,14 @@ func pluginNewCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&p.Dir, "dir", "", "`directory` to write to (default NAME)")
-	c.Flags().StringVar(&p.Replace, "replace", "", "`directory` of Crosstown's source, to use instead of fetching it")
+	c.Flags().StringVar(&p.Replace, "replace", "", "`directory` of Crosstown's source to use instead of a download")
 	return c
 }
 
 func pluginProtoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "proto",
-		Short: "Print the contract of plugins, for authors of plugins in other languages than Go",
+		Short: "Print the plugin contract (protobuf), for plugins in languages other than Go",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(c.OutOrStdout(), pluginv1.Source)

@@ -29,13 +29,13 @@ func queueCommand(environ []string) *cobra.Command {
   crosstown queue list`,
 	})
 	create := managing(environ, "create NAME", "Create a queue", createQueue)
-	update := managing(environ, "update NAME", "Change settings of a queue, leaving the others", updateQueue)
+	update := managing(environ, "update NAME", "Change the given settings of a queue", updateQueue)
 	config.BindSettings[config.QueueSettings](create.Flags())
 	config.BindSettings[config.QueueSettings](update.Flags())
 	queue.AddCommand(
 		create, update,
-		managing(environ, "list", "List the queues and what they hold", listQueues),
-		managing(environ, "show NAME", "Show a queue's settings and what it holds", showQueue),
+		managing(environ, "list", "List queues with their message counts", listQueues),
+		managing(environ, "show NAME", "Show the settings and message counts of a queue", showQueue),
 		managing(environ, "delete NAME", "Delete a queue with all its messages", deleteQueue),
 		purgeCommand(environ),
 	)
@@ -129,9 +129,9 @@ func purgeCommand(environ []string) *cobra.Command {
 		Long: `Remove all messages of a queue that can be received now, or with --dlq all of its
 dead letters. Messages that are locked, deferred or scheduled stay.
 
-A Crosstown gateway removes them without sending them, and leaves those that
-arrive meanwhile. From other brokers they are received and deleted, until none
-has come for a second.`,
+A Crosstown gateway removes them without sending them to the client, and keeps
+messages that arrive during the purge. With other brokers the command receives and
+deletes messages until none has arrived for a second.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := o.target()

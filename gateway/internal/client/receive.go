@@ -37,7 +37,7 @@ func receiveCommand(environ []string) *cobra.Command {
 		Long: `Receive messages, print them and complete them.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
-entity with sessions receive one session: --session ID, or --next-session.`,
+entity with sessions the command receives one session: --session ID, or --next-session.`,
 		Example: `  crosstown receive orders
   crosstown receive events/Subscriptions/eu
   crosstown receive replies --next-session --count 0
@@ -48,14 +48,14 @@ entity with sessions receive one session: --session ID, or --next-session.`,
 	}
 	o.bind(c, environ)
 	f := c.Flags()
-	f.IntVar(&o.count, "count", 1, "messages to receive; 0 is all there are")
+	f.IntVar(&o.count, "count", 1, "messages to receive; 0: all")
 	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message, a `duration`")
 	f.StringVar(&o.mode, "mode", "peeklock", "peeklock, or delete to remove messages as they are delivered")
 	f.BoolVar(&o.complete, "complete", false, "remove each message once it is printed (the default)")
-	f.BoolVar(&o.abandon, "abandon", false, "give each message back")
+	f.BoolVar(&o.abandon, "abandon", false, "abandon each message: it can be received again")
 	f.BoolVar(&o.deadLetter, "dead-letter", false, "move each message to the dead-letter queue")
-	f.StringVar(&o.reason, "reason", "", "why, with --dead-letter")
-	f.StringVar(&o.description, "description", "", "details, with --dead-letter")
+	f.StringVar(&o.reason, "reason", "", "dead-letter reason, with --dead-letter")
+	f.StringVar(&o.description, "description", "", "dead-letter description, with --dead-letter")
 	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
 	o.session.bind(f)
 	c.MarkFlagsMutuallyExclusive("complete", "abandon", "dead-letter")

@@ -15,7 +15,7 @@ import (
 )
 
 func remoteCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{Use: "remote", Short: "See how other brokers do that a gateway forwards to or pulls from"})
+	c := group(&cobra.Command{Use: "remote", Short: "Show the remote brokers that a gateway forwards to or pulls from"})
 	c.AddCommand(remoteListCommand(environ))
 	return c
 }
@@ -23,11 +23,11 @@ func remoteCommand(environ []string) *cobra.Command {
 func remoteListCommand(environ []string) *cobra.Command {
 	var o common
 	c := &cobra.Command{
-		Use: "list", Short: "Tell how the remotes of a namespace are doing, and what waits for them", Args: cobra.NoArgs,
-		Long: `Tell how the remotes of a namespace are doing, and what waits for them.
+		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
+		Long: `List the remotes of a namespace with their state and the messages that wait for them.
 
-It needs Manage on the namespace. On the gateway's own namespace that tells of
-the remotes of all.`,
+It needs Manage on the namespace. A policy of the gateway's own namespace lists the
+remotes of all namespaces.`,
 	}
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {

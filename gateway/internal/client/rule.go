@@ -63,12 +63,12 @@ type ruleOptions struct {
 }
 
 func (o *ruleOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.sql, "sql", "", "match by this SQL `expression`")
+	f.StringVar(&o.sql, "sql", "", "SQL filter: match where this `expression` is true")
 	f.StringArrayVar(&o.parameters, "parameter", nil, "value of @NAME in --sql, `NAME=VALUE`; repeatable")
-	f.StringArrayVar(&o.correlation, "correlation", nil, "match where this is equal, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
-	f.StringArrayVar(&o.properties, "property", nil, "match where this user property is equal, `NAME=VALUE`, read as that of send; repeatable")
+	f.StringArrayVar(&o.correlation, "correlation", nil, "correlation filter: match where this property is equal, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
+	f.StringArrayVar(&o.properties, "property", nil, "correlation filter: match where this user property is equal, `NAME=VALUE` as for send; repeatable")
 	f.BoolVar(&o.none, "match-none", false, "match no message")
-	f.StringVar(&o.action, "action", "", "change what matches by this SQL `action`, such as SET a = 'b' REMOVE c")
+	f.StringVar(&o.action, "action", "", "SQL `action` that changes the copy of a matching message, such as SET a = 'b' REMOVE c")
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 

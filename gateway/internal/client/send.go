@@ -54,7 +54,7 @@ func sendCommand(environ []string) *cobra.Command {
 	o.bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
-	f.IntVar(&o.count, "count", 1, "send each message so many times")
+	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
 	f.StringVar(&o.messageID, "message-id", "", "message id (default: the gateway makes one)")
@@ -64,8 +64,8 @@ func sendCommand(environ []string) *cobra.Command {
 	f.StringVar(&o.to, "to", "", "logical destination")
 	f.StringVar(&o.replyTo, "reply-to", "", "`entity` that a reply goes to")
 	f.StringVar(&o.replySession, "reply-to-session", "", "`id` of the session that a reply belongs to")
-	f.StringVar(&o.partitionKey, "partition-key", "", "messages of the same key stay in order")
-	f.StringVar(&o.schedule, "schedule", "", "deliver not before this `time`: 10m from now, or 2031-01-02T15:04:05Z")
+	f.StringVar(&o.partitionKey, "partition-key", "", "messages with the same key stay in order")
+	f.StringVar(&o.schedule, "schedule", "", "earliest `time` of delivery: 10m from now, or 2031-01-02T15:04:05Z")
 	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
 	return c
 }

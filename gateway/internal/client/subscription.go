@@ -18,18 +18,18 @@ func subscriptionCommand(environ []string) *cobra.Command {
   crosstown receive events/Subscriptions/all`,
 	})
 	var first ruleOptions
-	create := managing(environ, "create TOPIC NAME", "Create a subscription, with the rule that the flags make, else one that matches everything", func(m *manager) error {
+	create := managing(environ, "create TOPIC NAME", "Create a subscription with the rule that the flags describe (default: a rule that matches all messages)", func(m *manager) error {
 		return createSubscription(m, &first)
 	})
-	update := managing(environ, "update TOPIC NAME", "Change settings of a subscription, leaving the others", updateSubscription)
+	update := managing(environ, "update TOPIC NAME", "Change the given settings of a subscription", updateSubscription)
 	config.BindSettings[config.SubscriptionSettings](create.Flags())
 	config.BindSettings[config.SubscriptionSettings](update.Flags())
 	first.bind(create.Flags())
 	create.Flags().StringVar(&first.name, "rule", core.DefaultRuleName, "name of the first rule")
 	subscription.AddCommand(
 		create, update,
-		managing(environ, "list TOPIC", "List a topic's subscriptions and what they hold", listSubscriptions),
-		managing(environ, "show TOPIC NAME", "Show a subscription's settings and what it holds", showSubscription),
+		managing(environ, "list TOPIC", "List the subscriptions of a topic with their message counts", listSubscriptions),
+		managing(environ, "show TOPIC NAME", "Show the settings and message counts of a subscription", showSubscription),
 		managing(environ, "delete TOPIC NAME", "Delete a subscription with all its messages", deleteSubscription),
 	)
 	return subscription

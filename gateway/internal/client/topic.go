@@ -16,13 +16,13 @@ func topicCommand(environ []string) *cobra.Command {
   crosstown topic list`,
 	})
 	create := managing(environ, "create NAME", "Create a topic", createTopic)
-	update := managing(environ, "update NAME", "Change settings of a topic, leaving the others", updateTopic)
+	update := managing(environ, "update NAME", "Change the given settings of a topic", updateTopic)
 	config.BindSettings[config.TopicSettings](create.Flags())
 	config.BindSettings[config.TopicSettings](update.Flags())
 	topic.AddCommand(
 		create, update,
-		managing(environ, "list", "List the topics and what they hold", listTopics),
-		managing(environ, "show NAME", "Show a topic's settings and what it holds", showTopic),
+		managing(environ, "list", "List topics with their counts and sizes", listTopics),
+		managing(environ, "show NAME", "Show the settings, counts and size of a topic", showTopic),
 		managing(environ, "delete NAME", "Delete a topic with its subscriptions and all their messages", deleteTopic),
 	)
 	return topic

@@ -17,26 +17,26 @@ import (
 // flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
 // with a usage text have a flag; all but lists of structures have a variable.
 type Config struct {
-	Namespace      string        `koanf:"namespace" usage:"name of the namespace"`
+	Namespace      string        `koanf:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `koanf:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
 	TLS            TLS           `koanf:"tls"`
 	Data           string        `koanf:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
-	Store          string        `koanf:"store" usage:"where messages are kept: auto (file), file, memory, spawn, or a redis:// or rediss:// URL"`
-	Sync           string        `koanf:"sync" usage:"when the file store makes acknowledged messages safe from a loss of power: always (before they are acknowledged), interval (100ms later at most) or never (when the operating system does)"`
-	Repair         bool          `koanf:"repair" usage:"start the file store with what is sound where its files are damaged, instead of refusing; what is not is lost"`
-	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait for a Redis that cannot be reached or cannot serve; 0 is not at all: the gateway ends at once (default: as long as it takes)"`
+	Store          string        `koanf:"store" usage:"store for messages: auto (same as file), file, memory, spawn (start a redis-server), or a redis:// or rediss:// URL"`
+	Sync           string        `koanf:"sync" usage:"when the file store syncs acknowledged messages to disk: always (before it acknowledges them), interval (within 100ms) or never (the operating system decides)"`
+	Repair         bool          `koanf:"repair" usage:"start although files of the file store are damaged; the damaged part is lost (default: refuse to start)"`
+	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; 0 exits at once (default: no limit)"`
 	Log            Log           `koanf:"log"`
-	AdminListen    string        `koanf:"admin-listen" usage:"address for metrics and profiles, served without a token, host:port, such as 127.0.0.1:9095 (default: none)"`
+	AdminListen    string        `koanf:"admin-listen" usage:"address that serves metrics and profiles without authentication, host:port, such as 127.0.0.1:9095 (default: none)"`
 	Metrics        Metrics       `koanf:"metrics"`
 	Traces         Traces        `koanf:"traces"`
-	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long work in flight may take to finish at shutdown"`
-	MessageMemory  string        `koanf:"message-memory" usage:"memory for messages in progress, read and not stored yet or not read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of what the container or the machine has)"`
+	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
+	MessageMemory  string        `koanf:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
-	ForwardWait    bool          `koanf:"forward-wait" usage:"leave messages at their source while the entity that they are forwarded to is disabled or full, instead of dead-lettering them there as Service Bus does"`
-	Console        string        `koanf:"console" usage:"serve the web console at /: auto (where only this machine can reach the gateway), on or off"`
-	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator, whose queues and topics are created"`
-	Emulator       bool          `koanf:"emulator" usage:"stand in for the official emulator's container: its file at its place, its ports on every interface, its public key, its line once ready"`
-	Strict         string        `koanf:"strict" usage:"enforce the limits of a tier of the cloud: standard (as --strict alone says) or premium (default: the gateway's own)" alone:"standard"`
+	ForwardWait    bool          `koanf:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
+	Console        string        `koanf:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
+	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
+	Emulator       bool          `koanf:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
+	Strict         string        `koanf:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
 	AMQP           AMQP          `koanf:"amqp"`
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Contents       `koanf:",squash"`
@@ -53,13 +53,13 @@ type Config struct {
 type TLS struct {
 	Cert  string   `koanf:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
 	Key   string   `koanf:"key" usage:"file of the certificate's private key in PEM"`
-	Hosts []string `koanf:"hosts" usage:"further host name or IP address of this gateway, for the development certificate and while the development key is in force; repeatable"`
+	Hosts []string `koanf:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
 }
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string `koanf:"level" usage:"least level to log: debug, info, warn or error"`
-	Format string `koanf:"format" usage:"form of the log: text or json"`
+	Level  string `koanf:"level" usage:"minimum level to log: debug, info, warn or error"`
+	Format string `koanf:"format" usage:"log format: text or json"`
 }
 
 // Metrics bounds what is shown to Prometheus. Zeros are the defaults.
@@ -80,7 +80,7 @@ type AMQP struct {
 
 // WebSocket is for clients that are web pages above all.
 type WebSocket struct {
-	Origins []string `koanf:"origins" usage:"origin whose pages may connect by WebSocket besides the gateway's own, such as https://app.example.com or https://*.example.com; repeatable; * is all"`
+	Origins []string `koanf:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
 	MaxConnections int `koanf:"max-connections"` // of the native protocol
 	MaxFeeds       int `koanf:"max-feeds"`       // of a connection

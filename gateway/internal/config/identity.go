@@ -14,7 +14,7 @@ import (
 // Identity says whose JSON web tokens are believed.
 type Identity struct {
 	Issuers           []Issuer `koanf:"issuers"`
-	DevIdentity       bool     `koanf:"dev-identity" usage:"serve a token endpoint for development, which lets every program on this machine in"`
+	DevIdentity       bool     `koanf:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
 	DevIdentityListen string   `koanf:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
 }
 

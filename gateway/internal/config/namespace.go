@@ -13,7 +13,7 @@ const defaultPartitions = 4
 
 // Contents is what a namespace has: the gateway's own, and each further one.
 type Contents struct {
-	Partitions int        `koanf:"partitions" usage:"how many partitions a queue or topic gets that enables partitioning"`
+	Partitions int        `koanf:"partitions" usage:"partitions of a queue or topic with partitioning enabled"`
 	Policies   []Policy   `koanf:"policies"`
 	Queues     []Queue    `koanf:"queues"`
 	Topics     []Topic    `koanf:"topics"`

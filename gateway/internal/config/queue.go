@@ -15,20 +15,20 @@ type Queue struct {
 // QueueSettings are EntitySettings of a queue.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `koanf:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
-	MaxSizeInMegabytes                  *int64         `koanf:"max-size-in-megabytes" usage:"how much the queue holds"`
-	MaxMessageSizeInKilobytes           *int64         `koanf:"max-message-size-in-kilobytes" usage:"the largest message"`
+	MaxSizeInMegabytes                  *int64         `koanf:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
+	MaxMessageSizeInKilobytes           *int64         `koanf:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
 	RequiresDuplicateDetection          *bool          `koanf:"requires-duplicate-detection" usage:"drop messages whose id was seen within the window"`
 	DuplicateDetectionHistoryTimeWindow *time.Duration `koanf:"duplicate-detection-history-time-window" usage:"how long message ids are remembered"`
 	RequiresSession                     *bool          `koanf:"requires-session" usage:"group messages in sessions; also --session-aware"`
-	DefaultMessageTimeToLive            *time.Duration `koanf:"default-message-time-to-live" usage:"when messages expire that name no time, or a longer one"`
+	DefaultMessageTimeToLive            *time.Duration `koanf:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
 	DeadLetteringOnMessageExpiration    *bool          `koanf:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages"`
 	MaxDeliveryCount                    *int           `koanf:"max-delivery-count" usage:"deliveries after which a message is dead-lettered"`
-	EnableBatchedOperations             *bool          `koanf:"enable-batched-operations" usage:"kept and shown; batching is always on"`
+	EnableBatchedOperations             *bool          `koanf:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
 	Status                              *core.Status   `koanf:"status" usage:"Active, Disabled, SendDisabled or ReceiveDisabled"`
 	ForwardTo                           *string        `koanf:"forward-to" usage:"queue or topic that gets all messages"`
 	ForwardDeadLetteredMessagesTo       *string        `koanf:"forward-dead-lettered-messages-to" usage:"queue or topic that gets the dead letters"`
-	UserMetadata                        *string        `koanf:"user-metadata" usage:"any text"`
-	AutoDeleteOnIdle                    *time.Duration `koanf:"auto-delete-on-idle" usage:"delete the queue after so long without use"`
+	UserMetadata                        *string        `koanf:"user-metadata" usage:"text of your own"`
+	AutoDeleteOnIdle                    *time.Duration `koanf:"auto-delete-on-idle" usage:"delete the queue after this time without use"`
 	EnablePartitioning                  *bool          `koanf:"enable-partitioning" usage:"spread the queue over several partitions"`
 	Policies                            []Policy       `koanf:"policies"`
 }

@@ -12,7 +12,7 @@ import (
 // Serializers say how payloads are read and rewritten. Without a chain none is
 // rewritten, and conditions on fields of the body are for JSON.
 type Serializers struct {
-	Chain    []string            `koanf:"chain" usage:"serializer of payloads whose receivers ask for another content type, and for conditions on body fields: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, in the order in which they are tried (default none: nothing is rewritten, and fields are of JSON)"`
+	Chain    []string            `koanf:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
 	Entities []EntitySerializers `koanf:"entities"`
 }
 
