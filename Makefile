@@ -52,9 +52,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 chaos: ## Kill and break things FAULTS times (300) under clients, and balance their books (SEED=n)
 	E2E_CHAOS_KILLS=$(FAULTS) E2E_CHAOS_SEED=$(SEED) $(GO) test -count=1 -v -timeout 120m -run 'Chaos|BooksBalance' ./gateway/e2e
 
-bench: build ## Run the benchmarks, then load through gateways on both stores (BENCH=regexp COUNT=n)
+bench: build ## Run the benchmarks, then one round of load through gateways on every store (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
-	@.ci/bench bin/crosstown
+	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds 1 -systems memory,file,redis -scenarios 1k-16x16,paced-2000,websocket
 
 bench-peers: build ## Measure beside NATS JetStream and RabbitMQ (ROUNDS=n SYSTEMS=memory,nats SCENARIOS=peers,scale MESSAGES=n WRITE=1 for the tables)
 	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds '$(ROUNDS)' -systems '$(SYSTEMS)' -scenarios '$(SCENARIOS)' -messages '$(MESSAGES)' $(if $(WRITE),-write)

@@ -157,7 +157,7 @@ func list(w *os.File) error {
 	for _, s := range systems {
 		fmt.Fprintf(&b, "  %-17s %s\n", s.name, s.title)
 	}
-	for _, group := range []string{peersGroup, scaleGroup} {
+	for _, group := range groups {
 		fmt.Fprintf(&b, "scenarios, group %s\n", group)
 		for _, s := range scenarios {
 			if s.group == group {

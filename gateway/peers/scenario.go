@@ -11,9 +11,12 @@ import (
 
 // The groups of scenarios.
 const (
-	peersGroup = "peers"
-	scaleGroup = "scale"
+	peersGroup     = "peers"
+	scaleGroup     = "scale"
+	webSocketGroup = "websocket"
 )
+
+var groups = []string{peersGroup, scaleGroup, webSocketGroup}
 
 // scenario is a load, and what is reported of it.
 type scenario struct {
@@ -25,6 +28,7 @@ type scenario struct {
 	setup              setup
 	queues             int // 0: one, named as the scenario
 	sessions           bool
+	webSocket          bool     // by the gateway's own protocol instead of AMQP
 	systems            []string // that it is for; nil: all
 }
 
@@ -71,6 +75,9 @@ var scenarios = []*scenario{
 	{name: "one", title: "12 senders, 12 receivers, 12 queues: one gateway, one Redis", group: scaleGroup, args: spread, messages: 60_000, seconds: 5, metrics: load, queues: 12, systems: []string{"redis"}},
 	{name: "cluster", title: "12 senders, 12 receivers, 12 queues: one gateway, a Redis Cluster of 3 masters", group: scaleGroup, args: spread, messages: 60_000, seconds: 7, metrics: load, queues: 12, setup: setup{masters: 3}, systems: []string{"redis"}},
 	{name: "gateways-2", title: "12 senders, 12 receivers, 12 queues: two gateways, one Redis", group: scaleGroup, args: spread, messages: 60_000, seconds: 6, metrics: load, queues: 12, setup: setup{gateways: 2}, systems: []string{"redis"}},
+
+	{name: "websocket-json", title: "By WebSocket, in JSON: 1 KiB, 4 senders, 4 receivers, 16 connections", group: webSocketGroup, args: "--size 1024 --connections 16", messages: 60_000, seconds: 5, metrics: load, webSocket: true, systems: ours},
+	{name: "websocket-msgpack", title: "By WebSocket, in MessagePack: 1 KiB, 4 senders, 4 receivers, 16 connections", group: webSocketGroup, args: "--size 1024 --connections 16 --msgpack", messages: 60_000, seconds: 5, metrics: load, webSocket: true, systems: ours},
 }
 
 // runsOn tells whether a scenario is for a system.
@@ -92,6 +99,9 @@ func (c cell) command(b *broker, o *options) ([]string, error) {
 		args = append(args, "--queues", strconv.Itoa(c.scenario.queues))
 	}
 	for _, url := range b.urls {
+		if c.scenario.webSocket {
+			url = "ws" + strings.TrimPrefix(url, "amqp")
+		}
 		args = append(args, "--url", url)
 	}
 	return append(args, charged...), nil

@@ -9,7 +9,7 @@ import (
 // markdown writes the tables of all groups.
 func (r record) markdown() string {
 	var b strings.Builder
-	for _, name := range []string{peersGroup, scaleGroup} {
+	for _, name := range groups {
 		if g := r[name]; g != nil {
 			b.WriteString(g.markdown(name))
 		}
@@ -184,7 +184,7 @@ func (g *group) summary() string {
 
 // writeTables writes the tables into the pages, between their markers.
 func (r record) writeTables(o *options) error {
-	for _, name := range []string{peersGroup, scaleGroup} {
+	for _, name := range groups {
 		if g := r[name]; g != nil {
 			if err := replace(o.performance, name, g.markdown(name)); err != nil {
 				return err
