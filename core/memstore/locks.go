@@ -50,6 +50,9 @@ func (q *queue) oldest() *entry {
 	for e := range q.log.from(q.cursor + 1) {
 		q.cursor = e.n
 		if e.state == fresh {
+			if e.isRow {
+				q.promote(e)
+			}
 			return e
 		}
 	}

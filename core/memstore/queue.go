@@ -1,6 +1,10 @@
 package memstore
 
-import "github.com/crosstown-mq/crosstown/core"
+import (
+	"math"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 // messageState says what may happen to a stored message.
 type messageState uint8
@@ -41,6 +45,7 @@ type entry struct {
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
 	sessionful bool     // it belongs to the session of its SessionKey, where
 	noted      bool     // there was a history when it came
+	isRow      bool     // it was made of a row, which is in the log in its place
 	resident   bool     // the journal counts its message as one that stays in memory
 	session    *session // it is from when it was due; else nil
 	until      int64    // when the lock or the reservation ends, or the schedule is due
@@ -68,6 +73,8 @@ type queue struct {
 	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by their end
 	expiries  timerHeap[*entry] // available entries with a time to live, by expiry
 
+	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
+
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
 	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by the first
 	held     timerHeap[*session]          // by the end of their locks
@@ -85,9 +92,11 @@ func (q *queue) append(e *entry) {
 			x.puts = append(x.puts, put{e, q})
 		} else {
 			x.moved(e)
-			q.settleDown(e, x.journal)
 		}
 		x.put(q, e)
+		if e.record == 0 {
+			q.settleDown(e, x.journal)
+		}
 	}
 }
 
@@ -117,29 +126,33 @@ func (q *queue) evict() {
 	}
 }
 
-// settleDown lets e keep its message in memory beside its record, if the journal allows it. What is
-// scheduled is kept in any case: its time to live is in the message.
+// settleDown lets e keep its message in memory beside its record, if the journal allows it. If that is
+// all there is to e, a row takes its place otherwise. What is scheduled is kept in any case: its time
+// to live is in the message.
 func (q *queue) settleDown(e *entry, j Journal) {
 	switch {
-	case e.message == nil || e.resident:
+	case e.resident:
+	case e.message == nil:
+		q.demote(e)
 	case e.state == scheduled || e.state == reserved:
-	case j.Resident(e.size):
+	case j.Resident(weightOf(e)):
 		e.resident = true
-		q.resident += e.size
+		q.resident += weightOf(e)
 	default:
 		m := e.message
 		if e.sessionful || e.noted && !m.MessageID.IsZero() {
 			e.change(func(more *extra) { more.session, more.id = m.SessionID, m.MessageID })
 		}
 		e.message = nil
+		q.demote(e)
 	}
 }
 
 // release is the reverse of settleDown.
 func (q *queue) release(e *entry) {
 	if e.resident {
-		q.home.partition.journal.Evicted(e.size)
-		q.resident -= e.size
+		q.home.partition.journal.Evicted(weightOf(e))
+		q.resident -= weightOf(e)
 		e.resident = false
 	}
 }
@@ -269,6 +282,9 @@ func (q *queue) next() int64 {
 	}
 	if at, ok := q.held.first(); ok && (next == 0 || at < next) {
 		next = at
+	}
+	if c := q.firstRow(math.MaxInt64); c != nil && (next == 0 || c.earliest < next) {
+		next = c.earliest
 	}
 	return next
 }

@@ -128,13 +128,13 @@ func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed is the entry of x, nil if it is gone. p.mu is held.
+// strayed is the entry of x, or one made of its row; nil if it is gone. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {
 		return nil
 	}
-	if e := q.log.get(x.n); e != nil && e.ref == x.ref {
+	if e := q.log.view(x.n); e != nil && e.ref == x.ref {
 		return e
 	}
 	return nil
@@ -150,9 +150,12 @@ func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x
 		if e == nil {
 			continue
 		}
+		q := home.queues[sub]
+		if e.isRow {
+			q.promote(e) // until the frame is appended
+		}
 		record, _ := x.use(found[i].message)
 		e.record = int32(record) + 1
-		q := home.queues[sub]
 		x.place(q, e)
 		x.puts = append(x.puts, put{e, q})
 	}

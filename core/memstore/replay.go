@@ -70,6 +70,7 @@ type replay struct {
 	p       *partition
 	home    *entityState
 	queue   *queue
+	e       entry // of the put under way
 }
 
 func (r *replay) apply() error {
@@ -131,7 +132,7 @@ func (r *replay) effect(k effectKind) error {
 	case effectRemove:
 		n := int64(r.uint())
 		if q := r.queue; q != nil && !r.isOld(n) {
-			e := q.log.get(n)
+			e := q.entry(n)
 			if e == nil {
 				return r.missing(n)
 			}
@@ -140,7 +141,7 @@ func (r *replay) effect(k effectKind) error {
 	case effectPlace:
 		n, i := int64(r.uint()), r.uint()
 		if q := r.queue; q != nil && !r.isOld(n) {
-			e := q.log.get(n)
+			e := q.entry(n)
 			if e == nil {
 				return r.missing(n)
 			}
@@ -148,6 +149,7 @@ func (r *replay) effect(k effectKind) error {
 				return errNoRecord
 			}
 			e.ref = r.records[i]
+			q.demote(e)
 		}
 	case effectLast:
 		last := int64(r.uint())
@@ -209,7 +211,8 @@ func (r *replay) isOld(n int64) bool {
 
 func (r *replay) put() error {
 	flags := r.uint()
-	e := &entry{
+	e := &r.e
+	*e = entry{
 		state: messageState(flags & flagState), delayed: flags&flagDelayed != 0, sessionful: flags&flagSessionful != 0,
 		n: int64(r.uint()), origin: r.int(), enqueued: r.int(), expires: r.int(), failures: uint32(r.int()), size: int(r.int()),
 		noted: flags&flagID != 0,
@@ -246,11 +249,15 @@ func (r *replay) put() error {
 	q := r.queue
 	switch {
 	case r.err != nil || q == nil || r.isOld(e.n):
-	case len(q.log.slots) > 0 && q.log.slots[len(q.log.slots)-1].n >= e.n:
+	case q.log.highest() >= e.n:
 		return fmt.Errorf("message %d comes after a later one", e.n)
 	default:
 		last := q.last
-		q.insert(e)
+		if e.isPlain() {
+			q.insertRow(e)
+		} else {
+			q.insert(new(*e))
+		}
 		q.last = max(q.last, last)
 	}
 	return nil
@@ -284,7 +291,7 @@ func (r *replay) state() error {
 	if r.err != nil || q == nil || r.isOld(n) {
 		return nil
 	}
-	e := q.log.get(n)
+	e := q.entry(n)
 	if e == nil {
 		return r.missing(n)
 	}

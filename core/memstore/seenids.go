@@ -20,6 +20,9 @@ type seenID struct {
 	at  int64
 }
 
+// tolerated is how many keys more than are known the order may have.
+const tolerated = 64
+
 // isDuplicate reports whether a message of m's id was accepted within the
 // window; if not, m is the first from now on. The history has no word of what is spared.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {

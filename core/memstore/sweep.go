@@ -46,7 +46,7 @@ func (t *txn) sweep(q *queue) {
 		t.noteMove(core.EventActivated, q, e, t.admit(q, e.successor(), e.sessionful, 0), "")
 		t.handOver()
 	}
-	for e := q.expiries.due(t.now); e != nil; e = q.expiries.due(t.now) {
+	for e := q.firstExpired(t.now); e != nil; e = q.firstExpired(t.now) {
 		t.expire(q, e)
 		t.handOver()
 	}

@@ -1,0 +1,79 @@
+package filestore
+
+import (
+	"runtime/metrics"
+	"slices"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// plainKinds are those of which a backlog is to take little memory.
+var plainKinds = []string{"plain", "with properties", "expiring", "in transfer"}
+
+// taken is what so many messages of a kind take in memory where the log alone has their contents, and
+// what of it the collector looks at, in bytes for each; again after they were read from the log.
+func taken(t testing.TB, kind storetest.Kind, n int) (heap, scanned, reopened, rescanned float64) {
+	t.Helper()
+	clock := storetest.NewClock()
+	o := Options{Clock: clock.Now, Sync: SyncNever, Memory: -1, recent: 1}
+	dir := t.TempDir()
+	heapBefore, scanBefore := heapInUse(), scannedHeap()
+	each := func() (float64, float64) {
+		return (float64(heapInUse()) - float64(heapBefore)) / float64(n), (float64(scannedHeap()) - float64(scanBefore)) / float64(n)
+	}
+	measure := func(fill func(*Store)) (heap, scanned float64) {
+		s, err := Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(s)
+		heap, scanned = each()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return heap, scanned
+	}
+	heap, scanned = measure(func(s *Store) { storetest.NewStock(t, s, clock, kind).Fill(n, 100) })
+	reopened, rescanned = measure(func(*Store) {})
+	return heap, scanned, reopened, rescanned
+}
+
+func scannedHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/scan/heap:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// It does not run beside other tests, whose memory it would count.
+func TestABacklogTakesLittleMemory(t *testing.T) {
+	for _, kind := range storetest.Kinds() {
+		if !slices.Contains(plainKinds, kind.Name) {
+			continue
+		}
+		heap, scanned, reopened, rescanned := taken(t, kind, 50_000)
+		t.Logf("%s: %.0f B each, scanned %.0f; opened again: %.0f B, scanned %.0f", kind.Name, heap, scanned, reopened, rescanned)
+		if heap > 64 || reopened > 64 {
+			t.Errorf("%s: a message takes %.0f B, and %.0f B when the store was opened again, want 64 B at most", kind.Name, heap, reopened)
+		}
+		if scanned > 16 || rescanned > 16 {
+			t.Errorf("%s: the collector looks at %.0f B of each message, and at %.0f B when the store was opened again", kind.Name, scanned, rescanned)
+		}
+	}
+}
+
+// BenchmarkIndex reports what messages of all kinds take in memory where the log alone has their
+// contents.
+func BenchmarkIndex(b *testing.B) {
+	for _, kind := range storetest.Kinds() {
+		b.Run(kind.Name, func(b *testing.B) {
+			var heap, scanned, reopened float64
+			for b.Loop() {
+				heap, scanned, reopened, _ = taken(b, kind, 20*kind.ManyOf(100))
+			}
+			b.ReportMetric(heap, "heap-B/message")
+			b.ReportMetric(scanned, "scanned-B/message")
+			b.ReportMetric(reopened, "reopened-B/message")
+		})
+	}
+}
