@@ -77,26 +77,32 @@ func appendLink(dst []byte, rel, href string) []byte {
 }
 
 func appendElement(dst []byte, name, text string) []byte {
-	dst = append(dst, '<')
-	dst = append(dst, name...)
-	dst = append(dst, '>')
-	dst = appendEscaped(dst, text)
-	dst = append(dst, '<', '/')
-	dst = append(dst, name...)
-	return append(dst, '>')
+	return closeElement(appendEscaped(openElement(dst, name), text), name)
 }
 
 func appendNumber(dst []byte, name string, n int64) []byte {
-	return appendElement(dst, name, strconv.FormatInt(n, 10))
+	return closeElement(strconv.AppendInt(openElement(dst, name), n, 10), name)
 }
 
 func appendBool(dst []byte, name string, v bool) []byte {
-	return appendElement(dst, name, strconv.FormatBool(v))
+	return closeElement(strconv.AppendBool(openElement(dst, name), v), name)
 }
 
 // appendTime appends an instant; the zero time is .NET's too.
 func appendTime(dst []byte, name string, t time.Time) []byte {
-	return appendElement(dst, name, t.UTC().Format("2006-01-02T15:04:05.9999999Z"))
+	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)
+}
+
+func openElement(dst []byte, name string) []byte {
+	dst = append(dst, '<')
+	dst = append(dst, name...)
+	return append(dst, '>')
+}
+
+func closeElement(dst []byte, name string) []byte {
+	dst = append(dst, '<', '/')
+	dst = append(dst, name...)
+	return append(dst, '>')
 }
 
 // appendEscaped appends text as XML character data or as an attribute in double
