@@ -72,6 +72,9 @@ type Reader interface {
 	Bool() bool
 	Int() int64
 	Uint() uint64
+	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which is copied into a string. Of
+	// another value it returns the kind only. It is one call where values are made of everything that is read.
+	Scalar() (v any, k Kind)
 	// Float reads a Float, Float32 or, from JSON, any number; ok is false for one beyond double precision.
 	Float() (f float64, ok bool)
 	// Text shares memory with the data, if it can. So do Binary, Extension, Key and Skip.

@@ -215,6 +215,23 @@ func (r *jsonReader) Uint() uint64 {
 	return n
 }
 
+// Scalar implements Reader.
+func (r *jsonReader) Scalar() (v any, k Kind) {
+	switch k = r.Kind(); k {
+	case Null:
+		r.Null()
+	case Bool:
+		v = r.Bool()
+	case Int:
+		v = r.Int()
+	case Uint:
+		v = r.Uint()
+	case Text:
+		v = string(r.Text())
+	}
+	return v, k
+}
+
 // Float implements Reader.
 func (r *jsonReader) Float() (float64, bool) {
 	f, err := strconv.ParseFloat(string(r.takeNumber()), 64)

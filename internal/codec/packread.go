@@ -57,8 +57,8 @@ type packReader struct {
 // shape is what the first bytes of a value say of it. Its zero value is that of no value.
 type shape struct {
 	kind Kind
-	head int // bytes before the content
-	size int // of the content in bytes; of a list or map the number of elements or members
+	head uint8 // bytes before the content
+	size int   // of the content in bytes; of a list or map the number of elements or members
 }
 
 // formats are the shapes by first byte. Where width is not zero, the size is in as many bytes behind it.
@@ -75,7 +75,7 @@ var formats = func() (all [256]struct {
 	sized := func(from, to int, k Kind, least int) {
 		for c := from; c <= to; c++ {
 			width := least << (c - from)
-			all[c].shape, all[c].width = shape{k, 1 + width, 0}, width
+			all[c].shape, all[c].width = shape{k, uint8(1 + width), 0}, width
 		}
 	}
 	none := func(int) int { return 0 }
@@ -149,8 +149,13 @@ func (r *packReader) look() {
 	if r.err != nil {
 		return
 	}
-	f := &formats[r.data[r.pos]]
+	c := r.data[r.pos]
+	f := &formats[c]
 	s := f.shape
+	if c < packNil && s.size < len(r.data)-r.pos { // the first byte says it all
+		r.head, r.headAt = s, r.pos
+		return
+	}
 	if f.width > 0 {
 		n, ok := uintAt(r.data, r.pos+1, f.width)
 		if !ok {
@@ -165,12 +170,12 @@ func (r *packReader) look() {
 		return
 	case s.kind == Extension:
 		s = r.extended(s)
-	case s.size == 8 && r.data[r.pos] == packUint64:
+	case c == packUint64:
 		if n, _ := uintAt(r.data, r.pos+1, s.size); n > math.MaxInt64 {
 			s.kind = Uint
 		}
 	}
-	if s.size > len(r.data)-r.pos-s.head { // an element takes a byte at least
+	if s.size > len(r.data)-r.pos-int(s.head) { // an element takes a byte at least
 		r.Fail(CutShort)
 	}
 	if r.err == nil {
@@ -181,7 +186,7 @@ func (r *packReader) look() {
 // extended reads the type of an extension.
 func (r *packReader) extended(s shape) shape {
 	s.head++
-	if at := r.pos + s.head - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
+	if at := r.pos + int(s.head) - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
 		if s.kind = Instant; s.size != 4 && s.size != 8 && s.size != 12 {
 			r.Fail("a timestamp is of no known length")
 		}
@@ -207,7 +212,7 @@ func (r *packReader) content() []byte {
 	if r.Kind() == 0 {
 		return nil
 	}
-	start := r.pos + r.head.head
+	start := r.pos + int(r.head.head)
 	r.pos = start + r.head.size
 	return r.data[start:r.pos:r.pos]
 }
@@ -238,6 +243,23 @@ func (r *packReader) Int() int64 {
 
 // Uint implements Reader.
 func (r *packReader) Uint() uint64 { return binary.BigEndian.Uint64(r.content()) }
+
+// Scalar implements Reader.
+func (r *packReader) Scalar() (v any, k Kind) {
+	switch k = r.Kind(); k {
+	case Null:
+		r.Null()
+	case Bool:
+		v = r.Bool()
+	case Int:
+		v = r.Int()
+	case Uint:
+		v = r.Uint()
+	case Text:
+		v = string(r.Text())
+	}
+	return v, k
+}
 
 // Float implements Reader.
 func (r *packReader) Float() (float64, bool) {
@@ -282,7 +304,7 @@ func (r *packReader) Instant() (ms int64, ok bool) {
 
 // Extension implements Reader.
 func (r *packReader) Extension() (kind int8, data []byte) {
-	at := r.pos + r.head.head - 1
+	at := r.pos + int(r.head.head) - 1
 	return int8(r.data[at]), r.content()
 }
 
@@ -294,7 +316,7 @@ func (r *packReader) Open() int {
 	}
 	r.Kind()
 	n := r.head.size
-	r.pos += r.head.head
+	r.pos += int(r.head.head)
 	r.left = append(r.left, n)
 	return n
 }
@@ -344,7 +366,7 @@ func (r *packReader) skip(depth int) {
 			return
 		}
 		n := r.head.size
-		r.pos += r.head.head
+		r.pos += int(r.head.head)
 		for ; n > 0 && r.err == nil; n-- {
 			switch {
 			case k == List:

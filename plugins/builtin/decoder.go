@@ -45,22 +45,16 @@ func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 }
 
 func (d *decoder) value() any {
-	switch k := d.Kind(); k {
-	case codec.Null:
-		d.Null()
-	case codec.Bool:
-		return d.Bool()
-	case codec.Int:
-		return d.Int()
-	case codec.Uint:
-		return d.Uint()
+	v, k := d.Scalar()
+	if v != nil {
+		return v
+	}
+	switch k {
 	case codec.Huge, codec.Float:
 		return d.number(k)
 	case codec.Float32:
 		f, _ := d.Float()
 		return float32(f)
-	case codec.Text:
-		return string(d.Text())
 	case codec.Binary:
 		return append([]byte{}, d.Binary()...)
 	case codec.Instant:
