@@ -22,7 +22,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 	if err != nil {
 		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	t, ok := s.enterWith(p, x)
+	t, _, ok := s.enterOnce(p, x)
 	if !ok {
 		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, core.NotFound))
 	}

@@ -84,8 +84,7 @@ type put struct {
 // putEstimate is more than a put takes, but for texts.
 const putEstimate = 128
 
-// flushAt is how large effects become before they are handed over in between, where a call may be
-// stopped between two of them.
+// flushAt is how large the effects of a sweep become before it is interrupted.
 const flushAt = 1 << 20
 
 var effectsPool = sync.Pool{New: func() any { return new(effects) }}

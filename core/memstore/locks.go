@@ -76,7 +76,7 @@ func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.De
 // looks up.
 func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
-	t, ok := s.enter(p)
+	t, _, ok := s.enterOnce(p, nil)
 	if !ok {
 		for i := range answers {
 			answers[i].Err = lost(p.Policy, nil)
@@ -104,10 +104,11 @@ func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockT
 	return answers
 }
 
-// holder returns the entry whose lock token proves, or nil if the lock is lost.
+// holder returns the entry whose lock token proves, or nil if the lock is lost. It may have ended and
+// not be swept yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.state.isLocked() || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.isLocked() || e.until <= t.now || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e

@@ -136,18 +136,32 @@ type txn struct {
 	pinned func()   // ends the hold of their records
 }
 
-// enter waits for the partition, begins a call and sweeps. The caller must
-// leave it. It returns false, and no txn, when the partition does not exist.
+// enter waits for the partition, begins a call and does all that is due, in steps: others may have the
+// partition in between. The caller must leave it. It returns false, and no txn, when the partition
+// does not exist.
 func (s *Store) enter(p core.Partition) (t txn, ok bool) { return s.enterWith(p, nil) }
 
 // enterWith is enter for a call that has prepared messages: see Store.begin.
 func (s *Store) enterWith(p core.Partition, x *effects) (t txn, ok bool) {
+	for {
+		t, done, ok := s.enterOnce(p, x)
+		if !ok || done {
+			return t, ok
+		}
+		x = t.effects
+		t.pause()
+	}
+}
+
+// enterOnce is enterWith for a call that needs not wait until all that is due is done, because it
+// takes nothing that may be due. It does one step, and reports whether nothing is left.
+func (s *Store) enterOnce(p core.Partition, x *effects) (t txn, done, ok bool) {
 	shard := s.lockPartition(p.Ref)
 	if shard == nil {
 		if x != nil {
 			x.release()
 		}
-		return txn{}, false
+		return txn{}, false, false
 	}
 	if x == nil && s.journal != nil {
 		x = newEffects(s.journal)
@@ -159,15 +173,24 @@ func (s *Store) enterWith(p core.Partition, x *effects) (t txn, ok bool) {
 	shard.effects = x
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: now}
-	if p.Sub.IsDeadLetter() {
-		// First: what that sweep dead-letters must be seen here.
-		t.sweep(home.queue(p.Sub - 1))
-	}
-	t.sweep(t.queue)
+	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
+	budget := sweepMost
+	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
 		home.forgetIDs(t.now - window)
 	}
-	return t, true
+	return t, done, true
+}
+
+// pause gives the partition to others after a step. The call's effects go on.
+func (t *txn) pause() {
+	if x := t.effects; x != nil {
+		if x.begun {
+			x.append()
+		}
+		t.partition.effects = nil
+	}
+	t.unlockAndRing()
 }
 
 // lockPartition locks the partition that r lies in, or returns nil if there is none.
@@ -182,13 +205,6 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 		return nil
 	}
 	return p
-}
-
-// handOver gives the journal what the call has done so far, where it may be stopped in between.
-func (t *txn) handOver() {
-	if x := t.effects; x != nil && len(x.buf) > flushAt {
-		x.append()
-	}
 }
 
 // endEffects gives the journal what the call has done, and notes the position behind it.
@@ -228,8 +244,14 @@ func (t *txn) wakeHolder(q *queue, x *session) {
 	}
 }
 
-// leave ends the step and calls the doorbells.
+// leave ends the call and calls the doorbells.
 func (t *txn) leave() {
+	t.endEffects()
+	t.unlockAndRing()
+}
+
+// unlockAndRing ends the hold of the partition and calls the doorbells.
+func (t *txn) unlockAndRing() {
 	type call struct {
 		doorbell *func(core.SessionKey)
 		session  core.SessionKey
@@ -248,7 +270,6 @@ func (t *txn) leave() {
 	}
 	clear(t.wakes)
 	t.wakes = t.wakes[:0]
-	t.endEffects()
 	t.mu.Unlock()
 	for _, c := range calls {
 		(*c.doorbell)(c.session)

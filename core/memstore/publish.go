@@ -23,7 +23,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	if err != nil {
 		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	t, ok := s.enterWith(p, x)
+	t, _, ok := s.enterOnce(p, x)
 	if !ok {
 		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound))
 	}

@@ -78,6 +78,11 @@ func (q *queue) firstRow(until int64) *chunk {
 	return nil
 }
 
+// anyExpired reports whether there is a message for firstExpired.
+func (q *queue) anyExpired(now int64) bool {
+	return q.expiries.due(now) != nil || q.firstRow(now) != nil
+}
+
 // firstExpired returns the available message whose time to live ended first, by that and its number,
 // or nil.
 func (q *queue) firstExpired(now int64) *entry {

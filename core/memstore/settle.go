@@ -10,7 +10,7 @@ import (
 // Settle ends locks, one after the other.
 func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
-	t, ok := s.enter(p)
+	t, _, ok := s.enterOnce(p, nil)
 	if !ok {
 		for i := range errs {
 			errs[i] = lost(p.Policy, nil)

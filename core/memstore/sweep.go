@@ -8,9 +8,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Sweep does all that is due and returns when the next is.
+// sweepMost is how many messages, or sessions, a sweep does at most while it holds the partition, and
+// a call that need not wait for more.
+const sweepMost = 500
+
+// Sweep does what is due, some of it, and returns when the next is: not later than now if more is due.
 func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
-	t, ok := s.enter(p)
+	t, _, ok := s.enterOnce(p, nil)
 	if !ok {
 		return time.Time{}, nil
 	}
@@ -21,35 +25,55 @@ func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
 // sweep does what is due in q: first ends expired locks by deadline, then
 // activates schedules by due time, then expires messages by expiry; those of
 // the same instant by number. The locks of sessions end before those of their
-// messages, which have the same deadlines.
+// messages, which have the same deadlines. It returns false if the budget ends first.
 //
 // What it does depends on nothing that the queue's dead letters have a different
 // Policy for, because it runs on their behalf too.
-func (t *txn) sweep(q *queue) {
+func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	for x := q.held.due(t.now); x != nil; x = q.held.due(t.now) {
+		if !t.spend(budget) {
+			return false
+		}
 		t.letGo(q, x)
 	}
 	for e := q.locks.due(t.now); e != nil; e = q.locks.due(t.now) {
+		if !t.spend(budget) {
+			return false
+		}
 		failure := core.EventLockExpired
 		if e.delayed {
 			failure = core.EventReturned
 		}
 		e.delayed = false
 		t.unlock(q, e, failure)
-		t.handOver()
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
+		if !t.spend(budget) {
+			return false
+		}
 		q.remove(e)
 		if e.state == reserved { // its transaction has not committed in time
 			continue
 		}
 		t.noteMove(core.EventActivated, q, e, t.admit(q, e.successor(), e.sessionful, 0), "")
-		t.handOver()
 	}
-	for e := q.firstExpired(t.now); e != nil; e = q.firstExpired(t.now) {
-		t.expire(q, e)
-		t.handOver()
+	for q.anyExpired(t.now) {
+		if !t.spend(budget) {
+			return false
+		}
+		t.expire(q, q.firstExpired(t.now))
 	}
+	return true
+}
+
+// spend takes one of a sweep's budget. It returns false if nothing is left, or if the effects so far
+// are large.
+func (t *txn) spend(budget *int) bool {
+	if *budget == 0 || t.effects != nil && len(t.effects.buf) > flushAt {
+		return false
+	}
+	*budget--
+	return true
 }
 
 // unlock ends the lock of e, and finds e's new place. failure is how the delivery

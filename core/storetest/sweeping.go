@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// masses are more than a sweep does in one step.
+const masses = 1300
+
+// sendMany sends many messages that are like m, and returns their numbers.
+func (s *stage) sendMany(change ...func(*core.Message)) (numbers []int64) {
+	s.Helper()
+	for i := 0; i < masses; i += 100 {
+		group := make([]*core.Message, 100)
+		for k := range group {
+			group[k] = text(fmt.Sprint("many ", i+k))
+			for _, f := range change {
+				f(group[k])
+			}
+		}
+		numbers = append(numbers, s.send(group...)...)
+	}
+	return numbers
+}
+
+// lockAll locks all available messages of a partition.
+func (s *stage) lockAll(p core.Partition) (all []core.Delivery) {
+	s.Helper()
+	for {
+		ds, next, err := s.store.Lock(s.Context(), p, 400)
+		s.wantCode("lock", err, "")
+		all = append(all, ds...)
+		if len(ds) == 0 && (next.IsZero() || next.After(s.store.Now())) {
+			return all
+		}
+	}
+}
+
+// wantInOrder compares messages with those that sendMany has sent.
+func (s *stage) wantInOrder(what string, ds []core.Delivery) {
+	s.Helper()
+	want(s, what, len(ds), masses)
+	for i := range ds {
+		want(s, what, string(ds[i].Body.Bytes), fmt.Sprint("many ", i))
+	}
+}
+
+var sweepStories = []story{
+	{"many messages that expire at once: none is delivered, and sends and others go on", func(s *stage) {
+		s.main.DeadLetterExpired = true
+		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
+		s.sendTexts("first")
+		s.clock.Advance(time.Second)
+		s.sendTexts("second")
+		s.wantBodies("after they have expired", s.lockAll(s.main), "first", "second")
+		s.wantInOrder("dead letters", s.lockAll(s.dead()))
+	}},
+	{"many messages that expire at once: their dead letters are received first", func(s *stage) {
+		s.main.DeadLetterExpired = true
+		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
+		s.clock.Advance(time.Second)
+		s.wantInOrder("dead letters", s.lockAll(s.dead()))
+	}},
+	{"many messages that expire at once: none is peeked at or counted", func(s *stage) {
+		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
+		s.sendTexts("left")
+		s.clock.Advance(time.Second)
+		s.wantBodies("peeked at", s.peek(s.main), "left")
+		s.wantStats("counted", s.main, core.Stats{Ready: 1})
+	}},
+	{"many locks that expire at once: none can be settled or renewed any more", func(s *stage) {
+		s.sendMany()
+		ds := s.lockAll(s.main)
+		s.wantInOrder("locked", ds)
+		s.clock.Advance(s.main.LockDuration)
+		last := ds[masses-1].LockToken
+		s.wantCode("settle", s.trySettle(s.main, last, core.Complete, core.Properties{}), core.LockLost)
+		_, err := s.tryRenew(s.main, ds[masses-2].LockToken)
+		s.wantCode("renew", err, core.LockLost)
+		again := s.lockAll(s.main)
+		s.wantInOrder("locked again", again)
+		for i := range again {
+			want(s, "delivery count", again[i].DeliveryCount, 1)
+		}
+	}},
+	{"many schedules that are due at once: all messages become available in order", func(s *stage) {
+		at := s.after(time.Minute)
+		s.sendMany(at)
+		s.clock.Advance(time.Minute)
+		for calls := 0; ; calls++ {
+			if next := s.sweep(s.main); next.IsZero() || next.After(s.store.Now()) {
+				break
+			}
+			want(s, "more than a few sweeps", calls < masses, true)
+		}
+		s.wantInOrder("activated", s.lockAll(s.main))
+	}},
+}
