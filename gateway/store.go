@@ -31,7 +31,8 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	case c.KeepsFiles():
 		return fileStore(c, log)
 	case c.Store == "memory":
-		return &store{Store: memstore.New(memstore.Options{})}, nil
+		available, _ := memory.Available()
+		return &store{Store: memstore.New(memstore.Options{Remember: available / 8})}, nil
 	case c.Store == "spawn":
 		return spawnStore(ctx, spawnedDir(c), log)
 	default:
@@ -54,7 +55,7 @@ const mostResident = 256 << 20
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	available, _ := memory.Available()
 	opened, err := filestore.Open(filepath.Join(c.Data, "messages"), filestore.Options{
-		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Logger: log,
+		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Remember: available / 8, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store file: %w; or choose another store with --store", err)

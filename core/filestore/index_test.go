@@ -3,8 +3,11 @@ package filestore
 import (
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -75,5 +78,47 @@ func BenchmarkIndex(b *testing.B) {
 			b.ReportMetric(scanned, "scanned-B/message")
 			b.ReportMetric(reopened, "reopened-B/message")
 		})
+	}
+}
+
+// What is remembered counts against its budget after a restart too, from a snapshot and from the log.
+func TestRememberedIDsCountAfterARestart(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	o := Options{Clock: clock.Now, Sync: SyncNever, Remember: 10_000}
+	dir := t.TempDir()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newQueue(t, s)
+	p.DuplicateWindow = time.Minute
+	sent := 0
+	send := func() error {
+		sent++
+		return s.Append(t.Context(), p, [][]*core.Message{{{MessageID: core.StringID(strconv.Itoa(sent))}}})[0].Err
+	}
+	for err = send(); err == nil && sent < 1000; err = send() {
+	}
+	for _, how := range []string{"at first", "from the log", "from a snapshot"} {
+		if core.CodeOf(err) != core.Busy {
+			t.Errorf("%s: id %d: got %v, want busy", how, sent, err)
+		}
+		if how == "at first" {
+			s.abandon()
+		} else if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(dir, o); err != nil {
+			t.Fatal(err)
+		}
+		err = send()
+	}
+	clock.Advance(time.Minute)
+	if err := send(); err != nil {
+		t.Errorf("when the window is over: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

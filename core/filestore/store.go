@@ -34,6 +34,9 @@ type Options struct {
 	// Memory is how many bytes of messages stay in memory beside the log; others are read from it.
 	// Default 128 MiB; negative: none.
 	Memory int64
+	// Remember is how many bytes the message ids of duplicate detection may take in memory, and as many
+	// again histories: see memstore.Options. Default 128 MiB; negative: no limit.
+	Remember int64
 	// SnapshotAfter is how many bytes the log grows between two snapshots at least, default 64 MiB.
 	SnapshotAfter int64
 	// Repair starts with what there is where synced data is damaged, instead of refusing.
@@ -84,6 +87,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Memory == 0 {
 		o.Memory = 128 << 20
+	}
+	if o.Remember == 0 {
+		o.Remember = 128 << 20
 	}
 	if o.SnapshotAfter == 0 {
 		o.SnapshotAfter = 64 << 20
@@ -184,7 +190,7 @@ func (s *Store) replay() error {
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *memstore.Store {
-	return memstore.New(memstore.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair})
+	return memstore.New(memstore.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})
 }
 
 func (s *Store) load(mem *memstore.Store, info wal.SnapshotInfo) error {

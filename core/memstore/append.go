@@ -48,6 +48,11 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	if t.isFull() && !t.allKnown(group, spare) {
 		return nil, t.full()
 	}
+	for _, m := range group {
+		if err := t.remembersTooMuch(m); err != nil {
+			return nil, err
+		}
+	}
 	numbers := make([]int64, len(group))
 	for i, m := range group {
 		if t.isRepeated(m) || t.isDuplicate(m, spare.has(i)) {

@@ -22,6 +22,7 @@ type catalogue struct {
 	rules      map[string]*ruleBook    // by the subscription's ID
 	ledger     ledger
 	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
+	remembered remembered                                    // in all partitions; guarded by itself
 }
 
 // entityKey is how an entity is looked up.
@@ -205,7 +206,7 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	}
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
-		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.ledger.journal)
+		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.ledger.journal, &c.remembered)
 		partitions[i].version = version
 	}
 	c.partitions[e.ID] = partitions

@@ -40,7 +40,7 @@ func (t *txn) clearAll() {
 // clear puts new queues in the place of a entityState's, which go on with their
 // numbers.
 func (t *txn) clear(b *entityState) {
-	b.seen, b.moves, b.history = seenIDs{}, seenIDs{}, history{}
+	b.forgetAll()
 	for sub, old := range b.queues {
 		if old == nil {
 			continue

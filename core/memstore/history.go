@@ -11,6 +11,18 @@ type history struct {
 	events  []core.Event
 	written []int64 // when each was written; never falls
 	trimmed int64   // how many there were before these
+	weight  int64   // of the events
+}
+
+// leastEvents is how many events a history keeps although all histories together are too large.
+const leastEvents = 100
+
+// eventWeight is an event, but for its texts.
+const eventWeight = 300
+
+func weightOfEvent(e *core.Event) int64 {
+	return eventWeight + int64(len(e.MessageID.Raw())+len(e.Reason)+len(e.By.Policy)+len(e.By.Peer)+
+		len(e.Entity)+len(e.Rule)+len(e.Plugin)+len(e.Gateway))
 }
 
 // remember writes an event, and forgets what is beyond the bounds.
@@ -22,7 +34,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	if e.Time.IsZero() {
 		e.Time = instant(now)
 	}
-	h.add(e, now)
+	home.addEvent(e, now)
 	if x := t.effects; x != nil {
 		x.event(home, h.trimmed+int64(len(h.events))-1, &e, now)
 	}
@@ -36,22 +48,35 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 	for gone < len(h.written) && h.written[gone] <= now-t.History.Keep.Milliseconds() {
 		gone++
 	}
+	for r, weight := t.remembered, int64(0); r.most > 0 && gone < len(h.events)-leastEvents && r.events.Load()-weight > r.most; {
+		weight += weightOfEvent(&h.events[gone])
+		gone++
+	}
 	if gone == 0 {
 		return
 	}
-	h.drop(gone)
+	home.dropEvents(gone)
 	if x := t.effects; x != nil {
 		x.until(home, effectTrim, h.trimmed)
 	}
 }
 
-// add writes an event at an instant.
-func (h *history) add(e core.Event, written int64) {
+// addEvent writes an event at an instant.
+func (b *entityState) addEvent(e core.Event, written int64) {
+	h, weight := &b.history, weightOfEvent(&e)
 	h.events, h.written = append(h.events, e), append(h.written, written)
+	h.weight += weight
+	b.partition.remembered.events.Add(weight)
 }
 
-// drop forgets the oldest events.
-func (h *history) drop(gone int) {
+// dropEvents forgets the oldest events.
+func (b *entityState) dropEvents(gone int) {
+	h, weight := &b.history, int64(0)
+	for i := range gone {
+		weight += weightOfEvent(&h.events[i])
+	}
+	h.weight -= weight
+	b.partition.remembered.events.Add(-weight)
 	h.trimmed += int64(gone)
 	clear(h.events[:gone])
 	h.events, h.written = h.events[gone:], h.written[gone:]

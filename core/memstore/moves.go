@@ -46,9 +46,11 @@ func (t *txn) isRepeated(m *core.Message) bool {
 	if key == "" {
 		return false
 	}
-	if !t.moved().first(key, t.now) {
+	if t.isKnown(m) {
 		return true
 	}
+	t.forgetMoves()
+	t.home.remember(&t.home.moves, key, t.now)
 	if x := t.effects; x != nil {
 		x.text(t.home, effectMoved, key, t.now)
 	}
@@ -57,20 +59,20 @@ func (t *txn) isRepeated(m *core.Message) bool {
 
 // isKnown is isRepeated without consequences.
 func (t *txn) isKnown(m *core.Message) bool {
-	_, known := t.moved().known[transit(m).Key]
-	return known
+	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }
 
-// moved returns the keys of the moves that ended here and are remembered.
-func (t *txn) moved() *seenIDs {
+// forgetMoves drops the keys of moves that ended here long ago: all, or many.
+func (t *txn) forgetMoves() {
 	until := t.now - core.KeyLife.Milliseconds()
-	if t.home.moves.isDue(until) {
-		if x := t.effects; x != nil {
-			x.until(t.home, effectMovedUntil, until)
-		}
-		t.home.moves.forget(until)
+	if !t.home.moves.isDue(until) {
+		return
 	}
-	return &t.home.moves
+	until = t.home.moves.some(until)
+	if x := t.effects; x != nil {
+		x.until(t.home, effectMovedUntil, until)
+	}
+	t.home.forget(&t.home.moves, until)
 }
 
 // Forget drops the keys of moves.
@@ -80,18 +82,20 @@ func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) err
 		return nil
 	}
 	for _, key := range keys {
-		if _, known := t.home.moves.known[key]; known {
-			t.home.forgetMove(key)
-		}
+		t.home.forgetMove(key)
 	}
 	t.home.moves.tidy()
 	t.leave()
 	return t.wait(ctx)
 }
 
-// forgetMove drops the key of a move.
+// forgetMove drops the key of a move, if it is known.
 func (b *entityState) forgetMove(key string) {
-	delete(b.moves.known, key)
+	weight := b.moves.drop(key)
+	if weight == 0 {
+		return
+	}
+	b.partition.remembered.ids.Add(-weight)
 	if x := b.partition.effects; x != nil {
 		x.text(b, effectForget, key, 0)
 	}

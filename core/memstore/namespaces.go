@@ -171,7 +171,7 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	})
 	delete(s.byName, core.FoldName(name))
 	s.sealed.forget(until)
-	s.sealed.first(n.ID, now)
+	s.sealed.remember(n.ID, now)
 	return n.ID, end, true
 }
 

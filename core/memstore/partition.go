@@ -17,7 +17,8 @@ type partition struct {
 	wakes         []wake                  // of the call under way
 	entityID      string                  // of the queue or topic
 	index         uint16
-	journal       Journal  // nil: none
+	journal       Journal // nil: none
+	remembered    *remembered
 	effects       *effects // of the call under way; nil without a journal
 	pieces        *pieces  // while the journal is replayed on a snapshot, else nil
 	cleared       int      // how often the partition was cleared, for snapshots under way
@@ -33,8 +34,8 @@ type entityState struct {
 	history   history
 }
 
-func newPartition(r core.Ref, j Journal) *partition {
-	p := &partition{entityID: r.Entity, index: r.Index, journal: j}
+func newPartition(r core.Ref, j Journal, m *remembered) *partition {
+	p := &partition{entityID: r.Entity, index: r.Index, journal: j, remembered: m}
 	p.own = &entityState{partition: p, ref: r}
 	return p
 }
@@ -111,8 +112,9 @@ func (p *partition) drop() {
 	p.own, p.subscriptions = nil, nil
 }
 
-// evict tells the journal that the messages of what is dropped leave the memory.
+// evict says that what is dropped leaves the memory.
 func (b *entityState) evict() {
+	b.forgetAll()
 	for _, q := range b.queues {
 		if q != nil {
 			q.evict()

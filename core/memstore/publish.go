@@ -48,6 +48,13 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	if t.isFull() && t.needsRoom(group, spare) {
 		return nil, t.full()
 	}
+	for i := range group {
+		if group[i].Source.IsZero() {
+			if err := t.remembersTooMuch(group[i].Message); err != nil {
+				return nil, err
+			}
+		}
+	}
 	numbers := make([]int64, len(group))
 	for i := range group {
 		numbers[i] = t.publishOne(&group[i], sources[i], spare.has(i))

@@ -167,7 +167,7 @@ func (r *replay) effect(k effectKind) error {
 		} else if k == effectSeenUntil {
 			h.forgetIDs(until)
 		} else {
-			h.moves.forget(until)
+			h.forget(&h.moves, until)
 		}
 	case effectEvent:
 		r.event()
@@ -175,7 +175,7 @@ func (r *replay) effect(k effectKind) error {
 		first := r.int()
 		if h := r.home; h != nil {
 			if gone := min(first-h.history.trimmed, int64(len(h.history.events))); gone > 0 {
-				h.history.drop(int(gone))
+				h.dropEvents(int(gone))
 			}
 			h.history.trimmed = max(h.history.trimmed, first)
 		}
@@ -342,11 +342,9 @@ func (r *replay) key(k effectKind) {
 	}
 	switch k {
 	case effectSeen:
-		if h.seen.first(key, at) {
-			h.queue(core.Main).grow(seenIDWeight + len(key))
-		}
+		h.see(key, at)
 	case effectMoved:
-		h.moves.first(key, at)
+		h.remember(&h.moves, key, at)
 	default:
 		h.forgetMove(key)
 		h.moves.tidy()
@@ -366,7 +364,7 @@ func (r *replay) event() {
 		return
 	}
 	if h := &r.home.history; serial >= h.trimmed+int64(len(h.events)) {
-		h.add(e, written)
+		r.home.addEvent(e, written)
 	}
 }
 
@@ -402,7 +400,7 @@ func (r *replay) catalogue() error {
 				s.rules[id].change(change)
 			}
 		case effectSeal:
-			s.sealed.first(r.string(), r.int())
+			s.sealed.remember(r.string(), r.int())
 		case effectUnseal:
 			s.sealed.forget(r.int())
 		case effectNamespace:

@@ -10,9 +10,10 @@ import (
 
 // seenIDs remember which message ids, or keys of moves, were seen lately.
 type seenIDs struct {
-	known map[string]int64 // when each was seen
-	order []seenID         // of what is known, oldest first; some may be known no more
-	most  int              // how many were known at once since known was made
+	known  map[string]int64 // when each was seen
+	order  []seenID         // of what is known, oldest first; some may be known no more, or since later
+	most   int              // how many were known at once since known was made
+	weight int64            // of what is known
 }
 
 type seenID struct {
@@ -20,25 +21,27 @@ type seenID struct {
 	at  int64
 }
 
-// tolerated is how many keys more than are known the order may have.
-const tolerated = 64
+const (
+	// tolerated is how many keys more than are known the order may have.
+	tolerated = 64
+	// forgetMost is how many keys, about, a call forgets while it holds the partition.
+	forgetMost = 10_000
+)
+
+func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
 // isDuplicate reports whether a message of m's id was accepted within the
 // window; if not, m is the first from now on. The history has no word of what is spared.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
-	window := t.DuplicateWindow.Milliseconds()
-	if window <= 0 || m.MessageID.IsZero() {
+	key, since := t.duplicateKey(m)
+	if key == "" {
 		return false
 	}
-	key := m.MessageID.String()
-	if t.Partitioned && m.PartitionKey != "" {
-		key += "\x00" + m.PartitionKey
-	}
-	if t.home.seen.first(key, t.now) {
+	if !t.home.seen.knows(key, since) {
 		if x := t.effects; x != nil {
 			x.text(t.home, effectSeen, key, t.now)
 		}
-		t.home.queue(core.Main).grow(seenIDWeight + len(key))
+		t.home.see(key, t.now)
 		return false
 	}
 	if !spared {
@@ -47,29 +50,69 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// forgetIDs drops the message ids that were seen at the given instant or before.
+// duplicateKey is what duplicate detection knows m by, "" where there is none, and since when.
+func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
+	window := t.DuplicateWindow.Milliseconds()
+	if window <= 0 || m.MessageID.IsZero() {
+		return "", 0
+	}
+	key = m.MessageID.String()
+	if t.Partitioned && m.PartitionKey != "" {
+		key += "\x00" + m.PartitionKey
+	}
+	return key, t.now - window
+}
+
+// see remembers a message id, which counts in the size of the entity.
+func (b *entityState) see(key string, at int64) {
+	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
+}
+
+// remember remembers a key, and returns what that takes.
+func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
+	weight = s.remember(key, at)
+	b.partition.remembered.ids.Add(weight)
+	return weight
+}
+
+// forgetIDs drops message ids that were seen at the given instant or before: all, or many.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
 	}
+	until = b.seen.some(until)
 	if x := b.partition.effects; x != nil {
 		x.until(b, effectSeenUntil, until)
 	}
-	b.queue(core.Main).grow(-b.seen.forget(until))
+	b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
+}
+
+// forget drops what was seen at the given instant or before, and returns its weight.
+func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
+	weight = s.forget(until)
+	b.partition.remembered.ids.Add(-weight)
+	return weight
 }
 
 // isDue reports whether forget would drop something.
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
+// some is an instant up to which there is not too much for one call to forget, until at the latest.
+func (s *seenIDs) some(until int64) int64 {
+	if len(s.order) > forgetMost {
+		until = min(until, s.order[forgetMost].at)
+	}
+	return until
+}
+
 // forget drops what was seen at the given instant or before, and returns its weight.
-func (s *seenIDs) forget(until int64) (weight int) {
+func (s *seenIDs) forget(until int64) (weight int64) {
 	gone := 0
 	for gone < len(s.order) && s.order[gone].at <= until {
 		x := s.order[gone]
 		gone++
 		if s.known[x.key] == x.at {
-			weight += seenIDWeight + len(x.key)
-			delete(s.known, x.key)
+			weight += s.drop(x.key)
 		}
 	}
 	if gone == 0 {
@@ -85,6 +128,16 @@ func (s *seenIDs) forget(until int64) (weight int) {
 	return weight
 }
 
+// drop forgets a key, and returns its weight.
+func (s *seenIDs) drop(key string) (weight int64) {
+	if _, known := s.known[key]; known {
+		weight = weightOfKey(key)
+		delete(s.known, key)
+		s.weight -= weight
+	}
+	return weight
+}
+
 // tidy drops from the order what is known no more, once that is the most of it.
 func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
@@ -92,17 +145,29 @@ func (s *seenIDs) tidy() {
 	}
 }
 
-// first remembers key, and reports whether it was unknown.
-func (s *seenIDs) first(key string, now int64) bool {
-	if _, known := s.known[key]; known {
-		return false
+// knows reports whether key was seen after an instant.
+func (s *seenIDs) knows(key string, since int64) bool {
+	at, known := s.known[key]
+	return known && at > since
+}
+
+// remember says that key was seen, and returns the weight that it adds.
+func (s *seenIDs) remember(key string, at int64) (weight int64) {
+	old, known := s.known[key]
+	if known && old >= at {
+		return 0
 	}
 	if s.known == nil {
 		s.known = make(map[string]int64)
 	}
 	key = strings.Clone(key) // it may be a part of the message
-	s.known[key] = now
-	s.order = append(s.order, seenID{key, now})
+	s.known[key] = at
+	s.order = append(s.order, seenID{key, at})
 	s.most = max(s.most, len(s.known))
-	return true
+	if known {
+		return 0
+	}
+	weight = weightOfKey(key)
+	s.weight += weight
+	return weight
 }

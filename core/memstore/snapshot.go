@@ -191,11 +191,13 @@ func (o *snapshotWriter) home(home *entityState) {
 		}
 	}
 	for _, id := range home.seen.order {
-		x.text(home, effectSeen, id.key, id.at)
+		if home.seen.known[id.key] == id.at {
+			x.text(home, effectSeen, id.key, id.at)
+		}
 	}
 	var written seenIDs // a key that was forgotten and seen again is there twice
 	for _, id := range home.moves.order {
-		if home.moves.known[id.key] == id.at && written.first(id.key, id.at) {
+		if home.moves.known[id.key] == id.at && written.remember(id.key, id.at) > 0 {
 			x.text(home, effectMoved, id.key, id.at)
 		}
 	}
@@ -398,5 +400,5 @@ func (r *replay) loadPiece() error {
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
 	b.queues = [core.SubQueues]*queue{}
-	b.seen, b.moves, b.history = seenIDs{}, seenIDs{}, history{}
+	b.forgetAll()
 }

@@ -26,6 +26,10 @@ type Options struct {
 	Journal Journal
 	// Lenient passes over effects on what is missing, when damage of the journal was repaired.
 	Lenient bool
+	// Remember is how many bytes the message ids of duplicate detection may take, and the keys of moves,
+	// and as many again histories. When ids are too many, messages with new ones are refused as Busy; when
+	// histories are too large, one that grows forgets its oldest events. 0: no limit.
+	Remember int64
 }
 
 // Store is a core.Store in memory.
@@ -49,6 +53,7 @@ func New(o Options) *Store {
 		o.Clock = time.Now
 	}
 	s := &Store{clock: o.Clock, journal: o.Journal, lenient: o.Lenient}
+	s.remembered.most = o.Remember
 	s.catalogue.ledger.journal, s.registry.ledger.journal = o.Journal, o.Journal
 	return s
 }
