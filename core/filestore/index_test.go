@@ -16,7 +16,7 @@ var plainKinds = []string{"plain", "with properties", "expiring", "in transfer"}
 
 // taken is what so many messages of a kind take in memory where the log alone has their contents, and
 // what of it the collector looks at, in bytes for each; again after they were read from the log.
-func taken(t testing.TB, kind storetest.Kind, n int) (heap, scanned, reopened, rescanned float64) {
+func taken(t testing.TB, kind storetest.Kind, n, size int) (heap, scanned, reopened, rescanned float64) {
 	t.Helper()
 	clock := storetest.NewClock()
 	o := Options{Clock: clock.Now, Sync: SyncNever, Memory: -1, recent: 1}
@@ -37,7 +37,7 @@ func taken(t testing.TB, kind storetest.Kind, n int) (heap, scanned, reopened, r
 		}
 		return heap, scanned
 	}
-	heap, scanned = measure(func(s *Store) { storetest.NewStock(t, s, clock, kind).Fill(n, 100) })
+	heap, scanned = measure(func(s *Store) { storetest.NewStock(t, s, clock, kind).Fill(n, size) })
 	reopened, rescanned = measure(func(*Store) {})
 	return heap, scanned, reopened, rescanned
 }
@@ -54,13 +54,27 @@ func TestABacklogTakesLittleMemory(t *testing.T) {
 		if !slices.Contains(plainKinds, kind.Name) {
 			continue
 		}
-		heap, scanned, reopened, rescanned := taken(t, kind, 50_000)
+		heap, scanned, reopened, rescanned := taken(t, kind, 50_000, 100)
 		t.Logf("%s: %.0f B each, scanned %.0f; opened again: %.0f B, scanned %.0f", kind.Name, heap, scanned, reopened, rescanned)
 		if heap > 64 || reopened > 64 {
 			t.Errorf("%s: a message takes %.0f B, and %.0f B when the store was opened again, want 64 B at most", kind.Name, heap, reopened)
 		}
 		if scanned > 16 || rescanned > 16 {
 			t.Errorf("%s: the collector looks at %.0f B of each message, and at %.0f B when the store was opened again", kind.Name, scanned, rescanned)
+		}
+	}
+}
+
+// The contents of a message are not in memory, whatever its state is. It does not run beside other
+// tests either.
+func TestNoStateKeepsContentsInMemory(t *testing.T) {
+	for _, kind := range storetest.Kinds() {
+		if kind.Name == "states of sessions" {
+			continue // they are in memory
+		}
+		heap, _, reopened, _ := taken(t, kind, 1000, 8<<10)
+		if heap > 1<<10 || reopened > 1<<10 {
+			t.Errorf("%s: a message of 8 KiB takes %.0f B of memory, and %.0f B when the store was opened again", kind.Name, heap, reopened)
 		}
 	}
 }
@@ -72,7 +86,7 @@ func BenchmarkIndex(b *testing.B) {
 		b.Run(kind.Name, func(b *testing.B) {
 			var heap, scanned, reopened float64
 			for b.Loop() {
-				heap, scanned, reopened, _ = taken(b, kind, 20*kind.ManyOf(100))
+				heap, scanned, reopened, _ = taken(b, kind, 20*kind.ManyOf(100), 100)
 			}
 			b.ReportMetric(heap, "heap-B/message")
 			b.ReportMetric(scanned, "scanned-B/message")

@@ -109,17 +109,25 @@ func (t *txn) newEntry(m *core.Message) *entry {
 			e.more = &extra{body: body}
 		}
 	}
-	e.message = kept(m)
+	e.setMessage(kept(m))
 	e.size = sizeOf(e.message)
 	return e
 }
 
-// admit makes e, which has a message, available in q now and returns its sequence number.
+// setMessage gives a new entry its message.
+func (e *entry) setMessage(m *core.Message) {
+	e.message, e.life = m, max(m.TimeToLive, 0)
+	if origin := transit(m).EnqueuedSequenceNumber; origin != 0 {
+		e.origin, e.moved = origin, true
+	}
+}
+
+// admit makes e available in q now and returns its sequence number.
 func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
-	number, m := t.number(q.last+1), e.message
-	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(transit(m).EnqueuedSequenceNumber, origin, number), sessionful
-	if m.TimeToLive > 0 {
-		e.expires = t.now + m.TimeToLive.Milliseconds()
+	number := t.number(q.last + 1)
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, origin, number), sessionful
+	if e.life > 0 {
+		e.expires = t.now + e.life.Milliseconds()
 	}
 	q.append(e)
 	t.announce(q, e)
@@ -137,7 +145,7 @@ func (t *txn) schedule(m *core.Message, due int64) int64 {
 // waitForTime keeps m in a state that ends at an instant, and returns its sequence number.
 func (t *txn) waitForTime(m *core.Message, state messageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
-	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(transit(m).EnqueuedSequenceNumber, number), t.Sessions
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
 	e.state, e.until = state, until
 	t.queue.append(e)
 	return number
@@ -162,5 +170,8 @@ func (t *txn) scheduleReserved(e *entry) {
 	e.until = e.message.ScheduledEnqueueTime.UnixMilli()
 	t.queue.move(e, scheduled)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
+	if j := t.store.journal; j != nil {
+		t.queue.settleDown(e, j)
+	}
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 }

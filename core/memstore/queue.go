@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"math"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -36,6 +37,7 @@ type entry struct {
 	ref        Ref           // its record in the journal
 	more       *extra        // mostly nil
 	origin     int64         // EnqueuedSequenceNumber
+	life       time.Duration // its time to live, which begins when it becomes available; 0: for ever
 	enqueued   int64
 	expires    int64  // 0: never
 	size       int    // sizeOf its message
@@ -45,6 +47,7 @@ type entry struct {
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
 	sessionful bool     // it belongs to the session of its SessionKey, where
 	noted      bool     // there was a history when it came
+	moved      bool     // it comes from another entity, where it had its origin
 	isRow      bool     // it was made of a row, which is in the log in its place
 	resident   bool     // the journal counts its message as one that stays in memory
 	session    *session // it is from when it was due; else nil
@@ -127,14 +130,14 @@ func (q *queue) evict() {
 }
 
 // settleDown lets e keep its message in memory beside its record, if the journal allows it. If that is
-// all there is to e, a row takes its place otherwise. What is scheduled is kept in any case: its time
-// to live is in the message.
+// all there is to e, a row takes its place otherwise. What is reserved is kept in any case: its
+// transaction needs the message.
 func (q *queue) settleDown(e *entry, j Journal) {
 	switch {
 	case e.resident:
 	case e.message == nil:
 		q.demote(e)
-	case e.state == scheduled || e.state == reserved:
+	case e.state == reserved:
 	case j.Resident(weightOf(e)):
 		e.resident = true
 		q.resident += weightOf(e)

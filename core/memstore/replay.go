@@ -38,7 +38,8 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// loadScheduled reads the messages that wait for a time, which need it.
+// loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
+// Those that are reserved stay in memory.
 func (p *partition) loadScheduled(s *Store) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,12 +49,13 @@ func (p *partition) loadScheduled(s *Store) error {
 				continue
 			}
 			for _, x := range q.schedules.items {
-				if e := x.of; e.message == nil {
-					m, err := s.read(e.ref, e.more)
-					if err != nil {
-						return fmt.Errorf("scheduled message %d of %s/%d: %w", e.n, p.entityID, p.index, err)
-					}
-					e.message = m
+				e := x.of
+				m, err := s.read(e.ref, e.more)
+				if err != nil {
+					return fmt.Errorf("scheduled message %d of %s/%d: %w", e.n, p.entityID, p.index, err)
+				}
+				if e.setMessage(m); e.state == scheduled {
+					e.message = nil
 				}
 			}
 		}

@@ -55,7 +55,12 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 		if e.state == reserved { // its transaction has not committed in time
 			continue
 		}
-		t.noteMove(core.EventActivated, q, e, t.admit(q, e.successor(), e.sessionful, 0), "")
+		due := e.successor()
+		due.life = e.life
+		if e.moved {
+			due.origin, due.moved = e.origin, true
+		}
+		t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 	}
 	for q.anyExpired(t.now) {
 		if !t.spend(budget) {
