@@ -36,6 +36,27 @@ func (s *scan) add(segment uint32, bytes int64) {
 	s.live[segment] += bytes
 }
 
+// run adds up records that are found one after the other, mostly of the same segment.
+type run struct {
+	*scan
+	segment uint32
+	bytes   int64
+}
+
+func (r *run) found(ref memstore.Ref) {
+	if id := walRef(ref).Segment(); id != r.segment {
+		r.end()
+		r.segment, r.bytes = id, 0
+	}
+	r.bytes += walRef(ref).Footprint()
+}
+
+func (r *run) end() {
+	if r.bytes > 0 {
+		r.add(r.segment, r.bytes)
+	}
+}
+
 // maintain writes snapshots when they are due.
 func (s *Store) maintain() {
 	ticker := time.NewTicker(checkEvery)
@@ -86,7 +107,9 @@ func (s *Store) Snapshot(ctx context.Context) error {
 	from := s.log.End()
 	info, err := s.log.WriteSnapshot(ctx, from, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<16)
-		return errors.Join(s.Store.Snapshot(out, sc.found), out.Flush())
+		run := &run{scan: sc}
+		defer run.end()
+		return errors.Join(s.Store.Snapshot(out, run.found), out.Flush())
 	})
 	s.journal.scan.Store(nil)
 	if err != nil {
