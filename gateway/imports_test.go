@@ -29,6 +29,7 @@ var arrows = []struct {
 	{"core/redisstore/...", []string{"core", "core/value", "core/redisstore/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5"}},
 	{"core/filestore/...", []string{"core", "core/value", "core/memstore", "core/filestore/..."}},
 	{"core/storetest", []string{"core", "core/value"}},
+	{"core/storetest/linear", []string{"core", "github.com/anishathalye/porcupine"}},
 	{"core/rules", []string{"core", "core/value"}},
 	{"core/broker", []string{"core", "core/value", "core/rules"}},
 	{"core/namespaces", []string{"core", "core/auth"}},

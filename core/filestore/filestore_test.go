@@ -36,3 +36,34 @@ func TestStoreWithoutMessagesInMemory(t *testing.T) {
 		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever, Memory: -1})
 	})
 }
+
+// A store that is closed answers no call from what it has in memory.
+func TestAClosedStoreAnswersNothing(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir(), Options{Sync: SyncNever})
+	p := newQueue(t, s)
+	send(t, s, p, "a", "b")
+	ds, _, err := s.Lock(t.Context(), p, 1)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("lock: %d messages, %v", len(ds), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, locked := s.Lock(t.Context(), p, 1)
+	_, peeked := s.Peek(t.Context(), p, 0, 10)
+	_, counted := s.Stats(t.Context(), p)
+	_, accepted := s.AcceptSession(t.Context(), p, "x", core.Exclusive)
+	_, renewed := s.RenewSession(t.Context(), p, core.SessionLock{ID: "x"})
+	for call, err := range map[string]error{
+		"append": s.Append(t.Context(), p, [][]*core.Message{{message("c")}})[0].Err,
+		"settle": s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"again":  s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"renew":  s.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken})[0].Err,
+		"lock":   locked, "peek": peeked, "stats": counted, "accept": accepted, "renew session": renewed,
+	} {
+		if core.CodeOf(err) != core.Busy {
+			t.Errorf("%s: got %v, want an error that says that the log is closed", call, err)
+		}
+	}
+}

@@ -39,7 +39,13 @@ func (j *journal) Wait(ctx context.Context, p memstore.Position) error {
 	return refusal(j.log.Wait(ctx, wal.Position(p)))
 }
 
-func (j *journal) Err() error { return refusal(j.log.Err()) }
+func (j *journal) Err() error {
+	err := j.log.Err()
+	if err == nil && j.log.Closed() {
+		err = wal.ErrClosed
+	}
+	return refusal(err)
+}
 
 func (j *journal) Read(r memstore.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))

@@ -135,7 +135,7 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 
 		SessionsHeld:    int64(len(q.held.items)),
 		SessionsWaiting: int64(len(q.waiting.items)),
-	}, nil
+	}, s.stopped()
 }
 
 // StatsOf is Stats of many partitions.

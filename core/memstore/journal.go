@@ -242,7 +242,8 @@ func (s *Store) waitAll(ctx context.Context) error {
 }
 
 // stopped is why the journal keeps nothing any more. Locks that are given and extended need not be
-// durable, so such calls do not wait; but they fail with the journal.
+// durable, so such calls do not wait; but they fail with the journal. So do calls that only look, and
+// refusals: what is in memory by then may never have been kept.
 func (s *Store) stopped() error {
 	if s.journal == nil {
 		return nil
@@ -260,7 +261,7 @@ type absent struct {
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) error {
 	j := t.store.journal
 	if j == nil || len(ds) == 0 {
-		return nil
+		return t.store.stopped()
 	}
 	defer t.unpin()
 	if err := j.Wait(ctx, t.newest); err != nil {
@@ -279,7 +280,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) error {
 		ds[i].DeadLetterSource = transit(m).DeadLetterSource
 		k++
 	}
-	return nil
+	return t.store.stopped()
 }
 
 // unpin ends what delivery has pinned.

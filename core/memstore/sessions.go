@@ -19,10 +19,7 @@ func (s *Store) AcceptSession(_ context.Context, p core.Partition, id string, m 
 	}
 	l, err := t.acceptSession(p, id, m)
 	t.leave()
-	if err == nil {
-		err = s.stopped()
-	}
-	return l, err
+	return l, cmp.Or(s.stopped(), err)
 }
 
 func (t *txn) acceptSession(p core.Partition, id string, m core.SessionMode) (core.SessionLock, error) {
@@ -67,26 +64,31 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 }
 
 // TakeOverSession passes a session's lock on, with those of its messages.
-func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, token core.LockToken) (core.SessionLock, error) {
-	refuse := func(code core.Code) (core.SessionLock, error) {
-		return core.SessionLock{}, fmt.Errorf("take over session of %s/%d: %w", p.Entity, p.Index, code)
+func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, token core.LockToken) (l core.SessionLock, err error) {
+	err = core.SessionLockLost
+	if t, ok := s.enter(p); ok {
+		l, err = t.takeOver(id, token)
+		t.leave()
+		err = cmp.Or(s.stopped(), err)
 	}
-	t, ok := s.enter(p)
-	if !ok {
-		return refuse(core.SessionLockLost)
+	if err != nil {
+		return core.SessionLock{}, fmt.Errorf("take over session of %s/%d: %w", p.Entity, p.Index, err)
 	}
-	defer t.leave()
+	return l, nil
+}
+
+func (t *txn) takeOver(id string, token core.LockToken) (core.SessionLock, error) {
 	x := t.queue.sessions[core.KeyOfSession(id)]
 	if x == nil || !x.isHeld() {
-		return refuse(core.SessionLockLost)
+		return core.SessionLock{}, core.SessionLockLost
 	}
 	if l := t.lockOf(x, id); token.IsZero() || l.Token() != token {
-		return refuse(core.SessionLocked)
+		return core.SessionLock{}, core.SessionLocked
 	}
 	x.passed++
 	t.queue.hold(x, x.nonce, t.lockEnd())
 	t.wakeHolder(t.queue, x)
-	return t.lockOf(x, id), s.stopped()
+	return t.lockOf(x, id), nil
 }
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost,
@@ -104,7 +106,8 @@ func (s *Store) enterSessionWith(p core.Partition, l core.SessionLock, room *eff
 		}
 		t.leave()
 	}
-	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, core.SessionLockLost)
+	err = cmp.Or(s.stopped(), error(core.SessionLockLost))
+	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
 }
 
 // holds returns the session whose lock l proves, or nil if the lock is lost.
@@ -134,12 +137,12 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 	if err != nil {
 		return err
 	}
-	defer t.leave()
 	for e := x.locked.due(math.MaxInt64); e != nil; e = x.locked.due(math.MaxInt64) {
 		t.note(core.EventReleased, t.queue, e)
 		t.unlock(t.queue, e, "")
 	}
 	t.letGo(t.queue, x)
+	t.leave()
 	return s.stopped()
 }
 
@@ -215,5 +218,5 @@ func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Tim
 	for i := range ids {
 		ids[i] = listed[i].id()
 	}
-	return ids, nil
+	return ids, s.stopped()
 }

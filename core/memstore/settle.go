@@ -21,8 +21,12 @@ func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core
 		errs[i] = t.settle(&settlements[i])
 	}
 	t.leave()
-	if err := t.wait(ctx); err != nil {
-		for i := range errs {
+	err := t.wait(ctx)
+	stopped := s.stopped()
+	for i := range errs {
+		if errs[i] != nil && stopped != nil { // the lock may be lost in memory only
+			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, stopped)
+		} else if err != nil {
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, err)
 		}
 	}

@@ -50,7 +50,7 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 		place += Position(records[i].size())
 	}
 	end = at + Position(size)
-	if l.closed || l.failure.Load() != nil {
+	if l.closed.Load() || l.failure.Load() != nil {
 		l.mu.Unlock()
 		return at, end
 	}

@@ -9,7 +9,7 @@ import (
 // until they are synced. It returns the position behind them.
 func (l *Log) Seal(ctx context.Context) (Position, error) {
 	l.mu.Lock()
-	if l.next.Offset() > segmentHeaderSize && !l.closed {
+	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {
 		l.roll(l.gather)
 	}
 	end := l.End()

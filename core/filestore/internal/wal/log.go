@@ -89,7 +89,8 @@ type Log struct {
 	batches []*batch   // by position: recent ones, the one being written, gather
 	recent  int        // bytes of records in written batches
 	spare   []*batch   // to use again
-	closed  bool
+
+	closed atomic.Bool // changed with mu held: what is appended then is not kept
 
 	id      uint64        // in the headers of all segments and snapshots
 	opened  Position      // end of the log when it was opened
@@ -145,6 +146,9 @@ func (l *Log) Err() error {
 	return nil
 }
 
+// Closed reports whether Close was called. What is appended since is not kept.
+func (l *Log) Closed() bool { return l.closed.Load() }
+
 // Failed is closed when the log stops because of an error. Nothing may be acknowledged or
 // delivered from then on.
 func (l *Log) Failed() <-chan struct{} { return l.failed }
@@ -187,12 +191,11 @@ func (l *Log) start(end Position) {
 // directory free. On a full disk it does not wait for space: the error says so.
 func (l *Log) Close() error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
+	again := l.closed.Swap(true)
+	l.mu.Unlock()
+	if again {
 		return nil
 	}
-	l.closed = true
-	l.mu.Unlock()
 	close(l.closing)
 	l.unled.Stop()
 	l.tasks.Wait()

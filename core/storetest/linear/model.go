@@ -1,4 +1,4 @@
-package redisstore_test
+package linear
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type item struct {
 // chamber is what is kept of a session besides its messages.
 type chamber struct {
 	id    string
-	nonce uint64 // of its lock; 0: nobody holds it
+	nonce uint64 // of its lock; 0: it is free
 	state string // "" is none
 }
 
@@ -84,7 +84,7 @@ var sequentially = porcupine.Model{
 		return h
 	},
 	DescribeOperation: func(input, _ any) string {
-		return strings.TrimPrefix(fmt.Sprintf("%T%+v", input, input), "redisstore_test.")
+		return strings.TrimPrefix(fmt.Sprintf("%T%+v", input, input), "linear.")
 	},
 }
 
@@ -128,8 +128,8 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers is what was found in the end. It says what the locks have done that
-// nobody knows, for those never end.
+// leftovers is what was found in the end. It says what those locks have done that
+// no client knows, for those never end.
 type leftovers struct {
 	sessions map[string]bool // those that could not be accepted
 }
@@ -160,14 +160,24 @@ func (a appending) apply(s *sequential) bool {
 // locking claims messages.
 type locking struct {
 	limit  int
-	nonce  uint64
+	nonce  uint64 // of the locks, unless each has its own
 	got    []delivered
 	answer answer
+	nonces []uint64 // of each lock, in step with got; nil: they have nonce
 }
 
 func (l locking) apply(s *sequential) bool {
 	got := s.take(l.limit, l.nonce, func(*item) bool { return true })
-	return l.answer == unknown || slices.Equal(got, l.got)
+	if l.answer == unknown {
+		return true
+	}
+	if !slices.Equal(got, l.got) {
+		return false
+	}
+	for i, nonce := range l.nonces {
+		s.messages[s.locked(got[i].n, l.nonce)].nonce = nonce
+	}
+	return true
 }
 
 // undoing ends the locks of a call whose answer was lost.

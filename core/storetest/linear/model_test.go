@@ -1,4 +1,4 @@
-package redisstore_test
+package linear
 
 import (
 	"testing"
@@ -21,29 +21,29 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 		right bool
 		steps []step
 	}{
-		{"in order", true, []step{two2, locking{1, 7, got(one), done}, locking{5, 8, got(two), done}, counting{0, 2}, peeking{got(one, two)}}},
-		{"out of order", false, []step{two2, locking{1, 7, got(two), done}}},
-		{"less than there is", false, []step{two2, locking{5, 7, got(one), done}}},
-		{"delivered twice", false, []step{two2, locking{1, 7, got(one), done}, locking{2, 8, got(one, two), done}}},
+		{"in order", true, []step{two2, locking{1, 7, got(one), done, nil}, locking{5, 8, got(two), done, nil}, counting{0, 2}, peeking{got(one, two)}}},
+		{"out of order", false, []step{two2, locking{1, 7, got(two), done, nil}}},
+		{"less than there is", false, []step{two2, locking{5, 7, got(one), done, nil}}},
+		{"delivered twice", false, []step{two2, locking{1, 7, got(one), done, nil}, locking{2, 8, got(one, two), done, nil}}},
 		{"a number left out", false, []step{appending{bodies: []string{"a"}, first: 2}}},
 		{"stored twice", false, []step{two2, peeking{got(one, two, delivered{3, "b", 0})}}},
 		{"lost", false, []step{two2, peeking{got(two)}}},
-		{"miscounted", false, []step{two2, locking{1, 7, got(one), done}, counting{2, 0}}},
-		{"completed", true, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, done}, settling{1, 7, core.Complete, refused}, peeking{got(two)}}},
-		{"completed and back", false, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, done}, locking{2, 8, got(one, two), done}}},
-		{"completed twice", false, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, done}, settling{1, 7, core.Complete, done}}},
-		{"a lock refused that holds", false, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, refused}}},
-		{"a renewal refused that holds", false, []step{two2, locking{1, 7, got(one), done}, renewing{1, 7, refused}}},
-		{"refused after a first try", true, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, unsure}, peeking{got(two)}}},
-		{"abandoned", true, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Abandon, done}, locking{1, 8, got(delivered{1, "a", 1}), done}}},
-		{"released, and counted", false, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Release, done}, locking{1, 8, got(delivered{1, "a", 1}), done}}},
-		{"a lost lock that is left", true, []step{two2, locking{1, 7, nil, unknown}, locking{2, 8, got(two), done}}},
-		{"a lost lock that is undone", true, []step{two2, locking{1, 7, nil, unknown}, undoing{7}, locking{2, 8, got(one, two), done}}},
-		{"a lost lock that is undone, and counted", false, []step{two2, locking{1, 7, nil, unknown}, undoing{7}, locking{1, 8, got(delivered{1, "a", 1}), done}}},
-		{"a completion that comes late", true, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, unknown}, renewing{1, 7, done}, peeking{got(two)}}},
-		{"a completion that comes and goes", false, []step{two2, locking{1, 7, got(one), done}, settling{1, 7, core.Complete, unknown}, peeking{got(two)}, renewing{1, 7, done}}},
-		{"cleared", true, []step{two2, locking{1, 7, got(one), done}, clearing{}, settling{1, 7, core.Complete, refused}, counting{0, 0}, appending{bodies: []string{"c"}, first: 3}}},
-		{"cleared, and there", false, []step{two2, clearing{}, locking{1, 7, got(one), done}}},
+		{"miscounted", false, []step{two2, locking{1, 7, got(one), done, nil}, counting{2, 0}}},
+		{"completed", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, done}, settling{1, 7, core.Complete, refused}, peeking{got(two)}}},
+		{"completed and back", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, done}, locking{2, 8, got(one, two), done, nil}}},
+		{"completed twice", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, done}, settling{1, 7, core.Complete, done}}},
+		{"a lock refused that holds", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, refused}}},
+		{"a renewal refused that holds", false, []step{two2, locking{1, 7, got(one), done, nil}, renewing{1, 7, refused}}},
+		{"refused after a first try", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unsure}, peeking{got(two)}}},
+		{"abandoned", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Abandon, done}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
+		{"released, and counted", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Release, done}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
+		{"a lost lock that is left", true, []step{two2, locking{1, 7, nil, unknown, nil}, locking{2, 8, got(two), done, nil}}},
+		{"a lost lock that is undone", true, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7}, locking{2, 8, got(one, two), done, nil}}},
+		{"a lost lock that is undone, and counted", false, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
+		{"a completion that comes late", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, renewing{1, 7, done}, peeking{got(two)}}},
+		{"a completion that comes and goes", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, peeking{got(two)}, renewing{1, 7, done}}},
+		{"cleared", true, []step{two2, locking{1, 7, got(one), done, nil}, clearing{}, settling{1, 7, core.Complete, refused}, counting{0, 0}, appending{bodies: []string{"c"}, first: 3}}},
+		{"cleared, and there", false, []step{two2, clearing{}, locking{1, 7, got(one), done, nil}}},
 		{"cleared, and numbered anew", false, []step{two2, clearing{}, appending{bodies: []string{"c"}, first: 1}}},
 
 		{"the next session", true, []step{apart, accepting{true, "y", 7, done, nil}, accepting{true, "x", 8, done, nil}, accepting{next: true, answer: refused}}},

@@ -1,4 +1,4 @@
-package redisstore_test
+package linear
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 )
 
-func TestSessionsAreLinearizableUnderFaults(t *testing.T) {
-	linearly(t, func(l *linear) bool {
-		h := &sessionHistory{history: l.history(true)}
+// Sessions checks a partition with sessions.
+func Sessions(t *testing.T, s Subject) {
+	play(t, s, func(p *player) bool {
+		h := &sessionHistory{history: p.history(true)}
 		return h.play([]string{h.anySession(rand.New(rand.NewPCG(0, 0)))}, h.call, h.finish)
 	})
 }
@@ -41,8 +41,8 @@ func anySpelling(id string) string {
 	return id
 }
 
-// finish sees who holds what.
-func (h *sessionHistory) finish(s *redisstore.Store) {
+// finish finds out which sessions are held, and what is in those that are not.
+func (h *sessionHistory) finish(s core.Store) {
 	h.count(0, s)
 	h.list(0, s)
 	h.peek(s)
@@ -56,7 +56,7 @@ func (h *sessionHistory) finish(s *redisstore.Store) {
 	h.count(0, s)
 }
 
-func (h *sessionHistory) call(client int, s *redisstore.Store, random *rand.Rand) {
+func (h *sessionHistory) call(client int, s core.Store, random *rand.Rand) {
 	switch choice := random.IntN(100); {
 	case choice < 20 && h.stored.Load() < 20+4*h.faults.Load():
 		h.append(client, s, 2, []string{h.anySession(random), h.anySession(random)})
@@ -92,7 +92,7 @@ func (h *sessionHistory) call(client int, s *redisstore.Store, random *rand.Rand
 }
 
 // accept locks a session, and reports whether it did.
-func (h *sessionHistory) accept(client int, s *redisstore.Store, a accepting) bool {
+func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	var l core.SessionLock
 	var err error
 	ok, from := true, h.now()
@@ -116,7 +116,7 @@ func (h *sessionHistory) accept(client int, s *redisstore.Store, a accepting) bo
 }
 
 // take claims messages of a session.
-func (h *sessionHistory) take(client int, s *redisstore.Store, l core.SessionLock, limit int) {
+func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limit int) {
 	from := h.now()
 	ds, _, err := s.LockInSession(h.Context(), h.p, l, limit)
 	for _, d := range ds {
@@ -135,7 +135,7 @@ func under(l core.SessionLock, a answer) inSession {
 }
 
 // release ends a session's lock and reports whether it is known to have ended.
-func (h *sessionHistory) release(client int, s *redisstore.Store, l core.SessionLock) bool {
+func (h *sessionHistory) release(client int, s core.Store, l core.SessionLock) bool {
 	from := h.now()
 	a := answerOf(s.ReleaseSession(h.Context(), h.p, l))
 	h.note(client, from, releasing{under(l, a)}, a)
@@ -143,7 +143,7 @@ func (h *sessionHistory) release(client int, s *redisstore.Store, l core.Session
 }
 
 // keep renews a session's lock, or sets or reads its state.
-func (h *sessionHistory) keep(client int, s *redisstore.Store, l core.SessionLock, random *rand.Rand) {
+func (h *sessionHistory) keep(client int, s core.Store, l core.SessionLock, random *rand.Rand) {
 	from := h.now()
 	switch random.IntN(3) {
 	case 0:
@@ -162,7 +162,7 @@ func (h *sessionHistory) keep(client int, s *redisstore.Store, l core.SessionLoc
 }
 
 // list lists the sessions.
-func (h *sessionHistory) list(client int, s *redisstore.Store) {
+func (h *sessionHistory) list(client int, s core.Store) {
 	from := h.now()
 	ids, err := s.ListSessions(h.Context(), h.p, time.Time{}, "", 1000)
 	if answerOf(err) == done {

@@ -1,0 +1,572 @@
+// Package linear checks that a partition of a store is linearizable: that all that concurrent clients saw of
+// it could have been seen if their calls had come one after the other, each between its beginning and its
+// answer. Clients call at random, while the store fails again and again, and porcupine compares the history
+// with a sequential partition.
+package linear
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Subject is a store to check.
+type Subject struct {
+	// Stores returns the store as one of some gateways sees it, at that moment: a failure may replace it.
+	Stores []func() core.Store
+	// Break breaks the store under its clients, of which some have answers under way, and returns what
+	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
+	Break func(random *rand.Rand) (repair func())
+	// Ready waits until all stores answer after a failure; nil: they do at once.
+	Ready func(tb testing.TB)
+	// Seed is that of the first history, 0 for one of its own.
+	Seed uint64
+}
+
+// RoundsVariable names the environment variable that says how many histories there are, instead of
+// defaultRounds.
+const (
+	RoundsVariable = "LINEAR_ROUNDS"
+	defaultRounds  = 10
+)
+
+// Of each history. Short ones are checked in no time; long ones may take for ever.
+const (
+	clientCount  = 4
+	faultCount   = 3
+	quietCalls   = 100             // about how many calls there are between two faults
+	checkTimeout = 5 * time.Second // most checks take milliseconds; one in a hundred would take minutes
+	patience     = 30 * time.Second
+)
+
+// forever is when a call ends whose outcome stays unknown.
+const forever = math.MaxInt64
+
+// player plays histories on a store.
+type player struct {
+	*testing.T
+	Subject
+	dice     uint64
+	entities int
+}
+
+// Queue checks a partition without sessions.
+func Queue(t *testing.T, s Subject) {
+	play(t, s, func(p *player) bool { return p.history(false).playQueue() })
+}
+
+// Clearing checks Clear. The store does not fail: where it does no client can tell whether a message was
+// never stored, or cleared before it was seen.
+func Clearing(t *testing.T, s Subject) {
+	s.Break = nil
+	play(t, s, func(p *player) bool {
+		h := p.history(false)
+		h.clears = true
+		return h.playQueue()
+	})
+}
+
+// play plays rounds until enough were conclusive.
+func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
+	t.Helper()
+	rounds := defaultRounds
+	if text := os.Getenv(RoundsVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("%s: %v", RoundsVariable, err)
+		}
+		rounds = n
+	}
+	p := &player{T: t, Subject: s, dice: s.Seed}
+	if p.dice == 0 {
+		p.dice = uint64(time.Now().UnixNano())
+	}
+	open := 0
+	for conclusive := 0; conclusive < rounds && !t.Failed(); p.dice++ {
+		if round(p) {
+			conclusive++
+		} else if open++; open > rounds {
+			t.Errorf("%d histories could not be checked in %v each", open, checkTimeout)
+		}
+	}
+}
+
+// history is what clients on several stores saw of one partition, while the
+// server failed again and again.
+type history struct {
+	*player
+	p      core.Partition
+	began  time.Time
+	clears bool // clients clear the partition
+	faults atomic.Int64
+	bodies atomic.Int64
+	fakes  atomic.Uint64 // nonces of locks that no client knows
+	known  atomic.Int64  // calls of known outcome
+	enough atomic.Int64  // how many of these there are to be before the next failure
+	stored atomic.Int64  // messages stored but not completed, as far as known
+
+	mu     sync.Mutex
+	calls  []call
+	breaks []span // when connections broke
+}
+
+// history begins one of a partition with locks that outlive it.
+func (p *player) history(sessions bool) *history {
+	p.Helper()
+	p.entities++
+	name := fmt.Sprint("linear", p.entities)
+	e, err := p.Stores[0]().CreateEntity(p.Context(), core.Entity{
+		Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Queue),
+	})
+	if err != nil {
+		p.Fatalf("create entity: %v", err)
+	}
+	h := &history{player: p, p: e.Partition(0, core.Main), began: time.Now()}
+	h.p.LockDuration, h.p.MaxDeliveryCount, h.p.Sessions = time.Hour, 0, sessions
+	return h
+}
+
+// span is a time on a history's clock.
+type span struct{ from, to int64 }
+
+func (s span) overlaps(t span) bool { return s.from <= t.to && t.from <= s.to }
+
+// call is what a client asked for and saw.
+type call struct {
+	span
+	client int
+	step   step
+	answer answer
+}
+
+// now is the time on the history's clock, in ns.
+func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
+
+// note records a call that came at a time, and ends now.
+func (h *history) note(client int, from int64, s step, a answer) {
+	c := call{span{from, h.now()}, client, s, a}
+	if a < unsure {
+		h.known.Add(1)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, c)
+}
+
+// fake is a nonce for a lock that was perhaps taken, and that no client knows.
+func (h *history) fake() uint64 { return h.fakes.Add(1) }
+
+// answerOf says what an error tells of a call.
+func answerOf(err error) answer {
+	if err == nil {
+		return done
+	}
+	switch core.CodeOf(err) {
+	case core.LockLost, core.SessionLockLost, core.SessionLocked:
+		return refused
+	}
+	time.Sleep(20 * time.Millisecond) // few calls should be under way when connections break
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return unheard
+	}
+	return unknown
+}
+
+// play has clients call, while the server fails, and compares what they saw
+// with a sequential partition. finish looks at what is there in the end.
+// conclusive is false where the comparison takes too long.
+func (h *history) play(first []string, call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
+	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
+	h.awake()
+	h.append(0, h.Stores[0](), 1, first)
+	for _, s := range h.Stores {
+		h.look(s(), 1) // a store that has seen no message locks the first one alone
+	}
+	var clients sync.WaitGroup
+	ended := make(chan struct{})
+	stop := sync.OnceFunc(func() {
+		close(ended)
+		clients.Wait()
+	})
+	defer stop()
+	for i := range clientCount {
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(h.dice, uint64(i)))
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					if h.known.Load() > h.enough.Load() { // a long history cannot be checked
+						time.Sleep(50 * time.Microsecond)
+						continue
+					}
+					call(i, h.Stores[i%len(h.Stores)](), random)
+				}
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(h.dice, math.MaxUint64))
+	for range faultCount {
+		h.quiet(quietCalls/2 + random.Int64N(quietCalls))
+		if h.Break != nil {
+			h.fail(random)
+		}
+	}
+	h.quiet(quietCalls)
+	stop()
+	h.awake()
+	finish(h.Stores[0]())
+	return h.check()
+}
+
+// awake waits until the stores answer.
+func (h *history) awake() {
+	h.Helper()
+	if h.Ready != nil {
+		h.Ready(h.T)
+	}
+}
+
+// quiet waits until so many calls were answered.
+func (h *history) quiet(calls int64) {
+	until := h.known.Load() + calls
+	h.enough.Store(until)
+	for deadline := time.Now().Add(patience); h.known.Load() < until && !h.Failed(); time.Sleep(200 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			h.Errorf("not even %d calls were answered in %v", calls, patience)
+			return
+		}
+	}
+}
+
+// fail breaks the store and has it repaired.
+func (h *history) fail(random *rand.Rand) {
+	h.enough.Add(quietCalls) // some calls are under way meanwhile
+	from := h.now()
+	repair := h.Break(random)
+	h.mu.Lock()
+	h.breaks = append(h.breaks, span{from, h.now()})
+	h.mu.Unlock()
+	if repair != nil {
+		repair()
+	}
+	h.faults.Add(1)
+}
+
+// check compares the history with a sequential partition.
+func (h *history) check() (conclusive bool) {
+	h.Helper()
+	told, open := h.told()
+	began := time.Now()
+	result, info := porcupine.CheckOperationsVerbose(sequentially, told, checkTimeout)
+	h.Logf("%d calls, %d of them of unknown outcome: %s after %v", len(told), open, result, time.Since(began).Round(time.Millisecond))
+	if result != porcupine.Illegal {
+		return result == porcupine.Ok
+	}
+	h.Error("the history is not that of a sequential partition")
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("history-%d.html", os.Getpid()))
+	if err := porcupine.VisualizePath(sequentially, info, path); err != nil {
+		h.Errorf("draw it: %v", err)
+	}
+	h.Logf("drawn in %s", path)
+	return true
+}
+
+// told is the history with as little unknown as what was seen allows; open is
+// how many of its calls have an unknown outcome.
+func (h *history) told() (told []porcupine.Operation, open int) {
+	seen, left := h.sightings()
+	for _, c := range h.calls {
+		// Only an answer that was under way when connections broke can be lost:
+		// a call that came later met a broken connection, or a server that is down.
+		lost := slices.ContainsFunc(h.breaks, c.overlaps)
+		switch s := c.step.(type) {
+		case appending:
+			if c.answer == unknown {
+				// It was carried out before its messages were seen, or never.
+				s.first, c.to = seen.firstOf(s)
+				if lost = s.first != 0; lost {
+					c.step, c.answer = s, done
+				}
+			}
+		case settling:
+			// The store asks again when an answer is lost, and answers what it hears then.
+			switch {
+			case lost && c.answer == refused:
+				s.answer = unsure
+			case lost && c.answer == unheard:
+				s.answer, c.answer = unknown, unknown
+			}
+			if c.answer == unknown && h.without(s, seen, c.to) {
+				continue
+			}
+			c.step = s
+		case accepting:
+			s.left = left
+			c.step = s
+		case extending, recalling:
+			lost = false // nothing came of it
+		}
+		if c.answer == unheard || c.answer == unknown && !lost {
+			continue
+		}
+		if c.answer == unknown {
+			c.to = forever
+			open++
+			if s, ok := c.step.(locking); ok { // the store ends such locks when it locks again
+				told = append(told, porcupine.Operation{ClientId: c.client, Input: undoing{s.nonce}, Call: c.from, Return: forever})
+			}
+		}
+		told = append(told, porcupine.Operation{ClientId: c.client, Input: c.step, Call: c.from, Return: c.to})
+	}
+	return told, open
+}
+
+// sightings are when messages were seen.
+type sightings []sighting
+
+// sighting is a message that a call returned, or that it found under a lock.
+type sighting struct {
+	span
+	delivered
+	nonce uint64 // of the lock
+}
+
+// sightings are those of all messages; left is what the looks in the end have
+// shown.
+func (h *history) sightings() (seen sightings, left *leftovers) {
+	for _, c := range h.calls {
+		var got []delivered
+		switch s := c.step.(type) {
+		case locking:
+			got = s.got
+		case taking:
+			got = s.got
+		case settling:
+			if c.answer == done {
+				seen = append(seen, sighting{c.span, delivered{n: s.n}, s.nonce})
+			}
+		case renewing:
+			if c.answer == done {
+				seen = append(seen, sighting{c.span, delivered{n: s.n}, s.nonce})
+			}
+		case accepting:
+			if left != nil && s.answer == refused {
+				left.sessions[s.got] = true
+			}
+		case peeking:
+			got = s.got
+			left = &leftovers{map[string]bool{}}
+		}
+		for _, d := range got {
+			seen = append(seen, sighting{c.span, d, 0})
+		}
+	}
+	return seen, left
+}
+
+// without reports whether a settlement of unknown outcome was not carried out. If
+// it was, then before the connection broke. A message that was seen later was not
+// completed, and a lock that was had not ended; in a session, though, a message
+// is under the same lock each time.
+func (h *history) without(s settling, seen sightings, broken int64) bool {
+	return slices.ContainsFunc(seen, func(o sighting) bool {
+		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
+	})
+}
+
+// firstOf is the number of a group's first message if any of it was seen, and
+// when that was at first.
+func (ss sightings) firstOf(a appending) (first, at int64) {
+	at = forever
+	for _, s := range ss {
+		if i := slices.Index(a.bodies, s.body); i >= 0 {
+			first, at = s.n-int64(i), min(at, s.to)
+		}
+	}
+	return first, at
+}
+
+// deliveredOf is what a history keeps of deliveries.
+func deliveredOf(ds []core.Delivery) []delivered {
+	var got []delivered
+	for _, d := range ds {
+		_, n := core.SplitSequenceNumber(d.SequenceNumber)
+		got = append(got, delivered{n, string(d.Body.Bytes), d.DeliveryCount})
+	}
+	return got
+}
+
+// append stores a group of messages, of these sessions if any.
+func (h *history) append(client int, s core.Store, count int, sessions []string) {
+	a := appending{sessions: sessions}
+	var group []*core.Message
+	for i := range count {
+		body := strconv.FormatInt(h.bodies.Add(1), 10)
+		m := &core.Message{Body: core.Body{Bytes: []byte(body)}}
+		if sessions != nil {
+			m.SessionID, m.EmptyText = anySpelling(sessions[i]), core.FieldSessionID
+		}
+		a.bodies, group = append(a.bodies, body), append(group, m)
+	}
+	from := h.now()
+	got := s.Append(h.Context(), h.p, [][]*core.Message{group})[0]
+	what := answerOf(got.Err)
+	if what == done {
+		a.first = got.Numbers[0]
+		for i, n := range got.Numbers {
+			if n != a.first+int64(i) {
+				h.Errorf("a group got the numbers %v", got.Numbers)
+			}
+		}
+		h.stored.Add(int64(count))
+	}
+	h.note(client, from, a, what)
+}
+
+// settle ends a lock and reports whether it is known to have ended.
+func (h *history) settle(client int, s core.Store, token core.LockToken, o core.Outcome) bool {
+	from := h.now()
+	a := answerOf(s.Settle(h.Context(), h.p, []core.Settlement{{Token: token, Outcome: o}})[0])
+	h.note(client, from, settling{token.Number(), token.Nonce(), o, a}, a)
+	if o == core.Complete && a == done {
+		h.stored.Add(-1)
+	}
+	return a < unsure
+}
+
+// renew asks whether a lock still holds.
+func (h *history) renew(client int, s core.Store, token core.LockToken) {
+	from := h.now()
+	if a := answerOf(s.Renew(h.Context(), h.p, []core.LockToken{token})[0].Err); a < unsure {
+		h.note(client, from, renewing{token.Number(), token.Nonce(), a}, a)
+	}
+}
+
+// clear removes all messages.
+func (h *history) clear(client int, s core.Store) {
+	from := h.now()
+	before := h.stored.Load()
+	if a := answerOf(s.Clear(h.Context(), h.p)); a != done {
+		h.Errorf("clear: %v", a)
+	}
+	h.note(client, from, clearing{}, done)
+	h.stored.Add(-before)
+}
+
+// count counts the messages.
+func (h *history) count(client int, s core.Store) {
+	from := h.now()
+	stats, err := s.Stats(h.Context(), h.p)
+	if answerOf(err) == done {
+		h.note(client, from, counting{stats.Ready, stats.Locked}, done)
+	}
+}
+
+// peek looks at all that is there. No client may call meanwhile: it takes several steps.
+func (h *history) peek(s core.Store) {
+	h.Helper()
+	from := h.now()
+	h.note(0, from, peeking{h.look(s, math.MaxInt32)}, done)
+}
+
+func (h *history) look(s core.Store, limit int) []delivered {
+	h.Helper()
+	ds, err := s.Peek(h.Context(), h.p, 0, limit)
+	if err != nil {
+		h.Fatalf("peek: %v", err)
+	}
+	return deliveredOf(ds)
+}
+
+// bag holds what clients share, so that what one has taken another goes on with.
+type bag[T any] struct {
+	mu    sync.Mutex
+	items []T
+}
+
+func (b *bag[T]) put(items ...T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.items = append(b.items, items...)
+}
+
+// pick returns any, and leaves it there or not.
+func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.items) == 0 {
+		return one, false
+	}
+	i := random.IntN(len(b.items))
+	one = b.items[i]
+	if !leave {
+		b.items = slices.Delete(b.items, i, i+1)
+	}
+	return one, true
+}
+
+// anyOutcome ends a lock in one of the ways that change the queue alone.
+func anyOutcome(random *rand.Rand) core.Outcome {
+	return [...]core.Outcome{core.Complete, core.Complete, core.Complete, core.Abandon, core.Release}[random.IntN(5)]
+}
+
+func (h *history) playQueue() (conclusive bool) {
+	var tokens bag[core.LockToken]
+	return h.play(nil, func(client int, s core.Store, random *rand.Rand) {
+		switch choice := random.IntN(100); {
+		case choice < 4 && h.clears:
+			h.clear(client, s)
+		case choice < 25 && h.stored.Load() < 20+4*h.faults.Load():
+			h.append(client, s, 1+random.IntN(3), nil)
+		case choice < 55:
+			tokens.put(h.lock(client, s, 1+random.IntN(3))...)
+		case choice < 88:
+			// Some are settled twice.
+			if token, ok := tokens.pick(random, random.IntN(10) == 0); ok && !h.settle(client, s, token, anyOutcome(random)) && random.IntN(2) == 0 {
+				tokens.put(token)
+			}
+		case choice < 94:
+			if token, ok := tokens.pick(random, true); ok {
+				h.renew(client, s, token)
+			}
+		default:
+			h.count(client, s)
+		}
+	}, func(s core.Store) {
+		h.count(0, s)
+		h.peek(s)
+		h.lock(0, s, 1000)
+		h.count(0, s)
+	})
+}
+
+// lock claims messages and returns their tokens.
+func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
+	l := locking{limit: limit, nonce: h.fake()}
+	from := h.now()
+	ds, _, err := s.Lock(h.Context(), h.p, limit)
+	l.got, l.answer = deliveredOf(ds), answerOf(err)
+	var tokens []core.LockToken
+	for _, d := range ds {
+		l.nonces = append(l.nonces, d.LockToken.Nonce())
+		tokens = append(tokens, d.LockToken)
+	}
+	h.note(client, from, l, l.answer)
+	return tokens
+}
