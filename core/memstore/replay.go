@@ -167,7 +167,7 @@ func (r *replay) effect(k effectKind) error {
 		if h := r.home; h == nil || r.isOld(0) {
 			break
 		} else if k == effectSeenUntil {
-			h.forgetIDs(until)
+			h.forgetSeen(until)
 		} else {
 			h.forget(&h.moves, until)
 		}

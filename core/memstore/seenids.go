@@ -84,7 +84,14 @@ func (b *entityState) forgetIDs(until int64) {
 	if x := b.partition.effects; x != nil {
 		x.until(b, effectSeenUntil, until)
 	}
-	b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
+	b.forgetSeen(until)
+}
+
+// forgetSeen drops all message ids that were seen at the given instant or before.
+func (b *entityState) forgetSeen(until int64) {
+	if b.seen.isDue(until) {
+		b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
+	}
 }
 
 // forget drops what was seen at the given instant or before, and returns its weight.
@@ -96,6 +103,17 @@ func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 
 // isDue reports whether forget would drop something.
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
+
+// behind is the part of the order that was seen after an instant.
+func (s *seenIDs) behind(at int64) []seenID {
+	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
+		if x.at <= at {
+			return -1
+		}
+		return 1
+	})
+	return s.order[i:]
+}
 
 // some is an instant up to which there is not too much for one call to forget, until at the latest.
 func (s *seenIDs) some(until int64) int64 {
@@ -162,7 +180,11 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	}
 	key = strings.Clone(key) // it may be a part of the message
 	s.known[key] = at
-	s.order = append(s.order, seenID{key, at})
+	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
+		s.order = append(s.order, seenID{key, at})
+	} else { // a replay on a snapshot that has later ones
+		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
+	}
 	s.most = max(s.most, len(s.known))
 	if known {
 		return 0

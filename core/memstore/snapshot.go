@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -14,15 +15,23 @@ import (
 // A snapshot is a run of items, each its length and effects: the catalogue first, then the
 // partitions in pieces. A piece is written while its partition's mutex is held, and no longer, so
 // calls go on meanwhile; it says the position of the journal then. The first piece of an entity has
-// all that is not about a message or a session; the others have messages of one sub-queue, from a
-// number up to that of the next piece, or sessions, or events. Frames before a piece's position say
-// nothing new about what is in it: see pieces.isOld. Sessions and events need no such rule: an effect
-// says all of a session, and events have serial numbers.
+// the numbers of its queues; the others have messages of one sub-queue, from a number up to that of the
+// next piece, or ids and keys that are remembered, sessions, or events. Frames before a piece's position
+// say nothing new about what is in it: see pieces.isOld. Only of messages that has to be known by the
+// piece. An effect says all of a session, and events have serial numbers; and ids may be remembered and
+// forgotten again, from the first piece on: what was said last of each counts.
 //
 // A partition that is cleared while its pieces are written is written again from its beginning.
 
-// pieceSize is how many messages, sessions or events a piece has at most.
-const pieceSize = 1000
+const (
+	// pieceSize is how many messages, sessions or events a piece has at most, and of ids about.
+	pieceSize = 1000
+	// pieceBytes is how large a piece is when nothing more goes into it.
+	pieceBytes = 1 << 20
+)
+
+// isFull reports whether a piece that has n things is to end.
+func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || len(o.x.buf) > pieceBytes }
 
 // Snapshot writes what there is for Load: the same bytes for the same state, but for positions. referenced is called with each record that it names.
 func (s *Store) Snapshot(w io.Writer, referenced func(Ref)) error {
@@ -133,11 +142,17 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 		err := o.piece(p, home, pieceHome, func() {
 			for sub, q := range home.queues {
 				if q != nil {
-					keys[sub] = slices.Sorted(maps.Keys(q.sessions))
+					keys[sub] = slices.Collect(maps.Keys(q.sessions))
 				}
 			}
 			o.home(home)
 		})
+		if err == nil {
+			err = o.ids(p, home, effectSeen, &home.seen)
+		}
+		if err == nil {
+			err = o.ids(p, home, effectMoved, &home.moves)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -164,6 +179,7 @@ const (
 	pieceMessages
 	pieceSessions
 	pieceEvents
+	pieceIDs
 )
 
 // piece writes what is encoded of an entity while the mutex of its partition is held.
@@ -181,7 +197,7 @@ func (o *snapshotWriter) piece(p *partition, home *entityState, k pieceKind, enc
 	return o.item()
 }
 
-// home encodes what is not about a message, a session or an event.
+// home encodes the numbers of the queues.
 func (o *snapshotWriter) home(home *entityState) {
 	x := &o.x
 	x.begun, x.home, x.sub = true, home, core.Main
@@ -190,30 +206,46 @@ func (o *snapshotWriter) home(home *entityState) {
 			x.last(q)
 		}
 	}
-	for _, id := range home.seen.order {
-		if home.seen.known[id.key] == id.at {
-			x.text(home, effectSeen, id.key, id.at)
+}
+
+// ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
+func (o *snapshotWriter) ids(p *partition, home *entityState, k effectKind, s *seenIDs) error {
+	for after, more := int64(math.MinInt64), true; more; {
+		err := o.piece(p, home, pieceIDs, func() {
+			o.x.begun, o.x.home, o.x.sub = true, home, core.Main
+			rest := s.behind(after)
+			written := make(map[string]bool) // a key that was forgotten and seen again is there twice
+			for i, id := range rest {
+				if id.at != after && i > 0 && o.isFull(i) {
+					return
+				}
+				if after = id.at; s.known[id.key] == id.at && !written[id.key] {
+					written[id.key] = true
+					o.x.text(home, k, id.key, id.at)
+				}
+			}
+			more = false
+		})
+		if err != nil {
+			return err
 		}
 	}
-	var written seenIDs // a key that was forgotten and seen again is there twice
-	for _, id := range home.moves.order {
-		if home.moves.known[id.key] == id.at && written.remember(id.key, id.at) > 0 {
-			x.text(home, effectMoved, id.key, id.at)
-		}
-	}
+	return nil
 }
 
 // queue writes the sessions and messages of a sub-queue.
 func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueue, keys []core.SessionKey) error {
 	x := &o.x
-	for chunk := range slices.Chunk(keys, pieceSize) {
+	slices.Sort(keys)
+	for len(keys) > 0 {
 		err := o.piece(p, home, pieceSessions, func() {
 			x.begun, x.home, x.sub = true, home, core.Main
 			q := home.queue(sub)
-			for _, key := range chunk {
-				if s := q.sessions[key]; s != nil && (s.isHeld() || s.state != nil) {
+			for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
+				if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
 					x.session(q, s)
 				}
+				keys = keys[1:]
 			}
 		})
 		if err != nil {
@@ -231,7 +263,7 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 				return
 			}
 			for e := range q.log.from(next) {
-				if n == pieceSize {
+				if o.isFull(n) {
 					next, more = e.n, true
 					break
 				}
@@ -260,7 +292,7 @@ func (o *snapshotWriter) events(p *partition, home *entityState) error {
 				o.x.until(home, effectTrim, h.trimmed)
 			}
 			next = max(next, h.trimmed)
-			for n := 0; n < pieceSize && next < h.trimmed+int64(len(h.events)); n++ {
+			for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
 				i := next - h.trimmed
 				o.x.event(home, next, &h.events[i], h.written[i])
 				next++
@@ -337,7 +369,7 @@ func (s *Store) Load(r io.ByteReader, read func([]byte) error) error {
 	}
 }
 
-// maxItem bounds what is read at once: a piece has up to a thousand session states.
+// maxItem bounds what is read at once.
 const maxItem = 1 << 30
 
 // loadPiece loads a piece of a snapshot.
