@@ -130,7 +130,7 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 		all = slices.DeleteFunc(all, func(o Grant) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) })
 	}
 	if len(all) >= max {
-		return nil, Refuse(QuotaExceeded, "The connection holds %d tokens, as many as it may.", max)
+		return nil, Refuse(QuotaExceeded, "The connection holds %d tokens, which is the limit.", max)
 	}
 	return append(all, g), nil
 }

@@ -84,7 +84,7 @@ func TestPropertiesAsJSON(t *testing.T) {
 		{"not a map", `"QQ=="`},
 		{"cut short", `"wQU="`},
 		{"more than a map", `"wQEAQA=="`},
-		{"a key that is no text", `"wQMCQUA="`},
+		{"a key that is not a string", `"wQMCQUA="`},
 	} {
 		if err := json.Unmarshal([]byte(c.in), &p); err == nil {
 			t.Errorf("%s: got %v, want an error", c.name, p)

@@ -39,7 +39,7 @@ func TestLinksSayWhatTheClientAccepts(t *testing.T) {
 		Properties: value.Map{{Key: value.Symbol("com.crosstown:accept"), Value: int32(1)}},
 	})
 	await[*wire.Attach](p)
-	if d := await[*wire.Detach](p); d.Error == nil || d.Error.Condition != wire.CondInvalidField && !strings.Contains(d.Error.Description, "is no text") {
+	if d := await[*wire.Detach](p); d.Error == nil || d.Error.Condition != wire.CondInvalidField && !strings.Contains(d.Error.Description, "is not a string") {
 		t.Errorf("a number: got %+v", d)
 	}
 }

@@ -102,7 +102,7 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 }
 
 func (b *Bridge) tooMany() error {
-	return core.Refuse(core.QuotaExceeded, "%d connections are open, as many as there may be.", b.opts.MaxConnections)
+	return core.Refuse(core.QuotaExceeded, "%d connections are open, which is the limit.", b.opts.MaxConnections)
 }
 
 // count counts the connection of a client with a proven identity, unless there are too many.

@@ -121,7 +121,7 @@ func instantOf(t value.Timestamp) value.Timestamp { return min(max(t, firstInsta
 
 func instant(t value.Timestamp) time.Time { return instantOf(t).Time() }
 
-// textProperties adopts an encoded map. Entries whose key is no text are dropped.
+// textProperties adopts an encoded map. Entries whose key is not a string are dropped.
 func textProperties(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

@@ -22,7 +22,7 @@ const (
 // Accept.
 const acceptProperty = "com.crosstown:accept"
 
-// accepted is the value of that property, "" if it is not there. It is not ok if it is no text.
+// accepted is the value of that property, "" if it is not there. It is not ok if it is not a string.
 func accepted(properties value.Map) (accept string, ok bool) {
 	v, _ := properties.Get(acceptProperty)
 	if v == nil {
@@ -80,7 +80,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	}
 	var ok bool
 	if options.Accept, ok = accepted(a.Properties); !ok {
-		l.Refuse(c.refusal(l, core.Refuse(core.InvalidArgument, "The link property %s is no text.", acceptProperty), addr))
+		l.Refuse(c.refusal(l, core.Refuse(core.InvalidArgument, "The link property %s is not a string.", acceptProperty), addr))
 		return
 	}
 	if err := checkScope(l, addr); err != nil {

@@ -91,14 +91,14 @@ func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
 	if !ok || len(list) > 2 {
-		return core.Refuse(core.InvalidArgument, "The value of the filter %s is no list of a session id and a lock token.", sharedSessionFilter)
+		return core.Refuse(core.InvalidArgument, "The value of the filter %s is not a list of a session id and a lock token.", sharedSessionFilter)
 	}
 	fields := [2]any{}
 	copy(fields[:], list)
 	if fields[1] != nil {
 		token, ok := fields[1].(value.UUID)
 		if !ok || token == (value.UUID{}) {
-			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is no UUID.", sharedSessionFilter)
+			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is not a UUID.", sharedSessionFilter)
 		}
 		o.TakeOver = core.LockToken(token)
 	}

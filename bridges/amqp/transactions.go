@@ -120,7 +120,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 		c.dropExpired(time.Now())
 	}
 	if len(c.transactions) >= maxTransactions {
-		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, as many as it may have: discharge some.", maxTransactions), core.Address{})
+		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: discharge some.", maxTransactions), core.Address{})
 	}
 	id := newUUID()
 	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin()}

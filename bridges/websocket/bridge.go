@@ -112,7 +112,7 @@ func (b *Bridge) enter() (refusal string) {
 }
 
 func (b *Bridge) tooMany() string {
-	return fmt.Sprintf("%d connections are open, as many as there may be: see the setting websocket.max-connections.", b.opts.MaxConnections)
+	return fmt.Sprintf("%d connections are open, which is the limit: see the setting websocket.max-connections.", b.opts.MaxConnections)
 }
 
 // count counts the connection of a client that signs in, unless there are too many.

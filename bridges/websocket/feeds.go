@@ -64,7 +64,7 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, core.Refuse(core.InvalidArgument, "The feed %d is open already: end it, or choose another number.", q.feed))
 		return
 	case len(c.feeds) >= c.bridge.opts.MaxFeeds:
-		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, as many as it may.", len(c.feeds)))
+		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, which is the limit.", len(c.feeds)))
 		return
 	case c.drains:
 		c.refuse(q, core.Refuse(core.Busy, "%s", stoppingText))

@@ -34,7 +34,7 @@ func (h *hall) Token(ctx context.Context, hosts []string, token, audience string
 
 func (h *hall) Enter(_ core.Identity, closed func(error)) (leave func(), err error) {
 	if h.full {
-		return nil, core.Refuse(core.QuotaExceeded, "The namespace 'ns' has 0 connections, as many as it may.")
+		return nil, core.Refuse(core.QuotaExceeded, "The namespace 'ns' has 0 connections, which is the limit.")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -208,7 +208,7 @@ func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	if len(why) > 0 {
 		p, err := core.NewProperties(why...)
 		if err != nil {
-			return s, frame.Wrong("has a reason or a description that is no text: %v", err)
+			return s, frame.Wrong("has a reason or a description that is not a string: %v", err)
 		}
 		s.Properties = s.Properties.Merge(p)
 	}

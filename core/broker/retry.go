@@ -131,7 +131,7 @@ func parseDelay(v any) (time.Duration, error) {
 	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
 }
 
-var errDelay = core.Refuse(core.InvalidArgument, "%s is no delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
 // parseInstant reads a PropertyRetryAt.
 func parseInstant(v any) (time.Time, error) {

@@ -46,7 +46,7 @@ func (f *marked) Decode(_ context.Context, contentType string, payload []byte) (
 func (f *marked) Encode(_ context.Context, contentType string, v any) ([]byte, string, error) {
 	text, ok := v.(string)
 	if !ok {
-		return nil, "", fmt.Errorf("%T is no text", v)
+		return nil, "", fmt.Errorf("%T is not a string", v)
 	}
 	return []byte(f.mark + text), contentType, nil
 }

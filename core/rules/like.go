@@ -37,7 +37,7 @@ type piece struct {
 
 // What can be wrong with a pattern.
 var (
-	errPattern      = errors.New("the pattern of LIKE is no text")
+	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")
 	errEscapeLength = errors.New("ESCAPE must be followed by a text of one character")
 	errLongPattern  = errors.New("the LIKE pattern is too long")

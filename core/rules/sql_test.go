@@ -505,7 +505,7 @@ func TestEvaluationErrors(t *testing.T) {
 		{"no AND quantity / zero = 1", 0, ""},
 		{"yes OR quantity / zero = 1", 0, ""},
 		{"quantity / missing = 1", 0, ""},
-		{"a LIKE 5", 8, "the pattern of LIKE is no text"},
+		{"a LIKE 5", 8, "the pattern of LIKE is not a string"},
 		{"a LIKE 'x\\' ESCAPE '\\'", 8, "ends with its escape character"},
 		{"a LIKE 'x' ESCAPE 'ab'", 19, "text of one character"},
 		{"a LIKE 'x' ESCAPE ''", 19, "text of one character"},
@@ -516,7 +516,7 @@ func TestEvaluationErrors(t *testing.T) {
 		{"a = -9223372036854775807 - 2", 26, "beyond the range of 64-bit integers"},
 		{"a = 4611686018427387904 * 2", 25, "beyond the range of 64-bit integers"},
 		{"a = -9223372036854775808 / -1", 26, "beyond the range of 64-bit integers"},
-		{"5 LIKE 5", 8, "the pattern of LIKE is no text"},
+		{"5 LIKE 5", 8, "the pattern of LIKE is not a string"},
 		{"no AND colour LIKE 5", 0, ""},
 		{"yes OR 1/0 = 1", 0, ""},
 	} {

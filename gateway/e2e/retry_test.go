@@ -67,7 +67,7 @@ func TestAMessageIsPutOff(t *testing.T) {
 		m = e.wantBack(r, m, began, due.Truncate(time.Millisecond).Sub(began))
 
 		// The SDK itself hides refusals of this kind behind its retries.
-		for v, want := range map[any]string{"soon": "is no delay", int32(100_000): "at most 24h0m0s is allowed"} {
+		for v, want := range map[any]string{"soon": "is not a delay", int32(100_000): "at most 24h0m0s is allowed"} {
 			reply := e.ask(queue, "com.microsoft:update-disposition", map[string]any{
 				"disposition-status": "abandoned", "lock-tokens": []amqp.UUID{m.LockToken},
 				"properties-to-modify": map[string]any{"x-crosstown-retry-after": v},

@@ -463,7 +463,7 @@ func readPair(r codec.Reader, depth int) (e value.Entry, err error) {
 }
 
 // readFew reads the elements of a list that is no value of its own; nil where
-// it is no list of at most n.
+// it is not a list of at most n.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil

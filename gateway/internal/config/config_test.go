@@ -160,7 +160,7 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 	want := []string{
 		`--dev-key-anywhere: perhaps is neither true nor false`,
 		`--listen: "nonsense" is no address to listen on: write host:port`,
-		`c.yaml:1: namespace: 'bad_name' is no namespace name`,
+		`c.yaml:1: namespace: 'bad_name' is not a namespace name`,
 		`c.yaml:2: lsiten: there is no such setting: did you mean listen?`,
 		`c.yaml:3: store: 5 is not text: put it in quotes`,
 		`c.yaml:5: log.level: "loud" is not known: use one of debug, info, warn, error`,

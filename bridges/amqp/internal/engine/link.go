@@ -96,7 +96,7 @@ func (s *Session) attach(a *wire.Attach) {
 	case namesake:
 		l.Refuse(fault(wire.CondIllegalState, "A link of this name is attached to the session already."))
 	case c.links > c.bounds.Links:
-		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, as many as it may have.", c.bounds.Links)))
+		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, which is the limit.", c.bounds.Links)))
 	default:
 		c.handler.Attached(l)
 	}

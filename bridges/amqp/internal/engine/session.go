@@ -53,7 +53,7 @@ func (c *Conn) begin(channel uint16, b *wire.Begin) {
 		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("a session has begun on channel %d already", channel)))
 		return
 	case len(c.sessions) >= c.bounds.Sessions:
-		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d sessions, as many as it may have now.", c.bounds.Sessions)))
+		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d sessions, which is the limit.", c.bounds.Sessions)))
 		return
 	case b.RemoteChannel.Set:
 		c.fail(fault(wire.CondNotAllowed, "a begin answers one that was never sent"))
