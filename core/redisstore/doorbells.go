@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type doorbells struct {
 // watched is a partition that this gateway waits for.
 type watched struct {
 	ref      core.Ref
-	watchers map[*core.Watcher]struct{}
+	watchers []core.Watcher // replaced by another slice, never changed
 }
 
 // listener is a connection that listens to the doorbells of one master.
@@ -51,23 +52,26 @@ func (b *doorbells) init(s *Store) {
 // Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
 // to listen: earlier rings may have been missed.
 func (s *Store) Watch(r core.Ref, w core.Watcher) (stop func()) {
-	return s.doorbells.add(s.names.doorbell(r), r, &w)
+	return s.doorbells.add(s.names.doorbell(r), r, &watcher{w})
 }
 
-func (b *doorbells) add(channel string, r core.Ref, own *core.Watcher) (remove func()) {
+// watcher tells one Watch from another of the same core.Watcher.
+type watcher struct{ core.Watcher }
+
+func (b *doorbells) add(channel string, r core.Ref, own *watcher) (remove func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{ref: r, watchers: make(map[*core.Watcher]struct{})}
+		w = &watched{ref: r}
 		b.watchers[channel] = w
 		b.wake()
 	}
-	w.watchers[own] = struct{}{}
+	w.watchers = append(slices.Clone(w.watchers), own)
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(w.watchers, own)
+		w.watchers = slices.DeleteFunc(slices.Clone(w.watchers), func(other core.Watcher) bool { return other == core.Watcher(own) })
 		if len(w.watchers) == 0 && b.watchers[channel] == w {
 			delete(b.watchers, channel)
 			b.wake()
@@ -98,15 +102,10 @@ func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
 func (b *doorbells) watchersOf(channel string) []core.Watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.watchers[channel]
-	if w == nil {
-		return nil
+	if w := b.watchers[channel]; w != nil {
+		return w.watchers
 	}
-	all := make([]core.Watcher, 0, len(w.watchers))
-	for each := range w.watchers {
-		all = append(all, *each)
-	}
-	return all
+	return nil
 }
 
 // run keeps the listeners connected and polls, until ctx ends.

@@ -51,7 +51,7 @@ func (h *handOver) add(ctx context.Context, pipe redis.Pipeliner) {
 
 // fail ends the hand-over of a call that failed.
 func (h *handOver) fail(err error) {
-	if err != nil && !didNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if mayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
@@ -70,7 +70,7 @@ func (h *handOver) finish(ctx context.Context, numbers []int64, messages []store
 	}
 	claims, _, out, err := parseLock(reply[1:])
 	if err != nil {
-		h.watcher.HandOver(nil, time.Time{}, false, err)
+		h.fail(err)
 		return
 	}
 	ds, err := h.deliver(ctx, claims, numbers, messages)

@@ -134,13 +134,14 @@ func (s *Store) claim(sh *shard, limit int) (locked, error) {
 	l := sh.lease(now)
 	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0)
 	if err != nil {
-		if isUnreachable(err) && !didNotRun(err) {
+		if mayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
 		return locked{}, s.wrapError("claim", err)
 	}
 	claims, entries, out, err := parseLock(reply)
 	if err != nil {
+		sh.lostLocks.add(l)
 		return locked{}, err
 	}
 	// The script has returned as many as asked for: there may be more.

@@ -46,6 +46,12 @@ func certain(err error) error {
 	return err
 }
 
+// mayHaveRun reports whether a script whose call failed may have done something: its answer was lost,
+// or it broke off.
+func mayHaveRun(err error) bool {
+	return err != nil && !didNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
 func didNotRun(err error) bool {
 	if err == nil {
 		return false
