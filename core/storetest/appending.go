@@ -10,7 +10,7 @@ import (
 )
 
 var appendStories = []story{
-	{"numbers start at 1, have no gaps, and carry the partition", func(s *stage) {
+	{"numbers start at 1, have no gaps, and carry the partition", func(s *fixture) {
 		answers := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("a"), text("b")}, {text("c")}})
 		want(s, "groups", len(answers), 2)
 		want(s, "a", answers[0].Numbers[0], number(1))
@@ -18,7 +18,7 @@ var appendStories = []story{
 		want(s, "c", answers[1].Numbers[0], number(3))
 		want(s, "d", s.send(text("d"))[0], number(4))
 	}},
-	{"an appended message is delivered as it was accepted", func(s *stage) {
+	{"an appended message is delivered as it was accepted", func(s *fixture) {
 		s.send(text("a", ttl(time.Minute)))
 		s.wantDelivery("delivery", s.lockOne(), core.Delivery{
 			Message: text("a", ttl(time.Minute)),
@@ -31,7 +31,7 @@ var appendStories = []story{
 			},
 		})
 	}},
-	{"partitions number and keep their messages apart", func(s *stage) {
+	{"partitions number and keep their messages apart", func(s *fixture) {
 		s.send(text("a"))
 		other := s.main
 		other.Index = 0
@@ -40,19 +40,19 @@ var appendStories = []story{
 		s.wantBodies("the other partition", s.lockAt(other, 9), "b")
 		s.wantBodies("the first partition", s.lock(9), "a")
 	}},
-	{"numbers go on after the partition was emptied", func(s *stage) {
+	{"numbers go on after the partition was emptied", func(s *fixture) {
 		for n := range int64(3) {
 			want(s, "number", s.send(text("x"))[0], number(n+1))
 			s.settle(s.lockOne(), core.Complete)
 		}
 	}},
-	{"an empty group is accepted", func(s *stage) {
+	{"an empty group is accepted", func(s *fixture) {
 		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{}, {text("a")}})
 		s.wantCode("empty group", a[0].Err, "")
 		want(s, "numbers of the empty group", len(a[0].Numbers), 0)
 		want(s, "number after the empty group", a[1].Numbers[0], number(1))
 	}},
-	{"times are whole milliseconds", func(s *stage) {
+	{"times are whole milliseconds", func(s *fixture) {
 		s.clock.Advance(1500 * time.Microsecond)
 		s.main.LockDuration = 2500 * time.Microsecond
 		s.send(text("a"))
@@ -60,7 +60,7 @@ var appendStories = []story{
 		s.wantTime("enqueued", d.EnqueuedTime, s.clock.Now().Truncate(time.Millisecond))
 		s.wantTime("locked until", d.LockedUntil, s.clock.Now().Truncate(time.Millisecond).Add(2*time.Millisecond))
 	}},
-	{"a full partition refuses the group that comes next", func(s *stage) {
+	{"a full partition refuses the group that comes next", func(s *fixture) {
 		s.main.MaxBytes = 1000
 		big := func() *core.Message { return text(string(make([]byte, 1000))) }
 		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{big(), big()}, {text("late")}})
@@ -75,7 +75,7 @@ var appendStories = []story{
 		}
 		want(s, "number once there is room", s.send(text("c"))[0], number(3))
 	}},
-	{"what has left for a sub-queue takes room until it is gone", func(s *stage) {
+	{"what has left for a sub-queue takes room until it is gone", func(s *fixture) {
 		s.main.MaxBytes = 1000
 		big := func() *core.Message { return text(string(make([]byte, 1000))) }
 		full := func(what string) {
@@ -96,7 +96,7 @@ var appendStories = []story{
 		s.settleAt(lost, s.lockOneAt(lost), core.Complete)
 		want(s, "number once there is room", s.send(text("c"))[0], number(2))
 	}},
-	{"a refused group leaves no trace for duplicate detection", func(s *stage) {
+	{"a refused group leaves no trace for duplicate detection", func(s *fixture) {
 		s.main.MaxBytes, s.main.DuplicateWindow = 500, time.Minute
 		s.send(text(string(make([]byte, 1000))))
 		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("a", id("1"))}})
@@ -104,7 +104,7 @@ var appendStories = []story{
 		s.settle(s.lockOne(), core.Complete)
 		want(s, "the same id once there is room", s.send(text("a", id("1")))[0], number(2))
 	}},
-	{"ids that duplicate detection remembers take room until they are forgotten", func(s *stage) {
+	{"ids that duplicate detection remembers take room until they are forgotten", func(s *fixture) {
 		s.main.MaxBytes, s.main.DuplicateWindow = 50_000, time.Minute
 		size := func() int64 {
 			stats, err := s.store.Stats(s.Context(), s.main)
@@ -131,8 +131,8 @@ var appendStories = []story{
 		want(s, "size once they are forgotten", size(), 0)
 		s.send(text("", id(fmt.Sprintf("%0128d", 0))))
 	}},
-	{"operations on an unknown partition", func(s *stage) {
-		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: s.entity.ID, Index: stagePartitions}} {
+	{"operations on an unknown partition", func(s *fixture) {
+		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: s.entity.ID, Index: fixturePartitions}} {
 			p := s.main
 			p.Ref = ref
 			s.wantUnknown(p, core.NewLockToken(ref.Index, 1, 1))
@@ -147,7 +147,7 @@ func unlimited(p core.Partition) core.Partition {
 }
 
 // wantUnknown checks what a partition that does not exist answers.
-func (s *stage) wantUnknown(p core.Partition, token core.LockToken) {
+func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	s.Helper()
 	answers := s.store.Append(s.Context(), p, [][]*core.Message{{text("a")}, {text("b")}})
 	want(s, "groups answered", len(answers), 2)
@@ -170,7 +170,7 @@ func (s *stage) wantUnknown(p core.Partition, token core.LockToken) {
 }
 
 var roundTripStories = []story{
-	{"every field of a message survives", func(s *stage) {
+	{"every field of a message survives", func(s *fixture) {
 		for _, m := range fullMessages(s) {
 			s.send(m)
 			d := s.lockOne()
@@ -180,7 +180,7 @@ var roundTripStories = []story{
 			s.settle(d, core.Complete)
 		}
 	}},
-	{"every field of a message survives scheduling, deferral and dead-lettering", func(s *stage) {
+	{"every field of a message survives scheduling, deferral and dead-lettering", func(s *fixture) {
 		for _, m := range fullMessages(s) {
 			m.ScheduledEnqueueTime = s.clock.Now().Add(time.Second)
 			s.send(m)
@@ -195,7 +195,7 @@ var roundTripStories = []story{
 			s.settleAt(s.dead(), d, core.Complete)
 		}
 	}},
-	{"every type of property survives the merging of others", func(s *stage) {
+	{"every type of property survives the merging of others", func(s *fixture) {
 		s.send(&core.Message{Properties: everyType(s)})
 		s.settle(s.lockOne(), core.Abandon, properties(s, "more", "yes"))
 		d := s.lockOne()
@@ -203,7 +203,7 @@ var roundTripStories = []story{
 		diffMessage(&diff, d.Message, &core.Message{Properties: everyType(s).Merge(properties(s, "more", "yes"))})
 		want(s, "differences", diff.String(), "")
 	}},
-	{"an empty payload is a message", func(s *stage) {
+	{"an empty payload is a message", func(s *fixture) {
 		s.send(&core.Message{Properties: properties(s, "k", "v")})
 		s.wantDelivery("delivery", s.lockOne(), core.Delivery{
 			Message: &core.Message{Properties: properties(s, "k", "v")},
@@ -215,7 +215,7 @@ var roundTripStories = []story{
 }
 
 // fullMessages set every field, and take every kind of id and body.
-func fullMessages(s *stage) []*core.Message {
+func fullMessages(s *fixture) []*core.Message {
 	at := time.Date(2025, time.May, 6, 7, 8, 9, 123e6, time.UTC)
 	uuid := [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
 	base := core.Message{
@@ -275,7 +275,7 @@ func fullMessages(s *stage) []*core.Message {
 }
 
 // everyType holds one property of each type there is.
-func everyType(s *stage) core.Properties {
+func everyType(s *fixture) core.Properties {
 	values := []any{
 		nil, true, false, uint8(200), uint16(60_000), uint32(4e9), uint64(1 << 63), int8(-100), int16(-30_000), int32(-2e9),
 		int64(-1 << 63), float32(1.5), 2.25,
@@ -304,14 +304,14 @@ func everyType(s *stage) core.Properties {
 }
 
 var duplicateStories = []story{
-	{"a duplicate is accepted, dropped and takes no number", func(s *stage) {
+	{"a duplicate is accepted, dropped and takes no number", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("1")))
 		want(s, "number of the duplicate", s.send(text("again", id("1")))[0], 0)
 		want(s, "number after the duplicate", s.send(text("b", id("2")))[0], number(2))
 		s.wantBodies("messages", s.lock(9), "a", "b")
 	}},
-	{"a duplicate within one call is dropped", func(s *stage) {
+	{"a duplicate within one call is dropped", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		a := s.store.Append(s.Context(), s.main, [][]*core.Message{
 			{text("a", id("1")), text("b", id("1")), text("c", id("2"))}, {text("d", id("2")), text("e", id("3"))},
@@ -324,7 +324,7 @@ var duplicateStories = []story{
 		}
 		s.wantBodies("messages", s.lock(9), "a", "c", "e")
 	}},
-	{"an id is forgotten when its window ends, and duplicates do not extend it", func(s *stage) {
+	{"an id is forgotten when its window ends, and duplicates do not extend it", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("1")))
 		s.clock.Advance(time.Minute - time.Millisecond)
@@ -334,41 +334,41 @@ var duplicateStories = []story{
 		s.clock.Advance(time.Minute - time.Millisecond)
 		want(s, "number within the second window", s.send(text("d", id("1")))[0], 0)
 	}},
-	{"an id is remembered after its message is gone", func(s *stage) {
+	{"an id is remembered after its message is gone", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("1")))
 		s.settle(s.lockOne(), core.Complete)
 		want(s, "number of the duplicate", s.send(text("b", id("1")))[0], 0)
 	}},
-	{"messages without an id are not checked", func(s *stage) {
+	{"messages without an id are not checked", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a"))
 		want(s, "number of the second", s.send(text("b"))[0], number(2))
 	}},
-	{"without a window nothing is a duplicate", func(s *stage) {
+	{"without a window nothing is a duplicate", func(s *fixture) {
 		s.send(text("a", id("1")))
 		want(s, "number of the second", s.send(text("b", id("1")))[0], number(2))
 	}},
-	{"ids of different types with one text are the same id", func(s *stage) {
+	{"ids of different types with one text are the same id", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("7")))
 		m := text("b")
 		m.MessageID = core.ULongID(7)
 		want(s, "number of the duplicate", s.send(m)[0], 0)
 	}},
-	{"in a partitioned entity the partition key is part of the id", func(s *stage) {
+	{"in a partitioned entity the partition key is part of the id", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("1"), key("x")))
 		want(s, "number with another key", s.send(text("b", id("1"), key("y")))[0], number(2))
 		want(s, "number without a key", s.send(text("c", id("1")))[0], number(3))
 		want(s, "number with the same key", s.send(text("d", id("1"), key("x")))[0], 0)
 	}},
-	{"in an entity with one partition the partition key does not matter", func(s *stage) {
+	{"in an entity with one partition the partition key does not matter", func(s *fixture) {
 		s.main.DuplicateWindow, s.main.Partitioned = time.Minute, false
 		s.send(text("a", id("1"), key("x")))
 		want(s, "number with another key", s.send(text("b", id("1"), key("y")))[0], 0)
 	}},
-	{"scheduled messages count for duplicate detection, both ways", func(s *stage) {
+	{"scheduled messages count for duplicate detection, both ways", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		s.send(text("a", id("1"), s.after(time.Minute)))
 		want(s, "number of a duplicate of a scheduled message", s.send(text("b", id("1")))[0], 0)
@@ -377,7 +377,7 @@ var duplicateStories = []story{
 		s.clock.Advance(time.Minute)
 		s.wantBodies("messages", s.lock(9), "c", "a")
 	}},
-	{"cancelling does not forget the id", func(s *stage) {
+	{"cancelling does not forget the id", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		ns := s.send(text("a", id("1"), s.after(time.Minute)))
 		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), "")
@@ -386,7 +386,7 @@ var duplicateStories = []story{
 }
 
 var scheduleStories = []story{
-	{"a scheduled message takes a number, and a new one when it is due", func(s *stage) {
+	{"a scheduled message takes a number, and a new one when it is due", func(s *fixture) {
 		s.send(text("a", s.after(time.Minute), ttl(time.Hour)))
 		want(s, "number of the next message", s.send(text("b"))[0], number(2))
 		ds := s.lock(9)
@@ -411,7 +411,7 @@ var scheduleStories = []story{
 			},
 		})
 	}},
-	{"a scheduled message shows its state and its first number", func(s *stage) {
+	{"a scheduled message shows its state and its first number", func(s *fixture) {
 		accepted := s.clock.Now()
 		m := text("a", s.after(time.Minute), ttl(time.Hour))
 		s.send(m)
@@ -429,11 +429,11 @@ var scheduleStories = []story{
 			},
 		})
 	}},
-	{"a message scheduled for now or the past is available at once", func(s *stage) {
+	{"a message scheduled for now or the past is available at once", func(s *fixture) {
 		s.send(text("a", s.after(0)), text("b", s.after(-time.Hour)))
 		s.wantBodies("messages", s.lock(9), "a", "b")
 	}},
-	{"messages are activated by due time, then by number", func(s *stage) {
+	{"messages are activated by due time, then by number", func(s *fixture) {
 		s.send(text("c", s.after(3*time.Second)), text("a", s.after(time.Second)), text("d", s.after(3*time.Second)), text("b", s.after(2*time.Second)))
 		s.clock.Advance(time.Minute)
 		ds := s.lock(9)
@@ -441,7 +441,7 @@ var scheduleStories = []story{
 		want(s, "first new number", ds[0].SequenceNumber, number(5))
 		want(s, "last new number", ds[3].SequenceNumber, number(8))
 	}},
-	{"cancelling removes scheduled messages for good", func(s *stage) {
+	{"cancelling removes scheduled messages for good", func(s *fixture) {
 		ns := s.send(text("a", s.after(time.Minute)), text("b", s.after(time.Minute)), text("c", s.after(time.Minute)))
 		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, []int64{ns[2], ns[0]}), "")
 		s.wantStats("after cancelling", s.main, core.Stats{Scheduled: 1})
@@ -450,7 +450,7 @@ var scheduleStories = []story{
 		s.wantBodies("messages", ds, "b")
 		want(s, "number", ds[0].SequenceNumber, number(4))
 	}},
-	{"cancelling is all or nothing", func(s *stage) {
+	{"cancelling is all or nothing", func(s *fixture) {
 		ns := s.send(text("a", s.after(time.Minute)), text("b"))
 		for what, bad := range map[string][]int64{
 			"a message that is not scheduled":   {ns[0], ns[1]},
@@ -465,13 +465,13 @@ var scheduleStories = []story{
 		s.wantStats("after it all", s.main, core.Stats{Ready: 1, Scheduled: 1})
 		s.wantCode("cancel nothing", s.store.Cancel(s.Context(), s.main, nil), "")
 	}},
-	{"a message that is due cannot be cancelled", func(s *stage) {
+	{"a message that is due cannot be cancelled", func(s *fixture) {
 		ns := s.send(text("a", s.after(time.Minute)))
 		s.clock.Advance(time.Minute)
 		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), core.MessageNotFound)
 		s.wantBodies("messages", s.lock(9), "a")
 	}},
-	{"many schedules that are due are all activated at once", func(s *stage) {
+	{"many schedules that are due are all activated at once", func(s *fixture) {
 		const n = 2500
 		group := make([]*core.Message, n)
 		for i := range group {

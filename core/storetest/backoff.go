@@ -8,7 +8,7 @@ import (
 )
 
 // putOff abandons a delivery of p with a backoff.
-func (s *stage) putOff(p core.Partition, d core.Delivery, b core.Backoff, over ...core.Properties) {
+func (s *fixture) putOff(p core.Partition, d core.Delivery, b core.Backoff, over ...core.Properties) {
 	s.Helper()
 	st := core.Settlement{Token: d.LockToken, Outcome: core.Abandon, Backoff: b}
 	for _, ps := range over {
@@ -21,7 +21,7 @@ func (s *stage) putOff(p core.Partition, d core.Delivery, b core.Backoff, over .
 func wait(d time.Duration) core.Backoff { return core.Backoff{First: d} }
 
 // wantWait lets time pass until a message of p that was put off is there again.
-func (s *stage) wantWait(p core.Partition, d time.Duration) core.Delivery {
+func (s *fixture) wantWait(p core.Partition, d time.Duration) core.Delivery {
 	s.Helper()
 	s.clock.Advance(d - time.Millisecond)
 	s.wantBodies("one millisecond early", s.lockAt(p, 9))
@@ -30,7 +30,7 @@ func (s *stage) wantWait(p core.Partition, d time.Duration) core.Delivery {
 }
 
 var backoffStories = []story{
-	{"a message that is put off comes back at its time, at its old place", func(s *stage) {
+	{"a message that is put off comes back at its time, at its old subject", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		d := s.lockOne()
 		s.putOff(s.main, d, wait(5*time.Second), properties(s, "x", "1"))
@@ -48,18 +48,18 @@ var backoffStories = []story{
 		x, _ := ds[0].Properties.Get("x")
 		want(s, "property", x, any("1"))
 	}},
-	{"a message that is put off is not a millisecond early", func(s *stage) {
+	{"a message that is put off is not a millisecond early", func(s *fixture) {
 		s.sendTexts("a")
 		s.putOff(s.main, s.lockOne(), wait(2*lockDuration))
 		s.settle(s.wantWait(s.main, 2*lockDuration), core.Complete)
 		s.wantStats("left", s.main, core.Stats{})
 	}},
-	{"nobody holds the lock of a message that is put off", func(s *stage) {
+	{"nobody holds the lock of a message that is put off", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		s.putOff(s.main, d, wait(time.Second))
 		for what, token := range map[string]core.LockToken{
-			"its former": d.LockToken, "one without a nonce": core.NewLockToken(stageIndex, 1, 0),
+			"its former": d.LockToken, "one without a nonce": core.NewLockToken(fixtureIndex, 1, 0),
 		} {
 			_, err := s.tryRenew(s.main, token)
 			s.wantCode("renew with "+what, err, core.LockLost)
@@ -69,7 +69,7 @@ var backoffStories = []story{
 		}
 		want(s, "delivery count", s.wantWait(s.main, time.Second).DeliveryCount, 1)
 	}},
-	{"who waits for messages hears of one that is put off", func(s *stage) {
+	{"who waits for messages hears of one that is put off", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		listen := s.bell(s.main)
@@ -79,7 +79,7 @@ var backoffStories = []story{
 		s.wantCode("lock", err, "")
 		s.wantTime("next", next, s.clock.Now().Add(time.Second))
 	}},
-	{"waits grow with each failed delivery, up to a limit", func(s *stage) {
+	{"waits grow with each failed delivery, up to a limit", func(s *fixture) {
 		s.main.MaxDeliveryCount = 0
 		s.sendTexts("a")
 		b := core.Backoff{First: time.Second, Factor: 2, Max: 5 * time.Second}
@@ -91,7 +91,7 @@ var backoffStories = []story{
 			s.settle(s.wantWait(s.main, wanted), core.Release)
 		}
 	}},
-	{"waits grow in fractions of milliseconds, and never beyond the longest", func(s *stage) {
+	{"waits grow in fractions of milliseconds, and never beyond the longest", func(s *fixture) {
 		s.main.MaxDeliveryCount = 0
 		s.sendTexts("a")
 		for range 20 {
@@ -102,7 +102,7 @@ var backoffStories = []story{
 		s.putOff(s.main, s.lockOne(), core.Backoff{First: time.Second, Factor: 1e300})
 		s.wantWait(s.main, core.MaxBackoff)
 	}},
-	{"the last failed delivery dead-letters at once, put off or not", func(s *stage) {
+	{"the last failed delivery dead-letters at once, put off or not", func(s *fixture) {
 		s.main.MaxDeliveryCount = 2
 		s.sendTexts("a")
 		s.putOff(s.main, s.lockOne(), wait(time.Second))
@@ -113,7 +113,7 @@ var backoffStories = []story{
 		x, _ := d.Properties.Get("x")
 		want(s, "property", x, any("1"))
 	}},
-	{"a message that is put off dead-letters at the end if fewer deliveries are allowed by then", func(s *stage) {
+	{"a message that is put off dead-letters at the end if fewer deliveries are allowed by then", func(s *fixture) {
 		s.sendTexts("a")
 		s.putOff(s.main, s.lockOne(), wait(time.Second))
 		s.main.MaxDeliveryCount = 1
@@ -121,7 +121,7 @@ var backoffStories = []story{
 		s.wantBodies("main", s.lock(9))
 		s.wantBodies("dead letters", s.peek(s.dead()), "a")
 	}},
-	{"a message that is put off beyond its time to live expires at the end", func(s *stage) {
+	{"a message that is put off beyond its time to live expires at the end", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a", ttl(2*time.Second)))
 		s.putOff(s.main, s.lockOne(), wait(3*time.Second))
@@ -131,7 +131,7 @@ var backoffStories = []story{
 		s.wantStats("at the end", s.main, core.Stats{})
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
 	}},
-	{"a deferred message that is put off can be had later", func(s *stage) {
+	{"a deferred message that is put off can be had later", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		s.putOff(s.main, s.lockDeferred(n)[0], wait(time.Second))
 		s.wantStats("meanwhile", s.main, core.Stats{Deferred: 1})
@@ -141,7 +141,7 @@ var backoffStories = []story{
 		s.wantBodies("normal flow", s.lock(9))
 		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
-	{"dead letters are put off without a count", func(s *stage) {
+	{"dead letters are put off without a count", func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Abandon)
@@ -152,7 +152,7 @@ var backoffStories = []story{
 			s.settleAt(s.dead(), d, core.Release)
 		}
 	}},
-	{"messages of a session cannot be put off", withSessions(func(s *stage) {
+	{"messages of a session cannot be put off", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
 		d := s.lockOneIn(l)
@@ -161,7 +161,7 @@ var backoffStories = []story{
 		s.refuseCommit(s.main, core.Work{Settlements: []core.Settlement{st}}, core.InvalidArgument)
 		s.settle(d, core.Complete)
 	})},
-	{"commit puts messages off", func(s *stage) {
+	{"commit puts messages off", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		s.commit(s.main, core.Work{
@@ -171,7 +171,7 @@ var backoffStories = []story{
 		s.wantBodies("meanwhile", s.lock(9), "c")
 		s.wantWait(s.main, time.Second)
 	}},
-	{"messages that are put off come back in the order of their times", func(s *stage) {
+	{"messages that are put off come back in the order of their times", func(s *fixture) {
 		s.main.MaxDeliveryCount = 0
 		var bodies []string
 		for i := range 30 {

@@ -10,7 +10,7 @@ import (
 )
 
 var browseStories = []story{
-	{"peek shows all messages by number, whatever their state", func(s *stage) {
+	{"peek shows all messages by number, whatever their state", func(s *fixture) {
 		s.deferOne(text("deferred"))
 		s.sendTexts("locked", "again", "fresh")
 		s.send(text("scheduled", s.after(time.Hour)))
@@ -30,7 +30,7 @@ var browseStories = []story{
 		}
 		s.wantTime("locked until", ds[1].LockedUntil, s.clock.Now().Add(s.main.LockDuration))
 	}},
-	{"peek shows until when deferred messages and those of sessions are locked", func(s *stage) {
+	{"peek shows until when deferred messages and those of sessions are locked", func(s *fixture) {
 		n := s.deferOne(text("deferred"))
 		s.lockDeferred(n)
 		end := s.clock.Now().Add(s.main.LockDuration)
@@ -38,7 +38,7 @@ var browseStories = []story{
 		s.clock.Advance(s.main.LockDuration)
 		s.wantTime("afterwards", s.peek(s.main)[0].LockedUntil, time.Time{})
 	}},
-	{"peek shows the end of the session's lock with its messages", withSessions(func(s *stage) {
+	{"peek shows the end of the session's lock with its messages", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b")
 		s.sendIn("y", "c")
 		s.lockIn(s.accept("x"), 1)
@@ -47,7 +47,7 @@ var browseStories = []story{
 		s.wantTime("of a held session", ds[1].LockedUntil, time.Time{})
 		s.wantTime("of another session", ds[2].LockedUntil, time.Time{})
 	})},
-	{"peek begins at a position and stops at a limit", func(s *stage) {
+	{"peek begins at a position and stops at a limit", func(s *fixture) {
 		s.sendTexts("a", "b", "c", "d")
 		s.settle(s.lock(2)[1], core.Complete)
 		for _, c := range []struct {
@@ -69,19 +69,19 @@ var browseStories = []story{
 			s.wantBodies("peeked", ds, c.want...)
 		}
 	}},
-	{"peek changes nothing", func(s *stage) {
+	{"peek changes nothing", func(s *fixture) {
 		s.sendTexts("a")
 		s.peek(s.main)
 		s.wantStats("after peek", s.main, core.Stats{Ready: 1})
 		want(s, "delivery count", s.lockOne().DeliveryCount, 0)
 	}},
-	{"peek shows changed properties", func(s *stage) {
+	{"peek shows changed properties", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Abandon, properties(s, "x", "1"))
 		x, _ := s.peek(s.main)[0].Properties.Get("x")
 		want(s, "property", x, any("1"))
 	}},
-	{"stats count messages by where they stand", func(s *stage) {
+	{"stats count messages by where they stand", func(s *fixture) {
 		s.deferOne(text("deferred"))
 		n := s.deferOne(text("deferred and locked"))
 		s.lockDeferred(n)
@@ -93,7 +93,7 @@ var browseStories = []story{
 		s.wantStats("main", s.main, core.Stats{Ready: 2, Locked: 1, Deferred: 2, Scheduled: 1})
 		s.wantStats("dead letters", s.dead(), core.Stats{Ready: 1})
 	}},
-	{"stats count all that has ever come, as it got its number", func(s *stage) {
+	{"stats count all that has ever come, as it got its number", func(s *fixture) {
 		s.wantEnqueued("nothing yet", s.main, 0)
 		s.main.DuplicateWindow = time.Minute
 		s.sendTexts("a", "b", "c")
@@ -129,19 +129,19 @@ var browseStories = []story{
 		p.clock.Advance(time.Minute) // one expires
 		ps := []core.Partition{other, p.at("a"), gone, sub(other, core.DeadLetter), p.topic, p.at("b"), other, sub(p.topic, core.Transfer)}
 		answers := p.store.StatsOf(p.Context(), ps)
-		want(p.stage, "answers", len(answers), len(ps))
+		want(p.fixture, "answers", len(answers), len(ps))
 		for i, at := range ps {
 			alone, err := p.store.Stats(p.Context(), at)
 			p.wantCode("stats", err, "")
 			p.wantCode("stats of several", answers[i].Err, "")
-			want(p.stage, "stats of several", answers[i].Stats, alone)
+			want(p.fixture, "stats of several", answers[i].Stats, alone)
 		}
-		want(p.stage, "ready", answers[0].Stats.Ready, 1)
-		want(p.stage, "dead letters", answers[3].Stats.Ready, 1)
-		want(p.stage, "copies", answers[1].Stats.Ready, 2)
-		want(p.stage, "stats of none", len(p.store.StatsOf(p.Context(), nil)), 0)
+		want(p.fixture, "ready", answers[0].Stats.Ready, 1)
+		want(p.fixture, "dead letters", answers[3].Stats.Ready, 1)
+		want(p.fixture, "copies", answers[1].Stats.Ready, 2)
+		want(p.fixture, "stats of none", len(p.store.StatsOf(p.Context(), nil)), 0)
 	})},
-	{"a purge removes what can be received, oldest first, and nothing else", func(s *stage) {
+	{"a purge removes what can be received, oldest first, and nothing else", func(s *fixture) {
 		s.wantPurge(s.main, 10, 0)
 		s.deferOne(text("deferred"))
 		s.sendTexts("locked", "again", "puts off")
@@ -162,7 +162,7 @@ var browseStories = []story{
 		s.clock.Advance(time.Hour)
 		s.wantBodies("later", s.lock(9), "puts off", "old", "scheduled")
 	}},
-	{"a queue is purged, however much there is, and its numbers go on", func(s *stage) {
+	{"a queue is purged, however much there is, and its numbers go on", func(s *fixture) {
 		const many = 2500
 		for _, kept := range []bool{false, true} {
 			group := make([]*core.Message, many)
@@ -205,7 +205,7 @@ var browseStories = []story{
 		p.deleteEntity("orders")
 		p.wantPurge(p.main, 9, 0)
 	})},
-	{"bytes grow and shrink with the messages", func(s *stage) {
+	{"bytes grow and shrink with the messages", func(s *fixture) {
 		bytes := func() int64 {
 			s.Helper()
 			return s.stats(s.main).Bytes
@@ -219,12 +219,12 @@ var browseStories = []story{
 			s.Fatalf("bytes of an empty partition: got %d", got)
 		}
 	}},
-	{"the store's clock is the one given", func(s *stage) {
+	{"the store's clock is the one given", func(s *fixture) {
 		s.wantTime("now", s.store.Now(), s.clock.Now())
 		s.clock.Advance(time.Hour)
 		s.wantTime("now", s.store.Now(), s.clock.Now())
 	}},
-	{"a store that works says so, and what it is", func(s *stage) {
+	{"a store that works says so, and what it is", func(s *fixture) {
 		s.wantCode("probe", s.store.Probe(s.Context()), "")
 		if about := s.store.About(s.Context()); about.Engine == "" {
 			s.Fatalf("about: got %+v, want an engine", about)
@@ -237,7 +237,7 @@ const bellTimeout = 10 * time.Second
 
 // bell watches p and returns a function that waits for a ring since the last
 // time it was asked to listen.
-func (s *stage) bell(p core.Partition) (listen func(what string, act func())) {
+func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
 	stop := s.store.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
 		select {
@@ -283,7 +283,7 @@ func (w *taker) HandOver(ds []core.Delivery, _ time.Time, _ bool, err error) {
 }
 
 var bellStories = []story{
-	{"the bell rings when messages become available", func(s *stage) {
+	{"the bell rings when messages become available", func(s *fixture) {
 		listen := s.bell(s.main)
 		listen("append", func() { s.sendTexts("a") })
 		d := s.lockOne()
@@ -296,7 +296,7 @@ var bellStories = []story{
 		listen("schedule, which lock calls before it did not tell of", func() { s.send(text("b", s.after(time.Second))) })
 		listen("activation", func() { s.clock.Advance(time.Second); s.sweep(s.main) })
 	}},
-	{"the bell of the dead letters rings when a message dies", func(s *stage) {
+	{"the bell of the dead letters rings when a message dies", func(s *fixture) {
 		s.main.DeadLetterExpired, s.main.MaxDeliveryCount = true, 1
 		listen := s.bell(s.dead())
 		empty := func() { s.settleAt(s.dead(), s.lockOneAt(s.dead()), core.Complete) }
@@ -315,7 +315,7 @@ var bellStories = []story{
 		d = s.lockOneAt(s.dead())
 		listen("abandoned dead letter", func() { s.settleAt(s.dead(), d, core.Abandon) })
 	}},
-	{"what is handed over and what is locked are all messages, once and in order", func(s *stage) {
+	{"what is handed over and what is locked are all messages, once and in order", func(s *fixture) {
 		w := &taker{}
 		stop := s.store.Watch(s.main.Ref, w)
 		s.Cleanup(stop)
@@ -349,7 +349,7 @@ var bellStories = []story{
 			s.Errorf("%d messages are still reserved", w.reserved)
 		}
 	}},
-	{"several watchers hear the bell, until they stop", func(s *stage) {
+	{"several watchers hear the bell, until they stop", func(s *fixture) {
 		first, second := s.bell(s.main), s.bell(s.main)
 		stop := s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) { s.Error("a stopped watcher was rung") }))
 		stop()

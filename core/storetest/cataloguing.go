@@ -10,7 +10,7 @@ import (
 )
 
 var catalogueStories = []story{
-	{"an entity is found by its name in any case, as it was created", func(s *stage) {
+	{"an entity is found by its name in any case, as it was created", func(s *fixture) {
 		e := newEntity("Sales/Invoices-2", "q2")
 		e.Partitions = 1
 		e.Settings = core.Settings{
@@ -47,7 +47,7 @@ var catalogueStories = []story{
 			s.wantEntity("entity "+name, got, e)
 		}
 	}},
-	{"a name can be taken once per namespace, in any case", func(s *stage) {
+	{"a name can be taken once per namespace, in any case", func(s *fixture) {
 		_, err := s.store.CreateEntity(s.Context(), newEntity("ORDERS", "q2"))
 		s.wantCode("create again", err, core.AlreadyExists)
 		other := newEntity("Orders", "q3")
@@ -57,7 +57,7 @@ var catalogueStories = []story{
 		s.wantCode("entity", err, "")
 		want(s, "id", got.ID, "q1")
 	}},
-	{"an unknown entity is not found", func(s *stage) {
+	{"an unknown entity is not found", func(s *fixture) {
 		_, err := s.store.Entity(s.Context(), "ns", "nosuch")
 		s.wantCode("entity", err, core.NotFound)
 		_, err = s.store.Entity(s.Context(), "other", "orders")
@@ -66,7 +66,7 @@ var catalogueStories = []story{
 		s.wantCode("update", err, core.NotFound)
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "nosuch"), core.NotFound)
 	}},
-	{"entities are listed by folded name, in pages", func(s *stage) {
+	{"entities are listed by folded name, in pages", func(s *fixture) {
 		for i, name := range []string{"b", "C", "a", "D"} {
 			s.create(newEntity(name, fmt.Sprintf("p%d", i)))
 		}
@@ -97,7 +97,7 @@ var catalogueStories = []story{
 		s.wantCode("entities of an unknown namespace", err, "")
 		want(s, "entities of an unknown namespace", len(es), 0)
 	}},
-	{"an update replaces the settings and counts", func(s *stage) {
+	{"an update replaces the settings and counts", func(s *fixture) {
 		e := s.entity
 		e.Settings.MaxDeliveryCount = 77
 		e.Settings.AuthorizationRules = []core.AccessRule{{Name: "r", PrimaryKey: "k", Rights: core.Send}}
@@ -113,7 +113,7 @@ var catalogueStories = []story{
 		s.wantCode("entity", err, "")
 		s.wantEntity("entity", got, e)
 	}},
-	{"an update based on an old revision or another entity is a conflict", func(s *stage) {
+	{"an update based on an old revision or another entity is a conflict", func(s *fixture) {
 		if _, err := s.store.UpdateEntity(s.Context(), s.entity); err != nil {
 			s.Fatalf("update: %v", err)
 		}
@@ -125,14 +125,14 @@ var catalogueStories = []story{
 		_, err = s.store.UpdateEntity(s.Context(), current)
 		s.wantCode("update of another incarnation", err, core.Conflict)
 	}},
-	{"an update keeps the messages", func(s *stage) {
+	{"an update keeps the messages", func(s *fixture) {
 		s.sendTexts("a")
 		if _, err := s.store.UpdateEntity(s.Context(), s.entity); err != nil {
 			s.Fatalf("update: %v", err)
 		}
 		s.wantBodies("messages", s.lock(9), "a")
 	}},
-	{"what the store returned and what it was given are its caller's to change", func(s *stage) {
+	{"what the store returned and what it was given are its caller's to change", func(s *fixture) {
 		e := newEntity("rules", "q2")
 		e.Settings.AuthorizationRules = []core.AccessRule{{Name: "r", PrimaryKey: "k", Rights: core.Send}}
 		created := s.create(e)
@@ -142,7 +142,7 @@ var catalogueStories = []story{
 		s.wantCode("entity", err, "")
 		want(s, "rule", got.Settings.AuthorizationRules[0].Name, "r")
 	}},
-	{"a deleted entity is gone with its messages", func(s *stage) {
+	{"a deleted entity is gone with its messages", func(s *fixture) {
 		s.sendTexts("a", "b")
 		s.send(text("later", s.after(time.Minute)))
 		d := s.lockOne()
@@ -155,7 +155,7 @@ var catalogueStories = []story{
 		s.wantUnknown(s.main, d.LockToken)
 		s.wantCode("delete again", s.store.DeleteEntity(s.Context(), "ns", "orders"), core.NotFound)
 	}},
-	{"a re-created entity has fresh partitions", func(s *stage) {
+	{"a re-created entity has fresh partitions", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		s.send(text("old", id("1")))
 		s.send(text("dead", id("2")))
@@ -170,7 +170,7 @@ var catalogueStories = []story{
 		s.wantCode("old token", s.trySettle(s.main, ds[0].LockToken, core.Complete, core.Properties{}), core.LockLost)
 		want(s, "first number", s.send(text("new", id("1")))[0], number(1))
 	}},
-	{"touching records the latest use and nothing else", func(s *stage) {
+	{"touching records the latest use and nothing else", func(s *fixture) {
 		later := time.Date(2026, time.April, 1, 2, 3, 4, 5e6, time.UTC)
 		touch := func(name string, at time.Time) {
 			s.Helper()
@@ -187,7 +187,7 @@ var catalogueStories = []story{
 		_, err = s.store.Entity(s.Context(), "ns", "nosuch")
 		s.wantCode("touched but unknown", err, core.NotFound)
 	}},
-	{"an update does not take back the latest use", func(s *stage) {
+	{"an update does not take back the latest use", func(s *fixture) {
 		at := time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC)
 		s.wantCode("touch", s.store.TouchEntities(s.Context(), "ns", map[string]time.Time{"orders": at}), "")
 		updated, err := s.store.UpdateEntity(s.Context(), s.entity)
@@ -197,7 +197,7 @@ var catalogueStories = []story{
 		s.wantCode("entity", err, "")
 		s.wantTime("accessed", got.AccessedAt, at)
 	}},
-	{"watchers hear of changes to entities", func(s *stage) {
+	{"watchers hear of changes to entities", func(s *fixture) {
 		heard := make(chan [2]string, 100)
 		s.Cleanup(s.store.WatchEntities(func(namespace, name string) {
 			select {
@@ -233,7 +233,7 @@ var catalogueStories = []story{
 }
 
 // wantEntity compares all fields; instants only as instants.
-func (s *stage) wantEntity(what string, got, want core.Entity) {
+func (s *fixture) wantEntity(what string, got, want core.Entity) {
 	s.Helper()
 	for _, e := range []*core.Entity{&got, &want} {
 		e.CreatedAt, e.UpdatedAt, e.AccessedAt = e.CreatedAt.UTC(), e.UpdatedAt.UTC(), e.AccessedAt.UTC()
@@ -250,7 +250,7 @@ func (s *stage) wantEntity(what string, got, want core.Entity) {
 }
 
 var quotaStories = []story{
-	{"a namespace holds as many queues and topics as its quota", func(s *stage) {
+	{"a namespace holds as many queues and topics as its quota", func(s *fixture) {
 		q := core.NamespaceQuotas{MaxEntities: 3} // one is there
 		topic := newTopic("news", "t1")
 		for _, e := range []core.Entity{newEntity("second", "q2"), topic} {
@@ -275,7 +275,7 @@ var quotaStories = []story{
 		s.wantCode("create once there is room", err, "")
 		s.create(newEntity("fourth", "q6")) // without quotas
 	}},
-	{"the entities of a namespace are no larger together than its quota", func(s *stage) {
+	{"the entities of a namespace are no larger together than its quota", func(s *fixture) {
 		q := core.NamespaceQuotas{MaxSizeMegabytes: 1024 + 100 + 16*10} // 1024 are there
 		sized := func(name, id string, megabytes int64, partitioned bool) core.Entity {
 			e := newEntity(name, id)
@@ -318,7 +318,7 @@ var quotaStories = []story{
 		_, err = s.store.UpdateEntityWithin(s.Context(), sub, q)
 		s.wantCode("update a subscription, which does not count", err, "")
 	}},
-	{"many that create and let grow at once do not exceed the quotas", func(s *stage) {
+	{"many that create and let grow at once do not exceed the quotas", func(s *fixture) {
 		q := core.NamespaceQuotas{MaxEntities: 8, MaxSizeMegabytes: 1024 + 1000}
 		var work sync.WaitGroup
 		for i := range 16 {

@@ -10,14 +10,14 @@ import (
 )
 
 // clear clears p, which must succeed.
-func (s *stage) clear(p core.Partition) {
+func (s *fixture) clear(p core.Partition) {
 	s.Helper()
 	s.wantCode("clear", s.store.Clear(s.Context(), p), "")
 }
 
 // wantCleared checks that nothing is left of p and its sub-queues, and that nothing
 // comes to light later.
-func (s *stage) wantCleared(what string, p core.Partition) {
+func (s *fixture) wantCleared(what string, p core.Partition) {
 	s.Helper()
 	for range 2 {
 		for q := range core.SubQueues {
@@ -37,7 +37,7 @@ func (s *stage) wantCleared(what string, p core.Partition) {
 }
 
 var clearStories = []story{
-	{"a cleared queue holds nothing, whatever the state was", func(s *stage) {
+	{"a cleared queue holds nothing, whatever the state was", func(s *fixture) {
 		s.main.DeadLetterExpired, s.main.DuplicateWindow = true, time.Hour
 		s.sendTexts("complete", "locked", "again", "deferred", "locked deferred", "dead", "puts off")
 		ds := s.lock(7)
@@ -70,7 +70,7 @@ var clearStories = []story{
 		s.clear(s.main)
 		s.wantCleared("queue, cleared again", s.main)
 	}},
-	{"numbers go on in a cleared queue", func(s *stage) {
+	{"numbers go on in a cleared queue", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		s.settle(s.lockOne(), core.DeadLetterOutcome)
 		s.settle(s.lockOne(), core.DeadLetterOutcome)
@@ -88,13 +88,13 @@ var clearStories = []story{
 		s.settle(d, core.DeadLetterOutcome)
 		want(s, "number of a dead letter", s.lockOneAt(s.dead()).SequenceNumber, number(3))
 	}},
-	{"a queue that never held anything can be cleared", func(s *stage) {
+	{"a queue that never held anything can be cleared", func(s *fixture) {
 		s.clear(s.main)
 		s.wantCleared("queue", s.main)
 		want(s, "number", s.send(text("a"))[0], number(1))
 		s.wantBodies("messages", s.lock(9), "a")
 	}},
-	{"clearing forgets ids and the keys of moves", func(s *stage) {
+	{"clearing forgets ids and the keys of moves", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		s.send(text("a", id("1")))
 		s.send(text("b", from("key")))
@@ -103,7 +103,7 @@ var clearStories = []story{
 		want(s, "number of a key that was known", s.send(text("b", from("key")))[0], number(4))
 		s.wantBodies("messages", s.lock(9), "a", "b")
 	}},
-	{"clearing forgets histories", func(s *stage) {
+	{"clearing forgets histories", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("a", id("m")))
 		s.clear(s.main)
@@ -111,7 +111,7 @@ var clearStories = []story{
 		s.send(text("b", id("m")))
 		s.wantHistory(s.main, "m", "accepted 2")
 	}},
-	{"a full queue has room once it is cleared", func(s *stage) {
+	{"a full queue has room once it is cleared", func(s *fixture) {
 		s.main.MaxBytes = 3000
 		s.send(text(strings.Repeat("x", 5000)))
 		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("b")}})
@@ -119,7 +119,7 @@ var clearStories = []story{
 		s.clear(s.main)
 		want(s, "number", s.send(text("c"))[0], number(2))
 	}},
-	{"who waits for messages hears of those that come after a queue was cleared", func(s *stage) {
+	{"who waits for messages hears of those that come after a queue was cleared", func(s *fixture) {
 		s.send(text("a"))
 		d := s.lockOne()
 		listen := s.bell(s.main)
@@ -134,7 +134,7 @@ var clearStories = []story{
 		})
 		s.wantCode("complete again", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
 	}},
-	{"sessions are lost with their state when a queue is cleared", withSessions(func(s *stage) {
+	{"sessions are lost with their state when a queue is cleared", withSessions(func(s *fixture) {
 		l, other := s.accept("x"), s.accept("y")
 		s.setState(l, []byte("state"))
 		s.release(other)
@@ -155,7 +155,7 @@ var clearStories = []story{
 		s.sendIn("y", "f")
 		s.wantBodies("messages of another", s.lockIn(s.acceptNext("y"), 9), "f")
 	})},
-	{"who waits for sessions, or in one, is rung", withSessions(func(s *stage) {
+	{"who waits for sessions, or in one, is rung", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		l := s.accept("x")
 		listen("clear, in a session", "x", func() { s.wantBodies("arming", s.lockIn(l, 9)) }, func() { s.clear(s.main) })
@@ -194,7 +194,7 @@ var clearStories = []story{
 		}
 		p.wantCleared("topic", p.topic)
 
-		want(p.stage, "number", p.publish(p.to(text(large, id("1")), "a", "b"))[0], number(before.Enqueued+1))
+		want(p.fixture, "number", p.publish(p.to(text(large, id("1")), "a", "b"))[0], number(before.Enqueued+1))
 		p.publish(p.to(text("small"), "b", "c"))
 		p.wantCopies("published", map[string]string{"a": large, "b": large + "small", "c": "small"})
 		p.wantEnqueued("a", p.at("a"), 3)
@@ -212,24 +212,24 @@ var clearStories = []story{
 		p.wantCode("clear", p.store.Clear(p.Context(), p.at("a")), core.NotAllowed)
 		p.wantCopies("not cleared", map[string]string{"a": "x"})
 	})},
-	{"the other partitions are not cleared", func(s *stage) {
+	{"the other partitions are not cleared", func(s *fixture) {
 		other := s.main
 		other.Index--
 		s.sendTo(other, text("a"))
 		s.clear(s.main)
 		s.wantBodies("messages", s.lockAt(other, 9), "a")
 	}},
-	{"clearing a deleted queue brings nothing back", func(s *stage) {
+	{"clearing a deleted queue brings nothing back", func(s *fixture) {
 		s.sendTexts("a")
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "orders"), "")
 		s.clear(s.main)
-		s.wantUnknown(s.main, core.NewLockToken(stageIndex, 1, 1))
+		s.wantUnknown(s.main, core.NewLockToken(fixtureIndex, 1, 1))
 		unknown := s.main
 		unknown.Entity = "nosuch"
 		s.clear(unknown)
-		s.wantUnknown(unknown, core.NewLockToken(stageIndex, 1, 1))
+		s.wantUnknown(unknown, core.NewLockToken(fixtureIndex, 1, 1))
 	}},
-	{"a queue is cleared amid senders and receivers: nothing sent before comes after", func(s *stage) {
+	{"a queue is cleared amid senders and receivers: nothing sent before comes after", func(s *fixture) {
 		var mu sync.RWMutex // held while something of an epoch is sent
 		epoch := 0
 		var work sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 )
 
 // commit carries out work at a queue or topic: a bit of everything.
-func (p *player) commit(pl *place) {
+func (p *player) commit(pl *subject) {
 	p.Helper()
 	at := pl.Partition
 	if p.pick(4) == 0 {
@@ -94,7 +94,7 @@ func (p *player) commit(pl *place) {
 }
 
 // reserve has messages wait for a later commit.
-func (p *player) reserve(pl *place) {
+func (p *player) reserve(pl *subject) {
 	p.Helper()
 	a := core.Work{Reserve: p.clock.Now().Add(oneOf(p, 500*time.Millisecond, 2*time.Second, 10*time.Second))}
 	b := a
@@ -134,7 +134,7 @@ func (p *player) reserve(pl *place) {
 }
 
 // someReserved picks messages that were reserved and are not to be cancelled.
-func (p *player) someReserved(pl *place, cancels []int64) []core.Reserved {
+func (p *player) someReserved(pl *subject, cancels []int64) []core.Reserved {
 	var some []core.Reserved
 	for range p.pick(3) {
 		if len(pl.reserved) == 0 {

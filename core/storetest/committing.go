@@ -15,7 +15,7 @@ var commitStories = []story{
 	{"commit in a session ends with its lock", withSessions(commitInSession)},
 	{"commit drops duplicates and keeps schedules", commitAsAppend},
 	{"commit at dead letters moves on through their transfer queue", commitAtDeadLetters},
-	{"commit of nothing is nothing", func(s *stage) { s.commit(s.main, core.Work{}) }},
+	{"commit of nothing is nothing", func(s *fixture) { s.commit(s.main, core.Work{}) }},
 	{"commit on a deleted entity does nothing", commitDeleted},
 	{"commit stores what comes of a message beside it", commitBeside},
 	{"commit stores what comes of a message instead of it", commitInstead},
@@ -34,7 +34,7 @@ var commitStories = []story{
 }
 
 // commit carries out work, which must succeed.
-func (s *stage) commit(p core.Partition, w core.Work) []int64 {
+func (s *fixture) commit(p core.Partition, w core.Work) []int64 {
 	s.Helper()
 	numbers, err := s.store.Commit(s.Context(), p, w)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *stage) commit(p core.Partition, w core.Work) []int64 {
 }
 
 // refuseCommit carries out work, which must be refused.
-func (s *stage) refuseCommit(p core.Partition, w core.Work, code core.Code) {
+func (s *fixture) refuseCommit(p core.Partition, w core.Work, code core.Code) {
 	s.Helper()
 	numbers, err := s.store.Commit(s.Context(), p, w)
 	s.wantCode("commit", err, code)
@@ -62,7 +62,7 @@ func destined(to string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Destination: to} }
 }
 
-func commitAll(s *stage) {
+func commitAll(s *fixture) {
 	s.sendTexts("a", "b", "c", "d")
 	later := s.send(text("later", s.after(time.Hour)))
 	ds := s.lock(4)
@@ -86,7 +86,7 @@ func commitAll(s *stage) {
 	want(s, "destination", moving[0].Transit.Destination, "elsewhere")
 }
 
-func commitNothing(s *stage) {
+func commitNothing(s *fixture) {
 	s.sendTexts("a", "b")
 	ds := s.lock(2)
 	s.settle(ds[1], core.Complete)
@@ -101,7 +101,7 @@ func commitNothing(s *stage) {
 	s.wantStats("main", s.main, core.Stats{})
 }
 
-func commitTwice(s *stage) {
+func commitTwice(s *fixture) {
 	s.sendTexts("a")
 	d := s.lockOne()
 	s.refuseCommit(s.main, core.Work{
@@ -110,7 +110,7 @@ func commitTwice(s *stage) {
 	s.wantStats("main", s.main, core.Stats{Locked: 1})
 }
 
-func commitMissing(s *stage) {
+func commitMissing(s *fixture) {
 	s.sendTexts("a")
 	d := s.lockOne()
 	later := s.send(text("later", s.after(time.Hour)))
@@ -122,7 +122,7 @@ func commitMissing(s *stage) {
 	s.wantStats("main", s.main, core.Stats{Locked: 1, Scheduled: 1})
 }
 
-func commitFull(s *stage) {
+func commitFull(s *fixture) {
 	s.sendTexts("a")
 	d := s.lockOne()
 	full := s.main
@@ -135,7 +135,7 @@ func commitFull(s *stage) {
 	s.commit(full, core.Work{Settlements: []core.Settlement{settlement(d, core.Complete)}})
 }
 
-func commitInSession(s *stage) {
+func commitInSession(s *fixture) {
 	s.sendIn("x", "a", "b")
 	l := s.accept("x")
 	ds := s.lockIn(l, 2)
@@ -148,7 +148,7 @@ func commitInSession(s *stage) {
 	s.wantBodies("session", s.lockIn(s.accept("x"), 9), "b", "c")
 }
 
-func commitAsAppend(s *stage) {
+func commitAsAppend(s *fixture) {
 	s.main.DuplicateWindow = time.Minute
 	numbers := s.commit(s.main, core.Work{Messages: []*core.Message{
 		text("a", id("1")), text("b", id("1")), text("later", s.after(time.Hour)),
@@ -159,7 +159,7 @@ func commitAsAppend(s *stage) {
 	s.wantStats("main", s.main, core.Stats{Ready: 1, Scheduled: 1})
 }
 
-func commitAtDeadLetters(s *stage) {
+func commitAtDeadLetters(s *fixture) {
 	s.sendTexts("a")
 	s.settle(s.lockOne(), core.DeadLetterOutcome)
 	d := s.lockOneAt(s.dead())
@@ -172,13 +172,13 @@ func commitAtDeadLetters(s *stage) {
 	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "again")
 }
 
-func commitDeleted(s *stage) {
+func commitDeleted(s *fixture) {
 	gone := s.main
 	gone.Entity = "nosuchentity"
 	s.refuseCommit(gone, core.Work{Messages: []*core.Message{text("a")}}, core.NotFound)
 }
 
-func commitState(s *stage) {
+func commitState(s *fixture) {
 	s.sendIn("x", "a")
 	l := s.accept("x")
 	d := s.lockIn(l, 1)[0]
@@ -204,7 +204,7 @@ func commitState(s *stage) {
 }
 
 // reserve sets messages aside in the main queue for so long.
-func (s *stage) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
+func (s *fixture) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
 	s.Helper()
 	var all []core.Reserved
 	for i, n := range s.commit(s.main, core.Work{Messages: ms, Reserve: s.clock.Now().Add(d)}) {
@@ -213,7 +213,7 @@ func (s *stage) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
 	return all
 }
 
-func commitReserved(s *stage) {
+func commitReserved(s *fixture) {
 	waiting := s.reserve(time.Minute, text("a", s.after(time.Hour)), text("b", s.after(time.Hour), ttl(time.Second)))
 	s.sendTexts("now")
 	want(s, "first number", waiting[0].Number, number(1))
@@ -249,7 +249,7 @@ func commitReservedInTopic(p *press) {
 	p.wantBodies("lock when due", p.lockAt(p.topic, 9), "a")
 }
 
-func commitReservedInSession(s *stage) {
+func commitReservedInSession(s *fixture) {
 	waiting := s.reserve(time.Minute, text("a", in("x"), s.after(time.Hour)), text("b", in("x"), s.after(time.Hour)))
 	l := s.accept("x")
 	s.commit(s.main, core.Work{Scheduled: waiting[:1], States: []core.SessionState{{Lock: l, State: []byte("s")}}})
@@ -257,7 +257,7 @@ func commitReservedInSession(s *stage) {
 	s.wantBodies("session", s.lockIn(s.accept("x"), 9), "a")
 }
 
-func commitUnreserved(s *stage) {
+func commitUnreserved(s *fixture) {
 	waiting := s.reserve(time.Minute, text("a", s.after(time.Hour)), text("b", s.after(time.Second)), text("c", s.after(time.Hour)))
 	if err := s.store.Cancel(s.Context(), s.main, []int64{waiting[2].Number}); err != nil {
 		s.Fatalf("cancel a reservation: %v", err)
@@ -272,7 +272,7 @@ func commitUnreserved(s *stage) {
 	want(s, "number after those that were reserved", ds[0].SequenceNumber, number(4))
 }
 
-func commitReservedTwice(s *stage) {
+func commitReservedTwice(s *fixture) {
 	s.main.DuplicateWindow = time.Minute
 	dropped := s.reserve(time.Second, text("a", id("1"), s.after(time.Hour)))
 	s.clock.Advance(time.Second)
@@ -283,7 +283,7 @@ func commitReservedTwice(s *stage) {
 	want(s, "number of a repeated", s.send(text("d", id("1")))[0], 0)
 }
 
-func commitCheck(s *stage) {
+func commitCheck(s *fixture) {
 	s.sendTexts("a", "b")
 	ds := s.lock(2)
 	later := s.send(text("later", s.after(time.Hour)))
@@ -306,7 +306,7 @@ func effects(instead bool, transfers, dead []*core.Message) []core.Effect {
 	return []core.Effect{{Instead: instead, Transfers: transfers, DeadLetters: dead}}
 }
 
-func commitBeside(s *stage) {
+func commitBeside(s *fixture) {
 	numbers := s.commit(s.main, core.Work{
 		Messages: []*core.Message{text("a", id("1")), text("b", id("2"))},
 		Effects: []core.Effect{{
@@ -328,7 +328,7 @@ func commitBeside(s *stage) {
 	want(s, "first number of the dead letter", dead.EnqueuedSequenceNumber, number(1))
 }
 
-func commitInstead(s *stage) {
+func commitInstead(s *fixture) {
 	s.main.DuplicateWindow = time.Minute
 	s.sendTexts("first")
 	numbers := s.commit(s.main, core.Work{
@@ -349,7 +349,7 @@ func commitInstead(s *stage) {
 	s.wantBodies("transfer", s.lockAt(sub(s.main, core.Transfer), 9), "a")
 }
 
-func commitRepeated(s *stage) {
+func commitRepeated(s *fixture) {
 	s.main.DuplicateWindow = time.Minute
 	s.send(text("a", id("1")), text("b", from("k")))
 	for range 2 {
@@ -371,7 +371,7 @@ func commitRepeated(s *stage) {
 	s.wantEnqueued("main", s.main, 2)
 }
 
-func commitWithoutRoom(s *stage) {
+func commitWithoutRoom(s *fixture) {
 	s.sendTexts("a")
 	full := s.main
 	full.MaxBytes = 1
@@ -386,7 +386,7 @@ func commitWithoutRoom(s *stage) {
 	s.wantStats("dead letters", s.dead(), core.Stats{})
 }
 
-func commitTransfersWithoutRoom(s *stage) {
+func commitTransfersWithoutRoom(s *fixture) {
 	s.sendTexts("a", "b")
 	ds := s.lock(2)
 	s.settle(ds[1], core.DeadLetterOutcome)
@@ -424,7 +424,7 @@ func commitPublished(p *press) {
 	}
 	for _, expect := range [][]int64{{number(1), 0, number(2)}, {0, 0, 0}} {
 		for i, n := range p.commit(p.topic, work()) {
-			want(p.stage, "number", n, expect[i])
+			want(p.fixture, "number", n, expect[i])
 		}
 	}
 	p.wantBodies("a", p.lockAt(p.at("a"), 9), "one", "three")
@@ -438,7 +438,7 @@ func commitPublished(p *press) {
 	p.wantBodies("transfer after a refusal", p.lockAt(sub(p.topic, core.Transfer), 9))
 }
 
-func commitNoEffect(s *stage) {
+func commitNoEffect(s *fixture) {
 	s.main.DuplicateWindow = time.Minute
 	s.sendTexts("a")
 	d := s.lockOne()

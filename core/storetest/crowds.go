@@ -10,7 +10,7 @@ import (
 )
 
 var crowdStories = []story{
-	{"many senders and receivers: every message is completed once, numbers have no gaps", func(s *stage) {
+	{"many senders and receivers: every message is completed once, numbers have no gaps", func(s *fixture) {
 		const senders, groups, size, receivers = 4, 25, 3, 4
 		c := newCrowd(s, senders*groups*size)
 		for sender := range senders {
@@ -23,7 +23,7 @@ var crowdStories = []story{
 		c.wantAll(senders * groups * size)
 		s.wantStats("left", s.main, core.Stats{})
 	}},
-	{"many catalogue changes at once: one of each wins", func(s *stage) {
+	{"many catalogue changes at once: one of each wins", func(s *fixture) {
 		const rivals = 8
 		created, updated, deleted := make([]error, rivals), make([]error, rivals), make([]error, rivals)
 		race := func(results []error, act func(i int) error) {
@@ -50,7 +50,7 @@ var crowdStories = []story{
 	}},
 }
 
-func (s *stage) wantOneWinner(what string, results []error, losers core.Code) {
+func (s *fixture) wantOneWinner(what string, results []error, losers core.Code) {
 	s.Helper()
 	winners := 0
 	for _, err := range results {
@@ -65,7 +65,7 @@ func (s *stage) wantOneWinner(what string, results []error, losers core.Code) {
 
 // crowd sends and receives from several goroutines at once.
 type crowd struct {
-	*stage
+	*fixture
 	work sync.WaitGroup
 	bell chan struct{}
 	done chan struct{} // closed when all are completed
@@ -76,10 +76,10 @@ type crowd struct {
 	completed map[string]int
 }
 
-func newCrowd(s *stage, expected int) *crowd {
+func newCrowd(s *fixture, expected int) *crowd {
 	s.main.MaxDeliveryCount = 1000
 	c := &crowd{
-		stage: s, expected: expected, completed: make(map[string]int),
+		fixture: s, expected: expected, completed: make(map[string]int),
 		bell: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) {
@@ -161,12 +161,12 @@ func (c *crowd) record(ds []core.Delivery, settlements []core.Settlement, errs [
 // they had the numbers 1 to n.
 func (c *crowd) wantAll(n int) {
 	c.Helper()
-	want(c.stage, "messages completed", len(c.completed), n)
+	want(c.fixture, "messages completed", len(c.completed), n)
 	for body, times := range c.completed {
-		want(c.stage, "completions of "+body, times, 1)
+		want(c.fixture, "completions of "+body, times, 1)
 	}
 	slices.Sort(c.numbers)
 	for i, got := range c.numbers {
-		want(c.stage, "numbers in order", got, number(int64(i+1)))
+		want(c.fixture, "numbers in order", got, number(int64(i+1)))
 	}
 }

@@ -42,7 +42,7 @@ type player struct {
 	restart func()
 
 	entity   core.Entity
-	places   []*place // the first is the queue's or topic's own
+	subjects []*subject // the first is the queue's or topic's own
 	versions []pair[int64]
 	ears     []*ear
 	created  int // subscriptions
@@ -66,7 +66,7 @@ func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, 
 		p.entity.Kind = core.Topic
 	}
 	p.history = oneOf(p, core.HistoryBounds{}, core.HistoryBounds{Keep: time.Hour, Max: 10_000}, core.HistoryBounds{Keep: 11 * time.Minute, Max: 40})
-	own := p.newPlace(core.Ref{Entity: p.entity.ID, Index: oneOf[uint16](p, 0, stageIndex)})
+	own := p.newSubject(core.Ref{Entity: p.entity.ID, Index: oneOf[uint16](p, 0, fixtureIndex)})
 	own.DuplicateWindow = oneOf(p, 0, 2*time.Second, 10*time.Second)
 	if p.entity.Kind == core.Topic {
 		own.Sessions, own.MaxDeliveryCount = false, 0
@@ -116,7 +116,7 @@ func (p *player) finish() {
 		p.everywhere(p.stats)
 		p.everywhere(func(at core.Partition) { p.recollect(at, core.Subject{MessageID: "1"}) })
 	}
-	for _, pl := range p.places {
+	for _, pl := range p.subjects {
 		p.empty(pl)
 	}
 	e := p.entity
@@ -127,26 +127,26 @@ func (p *player) finish() {
 		p.lock(at, 5)
 		p.recollect(at, core.Subject{MessageID: "1"})
 	})
-	for _, pl := range p.places {
+	for _, pl := range p.subjects {
 		if pl.Sessions {
 			p.accept(pl, "x")
 			p.acceptNext(pl)
 		}
 	}
-	p.feed(p.places[0])
+	p.feed(p.subjects[0])
 }
 
-// everywhere does something at every sub-queue of every place.
+// everywhere does something at every sub-queue of every subject.
 func (p *player) everywhere(act func(at core.Partition)) {
-	for _, pl := range p.places {
+	for _, pl := range p.subjects {
 		for q := range core.SubQueues {
 			act(pl.at(q))
 		}
 	}
 }
 
-// empty takes what can be had from a place.
-func (p *player) empty(pl *place) {
+// empty takes what can be had from a subject.
+func (p *player) empty(pl *subject) {
 	p.Helper()
 	if pl.Sessions {
 		for p.acceptNext(pl) {

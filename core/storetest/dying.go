@@ -7,7 +7,7 @@ import (
 )
 
 var deadLetterStories = []story{
-	{"a dead-lettered message moves with what is known of it", func(s *stage) {
+	{"a dead-lettered message moves with what is known of it", func(s *fixture) {
 		s.sendTexts("x")
 		m := text("a", ttl(time.Hour))
 		m.Properties = properties(s, "k", "v")
@@ -35,7 +35,7 @@ var deadLetterStories = []story{
 			},
 		})
 	}},
-	{"the last failed delivery dead-letters, by abandon", func(s *stage) {
+	{"the last failed delivery dead-letters, by abandon", func(s *fixture) {
 		s.sendTexts("a")
 		for n := range uint32(maxDeliveries) {
 			d := s.lockOne()
@@ -49,7 +49,7 @@ var deadLetterStories = []story{
 		x, _ := d.Properties.Get("x")
 		want(s, "property of the last abandon", x, any("1"))
 	}},
-	{"the last failed delivery dead-letters, by the lock's end", func(s *stage) {
+	{"the last failed delivery dead-letters, by the lock's end", func(s *fixture) {
 		s.sendTexts("a")
 		for range maxDeliveries {
 			s.lockOne()
@@ -60,14 +60,14 @@ var deadLetterStories = []story{
 		want(s, "delivery count", d.DeliveryCount, maxDeliveries)
 		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 3 delivery attempts.")
 	}},
-	{"asking the dead letters sees what has just died in the main queue", func(s *stage) {
+	{"asking the dead letters sees what has just died in the main queue", func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendTexts("a")
 		s.lockOne()
 		s.clock.Advance(lockDuration)
 		s.wantBodies("dead letters", s.lockAt(s.dead(), 9), "a")
 	}},
-	{"dead letters are numbered on their own", func(s *stage) {
+	{"dead letters are numbered on their own", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		ds := s.lock(3)
 		s.settle(ds[2], core.DeadLetterOutcome)
@@ -79,7 +79,7 @@ var deadLetterStories = []story{
 		want(s, "second number", got[1].SequenceNumber, number(2))
 		want(s, "second number in the main queue", got[1].EnqueuedSequenceNumber, number(1))
 	}},
-	{"dead letters neither expire nor count nor die again", func(s *stage) {
+	{"dead letters neither expire nor count nor die again", func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.main.DeadLetterExpired = true
 		s.send(text("a", ttl(time.Minute)))
@@ -94,7 +94,7 @@ var deadLetterStories = []story{
 		}
 		s.wantStats("dead letters", s.dead(), core.Stats{Ready: 1})
 	}},
-	{"a dead letter cannot be dead-lettered, and stays locked", func(s *stage) {
+	{"a dead letter cannot be dead-lettered, and stays locked", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.DeadLetterOutcome)
 		d := s.lockOneAt(s.dead())
@@ -103,7 +103,7 @@ var deadLetterStories = []story{
 		s.settleAt(s.dead(), d, core.Complete)
 		s.wantStats("completed", s.dead(), core.Stats{})
 	}},
-	{"dead letters can be abandoned with properties, renewed, released and deferred", func(s *stage) {
+	{"dead letters can be abandoned with properties, renewed, released and deferred", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.DeadLetterOutcome)
 		s.settleAt(s.dead(), s.lockOneAt(s.dead()), core.Abandon, properties(s, "x", "1"))
@@ -122,7 +122,7 @@ var deadLetterStories = []story{
 		s.wantBodies("deferred", ds, "a")
 		want(s, "delivery count", ds[0].DeliveryCount, 0)
 	}},
-	{"a main token does not settle a dead letter", func(s *stage) {
+	{"a main token does not settle a dead letter", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		s.settle(ds[1], core.DeadLetterOutcome)
@@ -133,7 +133,7 @@ var deadLetterStories = []story{
 }
 
 var expiryStories = []story{
-	{"an expired message is dropped", func(s *stage) {
+	{"an expired message is dropped", func(s *fixture) {
 		s.send(text("a", ttl(time.Second)), text("b"))
 		s.clock.Advance(time.Second - time.Millisecond)
 		s.wantBodies("one millisecond early", s.peek(s.main), "a", "b")
@@ -142,7 +142,7 @@ var expiryStories = []story{
 		s.wantBodies("left", s.lock(9), "b")
 		s.wantBodies("dead letters", s.peek(s.dead()))
 	}},
-	{"an expired message is dead-lettered where the entity says so", func(s *stage) {
+	{"an expired message is dead-lettered where the entity says so", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a", ttl(time.Second)))
 		enqueued := s.clock.Now()
@@ -154,13 +154,13 @@ var expiryStories = []story{
 		s.wantTime("expires", d.ExpiresAt, enqueued.Add(time.Second))
 		want(s, "delivery count", d.DeliveryCount, 0)
 	}},
-	{"messages expire by expiry, then by number", func(s *stage) {
+	{"messages expire by expiry, then by number", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("c", ttl(3*time.Second)), text("a", ttl(time.Second)), text("d", ttl(3*time.Second)), text("b", ttl(2*time.Second)))
 		s.clock.Advance(time.Minute)
 		s.wantBodies("dead letters", s.peek(s.dead()), "a", "b", "c", "d")
 	}},
-	{"a redeliverable message expires like a new one", func(s *stage) {
+	{"a redeliverable message expires like a new one", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a", ttl(time.Minute)))
 		s.settle(s.lockOne(), core.Abandon)
@@ -169,21 +169,21 @@ var expiryStories = []story{
 		s.wantReason("dead letter", d, core.ReasonExpired, core.DescriptionExpired)
 		want(s, "delivery count", d.DeliveryCount, 1)
 	}},
-	{"expiry does not touch a locked message: it can be completed", func(s *stage) {
+	{"expiry does not touch a locked message: it can be completed", func(s *fixture) {
 		s.send(text("a", ttl(time.Second)))
 		d := s.lockOne()
 		s.clock.Advance(2 * time.Second)
 		s.wantStats("expired under lock", s.main, core.Stats{Locked: 1})
 		s.settle(d, core.Complete)
 	}},
-	{"an expired message under lock can be dead-lettered by its receiver", func(s *stage) {
+	{"an expired message under lock can be dead-lettered by its receiver", func(s *fixture) {
 		s.send(text("a", ttl(time.Second)))
 		d := s.lockOne()
 		s.clock.Advance(2 * time.Second)
 		s.settle(d, core.DeadLetterOutcome, properties(s, core.PropertyDeadLetterReason, "own", core.PropertyDeadLetterDescription, "words"))
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), "own", "words")
 	}},
-	{"expiry takes effect when the lock ends, however it ends", func(s *stage) {
+	{"expiry takes effect when the lock ends, however it ends", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		for o, count := range map[core.Outcome]uint32{core.Abandon: 1, core.Release: 0} {
 			s.send(text(o.String(), ttl(time.Second)))
@@ -204,7 +204,7 @@ var expiryStories = []story{
 		s.wantReason("dead letter", dead, core.ReasonExpired, core.DescriptionExpired)
 		want(s, "delivery count", dead.DeliveryCount, 1)
 	}},
-	{"an expired message is dropped when its lock ends", func(s *stage) {
+	{"an expired message is dropped when its lock ends", func(s *fixture) {
 		s.send(text("a", ttl(time.Second)))
 		d := s.lockOne()
 		s.clock.Advance(time.Second)
@@ -212,14 +212,14 @@ var expiryStories = []story{
 		s.wantStats("main", s.main, core.Stats{})
 		s.wantStats("dead letters", s.dead(), core.Stats{})
 	}},
-	{"too many deliveries count before expiry", func(s *stage) {
+	{"too many deliveries count before expiry", func(s *fixture) {
 		s.main.DeadLetterExpired, s.main.MaxDeliveryCount = true, 1
 		s.send(text("a", ttl(time.Second)))
 		s.lockOne()
 		s.clock.Advance(lockDuration)
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonMaxDeliveryCount, "Message could not be consumed after 1 delivery attempts.")
 	}},
-	{"expired locks are ended before messages expire", func(s *stage) {
+	{"expired locks are ended before messages expire", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("locked", ttl(time.Minute)))
 		s.lockOne()
@@ -227,7 +227,7 @@ var expiryStories = []story{
 		s.clock.Advance(time.Hour)
 		s.wantBodies("dead letters", s.peek(s.dead()), "locked", "waiting")
 	}},
-	{"a deferred message expires when somebody asks for it: dropped", func(s *stage) {
+	{"a deferred message expires when somebody asks for it: dropped", func(s *fixture) {
 		n := s.deferOne(text("a", ttl(time.Second)))
 		s.clock.Advance(time.Second)
 		s.wantStats("not asked for", s.main, core.Stats{Deferred: 1})
@@ -236,7 +236,7 @@ var expiryStories = []story{
 		s.wantStats("asked for", s.main, core.Stats{})
 		s.wantStats("dead letters", s.dead(), core.Stats{})
 	}},
-	{"a deferred message expires when somebody asks for it: dead-lettered", func(s *stage) {
+	{"a deferred message expires when somebody asks for it: dead-lettered", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		a, b := s.deferOne(text("a", ttl(time.Second))), s.deferOne(text("b"))
 		s.clock.Advance(time.Hour)
@@ -245,7 +245,7 @@ var expiryStories = []story{
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
 		s.wantBodies("the other one", s.lockDeferred(b), "b")
 	}},
-	{"expired deferred messages expire even if the rest of the request is wrong", func(s *stage) {
+	{"expired deferred messages expire even if the rest of the request is wrong", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		a, b := s.deferOne(text("a", ttl(time.Second))), s.deferOne(text("b", ttl(time.Second)))
 		s.clock.Advance(time.Hour)
@@ -253,7 +253,7 @@ var expiryStories = []story{
 		s.wantCode("lock deferred", err, core.MessageNotFound)
 		s.wantBodies("dead letters", s.peek(s.dead()), "b", "a")
 	}},
-	{"a deferred message that expires under lock stays deferred", func(s *stage) {
+	{"a deferred message that expires under lock stays deferred", func(s *fixture) {
 		n := s.deferOne(text("a", ttl(time.Minute)))
 		d := s.lockDeferred(n)[0]
 		s.clock.Advance(20 * time.Second)
@@ -268,7 +268,7 @@ var expiryStories = []story{
 		s.settle(d, core.Release)
 		s.wantStats("released", s.main, core.Stats{Deferred: 1})
 	}},
-	{"the time to live of a scheduled message begins when it is due", func(s *stage) {
+	{"the time to live of a scheduled message begins when it is due", func(s *fixture) {
 		s.send(text("a", s.after(time.Hour), ttl(time.Second)))
 		s.clock.Advance(time.Hour + 10*time.Second)
 		s.wantBodies("just activated", s.peek(s.main), "a")
@@ -277,7 +277,7 @@ var expiryStories = []story{
 		s.clock.Advance(time.Millisecond)
 		s.wantBodies("expired", s.peek(s.main))
 	}},
-	{"many messages that expire are all dead-lettered at once", func(s *stage) {
+	{"many messages that expire are all dead-lettered at once", func(s *fixture) {
 		const n = 2500
 		s.main.DeadLetterExpired = true
 		group := make([]*core.Message, n)

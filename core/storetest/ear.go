@@ -18,8 +18,8 @@ type ear struct {
 	stop   []func()
 }
 
-// listen begins to hear a place's bells.
-func (p *player) listen(pl *place) {
+// listen begins to hear a subject's bells.
+func (p *player) listen(pl *subject) {
 	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
 		e := &ear{ref: pl.at(q).Ref, waits: make(map[core.SessionKey]bool), model: make(map[core.SessionKey]bool)}
 		e.stop = append(e.stop, p.a.Watch(e.ref, core.WakeFunc(func(session core.SessionKey) { e.model[session] = true })))

@@ -7,24 +7,24 @@ import (
 )
 
 var lockStories = []story{
-	{"messages are delivered oldest first, each to one receiver", func(s *stage) {
+	{"messages are delivered oldest first, each to one receiver", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		s.wantBodies("first receiver", s.lock(2), "a", "b")
 		s.wantBodies("second receiver", s.lock(2), "c")
 		s.wantBodies("third receiver", s.lock(2))
 	}},
-	{"a lock has a token of its place and ends after its duration", func(s *stage) {
+	{"a lock has a token of its subject and ends after its duration", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		for i, d := range ds {
-			want(s, "partition", d.LockToken.Partition(), stageIndex)
+			want(s, "partition", d.LockToken.Partition(), fixtureIndex)
 			want(s, "number", d.LockToken.Number(), int64(i+1))
 			s.wantTime("locked until", d.LockedUntil, s.clock.Now().Add(lockDuration))
 			want(s, "delivery count", d.DeliveryCount, 0)
 			want(s, "state", d.State, core.Active)
 		}
 	}},
-	{"each lock has its own token", func(s *stage) {
+	{"each lock has its own token", func(s *fixture) {
 		s.sendTexts("a")
 		first := s.lockOne()
 		s.settle(first, core.Abandon)
@@ -33,19 +33,19 @@ var lockStories = []story{
 		}
 		s.wantCode("settle with the first token", s.trySettle(s.main, first.LockToken, core.Complete, core.Properties{}), core.LockLost)
 	}},
-	{"asking for nothing locks nothing", func(s *stage) {
+	{"asking for nothing locks nothing", func(s *fixture) {
 		s.sendTexts("a")
 		s.wantBodies("lock 0", s.lock(0))
 		s.wantStats("after", s.main, core.Stats{Ready: 1})
 	}},
-	{"redelivered messages come before new ones, by number", func(s *stage) {
+	{"redelivered messages come before new ones, by number", func(s *fixture) {
 		s.sendTexts("a", "b", "c", "d", "e")
 		ds := s.lock(3)
 		s.settle(ds[2], core.Abandon)
 		s.settle(ds[0], core.Release)
 		s.wantBodies("next", s.lock(3), "a", "c", "d")
 	}},
-	{"gaps in the numbers are skipped", func(s *stage) {
+	{"gaps in the numbers are skipped", func(s *fixture) {
 		s.sendTexts("a")
 		s.send(text("later", s.after(time.Hour)))
 		ns := s.send(text("never", s.after(time.Hour)))
@@ -55,7 +55,7 @@ var lockStories = []story{
 		s.clock.Advance(time.Second)
 		s.wantBodies("messages", s.lock(3), "a", "b", "c")
 	}},
-	{"a lock ends when its time has come, not before", func(s *stage) {
+	{"a lock ends when its time has come, not before", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		s.clock.Advance(lockDuration - time.Millisecond)
@@ -65,7 +65,7 @@ var lockStories = []story{
 		want(s, "number", again.SequenceNumber, d.SequenceNumber)
 		want(s, "delivery count", again.DeliveryCount, 1)
 	}},
-	{"expired locks end in the order of their ends", func(s *stage) {
+	{"expired locks end in the order of their ends", func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendTexts("a", "b", "c")
 		ds := s.lock(3)
@@ -76,7 +76,7 @@ var lockStories = []story{
 		s.clock.Advance(time.Hour)
 		s.wantBodies("dead letters", s.peek(s.dead()), "b", "c", "a")
 	}},
-	{"renewing extends a lock from now on", func(s *stage) {
+	{"renewing extends a lock from now on", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		s.clock.Advance(20 * time.Second)
@@ -87,16 +87,16 @@ var lockStories = []story{
 		s.wantBodies("before the new end", s.lock(9))
 		s.settle(d, core.Complete)
 	}},
-	{"a lost lock can be neither renewed nor settled", func(s *stage) {
+	{"a lost lock can be neither renewed nor settled", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		s.settle(ds[1], core.Complete)
 		s.clock.Advance(lockDuration)
-		forged := core.NewLockToken(stageIndex, 1, ds[0].LockToken.Nonce()+1)
+		forged := core.NewLockToken(fixtureIndex, 1, ds[0].LockToken.Nonce()+1)
 		elsewhere := core.NewLockToken(0, 1, ds[0].LockToken.Nonce())
 		for what, token := range map[string]core.LockToken{
 			"expired": ds[0].LockToken, "settled": ds[1].LockToken, "forged": forged, "of another partition": elsewhere,
-			"never given": core.NewLockToken(stageIndex, 99, 1), "zero": {},
+			"never given": core.NewLockToken(fixtureIndex, 99, 1), "zero": {},
 		} {
 			_, err := s.tryRenew(s.main, token)
 			s.wantCode("renew: token "+what, err, core.LockLost)
@@ -106,14 +106,14 @@ var lockStories = []story{
 		}
 		s.wantStats("after it all", s.main, core.Stats{Ready: 1})
 	}},
-	{"a forged token does not touch a held lock", func(s *stage) {
+	{"a forged token does not touch a held lock", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
-		forged := core.NewLockToken(stageIndex, 1, d.LockToken.Nonce()+1)
+		forged := core.NewLockToken(fixtureIndex, 1, d.LockToken.Nonce()+1)
 		s.wantCode("complete", s.trySettle(s.main, forged, core.Complete, core.Properties{}), core.LockLost)
 		s.settle(d, core.Complete)
 	}},
-	{"renewing answers each token on its own", func(s *stage) {
+	{"renewing answers each token on its own", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		rs := s.store.Renew(s.Context(), s.main, []core.LockToken{ds[0].LockToken, {}, ds[1].LockToken})
@@ -122,7 +122,7 @@ var lockStories = []story{
 		s.wantCode("second", rs[1].Err, core.LockLost)
 		s.wantCode("third", rs[2].Err, "")
 	}},
-	{"next is when something is due", func(s *stage) {
+	{"next is when something is due", func(s *fixture) {
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
@@ -139,20 +139,20 @@ var lockStories = []story{
 		s.lockOne()
 		s.wantTime("next with a lock", next(), start.Add(lockDuration))
 	}},
-	{"next covers messages that can expire", func(s *stage) {
+	{"next covers messages that can expire", func(s *fixture) {
 		s.send(text("a", ttl(time.Second)))
 		s.wantTime("next", s.sweep(s.main), s.clock.Now().Add(time.Second))
 		s.clock.Advance(time.Second)
 		s.wantTime("next after expiry", s.sweep(s.main), time.Time{})
 	}},
-	{"next is never in the past", func(s *stage) {
+	{"next is never in the past", func(s *fixture) {
 		s.deferOne(text("deferred", ttl(time.Second)))
 		s.send(text("locked", ttl(time.Second)))
 		s.lockOne()
 		s.clock.Advance(2 * time.Second)
 		s.wantTime("next", s.sweep(s.main), s.clock.Now().Add(lockDuration-2*time.Second))
 	}},
-	{"many locks that expire are all ended at once", func(s *stage) {
+	{"many locks that expire are all ended at once", func(s *fixture) {
 		const n = 2500
 		group := make([]*core.Message, n)
 		for i := range group {
@@ -173,13 +173,13 @@ var lockStories = []story{
 }
 
 var settleStories = []story{
-	{"complete removes the message", func(s *stage) {
+	{"complete removes the message", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Complete)
 		s.wantBodies("left", s.peek(s.main))
 		s.wantStats("left", s.main, core.Stats{})
 	}},
-	{"abandon makes the message available at its old place and counts", func(s *stage) {
+	{"abandon makes the message available at its old subject and counts", func(s *fixture) {
 		s.sendTexts("a", "b")
 		d := s.lockOne()
 		s.settle(d, core.Abandon)
@@ -188,7 +188,7 @@ var settleStories = []story{
 		want(s, "delivery count", again.DeliveryCount, 1)
 		s.wantTime("enqueued", again.EnqueuedTime, d.EnqueuedTime)
 	}},
-	{"release makes the message available and does not count", func(s *stage) {
+	{"release makes the message available and does not count", func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendTexts("a")
 		for range 3 {
@@ -198,7 +198,7 @@ var settleStories = []story{
 		}
 		s.wantStats("after three releases", s.main, core.Stats{Ready: 1})
 	}},
-	{"abandon changes user properties, and the changes last", func(s *stage) {
+	{"abandon changes user properties, and the changes last", func(s *fixture) {
 		m := text("a")
 		m.Properties = properties(s, "x", "1", "y", "1")
 		s.send(m)
@@ -212,19 +212,19 @@ var settleStories = []story{
 		y, _ := m.Properties.Get("y")
 		want(s, "the sender's own message", y, any("1"))
 	}},
-	{"complete and release ignore properties", func(s *stage) {
+	{"complete and release ignore properties", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Release, properties(s, "x", "1"))
 		want(s, "properties", s.lockOne().Properties.Len(), 0)
 	}},
-	{"settlements are answered one by one, in order", func(s *stage) {
+	{"settlements are answered one by one, in order", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		ds := s.lock(3)
 		errs := s.store.Settle(s.Context(), s.main, []core.Settlement{
 			{Token: ds[2].LockToken, Outcome: core.DeadLetterOutcome},
 			{Token: ds[0].LockToken, Outcome: core.Complete},
 			{Token: ds[0].LockToken, Outcome: core.Abandon},
-			{Token: core.NewLockToken(stageIndex, 2, 1), Outcome: core.Complete},
+			{Token: core.NewLockToken(fixtureIndex, 2, 1), Outcome: core.Complete},
 			{Token: ds[1].LockToken, Outcome: core.DeadLetterOutcome},
 		})
 		want(s, "answers", len(errs), 5)
@@ -234,7 +234,7 @@ var settleStories = []story{
 		s.wantBodies("dead letters", s.peek(s.dead()), "c", "b")
 		s.wantStats("left", s.main, core.Stats{})
 	}},
-	{"a message locked again is settled by the new token", func(s *stage) {
+	{"a message locked again is settled by the new token", func(s *fixture) {
 		s.sendTexts("a")
 		first := s.lockOne()
 		s.clock.Advance(lockDuration)
@@ -246,7 +246,7 @@ var settleStories = []story{
 }
 
 var deferStories = []story{
-	{"a deferred message is out of the normal flow", func(s *stage) {
+	{"a deferred message is out of the normal flow", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		s.wantBodies("normal flow", s.lock(9))
 		s.wantStats("deferred", s.main, core.Stats{Deferred: 1})
@@ -261,7 +261,7 @@ var deferStories = []story{
 		s.settle(d, core.Complete)
 		s.wantStats("completed", s.main, core.Stats{})
 	}},
-	{"deferring changes user properties and counts", func(s *stage) {
+	{"deferring changes user properties and counts", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		s.settle(d, core.Defer, properties(s, "x", "1"))
@@ -276,7 +276,7 @@ var deferStories = []story{
 		s.settle(d, core.DeadLetterOutcome)
 		want(s, "delivery count of the dead letter", s.lockOneAt(s.dead()).DeliveryCount, 2)
 	}},
-	{"deferring never dead-letters, and the next failure does", func(s *stage) {
+	{"deferring never dead-letters, and the next failure does", func(s *fixture) {
 		s.main.MaxDeliveryCount = 2
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Defer)
@@ -287,18 +287,18 @@ var deferStories = []story{
 		s.settle(s.lockDeferred(n)[0], core.Abandon)
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonMaxDeliveryCount, "Message could not be consumed after 4 delivery attempts.")
 	}},
-	{"deferring in a commit counts", func(s *stage) {
+	{"deferring in a commit counts", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
 		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}}})
 		s.wantCode("commit", err, "")
 		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 1)
 	}},
-	{"deferred messages are delivered in the order asked for", func(s *stage) {
+	{"deferred messages are delivered in the order asked for", func(s *fixture) {
 		a, b, c := s.deferOne(text("a")), s.deferOne(text("b")), s.deferOne(text("c"))
 		s.wantBodies("messages", s.lockDeferred(b, c, a), "b", "c", "a")
 	}},
-	{"locking deferred messages is all or nothing", func(s *stage) {
+	{"locking deferred messages is all or nothing", func(s *fixture) {
 		a, b := s.deferOne(text("a")), s.deferOne(text("b"))
 		s.lockDeferred(b)
 		active := s.send(text("c"))[0]
@@ -318,7 +318,7 @@ var deferStories = []story{
 		s.wantBodies("the good one, later", s.lockDeferred(a), "a")
 		s.wantBodies("nothing", s.lockDeferred())
 	}},
-	{"an abandoned deferred message stays deferred and counts", func(s *stage) {
+	{"an abandoned deferred message stays deferred and counts", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Abandon, properties(s, "x", "1"))
 		s.wantBodies("normal flow", s.lock(9))
@@ -327,13 +327,13 @@ var deferStories = []story{
 		x, _ := d.Properties.Get("x")
 		want(s, "property", x, any("1"))
 	}},
-	{"a released deferred message stays deferred and does not count", func(s *stage) {
+	{"a released deferred message stays deferred and does not count", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Release)
 		s.wantBodies("normal flow", s.lock(9))
 		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 1)
 	}},
-	{"a deferred message whose lock ends stays deferred and counts", func(s *stage) {
+	{"a deferred message whose lock ends stays deferred and counts", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		d := s.lockDeferred(n)[0]
 		s.clock.Advance(lockDuration)
@@ -341,7 +341,7 @@ var deferStories = []story{
 		s.wantCode("settle after the end", s.trySettle(s.main, d.LockToken, core.Complete, core.Properties{}), core.LockLost)
 		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
-	{"a deferred message can be deferred again, and renewed", func(s *stage) {
+	{"a deferred message can be deferred again, and renewed", func(s *fixture) {
 		n := s.deferOne(text("a"))
 		d := s.lockDeferred(n)[0]
 		s.clock.Advance(time.Second)
@@ -351,7 +351,7 @@ var deferStories = []story{
 		s.settle(d, core.Defer)
 		want(s, "delivery count", s.lockDeferred(n)[0].DeliveryCount, 2)
 	}},
-	{"a deferred message that fails too often is dead-lettered", func(s *stage) {
+	{"a deferred message that fails too often is dead-lettered", func(s *fixture) {
 		s.main.MaxDeliveryCount = 3
 		n := s.deferOne(text("a"))
 		s.settle(s.lockDeferred(n)[0], core.Abandon)
@@ -362,7 +362,7 @@ var deferStories = []story{
 		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 3 delivery attempts.")
 		want(s, "state", d.State, core.Active)
 	}},
-	{"a message that was abandoned and then deferred has both counted", func(s *stage) {
+	{"a message that was abandoned and then deferred has both counted", func(s *fixture) {
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Abandon)
 		d := s.lockOne()

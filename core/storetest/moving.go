@@ -19,13 +19,13 @@ func brings(t core.Transit) func(*core.Message) {
 }
 
 // forget drops the keys of moves to p.
-func (s *stage) forget(p core.Partition, keys ...string) {
+func (s *fixture) forget(p core.Partition, keys ...string) {
 	s.Helper()
 	s.wantCode("forget", s.store.Forget(s.Context(), p, keys), "")
 }
 
 var moveStories = []story{
-	{"a move happens once", func(s *stage) {
+	{"a move happens once", func(s *fixture) {
 		want(s, "number", s.send(text("a", from("q/1")))[0], number(1))
 		want(s, "number of the repeated", s.send(text("again", from("q/1")))[0], 0)
 		ns := s.send(text("b", from("q/2")), text("c", from("q/1")), text("d", from("q/2")), text("e"))
@@ -36,7 +36,7 @@ var moveStories = []story{
 		s.settle(s.relockFirst(), core.Complete)
 		want(s, "number after the message is gone", s.send(text("again", from("q/1")))[0], 0)
 	}},
-	{"a move that is forgotten can happen again", func(s *stage) {
+	{"a move that is forgotten can happen again", func(s *fixture) {
 		s.send(text("a", from("1")), text("b", from("2")))
 		s.forget(s.main, "1", "nosuch", "1")
 		want(s, "number of the forgotten", s.send(text("c", from("1")))[0], number(3))
@@ -45,7 +45,7 @@ var moveStories = []story{
 		s.forget(s.main)
 		s.forget(core.Partition{Ref: core.Ref{Entity: "nosuch"}}, "1")
 	}},
-	{"a move is known for a day", func(s *stage) {
+	{"a move is known for a day", func(s *fixture) {
 		s.send(text("a", from("1")))
 		s.clock.Advance(time.Hour)
 		s.send(text("b", from("2")))
@@ -57,7 +57,7 @@ var moveStories = []story{
 		s.clock.Advance(core.KeyLife - time.Millisecond)
 		want(s, "number within the second day", s.send(text("f", from("1")))[0], 0)
 	}},
-	{"a move that was forgotten and happened again is known from then on", func(s *stage) {
+	{"a move that was forgotten and happened again is known from then on", func(s *fixture) {
 		s.send(text("a", from("1")))
 		s.clock.Advance(time.Hour)
 		s.forget(s.main, "1")
@@ -67,7 +67,7 @@ var moveStories = []story{
 		s.clock.Advance(time.Millisecond)
 		want(s, "number after it", s.send(text("d", from("1")))[0], number(3))
 	}},
-	{"partitions know moves apart", func(s *stage) {
+	{"partitions know moves apart", func(s *fixture) {
 		s.send(text("a", from("1")))
 		other := s.main
 		other.Index = 0
@@ -75,7 +75,7 @@ var moveStories = []story{
 		s.forget(other, "1")
 		want(s, "number in the first", s.send(text("c", from("1")))[0], 0)
 	}},
-	{"a move to a full partition is refused, but not its repetition", func(s *stage) {
+	{"a move to a full partition is refused, but not its repetition", func(s *fixture) {
 		s.main.MaxBytes = 500
 		big := string(make([]byte, 1000))
 		s.send(text(big, from("1")), text(big, from("2")))
@@ -90,7 +90,7 @@ var moveStories = []story{
 		}
 		want(s, "number of the refused once there is room", s.send(text("g", from("3")))[0], number(3))
 	}},
-	{"the key of a duplicate is known too", func(s *stage) {
+	{"the key of a duplicate is known too", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", id("x")))
 		want(s, "number of the duplicate", s.send(text("b", id("x"), from("1")))[0], 0)
@@ -98,19 +98,19 @@ var moveStories = []story{
 		want(s, "number of the repeated", s.send(text("c", id("x"), from("1")))[0], 0)
 		want(s, "number of another message of that id", s.send(text("d", id("x")))[0], number(2))
 	}},
-	{"the id of a repeated move is not looked at", func(s *stage) {
+	{"the id of a repeated move is not looked at", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("a", from("1")))
 		s.send(text("b", from("1"), id("x")))
 		want(s, "number of that id", s.send(text("c", id("x")))[0], number(2))
 	}},
-	{"a moved message can be scheduled, once", func(s *stage) {
+	{"a moved message can be scheduled, once", func(s *fixture) {
 		s.send(text("a", from("1"), s.after(time.Second)))
 		want(s, "number of the repeated", s.send(text("b", from("1"), s.after(time.Second)))[0], 0)
 		s.clock.Advance(time.Second)
 		s.wantBodies("messages", s.lock(9), "a")
 	}},
-	{"a message keeps what it brings along, but its key", func(s *stage) {
+	{"a message keeps what it brings along, but its key", func(s *fixture) {
 		t := core.Transit{
 			EnqueuedSequenceNumber: core.SequenceNumber(7, 123), DeadLetterSource: "Orders/$DeadLetterQueue", Hops: 3, Destination: "Elsewhere",
 		}
@@ -137,7 +137,7 @@ var moveStories = []story{
 		wanted(d)
 		want(s, "own number", d.SequenceNumber, number(1))
 	}},
-	{"a scheduled message keeps what it brings along", func(s *stage) {
+	{"a scheduled message keeps what it brings along", func(s *fixture) {
 		t := core.Transit{EnqueuedSequenceNumber: 99, DeadLetterSource: "q", Hops: 1}
 		s.send(text("a", brings(t), s.after(time.Second)))
 		d := s.peek(s.main)[0]
@@ -149,13 +149,13 @@ var moveStories = []story{
 		want(s, "due: dead-letter source", d.DeadLetterSource, "q")
 		want(s, "due: transit", transitOf(d.Message), t)
 	}},
-	{"without a number of its own first point a message begins here", func(s *stage) {
+	{"without a number of its own first point a message begins here", func(s *fixture) {
 		s.send(text("x"), text("a", brings(core.Transit{Hops: 4})))
 		d := s.lock(2)[1]
 		want(s, "number at the first point", d.EnqueuedSequenceNumber, number(2))
 		want(s, "hops", transitOf(d.Message).Hops, 4)
 	}},
-	{"a moved message joins its session, once", withSessions(func(s *stage) {
+	{"a moved message joins its session, once", withSessions(func(s *fixture) {
 		s.send(text("a", in("x"), from("1")), text("b", in("x"), from("1")))
 		l := s.acceptNext("x")
 		s.wantBodies("messages", s.lockIn(l, 9), "a")
@@ -164,27 +164,27 @@ var moveStories = []story{
 	})},
 	{"a publication that comes from a move happens once", onTopic(func(p *press) {
 		x := p.to(text("1", from("1")), "a", "b")
-		want(p.stage, "number", p.publish(x)[0], number(1))
-		want(p.stage, "number of the repeated", p.publish(x)[0], 0)
+		want(p.fixture, "number", p.publish(x)[0], number(1))
+		want(p.fixture, "number of the repeated", p.publish(x)[0], 0)
 		p.wantCopies("published", map[string]string{"a": "1", "b": "1"})
 		p.topic.MaxBytes = 1
-		want(p.stage, "number of the repeated in a full topic", p.publish(x)[0], 0)
+		want(p.fixture, "number of the repeated in a full topic", p.publish(x)[0], 0)
 		p.wantCode("another, and the repeated", p.tryPublish(x, p.to(text("2", from("2")), "a")).Err, core.QuotaExceeded)
 		p.topic.MaxBytes = 0
 		p.forget(p.topic, "1")
-		want(p.stage, "number of the forgotten", p.publish(x)[0], number(2))
-		want(p.stage, "transit of the copy", transitOf(p.peek(p.at("a"))[0].Message), core.Transit{})
+		want(p.fixture, "number of the forgotten", p.publish(x)[0], number(2))
+		want(p.fixture, "transit of the copy", transitOf(p.peek(p.at("a"))[0].Message), core.Transit{})
 	})},
 	{"a copy has the number of its first point", onTopic(func(p *press) {
 		t := core.Transit{EnqueuedSequenceNumber: core.SequenceNumber(5, 77), DeadLetterSource: "q", Hops: 2}
 		p.publish(p.to(text("0")), p.to(text("1", brings(t)), "a"), p.to(text("2", brings(core.Transit{Hops: 1})), "a"))
 		ds := p.lockAt(p.at("a"), 2)
-		want(p.stage, "number of the moved", ds[0].EnqueuedSequenceNumber, t.EnqueuedSequenceNumber)
-		want(p.stage, "dead-letter source", ds[0].DeadLetterSource, "q")
-		want(p.stage, "hops", transitOf(ds[0].Message).Hops, 2)
-		want(p.stage, "number of one that begins in the topic", ds[1].EnqueuedSequenceNumber, number(3))
+		want(p.fixture, "number of the moved", ds[0].EnqueuedSequenceNumber, t.EnqueuedSequenceNumber)
+		want(p.fixture, "dead-letter source", ds[0].DeadLetterSource, "q")
+		want(p.fixture, "hops", transitOf(ds[0].Message).Hops, 2)
+		want(p.fixture, "number of one that begins in the topic", ds[1].EnqueuedSequenceNumber, number(3))
 	})},
-	{"many moves are known and forgotten", func(s *stage) {
+	{"many moves are known and forgotten", func(s *fixture) {
 		const n = 2000
 		var group []*core.Message
 		var keys []string
@@ -205,14 +205,14 @@ var moveStories = []story{
 }
 
 // relockFirst lets the locks end and locks the first message again.
-func (s *stage) relockFirst() core.Delivery {
+func (s *fixture) relockFirst() core.Delivery {
 	s.Helper()
 	s.clock.Advance(lockDuration)
 	return s.lockOne()
 }
 
 var transferStories = []story{
-	{"a transfer queue is a queue of its own", func(s *stage) {
+	{"a transfer queue is a queue of its own", func(s *fixture) {
 		transfer := sub(s.main, core.Transfer)
 		want(s, "number", s.sendTo(transfer, text("a", brings(core.Transit{Destination: "there"})))[0], number(1))
 		s.sendTexts("b")
@@ -226,7 +226,7 @@ var transferStories = []story{
 		s.settleAt(transfer, s.lockOneAt(transfer), core.Complete)
 		s.wantStats("emptied", transfer, core.Stats{})
 	}},
-	{"what dies in the transfer queue goes to its own dead letters", func(s *stage) {
+	{"what dies in the transfer queue goes to its own dead letters", func(s *fixture) {
 		transfer := sub(s.main, core.Transfer)
 		dead := sub(s.main, core.TransferDeadLetter)
 		s.sendTo(transfer, text("a"), text("b"))
@@ -246,7 +246,7 @@ var transferStories = []story{
 		s.settleAt(dead, ds[0], core.Abandon)
 		want(s, "delivery count", s.lockOneAt(dead).DeliveryCount, 0)
 	}},
-	{"messages in a transfer queue do not expire", func(s *stage) {
+	{"messages in a transfer queue do not expire", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		transfer := sub(s.main, core.Transfer)
 		s.sendTo(transfer, text("a", ttl(time.Second)), text("b", ttl(time.Second)))
@@ -261,19 +261,19 @@ var transferStories = []story{
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", ds, "a")
 	}},
-	{"the bells of sub-queues are their own", func(s *stage) {
+	{"the bells of sub-queues are their own", func(s *fixture) {
 		transfer, dead := sub(s.main, core.Transfer), sub(s.main, core.TransferDeadLetter)
 		s.bell(transfer)("append", func() { s.sendTo(transfer, text("a")) })
 		d := s.lockOneAt(transfer)
 		s.bell(dead)("dead-letter", func() { s.settleAt(transfer, d, core.DeadLetterOutcome) })
 	}},
-	{"a session entity's transfer queue has no sessions", withSessions(func(s *stage) {
+	{"a session entity's transfer queue has no sessions", withSessions(func(s *fixture) {
 		transfer := sub(s.main, core.Transfer)
 		s.sendTo(transfer, text("a", in("x")))
 		s.acceptNext("")
 		s.wantBodies("transfer", s.lockAt(transfer, 9), "a")
 	})},
-	{"a message that nobody is to give up is delivered for ever", func(s *stage) {
+	{"a message that nobody is to give up is delivered for ever", func(s *fixture) {
 		s.main.MaxDeliveryCount = 0
 		s.sendTexts("a")
 		for n := range uint32(20) {
@@ -286,7 +286,7 @@ var transferStories = []story{
 			}
 		}
 	}},
-	{"the sub-queues of a deleted entity are gone", func(s *stage) {
+	{"the sub-queues of a deleted entity are gone", func(s *fixture) {
 		transfer := sub(s.main, core.Transfer)
 		s.sendTo(transfer, text("a"), text("b"))
 		d := s.lockOneAt(transfer)

@@ -21,7 +21,7 @@ func newNamespace(name, id string) core.Namespace {
 	}
 }
 
-func (s *stage) createNamespace(n core.Namespace) core.Namespace {
+func (s *fixture) createNamespace(n core.Namespace) core.Namespace {
 	s.Helper()
 	created, err := s.store.CreateNamespace(s.Context(), n)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *stage) createNamespace(n core.Namespace) core.Namespace {
 }
 
 // wantNamespace compares all fields; instants are UTC.
-func (s *stage) wantNamespace(what string, got, want core.Namespace) {
+func (s *fixture) wantNamespace(what string, got, want core.Namespace) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {
 		s.Fatalf("%s:\n got %+v\nwant %+v", what, got, want)
@@ -40,7 +40,7 @@ func (s *stage) wantNamespace(what string, got, want core.Namespace) {
 
 // populate makes entities of all kinds in a namespace, with messages, and returns
 // a partition of each.
-func (s *stage) populate(namespace, ids string) (ps []core.Partition) {
+func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	s.Helper()
 	queue := newEntity("Orders", ids+"q")
 	queue.Namespace = namespace
@@ -50,7 +50,7 @@ func (s *stage) populate(namespace, ids string) (ps []core.Partition) {
 	subscription.Namespace, subscription.Kind, subscription.TopicID = namespace, core.Subscription, topic.ID
 	for _, e := range []core.Entity{queue, topic, subscription} {
 		s.create(e)
-		ps = append(ps, e.Partition(stageIndex, core.Main))
+		ps = append(ps, e.Partition(fixtureIndex, core.Main))
 	}
 	view, err := s.store.Topic(s.Context(), namespace, "news")
 	s.wantCode("topic", err, "")
@@ -63,7 +63,7 @@ func (s *stage) populate(namespace, ids string) (ps []core.Partition) {
 }
 
 // awaitEmpty waits until a deleted namespace has no entities any more.
-func (s *stage) awaitEmpty(namespace string) {
+func (s *fixture) awaitEmpty(namespace string) {
 	s.Helper()
 	deadline := time.Now().Add(bellTimeout)
 	for {
@@ -84,7 +84,7 @@ func (s *stage) awaitEmpty(namespace string) {
 }
 
 var namespaceStories = []story{
-	{"a namespace is found by its name in any case, as it was created", func(s *stage) {
+	{"a namespace is found by its name in any case, as it was created", func(s *fixture) {
 		n := newNamespace("Suite-17", "n1")
 		created := s.createNamespace(n)
 		n.Revision = created.Revision
@@ -95,7 +95,7 @@ var namespaceStories = []story{
 			s.wantNamespace("namespace "+name, got, n)
 		}
 	}},
-	{"a namespace's name can be taken once, in any case", func(s *stage) {
+	{"a namespace's name can be taken once, in any case", func(s *fixture) {
 		s.createNamespace(newNamespace("suite", "n1"))
 		_, err := s.store.CreateNamespace(s.Context(), newNamespace("SUITE", "n2"))
 		s.wantCode("create again", err, core.AlreadyExists)
@@ -103,7 +103,7 @@ var namespaceStories = []story{
 		s.wantCode("namespace", err, "")
 		want(s, "id", got.ID, "n1")
 	}},
-	{"an unknown namespace is not found", func(s *stage) {
+	{"an unknown namespace is not found", func(s *fixture) {
 		_, err := s.store.Namespace(s.Context(), "ns") // it has entities, but is not registered
 		s.wantCode("namespace", err, core.NotFound)
 		_, err = s.store.UpdateNamespace(s.Context(), newNamespace("ns", "ns"))
@@ -113,7 +113,7 @@ var namespaceStories = []story{
 		s.wantCode("entities", err, "")
 		want(s, "entities", len(es), 1)
 	}},
-	{"namespaces are listed by folded name, in pages", func(s *stage) {
+	{"namespaces are listed by folded name, in pages", func(s *fixture) {
 		for i, name := range []string{"b", "C", "a", "D", "b-2"} {
 			s.createNamespace(newNamespace(name, fmt.Sprintf("n%d", i)))
 		}
@@ -141,7 +141,7 @@ var namespaceStories = []story{
 			want(s, fmt.Sprintf("names behind %q, at most %d", c.after, c.top), fmt.Sprint(names), c.want)
 		}
 	}},
-	{"an update of a namespace replaces it and counts", func(s *stage) {
+	{"an update of a namespace replaces it and counts", func(s *fixture) {
 		n := s.createNamespace(newNamespace("Suite", "n1"))
 		n.Hosts = append(n.Hosts, "more.example")
 		n.Policies[0].SecondaryKey, n.Policies[0].PrimaryKey = n.Policies[0].PrimaryKey, "new"
@@ -158,7 +158,7 @@ var namespaceStories = []story{
 		s.wantCode("namespace", err, "")
 		s.wantNamespace("namespace", got, n)
 	}},
-	{"an update based on an old revision or another namespace is a conflict", func(s *stage) {
+	{"an update based on an old revision or another namespace is a conflict", func(s *fixture) {
 		n := s.createNamespace(newNamespace("suite", "n1"))
 		updated, err := s.store.UpdateNamespace(s.Context(), n)
 		s.wantCode("update", err, "")
@@ -174,7 +174,7 @@ var namespaceStories = []story{
 		s.wantCode("namespace", err, "")
 		s.wantNamespace("namespace", got, again)
 	}},
-	{"what the registry returned and what it was given are its caller's to change", func(s *stage) {
+	{"what the registry returned and what it was given are its caller's to change", func(s *fixture) {
 		n := newNamespace("suite", "n1")
 		created := s.createNamespace(n)
 		n.Hosts[0], n.Policies[0].Name = "given", "given"
@@ -184,7 +184,7 @@ var namespaceStories = []story{
 		want(s, "host", got.Hosts[0], "suite.example")
 		want(s, "policy", got.Policies[0].Name, "all")
 	}},
-	{"a deleted namespace is gone at once, and what it held after a while", func(s *stage) {
+	{"a deleted namespace is gone at once, and what it held after a while", func(s *fixture) {
 		s.createNamespace(newNamespace("Suite", "n1"))
 		ps := s.populate("n1", "n1")
 		s.wantCode("delete", s.store.DeleteNamespace(s.Context(), "SUITE"), "")
@@ -207,7 +207,7 @@ var namespaceStories = []story{
 		s.sendTexts("a") // the others' are as they were
 		s.wantBodies("elsewhere", s.lock(9), "a")
 	}},
-	{"a re-created namespace never sees what the older one held", func(s *stage) {
+	{"a re-created namespace never sees what the older one held", func(s *fixture) {
 		for i := range 5 {
 			id := fmt.Sprintf("n%d", i)
 			n := s.createNamespace(newNamespace("suite", id))
@@ -223,7 +223,7 @@ var namespaceStories = []story{
 			s.awaitEmpty(fmt.Sprintf("n%d", i))
 		}
 	}},
-	{"a namespace of many entities is emptied", func(s *stage) {
+	{"a namespace of many entities is emptied", func(s *fixture) {
 		s.createNamespace(newNamespace("suite", "n1"))
 		for i := range 250 {
 			e := newEntity(fmt.Sprintf("q%d", i), fmt.Sprintf("n1q%d", i))
@@ -233,7 +233,7 @@ var namespaceStories = []story{
 		s.wantCode("delete", s.store.DeleteNamespace(s.Context(), "suite"), "")
 		s.awaitEmpty("n1")
 	}},
-	{"watchers hear of changes to namespaces, and only they do", func(s *stage) {
+	{"watchers hear of changes to namespaces, and only they do", func(s *fixture) {
 		heard := make(chan string, 100)
 		s.Cleanup(s.store.WatchNamespaces(func(name string) {
 			select {

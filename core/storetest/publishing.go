@@ -8,21 +8,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// press is a topic of a stage and how it is published to.
+// press is a topic of a fixture and how it is published to.
 type press struct {
-	*stage
+	*fixture
 	entity  core.Entity
 	topic   core.Partition // its policy is the story's to change
 	version int64          // of the subscriptions, as of the last look
 }
 
 // onTopic makes the story one of a topic with the subscriptions a, b and c.
-func onTopic(tell func(*press)) func(*stage) {
-	return func(s *stage) {
-		p := &press{stage: s}
+func onTopic(tell func(*press)) func(*fixture) {
+	return func(s *fixture) {
+		p := &press{fixture: s}
 		p.entity = s.create(newTopic("News", "t1"))
 		p.topic = core.Partition{
-			Ref:    core.Ref{Entity: "t1", Index: stageIndex},
+			Ref:    core.Ref{Entity: "t1", Index: fixtureIndex},
 			Policy: core.Policy{Partitioned: true, LockDuration: lockDuration},
 		}
 		for _, name := range []string{"a", "b", "c"} {
@@ -103,12 +103,12 @@ func (p *press) wantCopies(what string, wanted map[string]string) {
 		for _, d := range p.peek(p.at(name)) {
 			got.WriteString(string(d.Body.Bytes))
 		}
-		want(p.stage, fmt.Sprintf("%s: subscription %s", what, name), got.String(), wanted[name])
+		want(p.fixture, fmt.Sprintf("%s: subscription %s", what, name), got.String(), wanted[name])
 	}
 }
 
 // deleteEntity removes an entity, which must be there.
-func (s *stage) deleteEntity(name string) {
+func (s *fixture) deleteEntity(name string) {
 	s.Helper()
 	s.wantCode("delete "+name, s.store.DeleteEntity(s.Context(), "ns", name), "")
 }
@@ -116,7 +116,7 @@ func (s *stage) deleteEntity(name string) {
 var publishStories = []story{
 	{"every subscription gets its own copy", onTopic(func(p *press) {
 		m := text("1", id("x"), ttl(time.Minute))
-		want(p.stage, "number", p.publish(p.to(m, "a", "b"))[0], number(1))
+		want(p.fixture, "number", p.publish(p.to(m, "a", "b"))[0], number(1))
 		p.wantCopies("published", map[string]string{"a": "1", "b": "1"})
 		p.wantStats("the topic itself", p.topic, core.Stats{})
 		for _, name := range []string{"a", "b"} {
@@ -141,14 +141,14 @@ var publishStories = []story{
 	{"every publication takes a number of the topic, every copy one of its subscription", onTopic(func(p *press) {
 		ns := p.publish(p.to(text("1"), "a"), p.to(text("2")), p.to(text("3"), "b", "a"))
 		for i, n := range ns {
-			want(p.stage, "number", n, number(int64(i+1)))
+			want(p.fixture, "number", n, number(int64(i+1)))
 		}
-		want(p.stage, "number", p.publish(p.to(text("4"), "b"))[0], number(4))
+		want(p.fixture, "number", p.publish(p.to(text("4"), "b"))[0], number(4))
 		p.wantCopies("published", map[string]string{"a": "13", "b": "34"})
 		for name, origins := range map[string][]int64{"a": {1, 3}, "b": {3, 4}} {
 			for i, d := range p.peek(p.at(name)) {
-				want(p.stage, "number of a copy", d.SequenceNumber, number(int64(i+1)))
-				want(p.stage, "number in the topic", d.EnqueuedSequenceNumber, number(origins[i]))
+				want(p.fixture, "number of a copy", d.SequenceNumber, number(int64(i+1)))
+				want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(origins[i]))
 			}
 		}
 	})},
@@ -162,20 +162,20 @@ var publishStories = []story{
 		p.wantCopies("published", map[string]string{"a": "11", "b": "1"})
 		for i, k := range []string{"first", "second"} {
 			got, _ := p.peek(p.at("a"))[i].Properties.Get("k")
-			want(p.stage, "property", got, any(k))
+			want(p.fixture, "property", got, any(k))
 		}
 		p.settleAt(p.at("b"), p.lockOneAt(p.at("b")), core.Abandon, properties(p, "k", "changed"))
 		got, _ := p.peek(p.at("a"))[0].Properties.Get("k")
-		want(p.stage, "property of another copy", got, any("first"))
+		want(p.fixture, "property of another copy", got, any("first"))
 	})},
 	{"every field of a message survives publication", onTopic(func(p *press) {
-		for _, m := range fullMessages(p.stage) {
+		for _, m := range fullMessages(p.fixture) {
 			p.publish(p.to(m, "a", "b"))
 			for _, name := range []string{"a", "b"} {
 				d := p.lockOneAt(p.at(name))
 				var diff differences
 				diffMessage(&diff, d.Message, m)
-				want(p.stage, "differences", diff.String(), "")
+				want(p.fixture, "differences", diff.String(), "")
 				p.settleAt(p.at(name), d, core.Complete)
 			}
 		}
@@ -228,9 +228,9 @@ var publishStories = []story{
 	{"partitions of a topic publish apart", onTopic(func(p *press) {
 		p.publish(p.to(text("1"), "a"))
 		p.topic.Index = 0
-		want(p.stage, "number", p.publish(p.to(text("2"), "a"))[0], core.SequenceNumber(0, 1))
+		want(p.fixture, "number", p.publish(p.to(text("2"), "a"))[0], core.SequenceNumber(0, 1))
 		p.wantCopies("first", map[string]string{"a": "2"})
-		p.topic.Index = stageIndex
+		p.topic.Index = fixtureIndex
 		p.wantCopies("last", map[string]string{"a": "1"})
 	})},
 	{"copies for a subscription with sessions join them", onTopic(func(p *press) {
@@ -259,8 +259,8 @@ var publishStories = []story{
 		p.topic.DuplicateWindow = time.Minute
 		p.publish(p.to(text("1", id("x")), "a"))
 		ns := p.publish(p.to(text("2", id("x")), "a", "b"), p.to(text("3", id("y")), "a"))
-		want(p.stage, "number of the duplicate", ns[0], 0)
-		want(p.stage, "number after it", ns[1], number(2))
+		want(p.fixture, "number of the duplicate", ns[0], 0)
+		want(p.fixture, "number after it", ns[1], number(2))
 		p.wantCopies("published", map[string]string{"a": "13"})
 	})},
 	{"the bells of all subscriptions ring", onTopic(func(p *press) {
@@ -285,7 +285,7 @@ var publishStories = []story{
 		}
 	})},
 	{"publishing to an unknown topic", onTopic(func(p *press) {
-		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: "t1", Index: stagePartitions}} {
+		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: "t1", Index: fixturePartitions}} {
 			p.topic.Ref = ref
 			p.wantCode("publish", p.tryPublish(p.to(text("1"))).Err, core.NotFound)
 		}
@@ -310,7 +310,7 @@ var fenceStories = []story{
 			answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{
 				{p.to(text("x"), "a")}, {p.to(text("y"), "a", "c")},
 			})
-			want(p.stage, "answers", len(answers), 2)
+			want(p.fixture, "answers", len(answers), 2)
 			for _, a := range answers {
 				p.wantCode("publish after "+what, a.Err, core.Conflict)
 			}
@@ -320,7 +320,7 @@ var fenceStories = []story{
 			}
 		}
 		p.wantCopies("nothing published", nil)
-		want(p.stage, "number", p.publish(p.to(text("1"), "a", "b", "c"))[0], number(1))
+		want(p.fixture, "number", p.publish(p.to(text("1"), "a", "b", "c"))[0], number(1))
 		p.wantCopies("published", map[string]string{"a": "1", "c": "1"})
 	})},
 	{"what does not change subscriptions does not change their version", onTopic(func(p *press) {
@@ -340,8 +340,8 @@ var fenceStories = []story{
 		p.publish(p.to(text("2"), "a", "d"))
 		d := p.lockOneAt(p.at("d"))
 		p.wantBodies("copy", []core.Delivery{d}, "2")
-		want(p.stage, "number", d.SequenceNumber, number(1))
-		want(p.stage, "number in the topic", d.EnqueuedSequenceNumber, number(2))
+		want(p.fixture, "number", d.SequenceNumber, number(1))
+		want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(2))
 	})},
 	{"the scheduled are fenced too, and stay", onTopic(func(p *press) {
 		p.publish(p.to(text("1", p.after(time.Second))))
@@ -391,9 +391,9 @@ var fenceStories = []story{
 		p.wantCode("create a subscription", err, core.NotFound)
 		e := p.create(newTopic("news", "t9"))
 		v := p.look()
-		want(p.stage, "subscriptions of a new topic", len(v.Subscriptions), 0)
+		want(p.fixture, "subscriptions of a new topic", len(v.Subscriptions), 0)
 		p.create(newSubscription(e, "a"))
-		want(p.stage, "subscriptions then", len(p.look().Subscriptions), 1)
+		want(p.fixture, "subscriptions then", len(p.look().Subscriptions), 1)
 	})},
 }
 
@@ -401,36 +401,36 @@ var duePublishStories = []story{
 	{"a scheduled publication waits in the topic", onTopic(func(p *press) {
 		due := p.clock.Now().Add(time.Minute)
 		ns := p.publish(p.to(text("1", p.after(time.Minute)), "a", "b"), p.to(text("2"), "a"), p.to(text("3", p.after(time.Minute)), "a"))
-		want(p.stage, "number", ns[0], number(1))
-		want(p.stage, "number", ns[1], number(2))
-		want(p.stage, "number", ns[2], number(3))
+		want(p.fixture, "number", ns[0], number(1))
+		want(p.fixture, "number", ns[1], number(2))
+		want(p.fixture, "number", ns[2], number(3))
 		p.wantCopies("at first", map[string]string{"a": "2"})
 		p.wantStats("the topic", p.topic, core.Stats{Scheduled: 2})
 		p.wantTime("next", p.sweep(p.topic), due)
 		got := p.peek(p.topic)
 		p.wantBodies("peeked", got, "1", "3")
-		want(p.stage, "state", got[0].State, core.Scheduled)
+		want(p.fixture, "state", got[0].State, core.Scheduled)
 		p.wantCode("cancel", p.store.Cancel(p.Context(), p.topic, ns[2:]), "")
 		p.clock.Advance(time.Minute)
 		p.wantStats("the topic, once it is due", p.topic, core.Stats{Ready: 1})
 		p.wantCopies("once it is due", map[string]string{"a": "2"})
 		d := p.lockOneAt(p.topic)
-		want(p.stage, "number once it is due", d.SequenceNumber, number(4))
+		want(p.fixture, "number once it is due", d.SequenceNumber, number(4))
 		x := p.to(d.Message, "a", "c")
 		x.Source = d.LockToken
-		want(p.stage, "number as published", p.publish(x)[0], number(4))
+		want(p.fixture, "number as published", p.publish(x)[0], number(4))
 		p.wantStats("the topic, once it is published", p.topic, core.Stats{})
 		p.wantCopies("published", map[string]string{"a": "21", "c": "1"})
 		c := p.lockOneAt(p.at("c"))
-		want(p.stage, "number in the topic", c.EnqueuedSequenceNumber, number(4))
+		want(p.fixture, "number in the topic", c.EnqueuedSequenceNumber, number(4))
 		p.wantTime("enqueued", c.EnqueuedTime, p.clock.Now())
-		want(p.stage, "next number", p.publish(p.to(text("5")))[0], number(5))
+		want(p.fixture, "next number", p.publish(p.to(text("5")))[0], number(5))
 	})},
 	{"what is due waits for its publication, however often that fails", onTopic(func(p *press) {
 		p.publish(p.to(text("1", p.after(time.Second))))
 		p.clock.Advance(time.Second)
 		for n := range uint32(20) {
-			want(p.stage, "delivery count", p.lockOneAt(p.topic).DeliveryCount, n)
+			want(p.fixture, "delivery count", p.lockOneAt(p.topic).DeliveryCount, n)
 			p.clock.Advance(lockDuration)
 		}
 		p.wantStats("the topic", p.topic, core.Stats{Ready: 1})
@@ -442,7 +442,7 @@ var duePublishStories = []story{
 		first, second := p.to(ds[0].Message, "a"), p.to(ds[1].Message, "a")
 		first.Source, second.Source = ds[0].LockToken, ds[1].LockToken
 		forged := first
-		forged.Source = core.NewLockToken(stageIndex, first.Source.Number(), first.Source.Nonce()+1)
+		forged.Source = core.NewLockToken(fixtureIndex, first.Source.Number(), first.Source.Nonce()+1)
 		p.wantCode("forged", p.tryPublish(p.to(text("x"), "a"), forged).Err, core.LockLost)
 		p.wantCode("half lost", p.tryPublish(first, forged).Err, core.LockLost)
 		p.wantCode("twice", p.tryPublish(first, second, first).Err, core.LockLost)
@@ -471,7 +471,7 @@ var duePublishStories = []story{
 	{"what is due is no duplicate of itself, and needs no room", onTopic(func(p *press) {
 		p.topic.DuplicateWindow = time.Hour
 		p.publish(p.to(text("1", id("x"), p.after(time.Second))))
-		want(p.stage, "number of a duplicate", p.publish(p.to(text("2", id("x")), "a"))[0], 0)
+		want(p.fixture, "number of a duplicate", p.publish(p.to(text("2", id("x")), "a"))[0], 0)
 		p.clock.Advance(time.Second)
 		p.topic.MaxBytes = 1
 		p.wantCode("publish to a full topic", p.tryPublish(p.to(text("3"), "a")).Err, core.QuotaExceeded)
@@ -480,7 +480,7 @@ var duePublishStories = []story{
 		m.ScheduledEnqueueTime = p.clock.Now().Add(time.Hour)
 		x := p.to(&m, "a")
 		x.Source = d.LockToken
-		want(p.stage, "number", p.publish(x)[0], d.SequenceNumber)
+		want(p.fixture, "number", p.publish(x)[0], d.SequenceNumber)
 		p.wantCopies("published", map[string]string{"a": "1"})
 	})},
 	{"the bell of the topic rings when something is due", onTopic(func(p *press) {
@@ -491,7 +491,7 @@ var duePublishStories = []story{
 	{"a topic is full by what its subscriptions hold", onTopic(func(p *press) {
 		p.topic.MaxBytes = 3000
 		big := func() *core.Message { return text(string(make([]byte, 4000))) }
-		want(p.stage, "number without copies", p.publish(p.to(big()))[0], number(1))
+		want(p.fixture, "number without copies", p.publish(p.to(big()))[0], number(1))
 		p.publish(p.to(big(), "a", "b"))
 		answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{{p.to(text("x"), "c")}, {p.to(text("y"))}})
 		for _, a := range answers {
@@ -503,7 +503,7 @@ var duePublishStories = []story{
 		p.wantCode("that one dead-lettered", p.tryPublish(p.to(text("x"), "c")).Err, core.QuotaExceeded)
 		dead := sub(p.at("b"), core.DeadLetter)
 		p.settleAt(dead, p.lockOneAt(dead), core.Complete)
-		want(p.stage, "number once there is room", p.publish(p.to(big(), "c"))[0], number(3))
+		want(p.fixture, "number once there is room", p.publish(p.to(big(), "c"))[0], number(3))
 		p.wantCode("full again", p.tryPublish(p.to(text("x"), "a")).Err, core.QuotaExceeded)
 		p.deleteEntity("news/subscriptions/c")
 		p.look()
@@ -514,7 +514,7 @@ var duePublishStories = []story{
 		size := func(at core.Partition) int64 {
 			return p.stats(at).Bytes
 		}
-		want(p.stage, "size of nothing", size(p.topic), 0)
+		want(p.fixture, "size of nothing", size(p.topic), 0)
 		p.publish(p.to(text(string(make([]byte, kept))), "a"))
 		if got := size(p.topic); got < kept || got > 2*kept {
 			p.Errorf("size with a message of %d bytes in a subscription: %d", kept, got)
@@ -550,7 +550,7 @@ var duePublishStories = []story{
 			p.Errorf("without the other's dead letter: %d", got)
 		}
 		p.settleAt(sub(a, core.Transfer), p.lockOneAt(sub(a, core.Transfer)), core.Complete)
-		want(p.stage, "size of nothing", size(p.topic), 0)
+		want(p.fixture, "size of nothing", size(p.topic), 0)
 	})},
 	{"a topic is full by what it has scheduled", onTopic(func(p *press) {
 		p.topic.MaxBytes = 3000

@@ -8,14 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subscribe creates a subscription and a place for it.
+// subscribe creates a subscription and a subject for it.
 func (p *player) subscribe() {
 	p.Helper()
 	p.created++
 	e := newSubscription(p.entity, fmt.Sprintf("s%d", p.created))
 	_, errA := p.a.CreateEntity(p.Context(), e)
 	_, errB := p.b.CreateEntity(p.Context(), e)
-	pl := p.newPlace(e.Ref(p.places[0].Index, core.Main))
+	pl := p.newSubject(e.Ref(p.subjects[0].Index, core.Main))
 	pl.entity = e
 	p.tell("subscribe %s, policy %+v: %v", e.ID, pl.Policy, errA)
 	p.sameCode("create subscription", errA, errB)
@@ -24,15 +24,15 @@ func (p *player) subscribe() {
 }
 
 // change creates, updates or deletes a subscription. That of a deleted one
-// remains a place for a while.
+// remains a subject for a while.
 func (p *player) change() {
 	p.Helper()
-	if len(p.places) < 4 && p.pick(2) == 0 || len(p.places) == 1 {
+	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {
 		p.subscribe()
 		return
 	}
-	i := 1 + p.pick(len(p.places)-1)
-	e := p.places[i].entity
+	i := 1 + p.pick(len(p.subjects)-1)
+	e := p.subjects[i].entity
 	if p.pick(3) > 0 {
 		a, errA := p.a.Entity(p.Context(), e.Namespace, e.Name)
 		b, errB := p.b.Entity(p.Context(), e.Namespace, e.Name)
@@ -46,7 +46,7 @@ func (p *player) change() {
 		p.tell("unsubscribe %s: %v", e.ID, a)
 		p.sameCode("delete subscription", a, b)
 		if a != nil {
-			p.places = slices.Delete(p.places, i, i+1)
+			p.subjects = slices.Delete(p.subjects, i, i+1)
 		}
 	}
 	if p.pick(4) > 0 {
@@ -82,7 +82,7 @@ func (p *player) issue() pair[[][]core.Publication] {
 		for range oneOf(p, 1, 1, 1, 2, 3) {
 			x := p.publication()
 			token := pair[core.LockToken]{}
-			topic := p.places[0]
+			topic := p.subjects[0]
 			if len(topic.notes[core.Main].tokens) > 0 && p.pick(2) == 0 || p.pick(32) == 0 {
 				token = p.token(topic.Partition)
 			}
@@ -101,7 +101,7 @@ func (p *player) issue() pair[[][]core.Publication] {
 func (p *player) publication() core.Publication {
 	x := core.Publication{Message: p.message()}
 	enter(x.Message, p.session())
-	for _, pl := range p.places[1:] {
+	for _, pl := range p.subjects[1:] {
 		for i := range oneOf(p, 0, 1, 1, 1, 2) {
 			own := cloneMessage(x.Message)
 			c := core.Copy{To: pl.Partition, Message: own}
@@ -134,7 +134,7 @@ func cloneCopies(copies []core.Copy) []core.Copy {
 func (p *player) publish(groups pair[[][]core.Publication]) {
 	p.Helper()
 	v := p.version()
-	topic := p.places[0].Partition
+	topic := p.subjects[0].Partition
 	a := p.a.Publish(p.Context(), topic, v.a, groups.a)
 	b := p.b.Publish(p.Context(), topic, v.b, groups.b)
 	messages := make([][]*core.Message, len(groups.a))

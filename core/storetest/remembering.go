@@ -9,14 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// remember gives the stage's partition a history.
-func (s *stage) remember(b core.HistoryBounds) { s.main.History = b }
+// remember gives the fixture's partition a history.
+func (s *fixture) remember(b core.HistoryBounds) { s.main.History = b }
 
 // aDay is a history that no story reaches the ends of.
 var aDay = core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}
 
 // recollect returns what is remembered of the message of an id.
-func (s *stage) recollect(p core.Partition, id string) []core.Event {
+func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	s.Helper()
 	events, err := s.store.Recollect(s.Context(), p, core.Subject{MessageID: id})
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *stage) recollect(p core.Partition, id string) []core.Event {
 // wantHistory compares what happened to the message of an id, an event a line:
 // kind, sub-queue, position, and as far as they are set the other position, the
 // count, how far off it is until then, and the reason.
-func (s *stage) wantHistory(p core.Partition, id string, want ...string) {
+func (s *fixture) wantHistory(p core.Partition, id string, want ...string) {
 	s.Helper()
 	var got []string
 	for _, e := range s.recollect(p, id) {
@@ -55,7 +55,7 @@ func (s *stage) wantHistory(p core.Partition, id string, want ...string) {
 }
 
 var historyStories = []story{
-	{"a history tells what became of a message", func(s *stage) {
+	{"a history tells what became of a message", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("other", id("o")))
 		n := s.send(text("body", id("m")))[0]
@@ -78,14 +78,14 @@ var historyStories = []story{
 			s.Fatalf("recollect by number: got %v, %v, want %v", kindsOf(byNumber), err, kindsOf(events))
 		}
 	}},
-	{"without bounds nothing is remembered", func(s *stage) {
+	{"without bounds nothing is remembered", func(s *fixture) {
 		s.send(text("body", id("m")))
 		s.wantCode("annotate", s.store.Annotate(s.Context(), s.main, []core.Event{{Kind: core.EventDelivered, MessageID: core.StringID("m")}}), "")
 		s.wantHistory(s.main, "m")
 		s.remember(aDay)
 		s.wantHistory(s.main, "m")
 	}},
-	{"ids of every type are remembered", func(s *stage) {
+	{"ids of every type are remembered", func(s *fixture) {
 		s.remember(aDay)
 		for _, id := range []core.ID{core.ULongID(1 << 60), core.UUIDID([16]byte{1, 2, 254}), core.BinaryID([]byte{0, 255, 32}), core.StringID("a b\x00ü")} {
 			s.send(&core.Message{MessageID: id, TimeToLive: time.Second})
@@ -97,7 +97,7 @@ var historyStories = []story{
 		s.send(text("none"))
 		want(s, "events of no id", len(s.recollect(s.main, "")), 0)
 	}},
-	{"a history follows locks that expire to the dead letters", func(s *stage) {
+	{"a history follows locks that expire to the dead letters", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		for range maxDeliveries {
@@ -115,13 +115,13 @@ var historyStories = []story{
 				"abandoned/$DeadLetterQueue 1", "lock-expired/$DeadLetterQueue 1", "completed/$DeadLetterQueue 1")
 		}
 	}},
-	{"a history tells who dead-lettered", func(s *stage) {
+	{"a history tells who dead-lettered", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		s.settle(s.lockOne(), core.DeadLetterOutcome, properties(s, core.PropertyDeadLetterReason, "mine"))
 		s.wantHistory(s.main, "m", "accepted 1", "dead-lettered 1 → 1")
 	}},
-	{"a history tells of expiry", func(s *stage) {
+	{"a history tells of expiry", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m"), ttl(time.Second)))
 		s.clock.Advance(time.Second)
@@ -131,7 +131,7 @@ var historyStories = []story{
 		s.clock.Advance(time.Second)
 		s.wantHistory(s.main, "n", "accepted 2", "dead-lettered 2 → 1 TTLExpiredException")
 	}},
-	{"a history tells of schedules", func(s *stage) {
+	{"a history tells of schedules", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m"), s.after(time.Minute)), text("other", id("c"), s.after(time.Minute)))
 		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, []int64{number(2)}), "")
@@ -140,14 +140,14 @@ var historyStories = []story{
 		s.wantHistory(s.main, "m", "scheduled 1 +1m0s", "activated 1 → 3", "completed 3")
 		s.wantHistory(s.main, "c", "scheduled 2 +1m0s", "cancelled 2")
 	}},
-	{"a history tells of duplicates", func(s *stage) {
+	{"a history tells of duplicates", func(s *fixture) {
 		s.remember(aDay)
 		s.main.DuplicateWindow = time.Minute
 		s.send(text("body", id("m")))
 		s.send(text("again", id("m")), text("repeated", id("m"), from("k")), text("repeated", id("m"), from("k")))
 		s.wantHistory(s.main, "m", "accepted 1", "duplicate 0", "duplicate 0")
 	}},
-	{"a history tells of delays", func(s *stage) {
+	{"a history tells of delays", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		for range 2 {
@@ -161,7 +161,7 @@ var historyStories = []story{
 		s.wantHistory(s.main, "m", "accepted 1", "postponed 1 +1s", "returned 1 (1)", "postponed 1 +3s", "returned 1 (2)",
 			"abandoned 1 (3)", "dead-lettered 1 → 1 MaxDeliveryCountExceeded")
 	}},
-	{"a history tells of sessions", func(s *stage) {
+	{"a history tells of sessions", func(s *fixture) {
 		s.remember(aDay)
 		s.main.Sessions = true
 		for _, m := range []string{"a", "b"} {
@@ -178,7 +178,7 @@ var historyStories = []story{
 		s.wantHistory(s.main, "a", "accepted 1", "released 1", "lock-expired 1 (1)", "completed 1")
 		s.wantHistory(s.main, "b", "accepted 2", "released 2", "lock-expired 2 (1)")
 	}},
-	{"a history tells of transactions", func(s *stage) {
+	{"a history tells of transactions", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("a", id("a")))
 		d := s.lockOne()
@@ -225,7 +225,7 @@ var historyStories = []story{
 		p.wantHistory(p.topic, "l", "scheduled 3 +1m0s", "activated 3 → 4", "published 4")
 		p.wantHistory(to("a", core.Main), "l", "accepted 2 → 4")
 	})},
-	{"the broker's events are kept as they are", func(s *stage) {
+	{"the broker's events are kept as they are", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		e := core.Event{
@@ -245,7 +245,7 @@ var historyStories = []story{
 			}
 		}
 	}},
-	{"a history is bounded by time", func(s *stage) {
+	{"a history is bounded by time", func(s *fixture) {
 		s.remember(core.HistoryBounds{Keep: 10 * time.Minute, Max: 1000})
 		s.send(text("body", id("m")))
 		s.clock.Advance(5 * time.Minute)
@@ -260,7 +260,7 @@ var historyStories = []story{
 		s.clock.Advance(5 * time.Minute)
 		want(s, "after fifteen minutes", len(s.recollect(s.main, "m")), 0)
 	}},
-	{"a history is bounded by number", func(s *stage) {
+	{"a history is bounded by number", func(s *fixture) {
 		s.remember(core.HistoryBounds{Keep: time.Hour, Max: 10})
 		for i := range 500 {
 			s.send(text("body", id(fmt.Sprint(i))))
@@ -272,7 +272,7 @@ var historyStories = []story{
 			}
 		}
 	}},
-	{"an answer has the latest of many events", func(s *stage) {
+	{"an answer has the latest of many events", func(s *fixture) {
 		s.remember(core.HistoryBounds{Keep: time.Hour, Max: 10_000})
 		for i := range core.MaxEvents + 5 {
 			s.send(text(fmt.Sprint(i), id("m")))
@@ -295,7 +295,7 @@ var historyStories = []story{
 		p.wantHistory(p.topic, "m", "accepted 2")
 		p.wantHistory(at, "m", "accepted 2 → 2")
 	})},
-	{"an entity that is made anew has no history", func(s *stage) {
+	{"an entity that is made anew has no history", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "orders"), "")

@@ -7,10 +7,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// story is one behaviour, told on a stage of its own.
+// story is one behaviour, told on a fixture of its own.
 type story struct {
 	name string
-	tell func(*stage)
+	tell func(*fixture)
 }
 
 // Run tells every story as a parallel subtest. open makes an empty store that
@@ -29,7 +29,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
 			clock := NewClock()
-			story.tell(newStage(t, open(t, clock), clock))
+			story.tell(newFixture(t, open(t, clock), clock))
 		})
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionBell watches the stage's partition and returns a function that waits for a ring, since it
+// sessionBell watches the fixture's partition and returns a function that waits for a ring, since it
 // was armed, for the session (its holder) or for any session ("").
-func (s *stage) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
+func (s *fixture) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
 	rung := make(chan core.SessionKey, 1000)
 	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(session core.SessionKey) {
 		select {
@@ -38,7 +38,7 @@ func (s *stage) sessionBell() (listen func(what, wanted core.SessionKey, arm, ac
 }
 
 var sessionBellStories = []story{
-	{"the bell rings for the holder of a session", withSessions(func(s *stage) {
+	{"the bell rings for the holder of a session", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		l := s.accept("x")
 		arm := func() { s.Helper(); s.wantBodies("arming", s.lockIn(l, 9)) }
@@ -51,7 +51,7 @@ var sessionBellStories = []story{
 		listen("schedule", "x", arm, func() { s.send(text("b", in("x"), s.after(time.Second))) })
 		listen("activation", "x", arm, func() { s.clock.Advance(time.Second); s.sweep(s.main) })
 	})},
-	{"the bell rings when a session can be accepted", withSessions(func(s *stage) {
+	{"the bell rings when a session can be accepted", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		arm := func() { s.Helper(); s.acceptNext("") }
 		listen("append", "", arm, func() { s.sendIn("x", "a") })
@@ -66,7 +66,7 @@ var sessionBellStories = []story{
 		listen("schedule", "", arm, func() { s.send(text("b", in("y"), s.after(time.Second))) })
 		listen("activation", "", arm, func() { s.clock.Advance(time.Second); s.sweep(s.main) })
 	})},
-	{"the bell rings for a session while another is held", withSessions(func(s *stage) {
+	{"the bell rings for a session while another is held", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		x := s.accept("x")
 		listen("append to a session that nobody holds", "",

@@ -9,10 +9,10 @@ import (
 )
 
 var sessionCrowdStories = []story{
-	{"many senders and holders of sessions: every session in order, held by one at a time", withSessions(func(s *stage) {
+	{"many senders and holders of sessions: every session in order, held by one at a time", withSessions(func(s *fixture) {
 		const senders, each, holders = 3, 60, 4
 		s.main.MaxDeliveryCount = 1000
-		c := &sessionCrowd{stage: s, expected: senders * each, held: make(map[string]bool), got: make(map[string]int)}
+		c := &sessionCrowd{fixture: s, expected: senders * each, held: make(map[string]bool), got: make(map[string]int)}
 		for sender := range senders {
 			c.work.Go(func() { c.send(sender, each) })
 		}
@@ -30,7 +30,7 @@ var sessionCrowdStories = []story{
 // sessionCrowd sends to and holds sessions from several goroutines at once.
 // Each sender has sessions of its own, to which it sends numbers in order.
 type sessionCrowd struct {
-	*stage
+	*fixture
 	work sync.WaitGroup
 
 	mu       sync.Mutex

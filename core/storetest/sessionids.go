@@ -8,7 +8,7 @@ import (
 
 // What the spelling of session ids, and the empty id, are to a store.
 var sessionIDStories = []story{
-	{"ids that differ in case only are those of one session", withSessions(func(s *stage) {
+	{"ids that differ in case only are those of one session", withSessions(func(s *fixture) {
 		s.sendIn("Some-É", "a")
 		s.sendIn("other", "b")
 		s.sendIn("SOME-é", "c")
@@ -34,7 +34,7 @@ var sessionIDStories = []story{
 		s.wantState("under another spelling", l, []byte("state"))
 		s.wantBodies("abandoned", s.lockIn(l, 9), "c")
 	})},
-	{"the next session has the id that its first available message has", withSessions(func(s *stage) {
+	{"the next session has the id that its first available message has", withSessions(func(s *fixture) {
 		s.sendIn("Aa", "1")
 		s.sendIn("aA", "2")
 		s.sendIn("aa", "3")
@@ -47,7 +47,7 @@ var sessionIDStories = []story{
 		s.acceptNext("aa")
 		s.acceptNext("")
 	})},
-	{"a message that becomes due or comes back belongs to its session, whatever its spelling", withSessions(func(s *stage) {
+	{"a message that becomes due or comes back belongs to its session, whatever its spelling", withSessions(func(s *fixture) {
 		s.send(text("a", in("X"), s.after(time.Second)), text("b", in("X"), ttl(time.Minute)))
 		l := s.accept("x")
 		s.wantBodies("now", s.lockIn(l, 9), "b")
@@ -58,7 +58,7 @@ var sessionIDStories = []story{
 		s.clock.Advance(lockDuration)
 		s.wantBodies("when the lock has ended", s.lockIn(s.accept("x"), 9), "b", "a")
 	})},
-	{"a session is listed with the id under which its state was set, else that of its oldest message", withSessions(func(s *stage) {
+	{"a session is listed with the id under which its state was set, else that of its oldest message", withSessions(func(s *fixture) {
 		start := s.clock.Now().Add(-time.Millisecond)
 		s.sendIn("Ab", "1")
 		s.sendIn("AB", "2")
@@ -80,7 +80,7 @@ var sessionIDStories = []story{
 		s.setState(l, nil)
 		s.wantSessions("without state", time.Time{}, "", 9, "Ab")
 	})},
-	{"the empty id is that of a session like others", withSessions(func(s *stage) {
+	{"the empty id is that of a session like others", withSessions(func(s *fixture) {
 		start := s.clock.Now().Add(-time.Millisecond)
 		s.sendIn("x", "a")
 		s.sendIn("", "b", "c")
@@ -115,7 +115,7 @@ var sessionIDStories = []story{
 		s.clock.Advance(lockDuration)
 		s.wantLost("at "+until.String(), l, core.LockToken{}, ds[0].SequenceNumber)
 	})},
-	{"the bell rings for the holder of the session with the empty id", withSessions(func(s *stage) {
+	{"the bell rings for the holder of the session with the empty id", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		x, l := s.accept("x"), s.accept("")
 		listen("append", core.KeyOfSession(""), func() {

@@ -19,15 +19,15 @@ func enter(m *core.Message, session string) {
 }
 
 // withSessions makes the story one of an entity with sessions.
-func withSessions(tell func(*stage)) func(*stage) {
-	return func(s *stage) {
+func withSessions(tell func(*fixture)) func(*fixture) {
+	return func(s *fixture) {
 		s.main.Sessions = true
 		tell(s)
 	}
 }
 
 // sendIn appends one message per text to a session.
-func (s *stage) sendIn(session string, bodies ...string) {
+func (s *fixture) sendIn(session string, bodies ...string) {
 	s.Helper()
 	for _, body := range bodies {
 		s.send(text(body, in(session)))
@@ -35,7 +35,7 @@ func (s *stage) sendIn(session string, bodies ...string) {
 }
 
 // accept locks a session by name, which must succeed.
-func (s *stage) accept(session string) core.SessionLock {
+func (s *fixture) accept(session string) core.SessionLock {
 	s.Helper()
 	l, err := s.store.AcceptSession(s.Context(), s.main, session, core.Exclusive)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *stage) accept(session string) core.SessionLock {
 }
 
 // acceptNext locks the next session, which must be the one wanted; "" wants none.
-func (s *stage) acceptNext(wanted string) core.SessionLock {
+func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
 	l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
 	if err != nil || ok != (wanted != "") || l.ID != wanted {
@@ -55,14 +55,14 @@ func (s *stage) acceptNext(wanted string) core.SessionLock {
 }
 
 // tryLockIn claims messages of a session.
-func (s *stage) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
+func (s *fixture) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
 	s.Helper()
 	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, limit)
 	return ds, err
 }
 
 // lockIn claims up to limit messages of a session that is held.
-func (s *stage) lockIn(l core.SessionLock, limit int) []core.Delivery {
+func (s *fixture) lockIn(l core.SessionLock, limit int) []core.Delivery {
 	s.Helper()
 	ds, err := s.tryLockIn(l, limit)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *stage) lockIn(l core.SessionLock, limit int) []core.Delivery {
 }
 
 // lockOneIn claims one message of a session, which must be there.
-func (s *stage) lockOneIn(l core.SessionLock) core.Delivery {
+func (s *fixture) lockOneIn(l core.SessionLock) core.Delivery {
 	s.Helper()
 	ds := s.lockIn(l, 1)
 	if len(ds) != 1 {
@@ -82,13 +82,13 @@ func (s *stage) lockOneIn(l core.SessionLock) core.Delivery {
 }
 
 // release ends the lock of a session that is held.
-func (s *stage) release(l core.SessionLock) {
+func (s *fixture) release(l core.SessionLock) {
 	s.Helper()
 	s.wantCode("release session "+l.ID, s.store.ReleaseSession(s.Context(), s.main, l), "")
 }
 
 // deferIn sends a message to a session and defers it.
-func (s *stage) deferIn(l core.SessionLock, m *core.Message) int64 {
+func (s *fixture) deferIn(l core.SessionLock, m *core.Message) int64 {
 	s.Helper()
 	enter(m, l.ID)
 	s.send(m)
@@ -98,7 +98,7 @@ func (s *stage) deferIn(l core.SessionLock, m *core.Message) int64 {
 }
 
 // lockDeferredIn locks deferred messages of a session, which must succeed.
-func (s *stage) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Delivery {
+func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
 	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers, &l)
 	if err != nil {
@@ -108,13 +108,13 @@ func (s *stage) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Deli
 }
 
 // setState keeps a state with a session that is held.
-func (s *stage) setState(l core.SessionLock, state []byte) {
+func (s *fixture) setState(l core.SessionLock, state []byte) {
 	s.Helper()
 	s.wantCode("set state of session "+l.ID, s.store.SetSessionState(s.Context(), s.main, l, state), "")
 }
 
 // wantState compares a session's state; nil wants none.
-func (s *stage) wantState(what string, l core.SessionLock, wanted []byte) {
+func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 	s.Helper()
 	got, err := s.store.SessionState(s.Context(), s.main, l)
 	if err != nil || string(got) != string(wanted) || (got == nil) != (wanted == nil) {
@@ -123,7 +123,7 @@ func (s *stage) wantState(what string, l core.SessionLock, wanted []byte) {
 }
 
 // wantSessions compares what is listed.
-func (s *stage) wantSessions(what string, since time.Time, after core.SessionKey, top int, wanted ...string) {
+func (s *fixture) wantSessions(what string, since time.Time, after core.SessionKey, top int, wanted ...string) {
 	s.Helper()
 	got, err := s.store.ListSessions(s.Context(), s.main, since, after, top)
 	if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", wanted) {
@@ -133,7 +133,7 @@ func (s *stage) wantSessions(what string, since time.Time, after core.SessionKey
 
 // wantLost checks that a session's lock is good for nothing, and neither is that
 // of a message which was locked under it.
-func (s *stage) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
+func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
 	s.Helper()
 	_, err := s.store.RenewSession(s.Context(), s.main, l)
 	s.wantCode(what+": renew session", err, core.SessionLockLost)
@@ -156,16 +156,16 @@ func (s *stage) wantLost(what string, l core.SessionLock, token core.LockToken, 
 }
 
 var sessionStories = []story{
-	{"a session is accepted by name, whether or not it has messages", withSessions(func(s *stage) {
+	{"a session is accepted by name, whether or not it has messages", withSessions(func(s *fixture) {
 		s.sendIn("full", "a")
 		for _, name := range []string{"empty", "full", "with spaces, é, \x01 and :{}"} {
 			l := s.accept(name)
 			want(s, "id", l.ID, name)
-			want(s, "index", l.Index, stageIndex)
+			want(s, "index", l.Index, fixtureIndex)
 			s.wantTime("until", l.Until, s.clock.Now().Add(lockDuration))
 		}
 	})},
-	{"a session has one holder at a time", withSessions(func(s *stage) {
+	{"a session has one holder at a time", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
 		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
@@ -184,12 +184,12 @@ var sessionStories = []story{
 			s.Fatalf("nonce of the second lock: got %d again", l.Nonce)
 		}
 	})},
-	{"sessions of different partitions are different", withSessions(func(s *stage) {
+	{"sessions of different partitions are different", withSessions(func(s *fixture) {
 		s.accept("x")
 		s.main.Index = 0
 		want(s, "index", s.accept("x").Index, 0)
 	})},
-	{"who holds a session gets all of its messages and no others, by number", withSessions(func(s *stage) {
+	{"who holds a session gets all of its messages and no others, by number", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		s.sendIn("y", "b")
 		s.sendIn("x", "c", "d")
@@ -199,7 +199,7 @@ var sessionStories = []story{
 		for i, d := range ds {
 			want(s, "number", d.SequenceNumber, number(int64(1+2*i)))
 			want(s, "session", d.SessionID, "x")
-			want(s, "token", d.LockToken, core.NewLockToken(stageIndex, int64(1+2*i), l.Nonce))
+			want(s, "token", d.LockToken, core.NewLockToken(fixtureIndex, int64(1+2*i), l.Nonce))
 			s.wantTime("locked until", d.LockedUntil, l.Until)
 			want(s, "delivery count", d.DeliveryCount, 0)
 		}
@@ -213,7 +213,7 @@ var sessionStories = []story{
 		s.wantBodies("the other session", s.lockIn(s.accept("y"), 9), "b", "f")
 		s.wantSessionCounts("with both", s.main, 2, 0)
 	})},
-	{"a message in a session is delivered as it was accepted", withSessions(func(s *stage) {
+	{"a message in a session is delivered as it was accepted", withSessions(func(s *fixture) {
 		for _, m := range fullMessages(s) {
 			s.send(m)
 			l := s.accept(m.SessionID)
@@ -225,18 +225,18 @@ var sessionStories = []story{
 			s.release(l)
 		}
 	})},
-	{"messages with sessions cannot be locked without", withSessions(func(s *stage) {
+	{"messages with sessions cannot be locked without", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		_, _, err := s.store.Lock(s.Context(), s.main, 1)
 		s.wantCode("lock", err, core.NotAllowed)
 		s.wantStats("after", s.main, core.Stats{Ready: 1})
 	})},
-	{"where sessions are not required a session id is a property like others", func(s *stage) {
+	{"where sessions are not required a session id is a property like others", func(s *fixture) {
 		s.sendIn("x", "a")
 		s.sendIn("y", "b")
 		s.wantBodies("messages", s.lock(9), "a", "b")
 	}},
-	{"the next session is the one whose first available message is oldest", withSessions(func(s *stage) {
+	{"the next session is the one whose first available message is oldest", withSessions(func(s *fixture) {
 		s.sendIn("y", "1")
 		s.sendIn("x", "2")
 		s.sendIn("z", "3")
@@ -254,7 +254,7 @@ var sessionStories = []story{
 		s.settle(s.lockOneIn(s.acceptNext("x")), core.Complete)
 		s.acceptNext("z")
 	})},
-	{"a session without available messages is not next", withSessions(func(s *stage) {
+	{"a session without available messages is not next", withSessions(func(s *fixture) {
 		l := s.accept("deferred")
 		s.deferIn(l, text("a"))
 		s.setState(l, []byte("state"))
@@ -266,7 +266,7 @@ var sessionStories = []story{
 		s.sendIn("deferred", "d")
 		s.wantBodies("messages", s.lockIn(s.acceptNext("deferred"), 9), "d")
 	})},
-	{"who finds no session learns when to ask again", withSessions(func(s *stage) {
+	{"who finds no session learns when to ask again", withSessions(func(s *fixture) {
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
@@ -288,7 +288,7 @@ var sessionStories = []story{
 		s.release(l)
 		s.wantTime("next after release", next(), start.Add(time.Hour))
 	})},
-	{"who finds no message in a session learns when to ask again", withSessions(func(s *stage) {
+	{"who finds no message in a session learns when to ask again", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.send(text("a", in("x"), s.after(time.Second)))
 		ds, next, err := s.store.LockInSession(s.Context(), s.main, l, 5)
@@ -300,7 +300,7 @@ var sessionStories = []story{
 		s.clock.Advance(time.Second)
 		s.wantBodies("then", s.lockIn(l, 5), "a")
 	})},
-	{"an abandoned message comes back to the holder, at its place, and counts", withSessions(func(s *stage) {
+	{"an abandoned message comes back to the holder, at its subject, and counts", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b", "c", "d")
 		l := s.accept("x")
 		ds := s.lockIn(l, 3)
@@ -314,7 +314,7 @@ var sessionStories = []story{
 		k, _ := ds[1].Properties.Get("k")
 		want(s, "property", k, any("v"))
 	})},
-	{"messages of a session are settled like others", withSessions(func(s *stage) {
+	{"messages of a session are settled like others", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b", "c", "d")
 		l := s.accept("x")
 		ds := s.lockIn(l, 9)
@@ -328,7 +328,7 @@ var sessionStories = []story{
 		}
 		s.settle(ds[3], core.Complete)
 	})},
-	{"releasing a session releases its messages, without a failed delivery", withSessions(func(s *stage) {
+	{"releasing a session releases its messages, without a failed delivery", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendIn("x", "a", "b", "c")
 		for range 3 {
@@ -343,7 +343,7 @@ var sessionStories = []story{
 			s.wantStats("released", s.main, core.Stats{Ready: 3})
 		}
 	})},
-	{"when a session's lock ends its messages have failed", withSessions(func(s *stage) {
+	{"when a session's lock ends its messages have failed", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 2
 		s.sendIn("x", "a", "b", "c")
 		l := s.accept("x")
@@ -361,7 +361,7 @@ var sessionStories = []story{
 		s.wantBodies("dead letters", s.peek(s.dead()), "a", "b")
 		s.wantBodies("left", s.peek(s.main), "c")
 	})},
-	{"locks of several sessions end by their ends, then by number", withSessions(func(s *stage) {
+	{"locks of several sessions end by their ends, then by number", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendIn("y", "1")
 		s.sendIn("x", "2")
@@ -377,7 +377,7 @@ var sessionStories = []story{
 		s.clock.Advance(time.Hour)
 		s.wantBodies("dead letters", s.peek(s.dead()), "2", "5", "1", "3", "4")
 	})},
-	{"renewing a session renews its messages' locks", withSessions(func(s *stage) {
+	{"renewing a session renews its messages' locks", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b")
 		l := s.accept("x")
 		ds := s.lockIn(l, 1)
@@ -400,7 +400,7 @@ var sessionStories = []story{
 		s.clock.Advance(time.Millisecond)
 		s.wantLost("at the new end", l, core.LockToken{}, 0)
 	})},
-	{"a lock that is not the session's is good for nothing", withSessions(func(s *stage) {
+	{"a lock that is not the session's is good for nothing", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		n := s.deferIn(l, text("b"))
 		other := s.accept("other")
@@ -420,7 +420,7 @@ var sessionStories = []story{
 		late.Until = time.Time{}
 		s.wantBodies("until does not matter", s.lockDeferredIn(late, n), "b")
 	})},
-	{"the old holder of a session that has a new one has lost it", withSessions(func(s *stage) {
+	{"the old holder of a session that has a new one has lost it", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		old := s.accept("x")
 		d := s.lockOneIn(old)
@@ -431,7 +431,7 @@ var sessionStories = []story{
 		s.settle(again, core.Complete)
 		s.release(l)
 	})},
-	{"a message that expires is out of its session", withSessions(func(s *stage) {
+	{"a message that expires is out of its session", withSessions(func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a", in("x"), ttl(time.Second)), text("b", in("y"), ttl(time.Hour)), text("c", in("x")))
 		l := s.accept("x")
@@ -440,7 +440,7 @@ var sessionStories = []story{
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
 		s.acceptNext("y")
 	})},
-	{"a time to live that ends under a session's lock takes effect when that ends", withSessions(func(s *stage) {
+	{"a time to live that ends under a session's lock takes effect when that ends", withSessions(func(s *fixture) {
 		s.send(text("a", in("x"), ttl(time.Second)), text("b", in("x"), ttl(time.Second)))
 		l := s.accept("x")
 		ds := s.lockIn(l, 2)
@@ -450,7 +450,7 @@ var sessionStories = []story{
 		s.release(l)
 		s.wantStats("released", s.main, core.Stats{})
 	})},
-	{"a scheduled message joins its session when it is due", withSessions(func(s *stage) {
+	{"a scheduled message joins its session when it is due", withSessions(func(s *fixture) {
 		s.send(text("a", in("x"), s.after(time.Second)))
 		s.sendIn("x", "b")
 		l := s.accept("x")
@@ -464,7 +464,7 @@ var sessionStories = []story{
 		s.clock.Advance(time.Second)
 		s.wantBodies("another session", s.lockIn(s.acceptNext("y"), 9), "c")
 	})},
-	{"dead letters belong to no session", withSessions(func(s *stage) {
+	{"dead letters belong to no session", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		s.sendIn("y", "b")
 		for _, session := range []string{"x", "y"} {
@@ -482,7 +482,7 @@ var sessionStories = []story{
 		s.settleAt(s.dead(), ds[1], core.Complete)
 		s.wantCode("settle twice", s.trySettle(s.dead(), ds[1].LockToken, core.Complete, core.Properties{}), core.LockLost)
 	})},
-	{"asking the dead letters ends locks of sessions and activates schedules", withSessions(func(s *stage) {
+	{"asking the dead letters ends locks of sessions and activates schedules", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		s.sendIn("x", "a")
 		l := s.accept("x")
@@ -493,7 +493,7 @@ var sessionStories = []story{
 		s.wantLost("the session", l, core.LockToken{}, 0)
 		s.wantBodies("activated", s.lockIn(s.acceptNext("y"), 9), "b")
 	})},
-	{"an empty session can be held, renewed and released", withSessions(func(s *stage) {
+	{"an empty session can be held, renewed and released", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.clock.Advance(time.Second)
 		until, err := s.store.RenewSession(s.Context(), s.main, l)
@@ -508,7 +508,7 @@ var sessionStories = []story{
 		s.wantTime("next", s.sweep(s.main), time.Time{})
 		s.wantLost("expired", l, core.LockToken{}, 0)
 	})},
-	{"many sessions that end at once all end", withSessions(func(s *stage) {
+	{"many sessions that end at once all end", withSessions(func(s *fixture) {
 		const n = 600
 		var group []*core.Message
 		for i := range n {
@@ -524,7 +524,7 @@ var sessionStories = []story{
 		s.wantStats("ended", s.main, core.Stats{Ready: n})
 		want(s, "delivery count", s.lockOneIn(s.acceptNext("0")).DeliveryCount, 1)
 	})},
-	{"peek and stats look past sessions", withSessions(func(s *stage) {
+	{"peek and stats look past sessions", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		s.sendIn("y", "b")
 		s.lockOneIn(s.accept("y"))
@@ -532,22 +532,22 @@ var sessionStories = []story{
 		s.wantBodies("peeked", s.peek(s.main), "a", "b", "c")
 		s.wantStats("stats", s.main, core.Stats{Ready: 1, Locked: 1, Scheduled: 1})
 	})},
-	{"duplicate detection looks past sessions in an entity with one partition", withSessions(func(s *stage) {
+	{"duplicate detection looks past sessions in an entity with one partition", withSessions(func(s *fixture) {
 		s.main.DuplicateWindow, s.main.Partitioned = time.Minute, false
 		s.send(text("a", in("x"), id("1")))
 		want(s, "number of the duplicate", s.send(text("b", in("y"), id("1")))[0], 0)
 		s.acceptNext("x")
 		s.acceptNext("")
 	})},
-	{"operations with sessions on an unknown partition", withSessions(func(s *stage) {
+	{"operations with sessions on an unknown partition", withSessions(func(s *fixture) {
 		known := s.main
-		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: s.entity.ID, Index: stagePartitions}} {
+		for _, ref := range []core.Ref{{Entity: "nosuch"}, {Entity: s.entity.ID, Index: fixturePartitions}} {
 			s.main = known
 			s.main.Ref = ref
 			s.wantUnknownSessions(core.NewLockToken(ref.Index, 1, 1))
 		}
 	})},
-	{"the sessions of a deleted entity are gone", withSessions(func(s *stage) {
+	{"the sessions of a deleted entity are gone", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
 		d := s.lockOneIn(l)
@@ -564,7 +564,7 @@ var sessionStories = []story{
 
 // wantUnknownSessions checks what the sessions of a partition that does not
 // exist answer.
-func (s *stage) wantUnknownSessions(token core.LockToken) {
+func (s *fixture) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
 	_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 	s.wantCode("accept session", err, core.NotFound)
@@ -579,7 +579,7 @@ func (s *stage) wantUnknownSessions(token core.LockToken) {
 }
 
 var sessionStateStories = []story{
-	{"a session keeps its state until it is set to nil", withSessions(func(s *stage) {
+	{"a session keeps its state until it is set to nil", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.wantState("at first", l, nil)
 		s.setState(l, []byte{0, 1, 0xff, '\r', '\n'})
@@ -591,7 +591,7 @@ var sessionStateStories = []story{
 		s.setState(l, nil)
 		s.wantState("cleared again", l, nil)
 	})},
-	{"an empty state is a state", withSessions(func(s *stage) {
+	{"an empty state is a state", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.setState(l, []byte{})
 		s.wantState("empty", l, []byte{})
@@ -599,7 +599,7 @@ var sessionStateStories = []story{
 		s.wantSessions("listed", time.Time{}, "", 9, "x")
 		s.wantState("later", s.accept("x"), []byte{})
 	})},
-	{"state outlives locks, messages and time", withSessions(func(s *stage) {
+	{"state outlives locks, messages and time", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
 		s.setState(l, []byte("state"))
@@ -613,14 +613,14 @@ var sessionStateStories = []story{
 		s.wantState("after the lock's end", l, []byte("state"))
 		s.wantState("of another session", s.accept("y"), nil)
 	})},
-	{"a big state is kept", withSessions(func(s *stage) {
+	{"a big state is kept", withSessions(func(s *fixture) {
 		state := make([]byte, 256<<10)
 		state[len(state)-1] = 1
 		l := s.accept("x")
 		s.setState(l, state)
 		s.wantState("big", l, state)
 	})},
-	{"a state given or returned is the caller's to change", withSessions(func(s *stage) {
+	{"a state given or returned is the caller's to change", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		given := []byte("state")
 		s.setState(l, given)
@@ -630,7 +630,7 @@ var sessionStateStories = []story{
 		got[1] = '!'
 		s.wantState("state", l, []byte("state"))
 	})},
-	{"sessions are listed by key, in pages", withSessions(func(s *stage) {
+	{"sessions are listed by key, in pages", withSessions(func(s *fixture) {
 		for _, session := range []string{"b", "a", "C", "é", "a", "ab"} {
 			s.sendIn(session, "x")
 		}
@@ -641,7 +641,7 @@ var sessionStateStories = []story{
 		s.wantSessions("after the last", time.Time{}, "é", 9)
 		s.wantSessions("no room", time.Time{}, "", 0)
 	})},
-	{"sessions are listed that have messages or state", withSessions(func(s *stage) {
+	{"sessions are listed that have messages or state", withSessions(func(s *fixture) {
 		l := s.accept("deferred")
 		s.deferIn(l, text("a"))
 		s.release(l)
@@ -663,7 +663,7 @@ var sessionStateStories = []story{
 		s.setState(l, nil)
 		s.wantSessions("cleared", time.Time{}, "", 99, "deferred", "locked", "scheduled")
 	})},
-	{"sessions are listed whose state was set later than an instant", withSessions(func(s *stage) {
+	{"sessions are listed whose state was set later than an instant", withSessions(func(s *fixture) {
 		start := s.clock.Now()
 		s.sendIn("no state", "a")
 		for _, session := range []string{"x", "y", "z"} {
@@ -685,7 +685,7 @@ var sessionStateStories = []story{
 }
 
 var sessionDeferStories = []story{
-	{"who holds a session can have its deferred messages", withSessions(func(s *stage) {
+	{"who holds a session can have its deferred messages", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		a, b := s.deferIn(l, text("a")), s.deferIn(l, text("b"))
 		s.wantBodies("normal flow", s.lockIn(l, 9))
@@ -701,7 +701,7 @@ var sessionDeferStories = []story{
 		want(s, "delivery count", s.lockDeferredIn(l, a)[0].DeliveryCount, 2)
 		s.wantBodies("nothing", s.lockDeferredIn(l))
 	})},
-	{"a deferred message of another session is not found", withSessions(func(s *stage) {
+	{"a deferred message of another session is not found", withSessions(func(s *fixture) {
 		x, y := s.accept("x"), s.accept("y")
 		a, b := s.deferIn(x, text("a", ttl(time.Second))), s.deferIn(y, text("b"))
 		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{b, a}, &y)
@@ -715,7 +715,7 @@ var sessionDeferStories = []story{
 		s.wantStats("expired", s.main, core.Stats{Deferred: 1})
 		s.wantBodies("the other", s.lockDeferredIn(y, b), "b")
 	})},
-	{"deferred messages of a session whose lock is lost do not expire", withSessions(func(s *stage) {
+	{"deferred messages of a session whose lock is lost do not expire", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		n := s.deferIn(l, text("a", ttl(time.Second)))
 		s.release(l)
@@ -726,7 +726,7 @@ var sessionDeferStories = []story{
 		s.wantCode("lock nothing", err, core.SessionLockLost)
 		s.wantStats("still there", s.main, core.Stats{Deferred: 1})
 	})},
-	{"deferred messages stay deferred when the session's lock ends", withSessions(func(s *stage) {
+	{"deferred messages stay deferred when the session's lock ends", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		n := s.deferIn(l, text("a"))
 		s.lockDeferredIn(l, n)
@@ -741,7 +741,7 @@ var sessionDeferStories = []story{
 		s.wantBodies("normal flow", s.lockIn(l, 9))
 		want(s, "count after expiry", s.lockDeferredIn(l, n)[0].DeliveryCount, 2)
 	})},
-	{"a deferred message that a session's end fails too often is dead-lettered", withSessions(func(s *stage) {
+	{"a deferred message that a session's end fails too often is dead-lettered", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 1
 		l := s.accept("x")
 		n := s.deferIn(l, text("a"))

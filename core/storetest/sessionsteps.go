@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionStep takes a step at a place with sessions.
-func (p *player) sessionStep(pl *place) {
+// sessionStep takes a step at a subject with sessions.
+func (p *player) sessionStep(pl *subject) {
 	p.Helper()
 	switch n := p.pick(18); {
 	case n < 2:
@@ -42,7 +42,7 @@ func (p *player) session() string { return oneOf(p, "x", "y", "z", "X", "Y", "")
 func (p *player) sessionMode() core.SessionMode { return oneOf(p, core.Exclusive, core.NonExclusive) }
 
 // sessionLock picks a lock given earlier, or forges one.
-func (p *player) sessionLock(pl *place) pair[core.SessionLock] {
+func (p *player) sessionLock(pl *subject) pair[core.SessionLock] {
 	if len(pl.locks) == 0 || p.pick(16) == 0 {
 		forged := core.SessionLock{ID: p.session(), Index: pl.Index, Nonce: 12345}
 		return pair[core.SessionLock]{forged, forged}
@@ -51,14 +51,14 @@ func (p *player) sessionLock(pl *place) pair[core.SessionLock] {
 }
 
 // lost forgets a lock that is good for nothing any more, but not always.
-func (p *player) lost(pl *place, l pair[core.SessionLock], err error) {
+func (p *player) lost(pl *subject, l pair[core.SessionLock], err error) {
 	if i := slices.Index(pl.locks, l); i >= 0 && err != nil && p.pick(4) > 0 {
 		pl.locks = slices.Delete(pl.locks, i, i+1)
 	}
 }
 
 // accepted compares session locks and remembers them.
-func (p *player) accepted(pl *place, a, b core.SessionLock) {
+func (p *player) accepted(pl *subject, a, b core.SessionLock) {
 	p.Helper()
 	if a.ID != b.ID || a.Index != b.Index || a.Mode != b.Mode || a.TakeOvers != b.TakeOvers || !a.Until.Equal(b.Until) {
 		p.fail("model accepts %+v, engine %+v", a, b)
@@ -67,7 +67,7 @@ func (p *player) accepted(pl *place, a, b core.SessionLock) {
 	p.leave(pl.Ref, a.Key())
 }
 
-func (p *player) accept(pl *place, session string) {
+func (p *player) accept(pl *subject, session string) {
 	p.Helper()
 	m := p.sessionMode()
 	a, errA := p.a.AcceptSession(p.Context(), pl.Partition, session, m)
@@ -80,7 +80,7 @@ func (p *player) accept(pl *place, session string) {
 	}
 }
 
-func (p *player) acceptNext(pl *place) bool {
+func (p *player) acceptNext(pl *subject) bool {
 	p.Helper()
 	m := p.sessionMode()
 	a, okA, nextA, errA := p.a.AcceptNextSession(p.Context(), pl.Partition, m)
@@ -100,7 +100,7 @@ func (p *player) acceptNext(pl *place) bool {
 	return okA
 }
 
-func (p *player) renewSession(pl *place, l pair[core.SessionLock]) {
+func (p *player) renewSession(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
 	a, errA := p.a.RenewSession(p.Context(), pl.Partition, l.a)
 	b, errB := p.b.RenewSession(p.Context(), pl.Partition, l.b)
@@ -111,7 +111,7 @@ func (p *player) renewSession(pl *place, l pair[core.SessionLock]) {
 	}
 }
 
-func (p *player) releaseSession(pl *place, l pair[core.SessionLock]) {
+func (p *player) releaseSession(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
 	a := p.a.ReleaseSession(p.Context(), pl.Partition, l.a)
 	b := p.b.ReleaseSession(p.Context(), pl.Partition, l.b)
@@ -120,7 +120,7 @@ func (p *player) releaseSession(pl *place, l pair[core.SessionLock]) {
 	p.lost(pl, l, core.SessionLockLost)
 }
 
-func (p *player) lockIn(pl *place, l pair[core.SessionLock], limit int) {
+func (p *player) lockIn(pl *subject, l pair[core.SessionLock], limit int) {
 	p.Helper()
 	a, nextA, errA := p.a.LockInSession(p.Context(), pl.Partition, l.a, limit)
 	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, limit)
@@ -146,7 +146,7 @@ func (p *player) carry(l pair[core.SessionLock], a, b []core.Delivery) {
 	}
 }
 
-func (p *player) state(pl *place, l pair[core.SessionLock]) {
+func (p *player) state(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
 	a, errA := p.a.SessionState(p.Context(), pl.Partition, l.a)
 	b, errB := p.b.SessionState(p.Context(), pl.Partition, l.b)
@@ -157,7 +157,7 @@ func (p *player) state(pl *place, l pair[core.SessionLock]) {
 	}
 }
 
-func (p *player) setState(pl *place, l pair[core.SessionLock], state []byte) {
+func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.Helper()
 	a := p.a.SetSessionState(p.Context(), pl.Partition, l.a, state)
 	b := p.b.SetSessionState(p.Context(), pl.Partition, l.b, state)
@@ -166,7 +166,7 @@ func (p *player) setState(pl *place, l pair[core.SessionLock], state []byte) {
 	p.lost(pl, l, a)
 }
 
-func (p *player) listSessions(pl *place, since time.Time, after core.SessionKey, top int) {
+func (p *player) listSessions(pl *subject, since time.Time, after core.SessionKey, top int) {
 	p.Helper()
 	a, errA := p.a.ListSessions(p.Context(), pl.Partition, since, after, top)
 	b, errB := p.b.ListSessions(p.Context(), pl.Partition, since, after, top)

@@ -11,7 +11,7 @@ import (
 // step takes one step, chosen with weights.
 func (p *player) step() {
 	p.Helper()
-	pl := p.places[p.pick(len(p.places))]
+	pl := p.subjects[p.pick(len(p.subjects))]
 	at := p.somewhere(pl)
 	switch n := p.pick(84); {
 	case n < 12:
@@ -46,13 +46,13 @@ func (p *player) step() {
 		pl.MaxDeliveryCount, pl.DeadLetterExpired = p.pick(4), p.pick(2) == 1
 		p.tell("policy%s: at most %d deliveries, dead-letter expired %t", pl.Subscription, pl.MaxDeliveryCount, pl.DeadLetterExpired)
 	case n < 65:
-		p.forget(p.places[0].Partition, oneOf(p, nil, []string{"k1"}, []string{"k2", "k0", "k2"}))
+		p.forget(p.subjects[0].Partition, oneOf(p, nil, []string{"k1"}, []string{"k2", "k0", "k2"}))
 	case n < 67:
 		if p.entity.Kind == core.Topic {
 			p.change()
 		}
 	case n < 71:
-		p.commit(p.places[0])
+		p.commit(p.subjects[0])
 	case n < 79:
 		if pl.Sessions {
 			p.sessionStep(pl)
@@ -70,8 +70,8 @@ func (p *player) step() {
 	}
 }
 
-// feed puts messages into a place: the subscriptions of a topic through it.
-func (p *player) feed(pl *place) {
+// feed puts messages into a subject: the subscriptions of a topic through it.
+func (p *player) feed(pl *subject) {
 	p.Helper()
 	switch {
 	case p.pick(12) == 0:
@@ -92,7 +92,7 @@ func (p *player) feed(pl *place) {
 }
 
 // groups makes one to three groups of messages to append.
-func (p *player) groups(pl *place) [][]*core.Message {
+func (p *player) groups(pl *subject) [][]*core.Message {
 	groups := make([][]*core.Message, 1+p.pick(6)/3)
 	for i := range groups {
 		groups[i] = make([]*core.Message, oneOf(p, 1, 1, 1, 2, 3, 5))
@@ -140,7 +140,7 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 	pairs := make([]settlementPair, 1+p.pick(4))
 	var under *pair[core.SessionLock]
 	if at.Sessions && p.pick(2) == 0 {
-		l := p.sessionLock(p.placeOf(at.Ref))
+		l := p.sessionLock(p.subjectOf(at.Ref))
 		under = &l
 	}
 	for i := range pairs {
@@ -263,7 +263,7 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
-	at := p.somewhere(p.places[0])
+	at := p.somewhere(p.subjects[0])
 	a, b := p.a.Clear(p.Context(), at), p.b.Clear(p.Context(), at)
 	p.tell("clear: %v", a)
 	p.sameCode("clear", a, b)
@@ -406,7 +406,7 @@ func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 }
 
 // underLock picks the lock of a session where one is needed.
-func (p *player) underLock(pl *place, at core.Partition) *pair[core.SessionLock] {
+func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLock] {
 	if !at.Sessions || p.pick(16) == 0 {
 		return nil
 	}

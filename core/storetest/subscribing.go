@@ -17,14 +17,14 @@ var subscriptionStories = []story{
 		e := newSubscription(p.entity, "Big-Orders")
 		e.Settings.RequiresSession, e.Settings.DeadLetteringOnFilterEvaluationExceptions = true, false
 		e.Settings.ForwardTo = "elsewhere"
-		e.Rules = everyRule(p.stage)
+		e.Rules = everyRule(p.fixture)
 		created := p.create(e)
 		e.Revision = created.Revision
 		bare := e
 		bare.Rules = nil
 		p.wantSubscription("created", created, bare)
 		e.Rules[0].Filter.Correlation.Label = nil // what was given is the caller's to change
-		e.Rules = everyRule(p.stage)
+		e.Rules = everyRule(p.fixture)
 		got, err := p.store.Entity(p.Context(), "ns", "NEWS/subscriptions/big-orders")
 		p.wantCode("entity", err, "")
 		p.wantSubscription("entity", got, bare)
@@ -40,7 +40,7 @@ var subscriptionStories = []story{
 		p.wantSubscription("updated", p.look().Subscriptions[2], e)
 	})},
 	{"rules are changed one by one, and listed by page", onTopic(func(p *press) {
-		all := everyRule(p.stage)
+		all := everyRule(p.fixture)
 		e := newSubscription(p.entity, "d")
 		e.Rules = all
 		e = p.create(e)
@@ -50,9 +50,9 @@ var subscriptionStories = []story{
 			e.UpdatedAt = e.UpdatedAt.Add(time.Hour)
 			changed, version, err := p.store.ChangeRule(p.Context(), e, c)
 			p.wantCode("change a rule", err, "")
-			want(p.stage, "version", version, before+1)
-			want(p.stage, "version of the topic", p.look().Version, version)
-			want(p.stage, "revision", changed.Revision, e.Revision+1)
+			want(p.fixture, "version", version, before+1)
+			want(p.fixture, "version of the topic", p.look().Version, version)
+			want(p.fixture, "revision", changed.Revision, e.Revision+1)
 			_, _, err = p.store.ChangeRule(p.Context(), e, c)
 			p.wantCode("change by an old revision", err, core.Conflict)
 			got, err := p.store.Entity(p.Context(), "ns", e.Name)
@@ -89,7 +89,7 @@ var subscriptionStories = []story{
 		}())
 		r, err := p.store.Rule(p.Context(), e, "next")
 		p.wantCode("rule", err, "")
-		want(p.stage, "rule's name", r.Name, "NEXT")
+		want(p.fixture, "rule's name", r.Name, "NEXT")
 		for _, name := range []string{"nex", "next2", "sql", ""} {
 			_, err = p.store.Rule(p.Context(), e, name)
 			p.wantCode("rule "+name, err, core.NotFound)
@@ -107,7 +107,7 @@ var subscriptionStories = []story{
 	})},
 	{"a publication by an older version than a rule's change is refused", onTopic(func(p *press) {
 		v := p.look()
-		_, version, err := p.store.ChangeRule(p.Context(), v.Subscriptions[0], core.RuleChange{Rule: everyRule(p.stage)[0]})
+		_, version, err := p.store.ChangeRule(p.Context(), v.Subscriptions[0], core.RuleChange{Rule: everyRule(p.fixture)[0]})
 		p.wantCode("change a rule", err, "")
 		p.version = v.Version
 		p.wantCode("publish", p.tryPublish(p.to(text("x"), "a")).Err, core.Conflict)
@@ -120,10 +120,10 @@ var subscriptionStories = []story{
 		p.create(newSubscription(other, "x"))
 		v := p.look()
 		p.wantEntity("topic", v.Entity, p.entity)
-		want(p.stage, "subscriptions", names(v.Subscriptions),
+		want(p.fixture, "subscriptions", names(v.Subscriptions),
 			"[News/Subscriptions/a News/Subscriptions/b News/Subscriptions/B2 News/Subscriptions/c]")
 		p.deleteEntity("news/subscriptions/b")
-		want(p.stage, "subscriptions then", names(p.look().Subscriptions),
+		want(p.fixture, "subscriptions then", names(p.look().Subscriptions),
 			"[News/Subscriptions/a News/Subscriptions/B2 News/Subscriptions/c]")
 	})},
 	{"what is no topic is none", onTopic(func(p *press) {
@@ -153,10 +153,10 @@ var subscriptionStories = []story{
 		} {
 			es, err := p.store.Entities(p.Context(), "ns", c.listing, c.skip, c.top)
 			p.wantCode("entities", err, "")
-			want(p.stage, fmt.Sprintf("names of %v %q", c.listing.Kind, c.listing.Topic), names(es), c.want)
+			want(p.fixture, fmt.Sprintf("names of %v %q", c.listing.Kind, c.listing.Topic), names(es), c.want)
 		}
 	})},
-	{"a subscription needs a topic", func(s *stage) {
+	{"a subscription needs a topic", func(s *fixture) {
 		_, err := s.store.CreateEntity(s.Context(), newSubscription(newTopic("nosuch", "t9"), "a"))
 		s.wantCode("create without a topic", err, core.NotFound)
 		_, err = s.store.CreateEntity(s.Context(), newSubscription(s.entity, "a"))
@@ -227,10 +227,10 @@ var subscriptionStories = []story{
 		work.Wait()
 		p.Logf("%d conflicts", conflicts.Load())
 		all := p.peek(p.at("a"))
-		want(p.stage, "copies", len(all), publishers*each)
+		want(p.fixture, "copies", len(all), publishers*each)
 		for i, d := range all {
-			want(p.stage, "number", d.SequenceNumber, number(int64(i+1)))
-			want(p.stage, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
+			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
+			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
 		// A subscription gets everything from its creation on: the end of what the
 		// first one got.
@@ -240,14 +240,14 @@ var subscriptionStories = []story{
 			}
 			ds := p.peek(p.at(fmt.Sprintf("m%d", i)))
 			for j, d := range ds {
-				want(p.stage, "number in the topic", d.EnqueuedSequenceNumber, all[len(all)-len(ds)+j].EnqueuedSequenceNumber)
+				want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, all[len(all)-len(ds)+j].EnqueuedSequenceNumber)
 			}
 		}
 	})},
 }
 
 // everyRule makes a rule of each kind, by name.
-func everyRule(s *stage) []core.Rule {
+func everyRule(s *fixture) []core.Rule {
 	at := time.Date(2026, time.February, 3, 0, 0, 0, 0, time.UTC)
 	empty := ""
 	return []core.Rule{
@@ -276,7 +276,7 @@ func (p *press) publishAll(n int, conflicts *atomic.Int64) {
 			}
 			x := core.Publication{Message: m}
 			for _, e := range v.Subscriptions {
-				x.Copies = append(x.Copies, core.Copy{To: e.Partition(stageIndex, core.Main), Message: m})
+				x.Copies = append(x.Copies, core.Copy{To: e.Partition(fixtureIndex, core.Main), Message: m})
 			}
 			a := p.store.Publish(p.Context(), p.topic, v.Version, [][]core.Publication{{x}})
 			if a[0].Err == nil {
@@ -302,7 +302,7 @@ func names(es []core.Entity) string {
 
 // wantSubscription is wantEntity for rules too, of which instants are compared
 // as instants.
-func (s *stage) wantSubscription(what string, got, want core.Entity) {
+func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {
 		s.Fatalf("%s: got %d rules, want %d", what, len(got.Rules), len(want.Rules))

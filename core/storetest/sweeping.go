@@ -11,7 +11,7 @@ import (
 const masses = 1300
 
 // sendMany sends many messages that are like m, and returns their numbers.
-func (s *stage) sendMany(change ...func(*core.Message)) (numbers []int64) {
+func (s *fixture) sendMany(change ...func(*core.Message)) (numbers []int64) {
 	s.Helper()
 	for i := 0; i < masses; i += 100 {
 		group := make([]*core.Message, 100)
@@ -27,7 +27,7 @@ func (s *stage) sendMany(change ...func(*core.Message)) (numbers []int64) {
 }
 
 // lockAll locks all available messages of a partition.
-func (s *stage) lockAll(p core.Partition) (all []core.Delivery) {
+func (s *fixture) lockAll(p core.Partition) (all []core.Delivery) {
 	s.Helper()
 	for {
 		ds, next, err := s.store.Lock(s.Context(), p, 400)
@@ -40,7 +40,7 @@ func (s *stage) lockAll(p core.Partition) (all []core.Delivery) {
 }
 
 // wantInOrder compares messages with those that sendMany has sent.
-func (s *stage) wantInOrder(what string, ds []core.Delivery) {
+func (s *fixture) wantInOrder(what string, ds []core.Delivery) {
 	s.Helper()
 	want(s, what, len(ds), masses)
 	for i := range ds {
@@ -49,7 +49,7 @@ func (s *stage) wantInOrder(what string, ds []core.Delivery) {
 }
 
 var sweepStories = []story{
-	{"many messages that expire at once: none is delivered, and sends and others go on", func(s *stage) {
+	{"many messages that expire at once: none is delivered, and sends and others go on", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
 		s.sendTexts("first")
@@ -58,20 +58,20 @@ var sweepStories = []story{
 		s.wantBodies("after they have expired", s.lockAll(s.main), "first", "second")
 		s.wantInOrder("dead letters", s.lockAll(s.dead()))
 	}},
-	{"many messages that expire at once: their dead letters are received first", func(s *stage) {
+	{"many messages that expire at once: their dead letters are received first", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
 		s.clock.Advance(time.Second)
 		s.wantInOrder("dead letters", s.lockAll(s.dead()))
 	}},
-	{"many messages that expire at once: none is peeked at or counted", func(s *stage) {
+	{"many messages that expire at once: none is peeked at or counted", func(s *fixture) {
 		s.sendMany(func(m *core.Message) { m.TimeToLive = time.Second })
 		s.sendTexts("left")
 		s.clock.Advance(time.Second)
 		s.wantBodies("peeked at", s.peek(s.main), "left")
 		s.wantStats("counted", s.main, core.Stats{Ready: 1})
 	}},
-	{"many locks that expire at once: none can be settled or renewed any more", func(s *stage) {
+	{"many locks that expire at once: none can be settled or renewed any more", func(s *fixture) {
 		s.sendMany()
 		ds := s.lockAll(s.main)
 		s.wantInOrder("locked", ds)
@@ -86,7 +86,7 @@ var sweepStories = []story{
 			want(s, "delivery count", again[i].DeliveryCount, 1)
 		}
 	}},
-	{"many schedules that are due at once: all messages become available in order", func(s *stage) {
+	{"many schedules that are due at once: all messages become available in order", func(s *fixture) {
 		at := s.after(time.Minute)
 		s.sendMany(at)
 		s.clock.Advance(time.Minute)

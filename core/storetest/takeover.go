@@ -8,7 +8,7 @@ import (
 )
 
 // acceptShared locks a session so that it can be taken over.
-func (s *stage) acceptShared(session string) core.SessionLock {
+func (s *fixture) acceptShared(session string) core.SessionLock {
 	s.Helper()
 	l, err := s.store.AcceptSession(s.Context(), s.main, session, core.NonExclusive)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *stage) acceptShared(session string) core.SessionLock {
 }
 
 // takeOver takes a session over with its token, which must succeed.
-func (s *stage) takeOver(session string, token core.LockToken) core.SessionLock {
+func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLock {
 	s.Helper()
 	l, err := s.store.TakeOverSession(s.Context(), s.main, session, token)
 	if err != nil {
@@ -28,13 +28,13 @@ func (s *stage) takeOver(session string, token core.LockToken) core.SessionLock 
 }
 
 // settleUnder ends a lock in a session.
-func (s *stage) settleUnder(l core.SessionLock, token core.LockToken, o core.Outcome) error {
+func (s *fixture) settleUnder(l core.SessionLock, token core.LockToken, o core.Outcome) error {
 	s.Helper()
 	return s.store.Settle(s.Context(), s.main, []core.Settlement{{Token: token, Outcome: o, Session: &l}})[0]
 }
 
 var takeOverStories = []story{
-	{"a session that is taken over keeps its token, its locks and its place", withSessions(func(s *stage) {
+	{"a session that is taken over keeps its token, its locks and its subject", withSessions(func(s *fixture) {
 		s.main.MaxDeliveryCount = 3
 		s.sendIn("x", "a", "b", "c", "d", "e")
 		first := s.acceptShared("x")
@@ -65,7 +65,7 @@ var takeOverStories = []story{
 		s.release(second)
 		s.wantBodies("given back", s.lockIn(s.accept("x"), 9), "c", "d", "e")
 	})},
-	{"the former holder of a session that was taken over has lost it", withSessions(func(s *stage) {
+	{"the former holder of a session that was taken over has lost it", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b")
 		first := s.acceptShared("x")
 		d := s.lockOneIn(first)
@@ -80,7 +80,7 @@ var takeOverStories = []story{
 		s.wantCode("settle", s.settleUnder(third, d.LockToken, core.Complete), "")
 		s.wantBodies("rest", s.lockIn(third, 9), "b")
 	})},
-	{"a session is taken over with its own token only", withSessions(func(s *stage) {
+	{"a session is taken over with its own token only", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		s.sendIn("y", "b")
 		x, y, z := s.acceptShared("x"), s.acceptShared("y"), s.accept("z")
@@ -111,7 +111,7 @@ var takeOverStories = []story{
 		refuse("what has expired", "y", again.Token(), core.SessionLockLost)
 		s.wantBodies("left", s.lockIn(s.acceptNext("y"), 9), "b")
 	})},
-	{"a next session can be accepted so that it can be taken over", withSessions(func(s *stage) {
+	{"a next session can be accepted so that it can be taken over", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.NonExclusive)
 		if err != nil || !ok || l.ID != "x" {
@@ -119,19 +119,19 @@ var takeOverStories = []story{
 		}
 		s.wantBodies("messages", s.lockIn(s.takeOver("x", l.Token()), 9), "a")
 	})},
-	{"a session keeps its state when it is taken over", withSessions(func(s *stage) {
+	{"a session keeps its state when it is taken over", withSessions(func(s *fixture) {
 		first := s.acceptShared("x")
 		s.setState(first, []byte("state"))
 		second := s.takeOver("x", first.Token())
 		s.wantState("taken over", second, []byte("state"))
 	})},
-	{"the former holder is rung when its session is taken over", withSessions(func(s *stage) {
+	{"the former holder is rung when its session is taken over", withSessions(func(s *fixture) {
 		listen := s.sessionBell()
 		first := s.acceptShared("x")
 		listen("take over, nobody waits", "x", func() {}, func() { first = s.takeOver("x", first.Token()) })
 		listen("take over", "x", func() { s.wantBodies("arming", s.lockIn(first, 9)) }, func() { s.takeOver("x", first.Token()) })
 	})},
-	{"a settlement under a session that is held tells a lost message from a lost session", withSessions(func(s *stage) {
+	{"a settlement under a session that is held tells a lost message from a lost session", withSessions(func(s *fixture) {
 		s.sendIn("x", "a", "b", "c")
 		s.sendIn("y", "d")
 		l, other := s.accept("x"), s.accept("y")
@@ -163,7 +163,7 @@ var takeOverStories = []story{
 		_, err = s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[2].LockToken, Session: &l}}})
 		s.wantCode("commit under a lock that has ended", err, core.SessionLockLost)
 	})},
-	{"where sessions are not required the session of a settlement says nothing", func(s *stage) {
+	{"where sessions are not required the session of a settlement says nothing", func(s *fixture) {
 		s.sendIn("x", "a")
 		d := s.lock(1)[0]
 		s.wantCode("settle", s.settleUnder(core.SessionLock{ID: "x"}, d.LockToken, core.Complete), "")
@@ -172,7 +172,7 @@ var takeOverStories = []story{
 }
 
 // takeOver takes a session over, mostly with its token.
-func (p *player) takeOver(pl *place, l pair[core.SessionLock]) {
+func (p *player) takeOver(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
 	tokenA, tokenB := l.a.Token(), l.b.Token()
 	if p.pick(8) == 0 {

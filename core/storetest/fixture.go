@@ -9,9 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// stage is where a story is told: a store with one entity, of which the story
+// fixture is where a story is told: a store with one entity, of which the story
 // uses one partition, and what a story says in one line.
-type stage struct {
+type fixture struct {
 	*testing.T
 	store  core.Store
 	clock  *Clock
@@ -19,20 +19,20 @@ type stage struct {
 	main   core.Partition // stories change its policy as they need
 }
 
-// The stage's partition is not the first, so that its index shows in numbers
+// The fixture's partition is not the first, so that its index shows in numbers
 // and tokens.
 const (
-	stagePartitions = 3
-	stageIndex      = 2
-	lockDuration    = 30 * time.Second
-	maxDeliveries   = 3
+	fixturePartitions = 3
+	fixtureIndex      = 2
+	lockDuration      = 30 * time.Second
+	maxDeliveries     = 3
 )
 
-func newStage(t *testing.T, store core.Store, clock *Clock) *stage {
-	s := &stage{T: t, store: store, clock: clock}
+func newFixture(t *testing.T, store core.Store, clock *Clock) *fixture {
+	s := &fixture{T: t, store: store, clock: clock}
 	s.entity = s.create(newEntity("Orders", "q1"))
 	s.main = core.Partition{
-		Ref:    core.Ref{Entity: s.entity.ID, Index: stageIndex},
+		Ref:    core.Ref{Entity: s.entity.ID, Index: fixtureIndex},
 		Policy: core.Policy{Partitioned: true, LockDuration: lockDuration, MaxDeliveryCount: maxDeliveries},
 	}
 	return s
@@ -44,14 +44,14 @@ func newEntity(name, id string) core.Entity {
 		Namespace:  "ns",
 		Name:       name,
 		ID:         id,
-		Partitions: stagePartitions,
+		Partitions: fixturePartitions,
 		Settings:   core.DefaultSettings(core.Queue),
 		CreatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
 		UpdatedAt:  time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
 
-func (s *stage) create(e core.Entity) core.Entity {
+func (s *fixture) create(e core.Entity) core.Entity {
 	s.Helper()
 	created, err := s.store.CreateEntity(s.Context(), e)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *stage) create(e core.Entity) core.Entity {
 	return created
 }
 
-// dead is the stage's dead-letter sub-queue.
-func (s *stage) dead() core.Partition { return sub(s.main, core.DeadLetter) }
+// dead is the fixture's dead-letter sub-queue.
+func (s *fixture) dead() core.Partition { return sub(s.main, core.DeadLetter) }
 
 // sub is a sub-queue of p's, which is a main queue.
 func sub(p core.Partition, to core.SubQueue) core.Partition {
@@ -69,8 +69,8 @@ func sub(p core.Partition, to core.SubQueue) core.Partition {
 	return p
 }
 
-// number is the sequence number of position n on the stage's partition.
-func number(n int64) int64 { return core.SequenceNumber(stageIndex, n) }
+// number is the sequence number of position n on the fixture's partition.
+func number(n int64) int64 { return core.SequenceNumber(fixtureIndex, n) }
 
 // text makes a message whose payload is the text.
 func text(body string, with ...func(*core.Message)) *core.Message {
@@ -91,7 +91,7 @@ func ttl(d time.Duration) func(*core.Message) {
 }
 
 // after schedules the message d from now.
-func (s *stage) after(d time.Duration) func(*core.Message) {
+func (s *fixture) after(d time.Duration) func(*core.Message) {
 	return func(m *core.Message) { m.ScheduledEnqueueTime = s.clock.Now().Add(d) }
 }
 
@@ -110,12 +110,12 @@ func properties(t testing.TB, keysAndValues ...string) core.Properties {
 }
 
 // send appends the messages as one group and returns their numbers.
-func (s *stage) send(group ...*core.Message) []int64 {
+func (s *fixture) send(group ...*core.Message) []int64 {
 	s.Helper()
 	return s.sendTo(s.main, group...)
 }
 
-func (s *stage) sendTo(p core.Partition, group ...*core.Message) []int64 {
+func (s *fixture) sendTo(p core.Partition, group ...*core.Message) []int64 {
 	s.Helper()
 	a := s.store.Append(s.Context(), p, [][]*core.Message{group})
 	if len(a) != 1 || a[0].Err != nil {
@@ -125,7 +125,7 @@ func (s *stage) sendTo(p core.Partition, group ...*core.Message) []int64 {
 }
 
 // sendTexts appends one message per text.
-func (s *stage) sendTexts(bodies ...string) {
+func (s *fixture) sendTexts(bodies ...string) {
 	s.Helper()
 	for _, body := range bodies {
 		s.send(text(body))
@@ -133,7 +133,7 @@ func (s *stage) sendTexts(bodies ...string) {
 }
 
 // lockAt claims up to limit messages of p.
-func (s *stage) lockAt(p core.Partition, limit int) []core.Delivery {
+func (s *fixture) lockAt(p core.Partition, limit int) []core.Delivery {
 	s.Helper()
 	ds, _, err := s.store.Lock(s.Context(), p, limit)
 	if err != nil {
@@ -142,13 +142,13 @@ func (s *stage) lockAt(p core.Partition, limit int) []core.Delivery {
 	return ds
 }
 
-func (s *stage) lock(limit int) []core.Delivery {
+func (s *fixture) lock(limit int) []core.Delivery {
 	s.Helper()
 	return s.lockAt(s.main, limit)
 }
 
 // lockOneAt claims one message of p, which must be there.
-func (s *stage) lockOneAt(p core.Partition) core.Delivery {
+func (s *fixture) lockOneAt(p core.Partition) core.Delivery {
 	s.Helper()
 	ds := s.lockAt(p, 1)
 	if len(ds) != 1 {
@@ -157,13 +157,13 @@ func (s *stage) lockOneAt(p core.Partition) core.Delivery {
 	return ds[0]
 }
 
-func (s *stage) lockOne() core.Delivery {
+func (s *fixture) lockOne() core.Delivery {
 	s.Helper()
 	return s.lockOneAt(s.main)
 }
 
 // trySettle settles one lock and returns the outcome.
-func (s *stage) trySettle(p core.Partition, token core.LockToken, o core.Outcome, over core.Properties) error {
+func (s *fixture) trySettle(p core.Partition, token core.LockToken, o core.Outcome, over core.Properties) error {
 	s.Helper()
 	errs := s.store.Settle(s.Context(), p, []core.Settlement{{Token: token, Outcome: o, Properties: over}})
 	if len(errs) != 1 {
@@ -173,12 +173,12 @@ func (s *stage) trySettle(p core.Partition, token core.LockToken, o core.Outcome
 }
 
 // settle settles the lock of a main delivery, which must succeed.
-func (s *stage) settle(d core.Delivery, o core.Outcome, over ...core.Properties) {
+func (s *fixture) settle(d core.Delivery, o core.Outcome, over ...core.Properties) {
 	s.Helper()
 	s.settleAt(s.main, d, o, over...)
 }
 
-func (s *stage) settleAt(p core.Partition, d core.Delivery, o core.Outcome, over ...core.Properties) {
+func (s *fixture) settleAt(p core.Partition, d core.Delivery, o core.Outcome, over ...core.Properties) {
 	s.Helper()
 	var all core.Properties
 	for _, ps := range over {
@@ -190,7 +190,7 @@ func (s *stage) settleAt(p core.Partition, d core.Delivery, o core.Outcome, over
 }
 
 // tryRenew renews one lock.
-func (s *stage) tryRenew(p core.Partition, token core.LockToken) (time.Time, error) {
+func (s *fixture) tryRenew(p core.Partition, token core.LockToken) (time.Time, error) {
 	s.Helper()
 	rs := s.store.Renew(s.Context(), p, []core.LockToken{token})
 	if len(rs) != 1 {
@@ -200,7 +200,7 @@ func (s *stage) tryRenew(p core.Partition, token core.LockToken) (time.Time, err
 }
 
 // deferOne sends a message and defers it.
-func (s *stage) deferOne(m *core.Message) int64 {
+func (s *fixture) deferOne(m *core.Message) int64 {
 	s.Helper()
 	s.send(m)
 	d := s.lockOne()
@@ -209,7 +209,7 @@ func (s *stage) deferOne(m *core.Message) int64 {
 }
 
 // lockDeferred locks deferred messages, which must succeed.
-func (s *stage) lockDeferred(numbers ...int64) []core.Delivery {
+func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 	s.Helper()
 	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers, nil)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *stage) lockDeferred(numbers ...int64) []core.Delivery {
 }
 
 // peek browses all of p.
-func (s *stage) peek(p core.Partition) []core.Delivery {
+func (s *fixture) peek(p core.Partition) []core.Delivery {
 	s.Helper()
 	ds, err := s.store.Peek(s.Context(), p, 0, 1000)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *stage) peek(p core.Partition) []core.Delivery {
 }
 
 // sweep sweeps p and returns when the next is due.
-func (s *stage) sweep(p core.Partition) time.Time {
+func (s *fixture) sweep(p core.Partition) time.Time {
 	s.Helper()
 	next, err := s.store.Sweep(s.Context(), p)
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *stage) sweep(p core.Partition) time.Time {
 }
 
 // wantBodies compares payloads in order.
-func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
+func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 	s.Helper()
 	got := make([]string, len(ds))
 	for i, d := range ds {
@@ -251,7 +251,7 @@ func (s *stage) wantBodies(what string, ds []core.Delivery, want ...string) {
 }
 
 // wantPurge purges at most so many messages and compares how many that were.
-func (s *stage) wantPurge(p core.Partition, limit, removed int) {
+func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	s.Helper()
 	n, err := s.store.Purge(s.Context(), p, limit)
 	s.wantCode("purge", err, "")
@@ -259,7 +259,7 @@ func (s *stage) wantPurge(p core.Partition, limit, removed int) {
 }
 
 // stats is what the store counts, which StatsOf must agree with.
-func (s *stage) stats(p core.Partition) core.Stats {
+func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}
 	for q := range core.SubQueues {
@@ -275,7 +275,7 @@ func (s *stage) stats(p core.Partition) core.Stats {
 }
 
 // wantStats compares where messages stand.
-func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
+func (s *fixture) wantStats(what string, p core.Partition, want core.Stats) {
 	s.Helper()
 	got := s.stats(p)
 	got.Bytes, got.Enqueued, got.SessionsHeld, got.SessionsWaiting = 0, 0, 0, 0
@@ -285,7 +285,7 @@ func (s *stage) wantStats(what string, p core.Partition, want core.Stats) {
 }
 
 // wantSessionCounts compares how many sessions are held, and how many wait to be.
-func (s *stage) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
+func (s *fixture) wantSessionCounts(what string, p core.Partition, held, waiting int64) {
 	s.Helper()
 	got := s.stats(p)
 	if got.SessionsHeld != held || got.SessionsWaiting != waiting {
@@ -294,7 +294,7 @@ func (s *stage) wantSessionCounts(what string, p core.Partition, held, waiting i
 }
 
 // wantEnqueued compares how many messages there have been.
-func (s *stage) wantEnqueued(what string, p core.Partition, want int64) {
+func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	s.Helper()
 	if got := s.stats(p); got.Enqueued != want {
 		s.Fatalf("%s: got %d enqueued, want %d", what, got.Enqueued, want)
@@ -302,7 +302,7 @@ func (s *stage) wantEnqueued(what string, p core.Partition, want int64) {
 }
 
 // wantCode checks a refusal; "" wants success.
-func (s *stage) wantCode(what string, err error, want core.Code) {
+func (s *fixture) wantCode(what string, err error, want core.Code) {
 	s.Helper()
 	if got := core.CodeOf(err); got != want || want != "" && !errors.Is(err, want) {
 		s.Fatalf("%s: got %v, want %q", what, err, want)
@@ -310,7 +310,7 @@ func (s *stage) wantCode(what string, err error, want core.Code) {
 }
 
 // wantDelivery compares everything but the lock.
-func (s *stage) wantDelivery(what string, got, want core.Delivery) {
+func (s *fixture) wantDelivery(what string, got, want core.Delivery) {
 	s.Helper()
 	got.LockToken, got.LockedUntil = want.LockToken, want.LockedUntil
 	if diff := diffDelivery(got, want); diff != "" {
@@ -319,7 +319,7 @@ func (s *stage) wantDelivery(what string, got, want core.Delivery) {
 }
 
 // want compares any two values.
-func want[T comparable](s *stage, what string, got, want T) {
+func want[T comparable](s *fixture, what string, got, want T) {
 	s.Helper()
 	if got != want {
 		s.Fatalf("%s: got %v, want %v", what, got, want)
@@ -327,7 +327,7 @@ func want[T comparable](s *stage, what string, got, want T) {
 }
 
 // wantTime compares instants.
-func (s *stage) wantTime(what string, got, want time.Time) {
+func (s *fixture) wantTime(what string, got, want time.Time) {
 	s.Helper()
 	if !got.Equal(want) {
 		s.Fatalf("%s: got %v, want %v", what, got, want)
@@ -335,7 +335,7 @@ func (s *stage) wantTime(what string, got, want time.Time) {
 }
 
 // wantReason checks the user properties of a dead letter.
-func (s *stage) wantReason(what string, d core.Delivery, reason, description string) {
+func (s *fixture) wantReason(what string, d core.Delivery, reason, description string) {
 	s.Helper()
 	gotReason, _ := d.Properties.Get(core.PropertyDeadLetterReason)
 	gotDescription, _ := d.Properties.Get(core.PropertyDeadLetterDescription)

@@ -6,9 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// place is a queue, topic or subscription that a player plays at, and what the
+// subject is a queue, topic or subscription that a player plays at, and what the
 // player remembers of it.
-type place struct {
+type subject struct {
 	core.Partition // its main queue
 	entity         core.Entity
 	notes          [core.SubQueues]notes
@@ -24,17 +24,17 @@ type notes struct {
 	scheduled []int64                // sequence numbers that were scheduled once
 }
 
-// at is a sub-queue of the place.
-func (pl *place) at(q core.SubQueue) core.Partition {
+// at is a sub-queue of the subject.
+func (pl *subject) at(q core.SubQueue) core.Partition {
 	if q == core.Main {
 		return pl.Partition
 	}
 	return sub(pl.Partition, q)
 }
 
-// newPlace makes a place with a policy of its own.
-func (p *player) newPlace(r core.Ref) *place {
-	pl := &place{Partition: core.Partition{
+// newSubject makes a subject with a policy of its own.
+func (p *player) newSubject(r core.Ref) *subject {
+	pl := &subject{Partition: core.Partition{
 		Ref: r,
 		Policy: core.Policy{
 			Partitioned:       p.pick(2) == 1,
@@ -45,25 +45,25 @@ func (p *player) newPlace(r core.Ref) *place {
 			History:           p.history,
 		},
 	}}
-	p.places = append(p.places, pl)
+	p.subjects = append(p.subjects, pl)
 	return pl
 }
 
 // of returns the notes on a sub-queue.
-func (p *player) of(r core.Ref) *notes { return &p.placeOf(r).notes[r.Sub] }
+func (p *player) of(r core.Ref) *notes { return &p.subjectOf(r).notes[r.Sub] }
 
-// placeOf returns the place that a sub-queue is of.
-func (p *player) placeOf(r core.Ref) *place {
-	for _, pl := range p.places {
+// subjectOf returns the subject that a sub-queue is of.
+func (p *player) subjectOf(r core.Ref) *subject {
+	for _, pl := range p.subjects {
 		if pl.Entity == r.Entity && pl.Subscription == r.Subscription && pl.Index == r.Index {
 			return pl
 		}
 	}
-	return &place{} // of a subscription that has been replaced
+	return &subject{} // of a subscription that has been replaced
 }
 
-// somewhere picks a sub-queue of a place: most often the main queue.
-func (p *player) somewhere(pl *place) core.Partition {
+// somewhere picks a sub-queue of a subject: most often the main queue.
+func (p *player) somewhere(pl *subject) core.Partition {
 	return pl.at(oneOf(p,
 		core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main, core.Main,
 		core.DeadLetter, core.DeadLetter, core.DeadLetter, core.Transfer, core.TransferDeadLetter))
