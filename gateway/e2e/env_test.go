@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,17 +32,18 @@ type env struct {
 	websocket bool // AMQP in a WebSocket
 }
 
-// everywhere tells a story for both engines over TCP and over TLS, on a cluster,
-// and through WebSockets, all at once.
+// everywhere tells a story on every engine, over TCP, TLS and WebSockets, all at once. The file engine
+// is the memory engine with a journal, so what one transport shows for one need not be shown for both.
 func everywhere(t *testing.T, story func(e *env)) {
 	t.Helper()
-	tell(t, story, "memory/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp", "memory/websocket")
+	tell(t, story, "file/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp", "file/websocket")
 }
 
-// onEachEngine tells a story for each engine, over TCP: for what no transport changes.
+// onEachEngine tells a story on the engines of one gateway and of several, over TCP: for what no transport
+// changes.
 func onEachEngine(t *testing.T, story func(e *env)) {
 	t.Helper()
-	tell(t, story, "memory/tcp", "redis/tcp")
+	tell(t, story, "file/tcp", "redis/tcp")
 }
 
 func tell(t *testing.T, story func(e *env), variants ...string) {
@@ -53,9 +53,6 @@ func tell(t *testing.T, story func(e *env), variants ...string) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			engine, transport, _ := strings.Cut(variant, "/")
-			if engine == "memory" && os.Getenv("STORE") == "file" {
-				engine = "file"
-			}
 			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
 		})
 	}

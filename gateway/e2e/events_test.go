@@ -179,5 +179,5 @@ func TestAPageReadsAStream(t *testing.T) {
 		elsewhere := httptest.NewServer(http.NotFoundHandler())
 		defer elsewhere.Close()
 		e.browser("streampage", "STORY_QUEUE="+queue, "STORY_TOKEN="+token, "STORY_PAGE="+elsewhere.URL)
-	}, "memory/tcp")
+	}, "file/tcp")
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheClientIsAtHomeInNode(t *testing.T) {
-	tell(t, func(e *env) { e.node("client", "STORY_QUEUE="+e.name()) }, "memory/tcp", "redis/tls")
+	tell(t, func(e *env) { e.node("client", "STORY_QUEUE="+e.name()) }, "file/tcp", "redis/tls")
 }
 
 func TestTheClientSaysWhatItDoesNotKnow(t *testing.T) {

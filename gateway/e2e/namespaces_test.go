@@ -271,7 +271,7 @@ func TestANamespaceIsReachedByItsHost(t *testing.T) {
 				}
 			}
 		})
-	}, "memory/tcp", "redis/tcp")
+	}, "file/tcp", "redis/tcp")
 }
 
 // webSocketAt connects to the gateway by a host of whatever name.
@@ -517,7 +517,7 @@ func TestJavaScriptClientsFindTheirNamespaces(t *testing.T) {
 		if got := n.holds("orders"); !slices.Equal(got, []string{"from JavaScript"}) {
 			t.Errorf("it holds %q", got)
 		}
-	}, "memory/tcp", "redis/tcp")
+	}, "file/tcp", "redis/tcp")
 }
 
 // How many namespaces a test makes, of the thousand that are the point.

@@ -65,5 +65,5 @@ func (e *env) python(story string, variables ...string) {
 }
 
 func TestThePythonSDKIsAtHome(t *testing.T) {
-	tell(t, func(e *env) { e.python("story", "STORY_QUEUE="+e.name()) }, "memory/tcp", "redis/tcp", "cluster/tcp")
+	tell(t, func(e *env) { e.python("story", "STORY_QUEUE="+e.name()) }, "file/tcp", "redis/tcp", "cluster/tcp")
 }

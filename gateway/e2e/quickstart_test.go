@@ -52,5 +52,5 @@ func TestQuickstartsRunAsTheyStand(t *testing.T) {
 			inPython := &env{T: t, gw: e.gw}
 			inPython.runQuickstart("python", filepath.Join(t.TempDir(), "quickstart.py"), inPython.interpreter())
 		})
-	}, "memory/tcp")
+	}, "file/tcp")
 }

@@ -31,7 +31,7 @@ func TestErrorsAsSDKsShowThem(t *testing.T) {
 			inJS.node("errors", s.Variables(file)...)
 			sdkerrors.Want(t, "JavaScript", sdkerrors.Read(t, file))
 		})
-	}, "memory/tcp")
+	}, "file/tcp")
 }
 
 // goErrors provokes each error with the Go SDK.

@@ -36,7 +36,7 @@ func TestTransactionsOfQpidProton(t *testing.T) {
 		}
 		e.wantPeeked(work, "three")
 		e.wantPeeked(out, "answer") // a moment after the commit
-	}, "memory/tcp", "redis/tcp", "cluster/tcp")
+	}, "file/tcp", "redis/tcp", "cluster/tcp")
 }
 
 // needProton skips the test, or fails it, where Qpid Proton is missing.
