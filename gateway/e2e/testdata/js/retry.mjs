@@ -42,9 +42,9 @@ for (const [property, value, wait] of [
   await receiver.completeMessage(again);
 }
 
-// What is no delay is refused, and the message stays locked.
+// What is not a delay is refused, and the message stays locked.
 await sender.sendMessages({ body: "last" });
 const last = await one();
-await assert.rejects(receiver.abandonMessage(last, { "x-crosstown-retry-after": -1 }), /x-crosstown-retry-after is no delay/);
+await assert.rejects(receiver.abandonMessage(last, { "x-crosstown-retry-after": -1 }), /x-crosstown-retry-after is not a delay/);
 await client.close();
 console.log("told");
