@@ -5,7 +5,6 @@ package filestore
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -113,11 +112,4 @@ func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strconv"
@@ -40,6 +41,13 @@ func taken(t testing.TB, kind storetest.Kind, n, size int) (heap, scanned, reope
 	heap, scanned = measure(func(s *Store) { storetest.NewStock(t, s, clock, kind).Fill(n, size) })
 	reopened, rescanned = measure(func(*Store) {})
 	return heap, scanned, reopened, rescanned
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 func scannedHeap() uint64 {

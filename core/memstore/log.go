@@ -252,7 +252,7 @@ func (c *chunk) removeEntry(i int) {
 
 // shrink gives back the room for entries that are gone, where few are left.
 func (c *chunk) shrink() {
-	if len(c.entries) <= few && cap(c.entries) > 4*few {
+	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
 		c.entries = slices.Clone(c.entries)
 	}
 }
