@@ -65,12 +65,11 @@ type Catalogue interface {
 	// field except Revision. AlreadyExists if the name is in use; for a subscription NotFound if
 	// there is no topic with its TopicID. NotFound also if the namespace has been deleted from the
 	// registry: see DeleteNamespace.
-	CreateEntity(ctx context.Context, e Entity) (Entity, error)
-	// CreateEntityWithin is CreateEntity where the namespace has quotas: QuotaExceeded if its
-	// queues and topics, with e, would be more, or larger together (Entity.Megabytes), than they
-	// allow. Subscriptions do not count. Concurrent calls, at any gateways, do not exceed the
-	// quotas either.
-	CreateEntityWithin(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
+	//
+	// QuotaExceeded if the namespace's queues and topics, with e, would be more, or larger together
+	// (Entity.Megabytes), than q allows. Subscriptions do not count. Concurrent calls, at any
+	// gateways, do not exceed the quotas either.
+	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the entity of that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
 	// Entities lists entities of a kind by folded name, at most top after the first skip; none for
@@ -81,10 +80,8 @@ type Catalogue interface {
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
 	// UpdateEntity replaces the entity of e's name, if its Revision and ID are still those of e;
 	// else it returns Conflict, or NotFound. It returns the entity with the new Revision.
-	UpdateEntity(ctx context.Context, e Entity) (Entity, error)
-	// UpdateEntityWithin is UpdateEntity where the namespace has quotas: QuotaExceeded if e grows,
-	// and all entities together would be larger than they allow.
-	UpdateEntityWithin(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
+	// QuotaExceeded if e grows, and all entities together would be larger than q allows.
+	UpdateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// ChangeRule is UpdateEntity of a subscription with a change of one of its rules, in one step.
 	// It also returns the topic's Version. Its time does not depend on the number of rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)

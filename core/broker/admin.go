@@ -131,7 +131,7 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, error) {
 	ent.UpdatedAt = b.store.Now()
 	read := time.Now()
-	made, err := b.store.UpdateEntityWithin(ctx, ent, b.quotas())
+	made, err := b.store.UpdateEntity(ctx, ent, b.quotas())
 	switch core.CodeOf(err) {
 	case "":
 		_, err = b.keep(made, read)

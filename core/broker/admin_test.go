@@ -145,15 +145,11 @@ type contended struct {
 	left int
 }
 
-func (c *contended) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return c.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-func (c *contended) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (c *contended) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	if c.left--; c.left >= 0 {
 		return core.Entity{}, core.Conflict
 	}
-	return c.Store.UpdateEntityWithin(ctx, e, q)
+	return c.Store.UpdateEntity(ctx, e, q)
 }
 
 func (c *contended) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
@@ -253,7 +249,7 @@ func TestAnUpdateKeepsTheSizeOfMessagesThatAnEntityHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.Settings.MaxMessageSizeInKilobytes = 512 // an earlier version took it
-	if _, err := b.store.UpdateEntityWithin(t.Context(), old, core.NamespaceQuotas{}); err != nil {
+	if _, err := b.store.UpdateEntity(t.Context(), old, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ asked, wants int64 }{{512, 512}, {0, 512}, {513, 0}, {2048, 2048}, {0, 2048}, {512, 0}} {

@@ -128,7 +128,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
 	ent.Settings.AuthorizationRules = datedRules(ent.Settings.AuthorizationRules, nil, now)
 	read := time.Now()
-	made, err := b.store.CreateEntityWithin(ctx, ent, b.quotas())
+	made, err := b.store.CreateEntity(ctx, ent, b.quotas())
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.exists(&ent)

@@ -272,7 +272,7 @@ func (b *started) stale(t *testing.T, ent core.Entity) {
 		t.Fatal(err)
 	}
 	old := e.current.Load()
-	if _, err := b.store.UpdateEntity(t.Context(), ent); err != nil {
+	if _, err := b.store.UpdateEntity(t.Context(), ent, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()

@@ -282,7 +282,7 @@ func TestTopicsHaveLimits(t *testing.T) {
 			if i == 0 {
 				ent.Rules = many
 			}
-			if _, err := b.store.CreateEntity(t.Context(), ent); err != nil {
+			if _, err := b.store.CreateEntity(t.Context(), ent, core.NamespaceQuotas{}); err != nil {
 				t.Fatal(err)
 			}
 		}

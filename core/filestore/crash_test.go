@@ -363,7 +363,7 @@ func TestAFullDiskRefusesSendsOnly(t *testing.T) {
 func newQueue(t testing.TB, s core.Store) core.Partition {
 	t.Helper()
 	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
-	if _, err := s.CreateEntity(t.Context(), e); err != nil {
+	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
 	return core.Partition{Ref: core.Ref{Entity: "q"}, Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10}}

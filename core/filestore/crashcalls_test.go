@@ -9,26 +9,14 @@ import (
 
 // The calls of a crasher note what the store holds when they return.
 
-func (c *crasher) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	x, err := c.Store.CreateEntity(ctx, e)
+func (c *crasher) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	x, err := c.Store.CreateEntity(ctx, e, q)
 	c.acknowledged(err)
 	return x, err
 }
 
-func (c *crasher) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	x, err := c.Store.CreateEntityWithin(ctx, e, q)
-	c.acknowledged(err)
-	return x, err
-}
-
-func (c *crasher) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	x, err := c.Store.UpdateEntity(ctx, e)
-	c.acknowledged(err)
-	return x, err
-}
-
-func (c *crasher) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	x, err := c.Store.UpdateEntityWithin(ctx, e, q)
+func (c *crasher) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	x, err := c.Store.UpdateEntity(ctx, e, q)
 	c.acknowledged(err)
 	return x, err
 }

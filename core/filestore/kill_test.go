@@ -49,7 +49,7 @@ func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, killOptions(0))
 	if err == nil {
-		_, err = s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "killed", ID: "killed", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
+		_, err = s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "killed", ID: "killed", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}, core.NamespaceQuotas{})
 	}
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)

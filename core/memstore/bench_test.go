@@ -20,7 +20,7 @@ type bench struct {
 func newBench(b *testing.B, batch int) *bench {
 	s := memstore.New(memstore.Options{})
 	e := core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
-	if _, err := s.CreateEntity(b.Context(), e); err != nil {
+	if _, err := s.CreateEntity(b.Context(), e, core.NamespaceQuotas{}); err != nil {
 		b.Fatal(err)
 	}
 	m := &core.Message{MessageID: core.StringID("0123456789abcdef"), Body: core.Body{Bytes: make([]byte, 1024)}}

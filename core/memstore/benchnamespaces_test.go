@@ -18,7 +18,7 @@ func settled(b *testing.B, s *memstore.Store, name string) {
 		e := core.Entity{
 			Namespace: name, Name: fmt.Sprint("q", i), ID: fmt.Sprint(name, "q", i), Partitions: 1, Settings: core.DefaultSettings(core.Queue),
 		}
-		if _, err := s.CreateEntity(b.Context(), e); err != nil {
+		if _, err := s.CreateEntity(b.Context(), e, core.NamespaceQuotas{}); err != nil {
 			b.Fatal(err)
 		}
 	}

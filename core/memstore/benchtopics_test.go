@@ -60,7 +60,7 @@ func benchmarkPublish(b *testing.B, subscriptions int) {
 
 func create(b *testing.B, s *memstore.Store, e core.Entity) {
 	b.Helper()
-	if _, err := s.CreateEntity(b.Context(), e); err != nil {
+	if _, err := s.CreateEntity(b.Context(), e, core.NamespaceQuotas{}); err != nil {
 		b.Fatal(err)
 	}
 }

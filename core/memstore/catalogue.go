@@ -129,12 +129,7 @@ func (c *catalogue) drop(key entityKey) {
 }
 
 // CreateEntity stores a new entity and makes its partitions empty.
-func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return c.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-// CreateEntityWithin is CreateEntity where the namespace has quotas.
-func (c *catalogue) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
 	changed, end, err := c.create(e, q)
@@ -256,12 +251,7 @@ func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 }
 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
-func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return c.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-// UpdateEntityWithin is UpdateEntity where the namespace has quotas.
-func (c *catalogue) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
 	changed, _, end, err := c.update(&e, q, nil)
 	if err == nil {

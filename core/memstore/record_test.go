@@ -72,7 +72,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		s := New(Options{})
 		e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
-		if _, err := s.CreateEntity(t.Context(), e); err != nil {
+		if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.Apply(1, frame, []Ref{{1, 1}})

@@ -16,7 +16,7 @@ func rememberingStore(t *testing.T, bytes int64) (s *memstore.Store, clock *stor
 	s = memstore.New(memstore.Options{Clock: clock.Now, Remember: bytes})
 	for _, kind := range []core.Kind{core.Queue, core.Topic} {
 		e := core.Entity{Kind: kind, Namespace: "ns", Name: fmt.Sprint(kind), ID: fmt.Sprint(kind), Partitions: 1, Settings: core.DefaultSettings(kind)}
-		if _, err := s.CreateEntity(t.Context(), e); err != nil {
+		if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 			t.Fatal(err)
 		}
 	}

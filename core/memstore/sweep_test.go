@@ -14,7 +14,7 @@ func TestASweepDoesSomeAtATime(t *testing.T) {
 	now := time.Now()
 	s := New(Options{Clock: func() time.Time { return now }})
 	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
-	if _, err := s.CreateEntity(t.Context(), e); err != nil {
+	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
 	p := core.Partition{Ref: core.Ref{Entity: "q"}, Policy: core.Policy{LockDuration: time.Minute}}

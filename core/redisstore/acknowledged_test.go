@@ -101,7 +101,7 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 		},
 		"clear": func() error { return s.Clear(t.Context(), many) },
 		"create": func() error {
-			_, err := s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "n", ID: "n", Partitions: 1})
+			_, err := s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "n", ID: "n", Partitions: 1}, core.NamespaceQuotas{})
 			return err
 		},
 		"delete": func() error { return s.DeleteEntity(t.Context(), "ns", many.Entity) },

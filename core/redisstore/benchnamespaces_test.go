@@ -29,7 +29,7 @@ func settled(tb testing.TB, s core.Store, name string) {
 		e := core.Entity{
 			Namespace: name, Name: fmt.Sprint("q", i), ID: fmt.Sprint(name, "q", i), Partitions: 1, Settings: core.DefaultSettings(core.Queue),
 		}
-		if _, err := s.CreateEntity(tb.Context(), e); err != nil {
+		if _, err := s.CreateEntity(tb.Context(), e, core.NamespaceQuotas{}); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func BenchmarkChangeRule(b *testing.B) {
 			for i := range n {
 				e.Rules = append(e.Rules, of(i))
 			}
-			e, err := m.store.CreateEntity(b.Context(), e)
+			e, err := m.store.CreateEntity(b.Context(), e, core.NamespaceQuotas{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -132,12 +132,7 @@ func (s *Store) notifyAll(namespace string, names []string) {
 
 // CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
 // soon as they find it.
-func (s *Store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return s.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-// CreateEntityWithin is CreateEntity where the namespace has quotas.
-func (s *Store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
 		value, err := catalogueValue(&e)
@@ -374,12 +369,7 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 }
 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
-func (s *Store) UpdateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return s.UpdateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-// UpdateEntityWithin is UpdateEntity where the namespace has quotas.
-func (s *Store) UpdateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (s *Store) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, _, err := s.update(ctx, "update entity", e, q)
 	return e, err
 }

@@ -94,7 +94,7 @@ func TestATopicIsClearedWhileItsSubscriptionsChange(t *testing.T) {
 					Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath(st.topic.Name, name), ID: st.topic.ID + name,
 					TopicID: st.topic.ID, Partitions: 1, Settings: core.DefaultSettings(core.Subscription),
 				}
-				if _, err := a.CreateEntity(t.Context(), e); err != nil {
+				if _, err := a.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 					t.Errorf("subscribe: %v", err)
 					return
 				}

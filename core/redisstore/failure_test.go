@@ -24,7 +24,7 @@ func queue(tb testing.TB, s core.Store) core.Partition {
 	name := fmt.Sprintf("e%d", entities.Add(1))
 	e, err := s.CreateEntity(tb.Context(), core.Entity{
 		Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Queue),
-	})
+	}, core.NamespaceQuotas{})
 	if err != nil {
 		tb.Fatalf("create entity: %v", err)
 	}

@@ -73,7 +73,7 @@ func settleIn(t *testing.T, s core.Store, id string, queues, topics int) {
 		e.Namespace, e.Partitions, e.Settings = id, 2, core.DefaultSettings(e.Kind)
 		e.Settings.RequiresSession = e.Kind == core.Queue
 		e.Settings.RequiresDuplicateDetection = true
-		e, err := s.CreateEntity(t.Context(), e)
+		e, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{})
 		if err != nil {
 			t.Fatalf("create %s: %v", &e, err)
 		}
@@ -296,7 +296,7 @@ func TestAnEntityThatIsRefusedLeavesNoKeys(t *testing.T) {
 	names := prefix()
 	s := open(t, server(t).URL(), redisstore.Options{Prefix: names})
 	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 4, Settings: core.DefaultSettings(core.Queue)}
-	if _, err := s.CreateEntityWithin(t.Context(), e, core.NamespaceQuotas{MaxSizeMegabytes: 1023}); core.CodeOf(err) != core.QuotaExceeded {
+	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{MaxSizeMegabytes: 1023}); core.CodeOf(err) != core.QuotaExceeded {
 		t.Fatalf("create: got %v, want %v", err, core.QuotaExceeded)
 	}
 	if keys := keysBelow(t, server(t).URL(), names); len(keys) > 0 {
@@ -318,12 +318,12 @@ func TestQuotasCountAllOfManyEntities(t *testing.T) {
 		if i%100 != 99 {
 			limit = core.NamespaceQuotas{}
 		}
-		if _, err := s.CreateEntityWithin(t.Context(), e, limit); err != nil {
+		if _, err := s.CreateEntity(t.Context(), e, limit); err != nil {
 			t.Fatalf("create %d: %v", i, err)
 		}
 	}
 	e.Name, e.ID = "more", "more"
-	if _, err := s.CreateEntityWithin(t.Context(), e, q); core.CodeOf(err) != core.QuotaExceeded {
+	if _, err := s.CreateEntity(t.Context(), e, q); core.CodeOf(err) != core.QuotaExceeded {
 		t.Errorf("create one too many: got %v, want %v", err, core.QuotaExceeded)
 	}
 }

@@ -138,7 +138,7 @@ func TestTheOtherGatewayHearsOfEntities(t *testing.T) {
 		a, b := gateways(t, url)
 		heard := make(chan string, 100)
 		defer b.WatchEntities(func(namespace, name string) { heard <- namespace + "/" + name })()
-		if _, err := a.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "Told", ID: "told", Partitions: 2}); err != nil {
+		if _, err := a.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "Told", ID: "told", Partitions: 2}, core.NamespaceQuotas{}); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -28,7 +28,7 @@ func newStand(tb testing.TB, s core.Store, subscriptions ...string) *stand {
 	name := fmt.Sprintf("e%d", entities.Add(1))
 	topic, err := s.CreateEntity(tb.Context(), core.Entity{
 		Namespace: "ns", Kind: core.Topic, Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Topic),
-	})
+	}, core.NamespaceQuotas{})
 	if err != nil {
 		tb.Fatalf("create topic: %v", err)
 	}
@@ -47,7 +47,7 @@ func (st *stand) subscribe(s core.Store, name string, sessions bool) core.Partit
 	e, err := s.CreateEntity(st.Context(), core.Entity{
 		Namespace: "ns", Kind: core.Subscription, Name: core.SubscriptionPath(st.topic.Name, name), ID: st.topic.ID + name,
 		TopicID: st.topic.ID, Partitions: 1, Settings: settings,
-	})
+	}, core.NamespaceQuotas{})
 	if err != nil {
 		st.Fatalf("create subscription: %v", err)
 	}
@@ -276,7 +276,7 @@ func TestTheOtherGatewayIsFencedOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Rules = []core.Rule{{Name: "r"}}
-		if _, err := a.UpdateEntity(t.Context(), e); err != nil {
+		if _, err := a.UpdateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 			t.Fatal(err)
 		}
 		conflict("updated", old)

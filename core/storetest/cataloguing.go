@@ -48,7 +48,7 @@ var catalogueStories = []story{
 		}
 	}},
 	{"a name can be taken once per namespace, in any case", func(s *fixture) {
-		_, err := s.store.CreateEntity(s.Context(), newEntity("ORDERS", "q2"))
+		_, err := s.store.CreateEntity(s.Context(), newEntity("ORDERS", "q2"), core.NamespaceQuotas{})
 		s.wantCode("create again", err, core.AlreadyExists)
 		other := newEntity("Orders", "q3")
 		other.Namespace = "other"
@@ -62,7 +62,7 @@ var catalogueStories = []story{
 		s.wantCode("entity", err, core.NotFound)
 		_, err = s.store.Entity(s.Context(), "other", "orders")
 		s.wantCode("entity of another namespace", err, core.NotFound)
-		_, err = s.store.UpdateEntity(s.Context(), newEntity("nosuch", "q9"))
+		_, err = s.store.UpdateEntity(s.Context(), newEntity("nosuch", "q9"), core.NamespaceQuotas{})
 		s.wantCode("update", err, core.NotFound)
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "nosuch"), core.NotFound)
 	}},
@@ -102,7 +102,7 @@ var catalogueStories = []story{
 		e.Settings.MaxDeliveryCount = 77
 		e.Settings.AuthorizationRules = []core.AccessRule{{Name: "r", PrimaryKey: "k", Rights: core.Send}}
 		e.UpdatedAt = e.UpdatedAt.Add(time.Hour)
-		updated, err := s.store.UpdateEntity(s.Context(), e)
+		updated, err := s.store.UpdateEntity(s.Context(), e, core.NamespaceQuotas{})
 		s.wantCode("update", err, "")
 		if updated.Revision <= e.Revision {
 			s.Fatalf("revision after the update: got %d, want more than %d", updated.Revision, e.Revision)
@@ -114,20 +114,20 @@ var catalogueStories = []story{
 		s.wantEntity("entity", got, e)
 	}},
 	{"an update based on an old revision or another entity is a conflict", func(s *fixture) {
-		if _, err := s.store.UpdateEntity(s.Context(), s.entity); err != nil {
+		if _, err := s.store.UpdateEntity(s.Context(), s.entity, core.NamespaceQuotas{}); err != nil {
 			s.Fatalf("update: %v", err)
 		}
-		_, err := s.store.UpdateEntity(s.Context(), s.entity)
+		_, err := s.store.UpdateEntity(s.Context(), s.entity, core.NamespaceQuotas{})
 		s.wantCode("update by the old revision", err, core.Conflict)
 		current, err := s.store.Entity(s.Context(), "ns", "orders")
 		s.wantCode("entity", err, "")
 		current.ID = "q7"
-		_, err = s.store.UpdateEntity(s.Context(), current)
+		_, err = s.store.UpdateEntity(s.Context(), current, core.NamespaceQuotas{})
 		s.wantCode("update of another incarnation", err, core.Conflict)
 	}},
 	{"an update keeps the messages", func(s *fixture) {
 		s.sendTexts("a")
-		if _, err := s.store.UpdateEntity(s.Context(), s.entity); err != nil {
+		if _, err := s.store.UpdateEntity(s.Context(), s.entity, core.NamespaceQuotas{}); err != nil {
 			s.Fatalf("update: %v", err)
 		}
 		s.wantBodies("messages", s.lock(9), "a")
@@ -190,7 +190,7 @@ var catalogueStories = []story{
 	{"an update does not take back the latest use", func(s *fixture) {
 		at := time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC)
 		s.wantCode("touch", s.store.TouchEntities(s.Context(), "ns", map[string]time.Time{"orders": at}), "")
-		updated, err := s.store.UpdateEntity(s.Context(), s.entity)
+		updated, err := s.store.UpdateEntity(s.Context(), s.entity, core.NamespaceQuotas{})
 		s.wantCode("update", err, "")
 		s.wantTime("accessed, as returned", updated.AccessedAt, at)
 		got, err := s.store.Entity(s.Context(), "ns", "orders")
@@ -223,7 +223,7 @@ var catalogueStories = []story{
 		}
 		e := s.create(newEntity("Watched", "q2"))
 		await("create", "watched")
-		if _, err := s.store.UpdateEntity(s.Context(), e); err != nil {
+		if _, err := s.store.UpdateEntity(s.Context(), e, core.NamespaceQuotas{}); err != nil {
 			s.Fatalf("update: %v", err)
 		}
 		await("update", "watched")
@@ -254,24 +254,24 @@ var quotaStories = []story{
 		q := core.NamespaceQuotas{MaxEntities: 3} // one is there
 		topic := newTopic("news", "t1")
 		for _, e := range []core.Entity{newEntity("second", "q2"), topic} {
-			_, err := s.store.CreateEntityWithin(s.Context(), e, q)
+			_, err := s.store.CreateEntity(s.Context(), e, q)
 			s.wantCode("create "+e.Name, err, "")
 		}
-		_, err := s.store.CreateEntityWithin(s.Context(), newEntity("third", "q3"), q)
+		_, err := s.store.CreateEntity(s.Context(), newEntity("third", "q3"), q)
 		s.wantCode("create one too many", err, core.QuotaExceeded)
 		_, err = s.store.Entity(s.Context(), "ns", "third")
 		s.wantCode("the one too many", err, core.NotFound)
 		s.wantUnknown(core.Partition{Ref: core.Ref{Entity: "q3"}, Policy: s.main.Policy}, core.NewLockToken(0, 1, 1))
-		_, err = s.store.CreateEntityWithin(s.Context(), newEntity("ORDERS", "q4"), q)
+		_, err = s.store.CreateEntity(s.Context(), newEntity("ORDERS", "q4"), q)
 		s.wantCode("create what is there", err, core.AlreadyExists)
-		_, err = s.store.CreateEntityWithin(s.Context(), newSubscription(topic, "a"), q)
+		_, err = s.store.CreateEntity(s.Context(), newSubscription(topic, "a"), q)
 		s.wantCode("create a subscription, which does not count", err, "")
 		elsewhere := newEntity("third", "q5")
 		elsewhere.Namespace = "other"
-		_, err = s.store.CreateEntityWithin(s.Context(), elsewhere, core.NamespaceQuotas{MaxEntities: 1})
+		_, err = s.store.CreateEntity(s.Context(), elsewhere, core.NamespaceQuotas{MaxEntities: 1})
 		s.wantCode("create in another namespace", err, "")
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "news"), "")
-		_, err = s.store.CreateEntityWithin(s.Context(), newEntity("third", "q3"), q)
+		_, err = s.store.CreateEntity(s.Context(), newEntity("third", "q3"), q)
 		s.wantCode("create once there is room", err, "")
 		s.create(newEntity("fourth", "q6")) // without quotas
 	}},
@@ -285,7 +285,7 @@ var quotaStories = []story{
 		}
 		create := func(what string, e core.Entity, code core.Code) core.Entity {
 			s.Helper()
-			made, err := s.store.CreateEntityWithin(s.Context(), e, q)
+			made, err := s.store.CreateEntity(s.Context(), e, q)
 			s.wantCode(what, err, code)
 			return made
 		}
@@ -294,28 +294,28 @@ var quotaStories = []story{
 		made := create("create one that just fits", sized("q", "q3", 100, false), "")
 		create("create the smallest", sized("r", "q4", 1, false), core.QuotaExceeded)
 		made.Settings.MaxSizeInMegabytes = 101
-		_, err := s.store.UpdateEntityWithin(s.Context(), made, q)
+		_, err := s.store.UpdateEntity(s.Context(), made, q)
 		s.wantCode("let it grow", err, core.QuotaExceeded)
 		made.Settings.MaxSizeInMegabytes = 99
-		made, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		made, err = s.store.UpdateEntity(s.Context(), made, q)
 		s.wantCode("let it shrink", err, "")
 		made.Settings.MaxSizeInMegabytes = 100
-		made, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		made, err = s.store.UpdateEntity(s.Context(), made, q)
 		s.wantCode("let it grow again", err, "")
 		q.MaxSizeMegabytes = 1
 		made.Settings.MaxDeliveryCount = 3
-		_, err = s.store.UpdateEntityWithin(s.Context(), made, q)
+		_, err = s.store.UpdateEntity(s.Context(), made, q)
 		s.wantCode("change it, without growth, in a namespace that is too large", err, "")
 		stale := made
 		stale.Settings.MaxSizeInMegabytes = 1000
-		_, err = s.store.UpdateEntityWithin(s.Context(), stale, q)
+		_, err = s.store.UpdateEntity(s.Context(), stale, q)
 		s.wantCode("let it grow by an old revision", err, core.Conflict)
 		create("create a topic that is too large", newTopic("t", "t1"), core.QuotaExceeded)
 		topic := s.create(newTopic("t", "t1"))
-		sub, err := s.store.CreateEntityWithin(s.Context(), newSubscription(topic, "a"), q)
+		sub, err := s.store.CreateEntity(s.Context(), newSubscription(topic, "a"), q)
 		s.wantCode("create a subscription, which does not count", err, "")
 		sub.Settings.MaxSizeInMegabytes *= 2
-		_, err = s.store.UpdateEntityWithin(s.Context(), sub, q)
+		_, err = s.store.UpdateEntity(s.Context(), sub, q)
 		s.wantCode("update a subscription, which does not count", err, "")
 	}},
 	{"many that create and let grow at once do not exceed the quotas", func(s *fixture) {
@@ -325,12 +325,12 @@ var quotaStories = []story{
 			work.Go(func() {
 				e := newEntity(fmt.Sprint("e", i), fmt.Sprint("x", i))
 				e.Settings.MaxSizeInMegabytes = 100
-				e, err := s.store.CreateEntityWithin(s.Context(), e, q)
+				e, err := s.store.CreateEntity(s.Context(), e, q)
 				if err != nil {
 					return
 				}
 				e.Settings.MaxSizeInMegabytes = 200
-				_, _ = s.store.UpdateEntityWithin(s.Context(), e, q) // there may be no room
+				_, _ = s.store.UpdateEntity(s.Context(), e, q) // there may be no room
 			})
 		}
 		work.Wait()

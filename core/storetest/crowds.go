@@ -34,14 +34,14 @@ var crowdStories = []story{
 			work.Wait()
 		}
 		race(created, func(i int) error {
-			_, err := s.store.CreateEntity(s.Context(), newEntity("contested", fmt.Sprintf("r%d", i)))
+			_, err := s.store.CreateEntity(s.Context(), newEntity("contested", fmt.Sprintf("r%d", i)), core.NamespaceQuotas{})
 			return err
 		})
 		s.wantOneWinner("create", created, core.AlreadyExists)
 		e, err := s.store.Entity(s.Context(), "ns", "contested")
 		s.wantCode("entity", err, "")
 		race(updated, func(int) error {
-			_, err := s.store.UpdateEntity(s.Context(), e)
+			_, err := s.store.UpdateEntity(s.Context(), e, core.NamespaceQuotas{})
 			return err
 		})
 		s.wantOneWinner("update", updated, core.Conflict)

@@ -72,8 +72,8 @@ func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, 
 		own.Sessions, own.MaxDeliveryCount = false, 0
 	}
 	p.tell("%v, policy %+v", p.entity.Kind, own.Policy)
-	_, errA := a.CreateEntity(t.Context(), p.entity)
-	_, errB := b.CreateEntity(t.Context(), p.entity)
+	_, errA := a.CreateEntity(t.Context(), p.entity, core.NamespaceQuotas{})
+	_, errB := b.CreateEntity(t.Context(), p.entity, core.NamespaceQuotas{})
 	p.sameCode("create entity", errA, errB)
 	defer p.deafen()
 	p.listen(own)

@@ -53,7 +53,7 @@ func newEntity(name, id string) core.Entity {
 
 func (s *fixture) create(e core.Entity) core.Entity {
 	s.Helper()
-	created, err := s.store.CreateEntity(s.Context(), e)
+	created, err := s.store.CreateEntity(s.Context(), e, core.NamespaceQuotas{})
 	if err != nil {
 		s.Fatalf("create entity %s: %v", &e, err)
 	}

@@ -202,7 +202,7 @@ var namespaceStories = []story{
 		}
 		late := newEntity("late", "n1l")
 		late.Namespace = "n1"
-		_, err = s.store.CreateEntity(s.Context(), late)
+		_, err = s.store.CreateEntity(s.Context(), late, core.NamespaceQuotas{})
 		s.wantCode("create an entity in a deleted namespace", err, core.NotFound)
 		s.sendTexts("a") // the others' are as they were
 		s.wantBodies("elsewhere", s.lock(9), "a")

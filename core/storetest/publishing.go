@@ -300,7 +300,7 @@ var fenceStories = []story{
 				e, err := p.store.Entity(p.Context(), "ns", "news/subscriptions/a")
 				p.wantCode("entity", err, "")
 				e.Rules = []core.Rule{{Name: "r", Filter: core.Filter{Kind: core.FalseFilter}}}
-				_, err = p.store.UpdateEntity(p.Context(), e)
+				_, err = p.store.UpdateEntity(p.Context(), e, core.NamespaceQuotas{})
 				p.wantCode("update", err, "")
 			},
 			"delete": func() { p.deleteEntity("news/subscriptions/b") },
@@ -327,7 +327,7 @@ var fenceStories = []story{
 		p.wantCode("touch", p.store.TouchEntities(p.Context(), "ns", map[string]time.Time{
 			"news/subscriptions/a": p.clock.Now(), "news": p.clock.Now(),
 		}), "")
-		_, err := p.store.CreateEntity(p.Context(), newSubscription(p.entity, "A"))
+		_, err := p.store.CreateEntity(p.Context(), newSubscription(p.entity, "A"), core.NamespaceQuotas{})
 		p.wantCode("create again", err, core.AlreadyExists)
 		p.wantCode("delete unknown", p.store.DeleteEntity(p.Context(), "ns", "news/subscriptions/z"), core.NotFound)
 		p.create(newSubscription(p.create(newTopic("Other", "t2")), "a"))
@@ -387,7 +387,7 @@ var fenceStories = []story{
 		p.wantUnknown(sub(p.at("a"), core.DeadLetter), d.LockToken)
 		p.wantUnknown(p.topic, d.LockToken)
 		p.wantCode("publish", p.tryPublish(p.to(text("3"), "a")).Err, core.NotFound)
-		_, err = p.store.CreateEntity(p.Context(), newSubscription(p.entity, "d"))
+		_, err = p.store.CreateEntity(p.Context(), newSubscription(p.entity, "d"), core.NamespaceQuotas{})
 		p.wantCode("create a subscription", err, core.NotFound)
 		e := p.create(newTopic("news", "t9"))
 		v := p.look()

@@ -13,8 +13,8 @@ func (p *player) subscribe() {
 	p.Helper()
 	p.created++
 	e := newSubscription(p.entity, fmt.Sprintf("s%d", p.created))
-	_, errA := p.a.CreateEntity(p.Context(), e)
-	_, errB := p.b.CreateEntity(p.Context(), e)
+	_, errA := p.a.CreateEntity(p.Context(), e, core.NamespaceQuotas{})
+	_, errB := p.b.CreateEntity(p.Context(), e, core.NamespaceQuotas{})
 	pl := p.newSubject(e.Ref(p.subjects[0].Index, core.Main))
 	pl.entity = e
 	p.tell("subscribe %s, policy %+v: %v", e.ID, pl.Policy, errA)
@@ -37,8 +37,8 @@ func (p *player) change() {
 		a, errA := p.a.Entity(p.Context(), e.Namespace, e.Name)
 		b, errB := p.b.Entity(p.Context(), e.Namespace, e.Name)
 		p.sameCode("subscription", errA, errB)
-		_, errA = p.a.UpdateEntity(p.Context(), a)
-		_, errB = p.b.UpdateEntity(p.Context(), b)
+		_, errA = p.a.UpdateEntity(p.Context(), a, core.NamespaceQuotas{})
+		_, errB = p.b.UpdateEntity(p.Context(), b, core.NamespaceQuotas{})
 		p.tell("update %s: %v", e.ID, errA)
 		p.sameCode("update subscription", errA, errB)
 	} else {

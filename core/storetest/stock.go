@@ -121,7 +121,7 @@ func NewStock(tb testing.TB, store core.Store, clock *Clock, k Kind) *Stock {
 	s := &Stock{TB: tb, store: store, clock: clock, kind: k, main: core.Partition{
 		Ref: core.Ref{Entity: name}, Policy: core.Policy{LockDuration: stockTime, DuplicateWindow: k.window, Sessions: k.sessions},
 	}}
-	_, err := store.CreateEntity(tb.Context(), e)
+	_, err := store.CreateEntity(tb.Context(), e, core.NamespaceQuotas{})
 	s.check("create", err)
 	return s
 }

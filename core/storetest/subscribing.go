@@ -34,7 +34,7 @@ var subscriptionStories = []story{
 			there.Rules[0].Filter.Correlation.Label = nil // and so is what was returned
 			there.Rules[1].Name = "changed"
 		}
-		updated, err := p.store.UpdateEntity(p.Context(), bare)
+		updated, err := p.store.UpdateEntity(p.Context(), bare, core.NamespaceQuotas{})
 		p.wantCode("update", err, "")
 		e.Revision = updated.Revision
 		p.wantSubscription("updated", p.look().Subscriptions[2], e)
@@ -157,9 +157,9 @@ var subscriptionStories = []story{
 		}
 	})},
 	{"a subscription needs a topic", func(s *fixture) {
-		_, err := s.store.CreateEntity(s.Context(), newSubscription(newTopic("nosuch", "t9"), "a"))
+		_, err := s.store.CreateEntity(s.Context(), newSubscription(newTopic("nosuch", "t9"), "a"), core.NamespaceQuotas{})
 		s.wantCode("create without a topic", err, core.NotFound)
-		_, err = s.store.CreateEntity(s.Context(), newSubscription(s.entity, "a"))
+		_, err = s.store.CreateEntity(s.Context(), newSubscription(s.entity, "a"), core.NamespaceQuotas{})
 		s.wantCode("create at a queue", err, core.NotFound)
 		_, err = s.store.Entity(s.Context(), "ns", "nosuch/subscriptions/a")
 		s.wantCode("entity", err, core.NotFound)
@@ -196,7 +196,7 @@ var subscriptionStories = []story{
 		}
 		e := p.create(newSubscription(p.entity, "D"))
 		await("create", "news", "news/subscriptions/d")
-		_, err := p.store.UpdateEntity(p.Context(), e)
+		_, err := p.store.UpdateEntity(p.Context(), e, core.NamespaceQuotas{})
 		p.wantCode("update", err, "")
 		await("update", "news", "news/subscriptions/d")
 		p.deleteEntity("news/subscriptions/d")
@@ -214,7 +214,7 @@ var subscriptionStories = []story{
 		work.Go(func() {
 			for i := range changes {
 				name := fmt.Sprintf("m%d", i)
-				if _, err := p.store.CreateEntity(p.Context(), newSubscription(p.entity, name)); err != nil {
+				if _, err := p.store.CreateEntity(p.Context(), newSubscription(p.entity, name), core.NamespaceQuotas{}); err != nil {
 					p.Errorf("create %s: %v", name, err)
 				}
 				if i%3 == 2 {

@@ -131,7 +131,7 @@ func (p *player) history(sessions bool) *history {
 	name := fmt.Sprint("linear", p.entities)
 	e, err := p.Stores[0]().CreateEntity(p.Context(), core.Entity{
 		Namespace: "ns", Name: name, ID: name, Partitions: 1, Settings: core.DefaultSettings(core.Queue),
-	})
+	}, core.NamespaceQuotas{})
 	if err != nil {
 		p.Fatalf("create entity: %v", err)
 	}

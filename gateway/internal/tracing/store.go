@@ -237,13 +237,8 @@ func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicVi
 }
 
 // CreateEntity implements core.Catalogue.
-func (s *store) CreateEntity(ctx context.Context, e core.Entity) (core.Entity, error) {
-	return s.CreateEntityWithin(ctx, e, core.NamespaceQuotas{})
-}
-
-// CreateEntityWithin implements core.Catalogue.
-func (s *store) CreateEntityWithin(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	e, err := s.Store.CreateEntityWithin(ctx, e, q)
+func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	e, err := s.Store.CreateEntity(ctx, e, q)
 	if err == nil {
 		s.destinations.learn(&e)
 	}
