@@ -17,9 +17,6 @@ const (
 	// idleDispatcherLife is how long a dispatcher stays after its last receiver: a client that
 	// polls comes back soon.
 	idleDispatcherLife = 10 * time.Second
-	// firstBackoff and lastBackoff bound the pauses while a partition does not answer.
-	firstBackoff = 50 * time.Millisecond
-	lastBackoff  = 2 * time.Second
 )
 
 // dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
@@ -57,7 +54,7 @@ func newDispatcher(e *entry, sub core.SubQueue) (*dispatcher, bool) {
 	d.deliverEnded.L = &d.mu
 	v := e.current.Load()
 	for i := range v.partitions[sub] {
-		d.workers = append(d.workers, &worker{d: d, index: i, woken: make(chan struct{}, 1), ready: true})
+		d.workers = append(d.workers, &worker{d: d, index: i, woken: make(chan struct{}, 1), poller: poller{ready: true}})
 	}
 	if !e.b.goOpen(d.run) {
 		return nil, false

@@ -116,7 +116,7 @@ func (r *receiver) Drain(drained func(unspent int)) {
 		r.targets = make([]uint64, len(d.workers))
 	}
 	for i, w := range d.workers {
-		r.targets[i] = w.callsAhead()
+		r.targets[i] = w.ahead()
 	}
 	if !r.drainsOn() {
 		d.enqueue(r)

@@ -33,19 +33,15 @@ type session struct {
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
-	until       time.Time // end of the lock, by the store's clock
-	renewing    int       // Renew calls under way, which may have moved until
-	credit      int       // unspent
-	ready       bool      // there may be messages
-	wokenInLook bool      // the doorbell rang since the last look
-	checks      bool      // ask the store whether the lock still stands, even without credit
-	purges      int       // Purge calls under way; no messages are locked meanwhile
-	busy        bool      // a look is under way
-	looks       uint64    // looks for messages so far
-	lookAt      time.Time // when to look without the doorbell; zero: unknown
-	backoff     time.Duration
+	until       time.Time       // end of the lock, by the store's clock
+	renewing    int             // Renew calls under way, which may have moved until
+	credit      int             // unspent
+	poller                      // of looks for messages
+	checks      bool            // ask the store whether the lock still stands, even without credit
+	purges      int             // Purge calls under way; no messages are locked meanwhile
+	lookAt      time.Time       // when to look without the doorbell; zero: unknown
 	drained     []func(int)     // callbacks of Drains under way
-	targetLooks uint64          // the count of looks that the Drains wait for
+	targetCalls uint64          // the count of looks that the Drains wait for
 	ended       error           // why the broker closed it
 	expired     bool            // ended because the lock's time was over
 	endsNow     bool            // do not wait for expiryGrace
@@ -58,7 +54,7 @@ type session struct {
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *session {
 	s := &session{
-		hub: h, o: o, by: by, lock: l, until: l.Until, ready: true,
+		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	s.deliverEnded.L = &s.mu
@@ -97,13 +93,7 @@ func (s *session) Drain(drained func(unspent int)) {
 		return
 	}
 	s.drained = append(s.drained, drained)
-	s.targetLooks = s.looks
-	if s.busy {
-		s.targetLooks++
-	}
-	if s.ready || s.busy && s.wokenInLook {
-		s.targetLooks++
-	}
+	s.targetCalls = s.ahead()
 	s.signal()
 }
 
@@ -185,9 +175,7 @@ func (s *session) wakeByName() {
 func (s *session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wokenInLook = true
-	if !s.busy && s.backoff == 0 {
-		s.ready = true
+	if s.ring() {
 		s.signal()
 	}
 }
@@ -237,12 +225,13 @@ func (s *session) next() (n int, look bool, pause time.Duration, open bool) {
 		if !s.lookAt.IsZero() && !now.Before(s.lookAt) {
 			s.ready, s.lookAt = true, time.Time{}
 		}
-		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.looks >= s.targetLooks) {
+		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.calls >= s.targetCalls) {
 			s.drain()
 			continue
 		}
 		if s.checks || s.credit > 0 && s.ready && s.purges == 0 {
-			s.busy, s.ready, s.wokenInLook, s.checks = true, false, false, false
+			s.begin()
+			s.checks = false
 			n := min(s.credit, maxLock)
 			if s.purges > 0 {
 				n = 0
@@ -291,8 +280,6 @@ func (s *session) lockMessages(n int) {
 		ds = s.remove(p, ds)
 	}
 	s.mu.Lock()
-	s.busy = false
-	s.looks++
 	s.noteLook(err, locked == n)
 	s.credit -= len(ds)
 	open := !s.isOver()
@@ -321,23 +308,21 @@ func (s *session) lockMessages(n int) {
 // noteLook notes the result of a look and when to look again. s.mu is held.
 func (s *session) noteLook(err error, full bool) {
 	e := s.hub.e
-	now := e.b.store.Now()
-	switch {
-	case core.CodeOf(err) == core.SessionLockLost:
+	if core.CodeOf(err) == core.SessionLockLost {
+		s.poller.end(false, nil)
 		if s.ended == nil {
 			s.ended = errSessionLost
 		}
-	case err != nil:
-		if s.backoff == 0 {
-			e.b.log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.key, "partition", s.lock.Index, "err", err)
-		}
-		s.backoff = min(max(2*s.backoff, firstBackoff), lastBackoff)
-		s.lookAt = now.Add(s.backoff)
-	default:
-		s.backoff = 0
-		s.ready = s.wokenInLook || full
-		s.lookAt = now.Add(sessionLookInterval)
+		return
 	}
+	if began, _ := s.poller.end(full, err); began {
+		e.b.log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.key, "partition", s.lock.Index, "err", err)
+	}
+	pause := sessionLookInterval
+	if err != nil {
+		pause = s.backoff
+	}
+	s.lookAt = e.b.store.Now().Add(pause)
 }
 
 // remove completes messages and returns those that the store has removed. It releases the others.

@@ -16,22 +16,11 @@ type sessionFinder struct {
 	hub   *sessionHub
 	index int
 
-	ready   bool // there may be a session
-	woken   bool // the doorbell rang since the last look
-	busy    bool // find is at work
-	timer   *time.Timer
-	backoff time.Duration // 0 while the store answers
+	poller
+	timer *time.Timer
 
 	holdersTimer *time.Timer // wakes the holders
 	holdersDue   time.Time   // when it fires, by the store's clock; zero: it is not set
-}
-
-// wake says that there may be a session. hub.mu is held.
-func (f *sessionFinder) wake() {
-	f.woken = true
-	if !f.busy && f.backoff == 0 {
-		f.ready = true
-	}
 }
 
 // endPause ends a pause after an outage, or between looks.
@@ -59,9 +48,8 @@ func (f *sessionFinder) find() {
 		f.noteLook(ok, next, err)
 		again = f.ready && h.finding <= len(h.waiters)
 		if again {
-			f.ready, f.woken = false, false
+			f.begin()
 		} else {
-			f.busy = false
 			h.finding--
 			h.assign()
 		}
@@ -76,20 +64,14 @@ func (f *sessionFinder) find() {
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	b := f.hub.e.b
 	pause := finderInterval
+	if began, _ := f.end(ok, err); began {
+		b.log.Warn("accept a session: the partition does not answer; trying again", "entity", f.hub.e.key, "partition", f.index, "err", err)
+	}
 	switch {
 	case err != nil:
-		if f.backoff == 0 {
-			b.log.Warn("accept a session: the partition does not answer; trying again", "entity", f.hub.e.key, "partition", f.index, "err", err)
-		}
-		f.backoff = min(max(2*f.backoff, firstBackoff), lastBackoff)
-		f.ready = false
 		pause = f.backoff
-	default:
-		f.backoff = 0
-		f.ready = ok || f.woken
-		if !next.IsZero() {
-			pause = min(pause, max(next.Sub(b.store.Now()), time.Millisecond))
-		}
+	case !next.IsZero():
+		pause = min(pause, max(next.Sub(b.store.Now()), time.Millisecond))
 	}
 	if f.timer != nil {
 		f.timer.Stop()

@@ -92,7 +92,7 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if key == "" {
-		s.wake()
+		s.ring()
 		h.assign()
 		h.wakeHoldersAt(s, time.Time{})
 	} else if held := h.held[key]; held != nil {
@@ -227,7 +227,7 @@ func (h *sessionHub) assign() {
 		if s.busy || !s.ready {
 			continue
 		}
-		s.busy, s.ready, s.woken = true, false, false
+		s.begin()
 		h.finding++
 		h.nextFinder = at + 1
 		if !h.e.b.goOpen(s.find) {

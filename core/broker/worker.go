@@ -13,14 +13,10 @@ type worker struct {
 	index int
 	woken chan struct{} // something changed; holds at most one
 
-	ready        bool   // there may be messages
-	wokenInGrant bool   // the doorbell rang since the last grant
-	busy         bool   // a grant is being carried out
-	granted      int    // how many messages to lock; 0 once begun
-	handed       int    // how many messages a call of the store locks for the worker, since Reserve
-	calls        uint64 // grants carried out
-	timer        *time.Timer
-	backoff      time.Duration // 0 while the store answers
+	poller      // of grants
+	granted int // how many messages to lock; 0 once begun
+	handed  int // how many messages a call of the store locks for the worker, since Reserve
+	timer   *time.Timer
 }
 
 // removal is deliveries that a receiver gets once they have been removed.
@@ -40,9 +36,7 @@ func (w *worker) signal() {
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.wokenInGrant = true
-	if !w.busy && w.backoff == 0 {
-		w.ready = true
+	if w.ring() {
 		w.d.assign()
 	}
 }
@@ -75,7 +69,7 @@ func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err err
 
 // grant has the worker lock up to n messages. d.mu is held.
 func (w *worker) grant(n int) {
-	w.busy, w.ready, w.wokenInGrant = true, false, false
+	w.begin()
 	w.d.reserved += n
 }
 
@@ -85,19 +79,6 @@ func (w *worker) retry() {
 	defer w.d.mu.Unlock()
 	w.ready = true
 	w.d.assign()
-}
-
-// callsAhead is the count of calls after which everything that is available now has been looked
-// for. d.mu is held.
-func (w *worker) callsAhead() uint64 {
-	n := w.calls
-	if w.busy {
-		n++
-	}
-	if w.ready || w.wokenInGrant && w.busy {
-		n++
-	}
-	return n
 }
 
 // run works until the dispatcher stops.
@@ -156,12 +137,15 @@ func (w *worker) locked(n int, ds []core.Delivery, next time.Time, more bool, er
 		w.remove(d.e.current.Load().partitions[d.sub][w.index], removals)
 		d.mu.Lock()
 	}
-	w.busy = false
-	w.calls++
-	w.ready = err == nil && (w.wokenInGrant || more)
-	w.noteOutage(err)
-	if err == nil && !w.ready {
+	began, ended := w.end(more, err)
+	switch {
+	case err != nil:
+		w.after(w.backoff, w.retry)
+	case !w.ready:
 		w.wakeAt(next)
+	}
+	if began || ended {
+		w.noteOutage(err)
 	}
 	d.checkDrains()
 	d.assign()
@@ -233,25 +217,15 @@ func (w *worker) after(pause time.Duration, f func()) {
 	}
 }
 
-// noteOutage pauses while the store does not answer. It logs the begin and the end of an outage.
-// d.mu is held.
+// noteOutage logs that an outage has begun, or ended. d.mu is held.
 func (w *worker) noteOutage(err error) {
 	log := w.d.e.b.log
 	switch {
-	case err == nil && w.backoff > 0:
-		log.Info("the partition answers again", "entity", w.d.e.key, "partition", w.index)
-		w.backoff = 0
 	case err == nil:
-	case w.backoff == 0:
-		if core.CodeOf(err) == core.NotFound {
-			w.d.e.b.suspect(w.d.e)
-		} else {
-			log.Warn("lock messages: the partition does not answer; trying again", "entity", w.d.e.key, "partition", w.index, "err", err)
-		}
-		w.backoff = firstBackoff
-		w.after(w.backoff, w.retry)
+		log.Info("the partition answers again", "entity", w.d.e.key, "partition", w.index)
+	case core.CodeOf(err) == core.NotFound:
+		w.d.e.b.suspect(w.d.e)
 	default:
-		w.backoff = min(2*w.backoff, lastBackoff)
-		w.after(w.backoff, w.retry)
+		log.Warn("lock messages: the partition does not answer; trying again", "entity", w.d.e.key, "partition", w.index, "err", err)
 	}
 }
