@@ -12,9 +12,9 @@ import (
 // a call that need not wait for more.
 const sweepMost = 500
 
-// Sweep does what is due, some of it, and returns when the next is: not later than now if more is due.
+// Sweep does all that is due and returns when the next is.
 func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
-	t, _, ok := s.enterOnce(p, nil)
+	t, ok := s.enter(p)
 	if !ok {
 		return time.Time{}, nil
 	}
