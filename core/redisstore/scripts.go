@@ -83,6 +83,8 @@ var (
 	}).onState()
 	entityTouchScript         = (&script{name: "entity_touch", keys: 2, repeat: 2}).load()
 	clearScript               = (&script{name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
+	partitionCopyScript       = (&script{name: "partition_copy", keys: 2, moreKeys: true, fixed: 1, repeat: 1}).load()
+	partitionFillScript       = (&script{name: "partition_fill", keys: 2, moreKeys: true, fixed: 2, repeat: 1}).load()
 	duplicatesTrimScript      = newScript("duplicates_trim", 1, 1)
 	doorbellScript            = newScript("doorbell", 2, 0)
 	topicSetVersionScript     = newScript("topic_set_version", 2, 1)

@@ -141,10 +141,10 @@ func (u *upgrading) run(ctx context.Context) (int, error) {
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
 // catalogues finds the keys of all namespaces' entities.
-func (u *upgrading) catalogues(ctx context.Context) (keys []string, err error) {
-	pattern := globs.Replace(string(u.names)) + "{ct:*}e"
+func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
+	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
 	var mu sync.Mutex
-	err = u.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		const page = 10_000
 		found := node.Scan(ctx, 0, pattern, page).Iterator()
 		for found.Next(ctx) {
