@@ -247,7 +247,7 @@ func TestCrashAtAnyMoment(t *testing.T) {
 			t.Parallel()
 			clock := storetest.NewClock()
 			c := &crasher{t: t, dice: rand.New(rand.NewPCG(seed, 1)), every: 4, o: Options{
-				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*1000 - 1, segmentSize: 16 << 10, compact: []int64{-1, 30, 90}[seed%3],
+				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*5000 - 1, segmentSize: 16 << 10, compact: []int64{-1, 30, 90}[seed%3],
 			}}
 			c.open(faultfs.New())
 			storetest.Differential(t, seed, steps, memstore.New(memstore.Options{Clock: clock.Now}), c, clock, c.restart)
