@@ -15,7 +15,7 @@ import (
 )
 
 // backups is the store's part that exports and imports.
-func (s *stage) backups() core.Backups {
+func (s *fixture) backups() core.Backups {
 	s.Helper()
 	b, ok := s.store.(core.Backups)
 	if !ok {
@@ -25,7 +25,7 @@ func (s *stage) backups() core.Backups {
 }
 
 // export is what the store exports of a partition.
-func (s *stage) export(r core.Ref) (all []core.Stored) {
+func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	s.Helper()
 	err := s.backups().Export(s.Context(), r, func(x *core.Stored) error {
 		all = append(all, *x)
@@ -51,7 +51,7 @@ func stream(things []core.Stored, end error) iter.Seq2[*core.Stored, error] {
 	}
 }
 
-func (s *stage) tryImport(r core.Ref, things []core.Stored) error {
+func (s *fixture) tryImport(r core.Ref, things []core.Stored) error {
 	return s.backups().Import(s.Context(), r, stream(things, nil))
 }
 
@@ -82,25 +82,25 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// moveTo imports what from exports into a new entity, and makes that the stage's. It has the same
+// moveTo imports what from exports into a new entity, and makes that the fixture's. It has the same
 // index, so that numbers are the same.
-func (s *stage) moveTo(name, id string) {
+func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)
 	e := s.create(newEntity(name, id))
-	r := core.Ref{Entity: e.ID, Index: stageIndex}
+	r := core.Ref{Entity: e.ID, Index: fixtureIndex}
 	s.wantCode("import", s.tryImport(r, things), "")
 	wantStored(s, "what was imported, exported again", s.export(r), things)
 	s.main.Entity = e.ID
 }
 
 var exportStories = []story{
-	{"an empty partition is exported and imported", func(s *stage) {
+	{"an empty partition is exported and imported", func(s *fixture) {
 		s.moveTo("Copy", "q2")
 		want(s, "number", s.send(text("a"))[0], number(1))
 		s.wantBodies("copy", s.lock(1), "a")
 	}},
-	{"messages in every state survive an export", func(s *stage) {
+	{"messages in every state survive an export", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		s.sendTexts("complete", "locked", "again", "deferred", "locked deferred", "dead", "delayed")
 		ds := s.lock(7)
@@ -149,7 +149,7 @@ var exportStories = []story{
 		s.wantBodies("activated", s.lock(1), "new") // its lock has ended
 		s.wantBodies("activated", s.lock(1), "scheduled")
 	}},
-	{"an imported schedule can be cancelled, and imported messages expire", func(s *stage) {
+	{"an imported schedule can be cancelled, and imported messages expire", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		n := s.send(text("scheduled", s.after(time.Hour)))
 		s.send(text("expires", ttl(time.Minute)))
@@ -159,14 +159,14 @@ var exportStories = []story{
 		s.wantBodies("queue", s.lock(9))
 		s.wantReason("expired", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
 	}},
-	{"keys of moves survive an export", func(s *stage) {
+	{"keys of moves survive an export", func(s *fixture) {
 		s.send(text("a", from("key")))
 		s.moveTo("Copy", "q2")
 		want(s, "number", s.send(text("again", from("key")))[0], 0)
 		s.forget(s.main, "key")
 		want(s, "number", s.send(text("new", from("key")))[0], number(2))
 	}},
-	{"sessions survive an export", withSessions(func(s *stage) {
+	{"sessions survive an export", withSessions(func(s *fixture) {
 		s.sendIn("A", "a1", "a2", "a3")
 		s.sendIn("b", "b1")
 		l := s.accept("A")
@@ -226,16 +226,16 @@ var exportStories = []story{
 		a, b := at(p.at("a")), at(p.at("b"))
 		got := p.lockAt(a, 9)
 		p.wantBodies("a", got, "both", "one")
-		want(p.stage, "number of the publication", got[1].EnqueuedSequenceNumber, number(2))
+		want(p.fixture, "number of the publication", got[1].EnqueuedSequenceNumber, number(2))
 		p.wantReason("b", p.lockOneAt(sub(b, core.DeadLetter)), "broken", "why")
 		again, fresh := text("again", id("1")), text("new", id("3"))
-		want(p.stage, "number of a duplicate", p.publish(core.Publication{Message: again, Copies: []core.Copy{{To: a, Message: again}}})[0], 0)
-		want(p.stage, "number", p.publish(core.Publication{Message: fresh, Copies: []core.Copy{{To: a, Message: fresh}}})[0], number(4))
+		want(p.fixture, "number of a duplicate", p.publish(core.Publication{Message: again, Copies: []core.Copy{{To: a, Message: again}}})[0], 0)
+		want(p.fixture, "number", p.publish(core.Publication{Message: fresh, Copies: []core.Copy{{To: a, Message: fresh}}})[0], number(4))
 		p.wantBodies("a", p.lockAt(a, 9), "new")
 		p.clock.Advance(time.Hour)
 		p.wantBodies("due", []core.Delivery{p.lockOneAt(p.topic)}, "scheduled")
 	})},
-	{"the namespaces that have entities are listed", func(s *stage) {
+	{"the namespaces that have entities are listed", func(s *fixture) {
 		other := newEntity("Other", "q2")
 		other.Namespace = "another"
 		s.create(other)
@@ -247,7 +247,7 @@ var exportStories = []story{
 		s.wantCode("list", err, "")
 		want(s, "namespaces", fmt.Sprint(ids), "[another]")
 	}},
-	{"a message keeps all that it has", func(s *stage) {
+	{"a message keeps all that it has", func(s *fixture) {
 		m := text("body")
 		m.MessageID, m.CorrelationID, m.UserID = core.StringID("id"), core.StringID("c"), []byte{0, 255}
 		m.Priority, m.Durable, m.WasScheduled = value.Some[uint8](7), value.Some(false), true
@@ -257,7 +257,7 @@ var exportStories = []story{
 		s.send(m, text("none", func(m *core.Message) { m.Body = core.Body{Kind: core.BodyNone} }))
 		s.moveTo("Copy", "q2")
 	}},
-	{"a partition that is not empty is not imported into", withSessions(func(s *stage) {
+	{"a partition that is not empty is not imported into", withSessions(func(s *fixture) {
 		s.sendIn("a", "there")
 		things := s.export(s.main.Ref)
 		s.wantCode("import into what has messages", s.tryImport(s.main.Ref, things), core.AlreadyExists)
@@ -270,14 +270,14 @@ var exportStories = []story{
 		s.wantCode("import into what has a session", s.tryImport(s.main.Ref, things), core.AlreadyExists)
 		s.wantState("state", s.accept("a"), []byte("kept"))
 	})},
-	{"an unknown entity is neither exported nor imported into", func(s *stage) {
+	{"an unknown entity is neither exported nor imported into", func(s *fixture) {
 		r := core.Ref{Entity: "none"}
 		s.wantCode("export", s.backups().Export(s.Context(), r, func(*core.Stored) error { return nil }), core.NotFound)
 		s.wantCode("import", s.tryImport(r, nil), core.NotFound)
 		s.wantCode("import for an unknown subscription",
 			s.tryImport(s.main.Ref, []core.Stored{{Kind: core.StoredLast, Subscription: "none", Last: 1}}), core.NotFound)
 	}},
-	{"an export and an import end with the caller's error", func(s *stage) {
+	{"an export and an import end with the caller's error", func(s *fixture) {
 		s.sendTexts("a", "b")
 		stop := errors.New("stop")
 		calls := 0
@@ -289,14 +289,14 @@ var exportStories = []story{
 		want(s, "calls", calls, 1)
 		s.wantBodies("the partition is free again", s.lock(2), "a", "b")
 		e := s.create(newEntity("Copy", "q2"))
-		err = s.backups().Import(s.Context(), core.Ref{Entity: e.ID, Index: stageIndex}, stream(s.export(s.main.Ref), stop))
+		err = s.backups().Import(s.Context(), core.Ref{Entity: e.ID, Index: fixtureIndex}, stream(s.export(s.main.Ref), stop))
 		want(s, "the source's error", errors.Is(err, stop), true)
 		ctx, cancel := context.WithCancel(s.Context())
 		cancel()
 		err = s.backups().Export(ctx, s.main.Ref, func(*core.Stored) error { return nil })
 		want(s, "a cancelled export", errors.Is(err, context.Canceled), true)
 	}},
-	{"more than one step's messages survive an export", func(s *stage) {
+	{"more than one step's messages survive an export", func(s *fixture) {
 		const n = 1300
 		body := bytes.Repeat([]byte("x"), 3000)
 		for range n / 100 {
