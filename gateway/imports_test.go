@@ -39,6 +39,7 @@ var arrows = []struct {
 	{"bridges/budget", []string{"core"}},
 	{"bridges/streams", []string{"core"}},
 	{"bridges/internal/frame", []string{"core", "core/value", "internal/codec"}},
+	{"bridges/typedjson", []string{"core", "internal/codec", "bridges/internal/frame"}},
 	{"bridges/internal/link", nil},
 	{"bridges/internal/mailbox", nil},
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/...", "bridges/budget"}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -34,7 +33,11 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		available, _ := memory.Available()
 		return &store{Store: memstore.New(memstore.Options{Remember: available / 8})}, nil
 	case c.Store == "spawn":
-		return spawnStore(ctx, spawnedDir(c), log)
+		st, err := spawnStore(ctx, spawnedDir(c), log)
+		if err == nil && hasEntries(filesDir(c)) {
+			st.notes = append(st.notes, leftOver(filesDir(c), "a file store", c.Data, "file", "spawn"))
+		}
+		return st, err
 	default:
 		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
 		if err != nil {
@@ -43,6 +46,9 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		return &store{Store: opened, redis: opened}, nil
 	}
 }
+
+// filesDir is where the file store keeps its data.
+func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
 // spawnedDir is where a spawned Redis keeps its data.
 func spawnedDir(c *config.Config) string { return filepath.Join(c.Data, "redis") }
@@ -54,17 +60,23 @@ const mostResident = 256 << 20
 // say how to get at it.
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	available, _ := memory.Available()
-	opened, err := filestore.Open(filepath.Join(c.Data, "messages"), filestore.Options{
+	opened, err := filestore.Open(filesDir(c), filestore.Options{
 		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Remember: available / 8, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store file: %w; or choose another store with --store", err)
 	}
 	st := &store{Store: opened, file: opened}
-	if entries, err := os.ReadDir(spawnedDir(c)); err == nil && len(entries) > 0 {
-		st.notes = append(st.notes, fmt.Sprintf("%s has the data of a Redis that an earlier start has spawned: it is neither used nor deleted; --store spawn uses it", spawnedDir(c)))
+	if hasEntries(spawnedDir(c)) {
+		st.notes = append(st.notes, leftOver(spawnedDir(c), "a Redis that an earlier start has spawned", c.Data, "spawn", "file"))
 	}
 	return st, nil
+}
+
+// leftOver says that a directory has the data of another store, and how to move them to this one.
+func leftOver(dir, of, data, from, to string) string {
+	return fmt.Sprintf("%s has the data of %s: it is neither used nor deleted; --store %s uses it. To move its messages, stop the gateway and run: "+
+		"crosstown backup --store %s --data %q | crosstown restore --store %s --data %q", dir, of, from, from, data, to, data)
 }
 
 func spawnStore(ctx context.Context, dir string, log *slog.Logger) (*store, error) {

@@ -1,0 +1,53 @@
+// Package typedjson writes and reads typed values as JSON in the form of the WebSocket protocol: what
+// JSON has no type for is an object with one member, such as {"$int":5}. PROTOCOL.md in
+// bridges/websocket has the table. It is for tools that keep messages as text.
+package typedjson
+
+import (
+	"encoding/json"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
+)
+
+// Value is the JSON of a value of the types of core/value.
+func Value(v any) json.RawMessage {
+	w := codec.NewWriter(codec.JSON, nil)
+	frame.Write(w, v)
+	return w.Bytes()
+}
+
+// ParseValue is the reverse of Value. It refuses what is no JSON of a value.
+func ParseValue(data []byte) (any, error) {
+	r, err := reader(data)
+	if err != nil {
+		return nil, err
+	}
+	return frame.Read(r)
+}
+
+// Properties is the JSON of properties, in their order.
+func Properties(p core.Properties) json.RawMessage {
+	w := codec.NewWriter(codec.JSON, nil)
+	frame.WriteProperties(w, p)
+	return w.Bytes()
+}
+
+// ParseProperties is the reverse of Properties.
+func ParseProperties(data []byte) (core.Properties, error) {
+	r, err := reader(data)
+	if err != nil {
+		return core.Properties{}, err
+	}
+	return frame.ReadProperties(r)
+}
+
+func reader(data []byte) (codec.Reader, error) {
+	if !codec.ValidJSON(data, codec.MaxDepth) {
+		return nil, frame.Wrong("is no JSON")
+	}
+	r := frame.NewReader(codec.JSON)
+	r.Reset(data, true)
+	return r, nil
+}

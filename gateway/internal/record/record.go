@@ -1,0 +1,372 @@
+// Package record is the form of backups: one JSON object a line. A header comes first. Namespaces and
+// entities follow; then each partition of a queue or topic begins with a line of its own and goes on with
+// what core.Backups exports of it. The last line has the number of lines before it and their checksum.
+//
+// A message has the members that crosstown receive --json prints, and those that only a store knows.
+// Typed values have the form of the WebSocket protocol.
+package record
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/bridges/typedjson"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// Version is the version of the form.
+const Version = 1
+
+// Line is a line: one of its members is set.
+type Line struct {
+	Backup    *Header         `json:"backup,omitempty"`
+	Namespace *core.Namespace `json:"namespace,omitempty"`
+	Entity    *core.Entity    `json:"entityDescription,omitempty"`
+	Partition *Partition      `json:"partition,omitempty"`
+	Thing     *Thing          `json:"thing,omitempty"`
+	*Message
+	End *End `json:"end,omitempty"`
+}
+
+// Header is the first line.
+type Header struct {
+	Version int       `json:"version"`
+	Made    time.Time `json:"made"`
+	By      string    `json:"by"`    // the version of Crosstown
+	Store   string    `json:"store"` // the engine
+}
+
+// Partition begins what a partition holds.
+type Partition struct {
+	Namespace string `json:"namespace"` // its ID
+	Entity    string `json:"entity"`
+	ID        string `json:"id"`
+	Index     uint16 `json:"index"`
+}
+
+// End is the last line.
+type End struct {
+	Lines    int    `json:"lines"` // before it
+	Messages int    `json:"messages"`
+	CRC32C   string `json:"crc32c"` // of all bytes before it
+}
+
+// Thing is what a partition holds beside messages.
+type Thing struct {
+	Kind         string    `json:"kind"`
+	Subscription string    `json:"subscription,omitempty"`
+	Sub          int       `json:"subQueue,omitempty"`
+	Last         int64     `json:"last,omitempty"`
+	Session      *string   `json:"sessionId,omitempty"`
+	State        *Octets   `json:"state,omitempty"`
+	Key          *Octets   `json:"key,omitempty"`
+	Time         time.Time `json:"time,omitzero"`
+}
+
+// Octets are bytes: a JSON text where they are UTF-8, else {"$binary":"base64"}.
+type Octets []byte
+
+// MarshalJSON writes them.
+func (o Octets) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(o) {
+		return json.Marshal(string(o))
+	}
+	return json.Marshal(map[string][]byte{"$binary": o})
+}
+
+// UnmarshalJSON reads them.
+func (o *Octets) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*o = Octets(text)
+		return nil
+	}
+	var binary struct {
+		Octets []byte `json:"$binary"`
+	}
+	err := json.Unmarshal(data, &binary)
+	*o = binary.Octets
+	return err
+}
+
+// Message is a message as crosstown receive --json prints it, and as crosstown send --records reads it.
+type Message struct {
+	Entity           string          `json:"entity,omitempty"` // with the sub-queue, for readers
+	SequenceNumber   int64           `json:"sequenceNumber"`
+	MessageID        json.RawMessage `json:"messageId,omitempty"`
+	State            string          `json:"state"`
+	EnqueuedTime     time.Time       `json:"enqueuedTime,omitzero"`
+	ExpiresAt        time.Time       `json:"expiresAt,omitzero"`
+	ScheduledTime    time.Time       `json:"scheduledEnqueueTime,omitzero"`
+	DeliveryCount    uint32          `json:"deliveryCount"`
+	Subject          *string         `json:"subject,omitempty"`
+	ContentType      *string         `json:"contentType,omitempty"`
+	CorrelationID    json.RawMessage `json:"correlationId,omitempty"`
+	SessionID        *string         `json:"sessionId,omitempty"`
+	PartitionKey     *string         `json:"partitionKey,omitempty"`
+	To               *string         `json:"to,omitempty"`
+	ReplyTo          *string         `json:"replyTo,omitempty"`
+	ReplyToSessionID *string         `json:"replyToSessionId,omitempty"`
+	Properties       json.RawMessage `json:"properties,omitempty"`
+	Body             string          `json:"body"`
+	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
+
+	// BodyType is "" for data, else dataSections, value, sequence (Body has their AMQP encoding) or none.
+	BodyType            string          `json:"bodyType,omitempty"`
+	BodyMissing         bool            `json:"bodyMissing,omitempty"` // no bytes, not even none
+	TimeToLive          string          `json:"timeToLive,omitempty"`
+	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
+	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`
+	UserID              *Octets         `json:"userId,omitempty"`
+	GroupSequence       *uint32         `json:"groupSequence,omitempty"`
+	CreationTime        time.Time       `json:"creationTime,omitzero"`
+	AbsoluteExpiryTime  time.Time       `json:"absoluteExpiryTime,omitzero"`
+	WasScheduled        bool            `json:"wasScheduled,omitempty"`
+	Durable             *bool           `json:"durable,omitempty"`
+	FirstAcquirer       *bool           `json:"firstAcquirer,omitempty"`
+	Priority            *uint8          `json:"priority,omitempty"`
+	EmptyText           core.TextFields `json:"emptyText,omitempty"`
+	Annotations         core.Properties `json:"annotations,omitzero"`         // their AMQP encoding
+	DeliveryAnnotations core.Properties `json:"deliveryAnnotations,omitzero"` // their AMQP encoding
+	Footer              []byte          `json:"footer,omitempty"`             // its AMQP encoding
+	Transit             *core.Transit   `json:"transit,omitempty"`
+	EnqueuedSequence    int64           `json:"enqueuedSequenceNumber,omitempty"`
+	InSession           bool            `json:"inSession,omitempty"`
+	Subscription        string          `json:"subscription,omitempty"` // its ID
+	Sub                 int             `json:"subQueue,omitempty"`
+}
+
+// kinds are the names of what partitions hold beside messages.
+var kinds = map[core.StoredKind]string{
+	core.StoredLast: "lastSequenceNumber", core.StoredState: "sessionState", core.StoredSeen: "seenMessageId", core.StoredMove: "move",
+}
+
+var bodyTypes = [...]string{core.BodyData: "", core.BodyDataSections: "dataSections", core.BodyValue: "value", core.BodySequence: "sequence", core.BodyNone: "none"}
+
+var states = [...]string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
+
+// Of is the line of what a partition of an entity holds; path names the queue, topic or subscription.
+func Of(x *core.Stored, path string) Line {
+	if x.Kind == core.StoredMessage {
+		return Line{Message: messageOf(x, path+x.Sub.Suffix())}
+	}
+	t := &Thing{Kind: kinds[x.Kind], Subscription: x.Subscription, Sub: int(x.Sub), Last: x.Last, Time: x.Time}
+	switch x.Kind {
+	case core.StoredState:
+		t.Session, t.State = &x.Session, (*Octets)(&x.SessionState)
+	case core.StoredSeen, core.StoredMove:
+		t.Key = new(Octets(x.Key))
+	}
+	return Line{Thing: t}
+}
+
+// Stored is the reverse of Of, for a Thing or a Message.
+func (l *Line) Stored() (*core.Stored, error) {
+	if l.Message != nil {
+		return l.Message.stored()
+	}
+	t := l.Thing
+	for kind, name := range kinds {
+		if name != t.Kind {
+			continue
+		}
+		if t.Sub < 0 || t.Sub >= int(core.SubQueues) {
+			return nil, fmt.Errorf("sub-queue %d does not exist", t.Sub)
+		}
+		x := &core.Stored{Kind: kind, Subscription: t.Subscription, Sub: core.SubQueue(t.Sub), Last: t.Last, Time: t.Time}
+		if kind == core.StoredState {
+			if t.Session == nil || t.State == nil {
+				return nil, fmt.Errorf("a session's state lacks its sessionId or its state")
+			}
+			x.Session, x.SessionState = *t.Session, append([]byte{}, *t.State...)
+		}
+		if t.Key != nil {
+			x.Key = string(*t.Key)
+		}
+		return x, nil
+	}
+	return nil, fmt.Errorf("%q is no kind that this version knows", t.Kind)
+}
+
+// texts are the text fields of a message and their members.
+func texts(m *core.Message, r *Message) []struct {
+	field  *string
+	member **string
+} {
+	return []struct {
+		field  *string
+		member **string
+	}{
+		{&m.Subject, &r.Subject}, {&m.ContentType, &r.ContentType}, {&m.SessionID, &r.SessionID}, {&m.PartitionKey, &r.PartitionKey},
+		{&m.To, &r.To}, {&m.ReplyTo, &r.ReplyTo}, {&m.ReplyToSessionID, &r.ReplyToSessionID},
+		{&m.ContentEncoding, &r.ContentEncoding}, {&m.ViaPartitionKey, &r.ViaPartitionKey},
+	}
+}
+
+func messageOf(x *core.Stored, path string) *Message {
+	m := x.Message
+	r := &Message{
+		Entity: path, SequenceNumber: x.SequenceNumber, State: states[x.State], EnqueuedTime: x.EnqueuedTime, ExpiresAt: x.ExpiresAt,
+		ScheduledTime: m.ScheduledEnqueueTime, DeliveryCount: x.DeliveryCount, MessageID: idOf(m.MessageID), CorrelationID: idOf(m.CorrelationID),
+		BodyType: bodyTypes[m.Body.Kind], BodyMissing: m.Body.Bytes == nil, CreationTime: m.CreationTime, AbsoluteExpiryTime: m.AbsoluteExpiryTime,
+		WasScheduled: m.WasScheduled, EmptyText: m.EmptyText, Annotations: m.Annotations, DeliveryAnnotations: m.DeliveryAnnotations,
+		Footer: m.Footer, EnqueuedSequence: x.EnqueuedSequenceNumber, InSession: x.InSession, Subscription: x.Subscription, Sub: int(x.Sub),
+		Durable: pointer(m.Durable), FirstAcquirer: pointer(m.FirstAcquirer), Priority: pointer(m.Priority), GroupSequence: pointer(m.GroupSequence),
+	}
+	for _, t := range texts(m, r) {
+		if *t.field != "" {
+			*t.member = t.field
+		}
+	}
+	if m.UserID != nil {
+		r.UserID = (*Octets)(&m.UserID)
+	}
+	if m.TimeToLive != 0 {
+		r.TimeToLive = m.TimeToLive.String()
+	}
+	if !m.Properties.IsEmpty() {
+		r.Properties = typedjson.Properties(m.Properties)
+	}
+	if m.Transit != nil {
+		r.Transit = new(*m.Transit)
+	}
+	r.Body, r.BodyEncoding = BodyText(m.Body.Bytes)
+	return r
+}
+
+// BodyText is a body as text, or in base64 if it is none, with the name of the encoding then.
+func BodyText(body []byte) (text, encoding string) {
+	if utf8.Valid(body) {
+		return string(body), ""
+	}
+	return base64.StdEncoding.EncodeToString(body), "base64"
+}
+
+// Bytes are those of the body.
+func (r *Message) Bytes() ([]byte, error) {
+	switch r.BodyEncoding {
+	case "":
+		return []byte(r.Body), nil
+	case "base64":
+		return base64.StdEncoding.DecodeString(r.Body)
+	}
+	return nil, fmt.Errorf("bodyEncoding: %q is unknown: use base64, or leave it out", r.BodyEncoding)
+}
+
+func pointer[T any](o value.Opt[T]) *T {
+	if !o.Set {
+		return nil
+	}
+	return &o.V
+}
+
+func option[T any](p *T) (o value.Opt[T]) {
+	if p != nil {
+		o = value.Some(*p)
+	}
+	return o
+}
+
+func idOf(id core.ID) json.RawMessage {
+	switch raw := id.Raw(); {
+	case id.IsZero():
+		return nil
+	case id.Kind() == core.IDULong:
+		return typedjson.Value(id.ULong())
+	case id.Kind() == core.IDUUID && len(raw) == len(value.UUID{}):
+		return typedjson.Value(value.UUID([]byte(raw)))
+	case id.Kind() == core.IDBinary:
+		return typedjson.Value([]byte(raw))
+	default:
+		return typedjson.Value(raw)
+	}
+}
+
+func parseID(data json.RawMessage) (core.ID, error) {
+	if data == nil {
+		return core.ID{}, nil
+	}
+	v, err := typedjson.ParseValue(data)
+	if err != nil {
+		return core.ID{}, err
+	}
+	switch v := v.(type) {
+	case string:
+		return core.StringID(v), nil
+	case uint64:
+		return core.ULongID(v), nil
+	case value.UUID:
+		return core.UUIDID(v), nil
+	case []byte:
+		return core.BinaryID(v), nil
+	}
+	return core.ID{}, fmt.Errorf("%s is no id: it is a text, or one of $ulong, $uuid and $binary", data)
+}
+
+// index finds a name.
+func index(names []string, name, member string) (int, error) {
+	if i := slices.Index(names, name); i >= 0 {
+		return i, nil
+	}
+	return 0, fmt.Errorf("%s: %q is unknown", member, name)
+}
+
+func (r *Message) stored() (*core.Stored, error) {
+	x := &core.Stored{Kind: core.StoredMessage, Subscription: r.Subscription, Sub: core.SubQueue(r.Sub), InSession: r.InSession}
+	state, err := index(states[:], r.State, "state")
+	bodyType, badType := index(bodyTypes[:], r.BodyType, "bodyType")
+	if err = errors.Join(err, badType); err != nil {
+		return nil, err
+	}
+	if r.Sub < 0 || r.Sub >= int(core.SubQueues) {
+		return nil, fmt.Errorf("sub-queue %d does not exist", r.Sub)
+	}
+	x.BrokerProperties = core.BrokerProperties{
+		SequenceNumber: r.SequenceNumber, EnqueuedSequenceNumber: cmp.Or(r.EnqueuedSequence, r.SequenceNumber), EnqueuedTime: r.EnqueuedTime,
+		ExpiresAt: r.ExpiresAt, DeliveryCount: r.DeliveryCount, State: core.State(state),
+	}
+	m := &core.Message{
+		ScheduledEnqueueTime: r.ScheduledTime, CreationTime: r.CreationTime, AbsoluteExpiryTime: r.AbsoluteExpiryTime,
+		WasScheduled: r.WasScheduled, EmptyText: r.EmptyText, Annotations: r.Annotations, DeliveryAnnotations: r.DeliveryAnnotations,
+		Footer: r.Footer, Transit: r.Transit,
+		Durable: option(r.Durable), FirstAcquirer: option(r.FirstAcquirer), Priority: option(r.Priority), GroupSequence: option(r.GroupSequence),
+	}
+	for _, t := range texts(m, r) {
+		if *t.member != nil {
+			*t.field = **t.member
+		}
+	}
+	if r.UserID != nil {
+		m.UserID = append([]byte{}, *r.UserID...)
+	}
+	if r.Transit != nil {
+		x.DeadLetterSource = r.Transit.DeadLetterSource
+	}
+	var errs [5]error
+	m.MessageID, errs[0] = parseID(r.MessageID)
+	m.CorrelationID, errs[1] = parseID(r.CorrelationID)
+	if r.TimeToLive != "" {
+		m.TimeToLive, errs[2] = time.ParseDuration(r.TimeToLive)
+	}
+	if r.Properties != nil {
+		m.Properties, errs[3] = typedjson.ParseProperties(r.Properties)
+	}
+	m.Body.Kind = core.BodyKind(bodyType)
+	if !r.BodyMissing {
+		m.Body.Bytes, errs[4] = r.Bytes()
+	}
+	for i, member := range [...]string{"messageId", "correlationId", "timeToLive", "properties", "body"} {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("%s: %w", member, errs[i])
+		}
+	}
+	x.Message = m
+	return x, nil
+}

@@ -1,0 +1,136 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Writer writes a backup.
+type Writer struct {
+	out             *bufio.Writer
+	sum             hash.Hash32
+	lines, messages int
+}
+
+// NewWriter begins a backup with its header.
+func NewWriter(w io.Writer, h Header) (*Writer, error) {
+	h.Version = Version
+	x := &Writer{out: bufio.NewWriterSize(w, 1<<16), sum: crc32.New(castagnoli)}
+	return x, x.Write(&Line{Backup: &h})
+}
+
+// Write writes a line.
+func (w *Writer) Write(l *Line) error {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	_, _ = w.sum.Write(data) // never fails
+	w.lines++
+	if l.Message != nil {
+		w.messages++
+	}
+	_, err = w.out.Write(data)
+	return err
+}
+
+// Messages is how many were written.
+func (w *Writer) Messages() int { return w.messages }
+
+// End writes the last line. Without it nothing can be restored.
+func (w *Writer) End() error {
+	end := End{w.lines, w.messages, fmt.Sprintf("%08x", w.sum.Sum32())}
+	return errors.Join(w.Write(&Line{End: &end}), w.out.Flush())
+}
+
+// Reader reads a backup.
+type Reader struct {
+	in              *bufio.Reader
+	sum             hash.Hash32
+	lines, messages int
+	unread          *Line
+	ended           bool
+}
+
+// NewReader reads the header of a backup.
+func NewReader(r io.Reader) (*Reader, *Header, error) {
+	x := &Reader{in: bufio.NewReaderSize(r, 1<<16), sum: crc32.New(castagnoli)}
+	first, err := x.Next()
+	switch {
+	case errors.Is(err, errTruncated) && x.lines == 0:
+		return nil, nil, errors.New("the backup is empty: give a file that crosstown backup has written")
+	case err != nil:
+		return nil, nil, err
+	case first.Backup == nil:
+		return nil, nil, errors.New("this is no backup: its first line must be the header that crosstown backup writes")
+	case first.Backup.Version != Version:
+		return nil, nil, fmt.Errorf("the backup has version %d of the form, this is version %d: restore it with the version of Crosstown that has written it, %s", first.Backup.Version, Version, first.Backup.By)
+	}
+	return x, first.Backup, nil
+}
+
+var errTruncated = errors.New("the backup is truncated: its last line is missing; make it anew")
+
+// Next returns the next line, or io.EOF after a last line that is right.
+func (r *Reader) Next() (*Line, error) {
+	if l := r.unread; l != nil {
+		r.unread = nil
+		return l, nil
+	}
+	if r.ended {
+		return nil, io.EOF
+	}
+	data, err := r.in.ReadBytes('\n')
+	if err == io.EOF {
+		return nil, errTruncated
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := new(Line)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(l); err != nil {
+		return nil, fmt.Errorf("line %d of the backup: %w", r.lines+1, err)
+	}
+	if l.End != nil {
+		return nil, r.check(l.End)
+	}
+	_, _ = r.sum.Write(data) // never fails
+	r.lines++
+	if l.Message != nil {
+		r.messages++
+	}
+	return l, nil
+}
+
+// check compares what was read with what the last line says.
+func (r *Reader) check(end *End) error {
+	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
+		return fmt.Errorf("the backup is damaged: %d lines with %d messages and checksum %s were read, its last line says %d, %d and %s",
+			got.Lines, got.Messages, got.CRC32C, end.Lines, end.Messages, end.CRC32C)
+	}
+	if _, err := r.in.ReadByte(); err != io.EOF {
+		return errors.New("the backup goes on behind its last line: restore one backup at a time")
+	}
+	r.ended = true
+	return io.EOF
+}
+
+// Unread has Next return a line again.
+func (r *Reader) Unread(l *Line) { r.unread = l }
+
+// Line is the number of the line that was read last.
+func (r *Reader) Line() int { return r.lines }
+
+// Messages is how many were read.
+func (r *Reader) Messages() int { return r.messages }

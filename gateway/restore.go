@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+func restoreCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restore [FILE]",
+		Short: "Put the namespaces, entities and messages of a backup into a store",
+		Long: `Put the namespaces, entities and messages of a backup into a store.
+
+The backup is read from FILE or from standard input; crosstown backup has made it, of
+a store of any kind. An entity that exists and was never used is replaced. If one has,
+or had, messages, nothing of that name is restored: delete it, or choose an empty store.
+
+Stop the gateway first where the store is file or spawn; clients of gateways on a Redis
+must not use the entities meanwhile. If the backup is truncated or damaged, or the
+restore fails, the entities that it has created are deleted again.`,
+		Example: `  crosstown restore messages.jsonl
+  gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
+  crosstown backup --store file | crosstown restore --store spawn`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in := c.InOrStdin()
+			if len(args) > 0 {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = f.Close() }() // it was only read
+				in = f
+			}
+			backup, header, err := record.NewReader(in) // before a store is opened, and its files made
+			if err != nil {
+				return err
+			}
+			st, err := openForCopy(c, environ, false)
+			if err != nil {
+				return err
+			}
+			r := &restore{store: st, in: backup, progress: newTicker(c.ErrOrStderr(), "restored")}
+			if err = r.run(c.Context()); err != nil {
+				err = errors.Join(err, r.undo(c.Context()))
+			}
+			if err = errors.Join(err, st.close()); err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "restored %d entities with %d messages, as a store of kind %s had them on %s\n",
+				len(r.created), backup.Messages(), header.Store, header.Made.Format(time.RFC3339))
+			return nil
+		},
+	}
+	bindStoreFlags(c)
+	return c
+}
+
+// restore is a restore under way.
+type restore struct {
+	store    *store
+	target   core.Backups
+	in       *record.Reader
+	progress *ticker
+	created  []core.Entity
+}
+
+func (r *restore) run(ctx context.Context) error {
+	var ok bool
+	if r.target, ok = r.store.Store.(core.Backups); !ok {
+		return fmt.Errorf("a store of type %T cannot be restored to", r.store.Store)
+	}
+	for {
+		l, err := r.in.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return r.touch(ctx)
+		case err != nil:
+			return err
+		case l.Namespace != nil:
+			err = r.namespace(ctx, *l.Namespace)
+		case l.Entity != nil:
+			err = r.entity(ctx, *l.Entity)
+		case l.Partition != nil:
+			err = r.partition(ctx, l.Partition)
+		default:
+			err = fmt.Errorf("line %d of the backup is not where it belongs", r.in.Line())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// namespace creates a namespace, unless an earlier restore has.
+func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
+	_, err := r.store.CreateNamespace(ctx, n)
+	if core.CodeOf(err) == core.AlreadyExists {
+		old, found := r.store.Namespace(ctx, n.Name)
+		if found == nil && old.ID == n.ID {
+			return nil
+		}
+		return fmt.Errorf("namespace %s exists in the store: delete it, or restore to an empty store", n.Name)
+	}
+	return err
+}
+
+// entity creates an entity, in the place of one that was never used.
+func (r *restore) entity(ctx context.Context, e core.Entity) error {
+	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
+	if core.CodeOf(err) == core.AlreadyExists {
+		var used bool
+		if used, err = r.isUsed(ctx, e.Namespace, e.Name); err != nil {
+			return err
+		}
+		if used {
+			return fmt.Errorf("%s exists in the store, and has or had messages: delete it, or restore to an empty store (nothing of it was changed)", &e)
+		}
+		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
+			return err
+		}
+		_, err = r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", &e, err)
+	}
+	r.created = append(r.created, e)
+	return nil
+}
+
+// errUsed ends the export of a partition that holds something.
+var errUsed = errors.New("it is not empty")
+
+func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, error) {
+	e, err := r.store.Entity(ctx, namespace, name)
+	if err != nil {
+		return false, err
+	}
+	if e.Kind == core.Subscription { // its topic was there before the restore, or is twice in the backup
+		return true, nil
+	}
+	for i := range e.Partitions {
+		err := r.target.Export(ctx, core.Ref{Entity: e.ID, Index: uint16(i)}, func(*core.Stored) error { return errUsed })
+		if errors.Is(err, errUsed) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (r *restore) partition(ctx context.Context, p *record.Partition) error {
+	err := r.target.Import(ctx, core.Ref{Entity: p.ID, Index: p.Index}, func(yield func(*core.Stored, error) bool) {
+		for {
+			l, err := r.in.Next()
+			if err == nil && l.Thing == nil && l.Message == nil {
+				r.in.Unread(l)
+				return
+			}
+			if errors.Is(err, io.EOF) {
+				return // the next call says so again
+			}
+			var x *core.Stored
+			if err == nil {
+				if x, err = l.Stored(); err != nil {
+					err = fmt.Errorf("line %d of the backup: %w", r.in.Line(), err)
+				}
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+			r.progress.at(r.in.Messages())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", p.Entity, err)
+	}
+	return nil
+}
+
+// touch notes when entities were last used.
+func (r *restore) touch(ctx context.Context) error {
+	for i := range r.created {
+		if e := &r.created[i]; !e.AccessedAt.IsZero() {
+			if err := r.store.TouchEntities(ctx, e.Namespace, map[string]time.Time{e.Name: e.AccessedAt}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// undo deletes the entities that were created. Namespaces stay: the next restore takes them.
+func (r *restore) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, e := range r.created {
+		if e.Kind == core.Subscription {
+			continue // it goes with its topic
+		}
+		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s, which has a part of the backup: %w", &e, err))
+		}
+	}
+	return errors.Join(errs...)
+}
