@@ -75,8 +75,15 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return f, nil
+	return heldLock{f}, nil
 }
+
+// heldLock is the file of a lock.
+type heldLock struct{ *os.File }
+
+// Close gives the lock back before it closes the file: a program that this process is starting has
+// the file, too, until it runs, and would keep the lock as long.
+func (l heldLock) Close() error { return errors.Join(unlock(l.File), l.File.Close()) }
 
 type osFile struct{ *os.File }
 

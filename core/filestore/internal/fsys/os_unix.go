@@ -30,6 +30,8 @@ func lock(f *os.File) error {
 	}
 }
 
+func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
