@@ -69,3 +69,53 @@ func TestARestoreReplacesWhatWasNeverUsed(t *testing.T) {
 		t.Errorf("settings: %s", got)
 	}
 }
+
+// What receive --json prints, and what a backup has, can be sent again with the types of its properties.
+func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	g.command(t, "", "queue", "create", "from")
+	g.command(t, "", "queue", "create", "sessions", "--session-aware")
+	typed := `{"messageId":"1","sequenceNumber":7,"state":"active","subject":"s","properties":{"int":{"$int":5},"long":5,"when":{"$timestamp":"2026-01-31T12:00:00.123Z"},` +
+		`"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},"raw":{"$binary":"AP8Q"},"whole":{"$double":3},"text":"t"},"body":"AP8=","bodyEncoding":"base64"}`
+	g.command(t, typed+"\n\n", "send", "from", "--records")
+	first := g.command(t, "", "receive", "from", "--json")
+	g.command(t, first, "send", "from", "--records")
+	second := g.command(t, "", "peek", "from", "--json")
+	for _, wanted := range []string{
+		`"int":{"$int":5}`, `"long":5`, `"when":{"$timestamp":"2026-01-31T12:00:00.123Z"}`, `"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}`,
+		`"raw":{"$binary":"AP8Q"}`, `"whole":{"$double":3}`, `"text":"t"`, `"body":"AP8=","bodyEncoding":"base64"`, `"messageId":"1"`, `"subject":"s"`,
+	} {
+		if !strings.Contains(first, wanted) || !strings.Contains(second, wanted) {
+			t.Errorf("%s is missing in\n%sor\n%s", wanted, first, second)
+		}
+	}
+	g.command(t, `{"sequenceNumber":1,"state":"active","sessionId":"a","body":"x"}`+"\n"+`{"sequenceNumber":2,"state":"active","sessionId":"b","body":"y"}`, "send", "sessions", "--records")
+	if got := bodies(g.command(t, "", "receive", "sessions", "--session=b")); got != "y" {
+		t.Errorf("session b: got %s", got)
+	}
+	for input, wanted := range map[string]string{
+		"hello": "line 1: it is not what receive --json",
+		`{"state":"active","body":"x","bodyType":"value"}`:                     "crosstown restore keeps it",
+		`{"state":"active","body":"x","properties":{"c":{"$char":"x"}}}`:       "property c",
+		`{"state":"odd","body":"x"}`:                                           `state: "odd" is unknown`,
+		`{"state":"active","body":"x"}` + "\n" + `{"state":"active","body":1}`: "line 2",
+	} {
+		if code, _, stderr := g.try(t, g.connection, input, "send", "from", "--records"); code != exitFailure || !strings.Contains(stderr, wanted) {
+			t.Errorf("%s: got %d %s, want %q", input, code, stderr, wanted)
+		}
+	}
+	if code, _, stderr := g.try(t, g.connection, "", "send", "from", "--records", "--ttl=1h"); code != exitUsage || !strings.Contains(stderr, "drop --ttl") {
+		t.Errorf("--ttl: got %d %s", code, stderr)
+	}
+	g.halt(t)
+	code, backup, stderr := invoke(t, nil, "backup", "--data", g.data)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	g.start(t)
+	g.command(t, "", "queue", "create", "again")
+	if got := g.command(t, backup, "send", "again", "--records"); !strings.Contains(got, "sent ") {
+		t.Errorf("sending a backup: %s", got)
+	}
+}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,34 +9,35 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// shown is a message as --json prints it, one a line.
+// shown is a message as --json prints it, one a line; send --records reads it.
 type shown struct {
-	SequenceNumber   int64          `json:"sequenceNumber"`
-	MessageID        string         `json:"messageId,omitempty"`
-	State            string         `json:"state"`
-	EnqueuedTime     *time.Time     `json:"enqueuedTime,omitempty"`
-	ExpiresAt        *time.Time     `json:"expiresAt,omitempty"`
-	ScheduledTime    *time.Time     `json:"scheduledEnqueueTime,omitempty"`
-	DeliveryCount    uint32         `json:"deliveryCount"`
-	Subject          *string        `json:"subject,omitempty"`
-	ContentType      *string        `json:"contentType,omitempty"`
-	CorrelationID    *string        `json:"correlationId,omitempty"`
-	SessionID        *string        `json:"sessionId,omitempty"`
-	PartitionKey     *string        `json:"partitionKey,omitempty"`
-	To               *string        `json:"to,omitempty"`
-	ReplyTo          *string        `json:"replyTo,omitempty"`
-	ReplyToSessionID *string        `json:"replyToSessionId,omitempty"`
-	DeadLetterReason *string        `json:"deadLetterReason,omitempty"`
-	DeadLetterText   *string        `json:"deadLetterErrorDescription,omitempty"`
-	DeadLetterSource *string        `json:"deadLetterSource,omitempty"`
-	Properties       map[string]any `json:"properties,omitempty"`
-	Body             string         `json:"body"`
-	BodyEncoding     string         `json:"bodyEncoding,omitempty"` // "base64", or "" for text
+	SequenceNumber   int64       `json:"sequenceNumber"`
+	MessageID        string      `json:"messageId,omitempty"`
+	State            string      `json:"state"`
+	EnqueuedTime     *time.Time  `json:"enqueuedTime,omitempty"`
+	ExpiresAt        *time.Time  `json:"expiresAt,omitempty"`
+	ScheduledTime    *time.Time  `json:"scheduledEnqueueTime,omitempty"`
+	DeliveryCount    uint32      `json:"deliveryCount"`
+	Subject          *string     `json:"subject,omitempty"`
+	ContentType      *string     `json:"contentType,omitempty"`
+	CorrelationID    *string     `json:"correlationId,omitempty"`
+	SessionID        *string     `json:"sessionId,omitempty"`
+	PartitionKey     *string     `json:"partitionKey,omitempty"`
+	To               *string     `json:"to,omitempty"`
+	ReplyTo          *string     `json:"replyTo,omitempty"`
+	ReplyToSessionID *string     `json:"replyToSessionId,omitempty"`
+	DeadLetterReason *string     `json:"deadLetterReason,omitempty"`
+	DeadLetterText   *string     `json:"deadLetterErrorDescription,omitempty"`
+	DeadLetterSource *string     `json:"deadLetterSource,omitempty"`
+	Properties       typedValues `json:"properties,omitempty"`
+	Body             string      `json:"body"`
+	BodyEncoding     string      `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 }
 
 func show(m *azservicebus.ReceivedMessage) shown {
@@ -59,7 +59,6 @@ func show(m *azservicebus.ReceivedMessage) shown {
 		DeadLetterText:   m.DeadLetterErrorDescription,
 		DeadLetterSource: m.DeadLetterSource,
 		Properties:       m.ApplicationProperties,
-		Body:             string(m.Body),
 	}
 	if m.SequenceNumber != nil {
 		s.SequenceNumber = *m.SequenceNumber
@@ -68,9 +67,7 @@ func show(m *azservicebus.ReceivedMessage) shown {
 	if p := m.RawAMQPMessage.Properties; p != nil && m.TimeToLive != nil && *m.TimeToLive > 0 && p.AbsoluteExpiryTime != nil && p.CreationTime != nil && m.EnqueuedTime != nil {
 		s.ExpiresAt = new(m.EnqueuedTime.Add(p.AbsoluteExpiryTime.Sub(*p.CreationTime)))
 	}
-	if !utf8.Valid(m.Body) {
-		s.Body, s.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
-	}
+	s.Body, s.BodyEncoding = record.BodyText(m.Body)
 	return s
 }
 

@@ -18,12 +18,19 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
+// messageFlags say what a message has.
+var messageFlags = []string{
+	"count", "property", "content-type", "message-id", "correlation-id", "subject", "session", "to", "reply-to", "reply-to-session",
+	"partition-key", "schedule", "ttl",
+}
+
 // maxUnsent is how many messages are gathered at most before they are sent.
 const maxUnsent = 1000
 
 type sendOptions struct {
 	common
 	file          string
+	records       bool
 	count         int
 	properties    []string
 	contentType   string
@@ -48,12 +55,14 @@ func sendCommand(environ []string) *cobra.Command {
   crosstown send orders hello --count 1000
   journalctl -f | crosstown send log
   crosstown send orders later --schedule 10m
-  crosstown send replies pong --session client-7`,
+  crosstown send replies pong --session client-7
+  crosstown receive orders --dlq --count 0 --json | crosstown send orders --records`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	o.bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
+	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as receive --json prints it, or a line of a backup; types of properties are kept")
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
@@ -74,6 +83,16 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	template, err := o.template(time.Now())
 	if err != nil {
 		return err
+	}
+	if o.records {
+		for _, name := range messageFlags {
+			if c.Flags().Changed(name) {
+				return usagef("--records: each line has all of its message: drop --%s", name)
+			}
+		}
+		if len(args) > 1 {
+			return usagef("--records: messages come from standard input or --file: drop the BODY")
+		}
 	}
 	if c.Flags().Changed("session") { // its id may be empty
 		template.SessionID = &o.session
@@ -96,11 +115,28 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: newProgress(c.ErrOrStderr(), "sent")}
-	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
+	if o.records {
+		err = o.sendRecords(c.InOrStdin(), s)
+	} else {
+		err = s.all(o.bodies(c.InOrStdin(), args), o.count)
+	}
 	if err != nil && s.sent == 0 {
 		return t.explain(err)
 	}
 	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), entity, o.json))
+}
+
+// sendRecords sends the messages of standard input or of a file.
+func (o *sendOptions) sendRecords(in io.Reader, s *sending) error {
+	if o.file == "" {
+		return s.records(in)
+	}
+	f, err := os.Open(o.file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return s.records(f)
 }
 
 // template makes the message that all are copies of, but for the body.
@@ -229,6 +265,11 @@ func (s *sending) add(m *azservicebus.Message) error {
 		}
 		return nil
 	}
+	return s.batched(m)
+}
+
+// batched adds a message to the batch, which it sends once that is full.
+func (s *sending) batched(m *azservicebus.Message) error {
 	for {
 		if s.batch == nil {
 			var err error
