@@ -88,7 +88,7 @@ func TestTheManifestsAreWhatKubernetesDescribes(t *testing.T) {
 			t.Errorf("%q in the place of %q was not noticed", is, was)
 		}
 	}
-	takes(t, string(good), map[string]string{"policy": "RootManageSharedAccessKey=K:Send,Listen,Manage", "store": "redis://redis:6379/0"})
+	takes(t, string(good), map[string]string{"policy": "RootManageSharedAccessKey=K:Send,Listen,Manage", "store": "redis://redis:6379/0"}, "redis://")
 }
 
 // helm finds the program, which is too large to be built by the way.
@@ -124,8 +124,10 @@ affinity: {nodeAffinity: {}}
 func TestTheChartRendersWhatKubernetesDescribes(t *testing.T) {
 	c, full := newChecker(t), save(t, fullValues)
 	for name, args := range map[string][]string{
-		"least":    {"--set", "store=redis://r:6379/0", "--set", `policies={RootManageSharedAccessKey=K:Send\,Listen\,Manage}`},
-		"existing": {"--set", "existingSecret=mine", "--set", "metrics.enabled=false", "--set", "minAvailable=0"},
+		"least":    {"--set", `policies={RootManageSharedAccessKey=K:Send\,Listen\,Manage}`},
+		"claim":    {"--set", "existingSecret=mine", "--set", "persistence.existingClaim=disk", "--set", "persistence.sync=always"},
+		"redis":    {"--set", "store=redis://r:6379/0", "--set", "replicas=3", "--set", `policies={RootManageSharedAccessKey=K:Send\,Listen\,Manage}`},
+		"existing": {"--set", "existingSecret=mine", "--set", "store=", "--set", "replicas=2", "--set", "metrics.enabled=false", "--set", "minAvailable=0"},
 		"full":     {"-f", full},
 	} {
 		rendered, err := render(t, "messages", args...)
@@ -135,7 +137,22 @@ func TestTheChartRendersWhatKubernetesDescribes(t *testing.T) {
 		if got := c.problems(t, save(t, rendered), "PodMonitor"); got != "" {
 			t.Errorf("%s: %s\n%s", name, got, rendered)
 		}
-		takes(t, rendered, map[string]string{"policy": "RootManageSharedAccessKey=K:Send,Listen,Manage", "store": "redis://redis:6379/0"})
+		store := "redis://"
+		if name == "least" || name == "claim" {
+			store = "file"
+		}
+		takes(t, rendered, map[string]string{"policy": "RootManageSharedAccessKey=K:Send,Listen,Manage", "store": "redis://redis:6379/0"}, store)
+		for _, text := range []string{"type: Recreate", "claimName: "} {
+			if got := strings.Contains(rendered, text); got != (store == "file") {
+				t.Errorf("%s: %q is there: %v\n%s", name, text, got, rendered)
+			}
+		}
+		if got := strings.Contains(rendered, "kind: PersistentVolumeClaim"); got != (name == "least") {
+			t.Errorf("%s: a claim is made: %v\n%s", name, got, rendered)
+		}
+		if got := strings.Contains(rendered, "kind: PodDisruptionBudget"); got != (name == "redis") {
+			t.Errorf("%s: a budget is made: %v\n%s", name, got, rendered)
+		}
 	}
 	program, _ := helm()
 	chart, err := filepath.Abs(deploy + "/helm/crosstown")
@@ -145,7 +162,7 @@ func TestTheChartRendersWhatKubernetesDescribes(t *testing.T) {
 	if out, err := output(t, program, "lint", chart, "--strict", "-f", full); err != nil {
 		t.Errorf("lint: %v\n%s", err, out)
 	}
-	for missing, args := range map[string][]string{"store": {}, "policies": {"--set", "store=redis://r"}} {
+	for missing, args := range map[string][]string{"store": {"--set", "store="}, "policies": {}, "replicas": {"--set", "existingSecret=mine", "--set", "replicas=2"}} {
 		if out, err := render(t, "messages", args...); err == nil || !strings.Contains(out, missing+": give") {
 			t.Errorf("without %s: got %v\n%s", missing, err, out)
 		}
@@ -174,8 +191,8 @@ type manifest struct {
 }
 
 // takes loads the gateway's settings as the container of a deployment does, with
-// what its secret holds.
-func takes(t *testing.T, manifests string, secret map[string]string) {
+// what its secret holds. Its store begins with a text.
+func takes(t *testing.T, manifests string, secret map[string]string, store string) {
 	t.Helper()
 	environ := map[string]string{"CROSSTOWN_DATA": "/data"}
 	d := yaml.NewDecoder(strings.NewReader(manifests))
@@ -208,7 +225,7 @@ func takes(t *testing.T, manifests string, secret map[string]string) {
 	if err != nil {
 		t.Fatalf("the gateway does not take %q:\n%v", entries, err)
 	}
-	if c.HasDevKey() || len(c.Listen) != 3 || !strings.HasPrefix(c.Store, "redis://") {
+	if c.HasDevKey() || len(c.Listen) != 3 || !strings.HasPrefix(c.Store, store) {
 		t.Errorf("got %+v", c)
 	}
 }

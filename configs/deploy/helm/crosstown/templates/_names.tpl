@@ -14,6 +14,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "crosstown.file" -}}
+{{- if eq .Values.store "file" }}yes{{ end -}}
+{{- end }}
+
+{{- define "crosstown.claim" -}}
+{{ .Values.persistence.existingClaim | default (printf "%s-data" (include "crosstown.name" .)) }}
+{{- end }}
+
 {{- define "crosstown.secret" -}}
 {{ .Values.existingSecret | default (include "crosstown.name" .) }}
 {{- end }}
