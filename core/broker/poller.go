@@ -13,16 +13,16 @@ const (
 // growing pauses while it does not answer. A worker, a session and a session finder each have one,
 // with their mutex; they set their timers and make the calls.
 type poller struct {
-	ready   bool          // there may be something
-	busy    bool          // a call is under way
-	rang    bool          // the doorbell rang since the last call began
-	calls   uint64        // that have ended
-	backoff time.Duration // the pause after the last call; 0 while the partition answers
+	ready      bool          // there may be something
+	busy       bool          // a call is under way
+	wokenSince bool          // woken since the last call began
+	calls      uint64        // that have ended
+	backoff    time.Duration // the pause after the last call; 0 while the partition answers
 }
 
-// ring notes that the doorbell has rung. It reports whether the partition can be asked now.
-func (p *poller) ring() bool {
-	p.rang = true
+// wake notes that there may be something. It reports whether the partition can be asked now.
+func (p *poller) wake() bool {
+	p.wokenSince = true
 	if p.busy || p.backoff > 0 {
 		return false
 	}
@@ -31,7 +31,7 @@ func (p *poller) ring() bool {
 }
 
 // begin notes that a call begins.
-func (p *poller) begin() { p.busy, p.ready, p.rang = true, false, false }
+func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
 // end notes that a call has ended. more says that the partition may have more. An outage begins with
 // the first failure, and ends with the first answer.
@@ -44,7 +44,7 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 		return began, false
 	}
 	ended = p.backoff > 0
-	p.ready, p.backoff = p.rang || more, 0
+	p.ready, p.backoff = p.wokenSince || more, 0
 	return false, ended
 }
 
@@ -54,7 +54,7 @@ func (p *poller) ahead() uint64 {
 	if p.busy {
 		n++
 	}
-	if p.ready || p.busy && p.rang {
+	if p.ready || p.busy && p.wokenSince {
 		n++
 	}
 	return n

@@ -11,10 +11,10 @@ func TestPoller(t *testing.T) {
 	failure := errors.New("away")
 	p := poller{ready: true}
 	p.begin()
-	if p.ring() || p.ready {
-		t.Error("a ring during a call: the partition can be asked at once, want when the call has ended")
+	if p.wake() || p.ready {
+		t.Error("woken during a call: the partition can be asked at once, want when the call has ended")
 	}
-	if got := p.ahead(); got != 2 { // the call under way may have been too early for what rang
+	if got := p.ahead(); got != 2 { // the call under way may have been too early for what woke it
 		t.Errorf("got %d calls ahead, want 2", got)
 	}
 	if began, ended := p.end(false, nil); began || ended || !p.ready {
@@ -34,12 +34,12 @@ func TestPoller(t *testing.T) {
 	want := firstBackoff
 	for i := range 10 {
 		p.begin()
-		p.ring()
+		p.wake()
 		if began, _ := p.end(false, failure); began != (i == 0) {
 			t.Errorf("failure %d: outage begun %v", i, began)
 		}
-		if p.ready || p.ring() || p.backoff != want {
-			t.Errorf("failure %d: ready %v, pause %v; want a pause of %v, whatever rings", i, p.ready, p.backoff, want)
+		if p.ready || p.wake() || p.backoff != want {
+			t.Errorf("failure %d: ready %v, pause %v; want a pause of %v, whatever wakes it", i, p.ready, p.backoff, want)
 		}
 		want = min(2*want, lastBackoff)
 	}
@@ -47,7 +47,7 @@ func TestPoller(t *testing.T) {
 	if _, ended := p.end(false, nil); !ended || p.backoff != time.Duration(0) {
 		t.Error("an answer does not end the outage")
 	}
-	if !p.ring() {
-		t.Error("a ring after the outage: the partition cannot be asked")
+	if !p.wake() {
+		t.Error("woken after the outage: the partition cannot be asked")
 	}
 }

@@ -175,7 +175,7 @@ func (s *session) wakeByName() {
 func (s *session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ring() {
+	if s.poller.wake() {
 		s.signal()
 	}
 }

@@ -92,7 +92,7 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if key == "" {
-		s.ring()
+		s.wake()
 		h.assign()
 		h.wakeHoldersAt(s, time.Time{})
 	} else if held := h.held[key]; held != nil {

@@ -36,7 +36,7 @@ func (w *worker) signal() {
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	if w.ring() {
+	if w.poller.wake() {
 		w.d.assign()
 	}
 }
