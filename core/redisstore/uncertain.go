@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,8 +17,10 @@ import (
 // isUnreachable reports whether err is an error of the connection, not of the server: it is unknown
 // whether the command ran.
 func isUnreachable(err error) bool {
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
+	if e, ok := errors.AsType[net.Error](err); ok {
+		if _, bare := e.(syscall.Errno); !bare { // that is of a file or a process
+			return true
+		}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||

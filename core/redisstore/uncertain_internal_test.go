@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -35,5 +38,18 @@ func TestAScriptMayHaveRunUnlessTheServerSaysThatItDidNot(t *testing.T) {
 		if got := mayHaveRun(c.err); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
 		}
+	}
+}
+
+// Errors of files and processes are no errors of a connection, although they have the methods of one.
+func TestAnErrorOfAFileIsNoConnectionError(t *testing.T) {
+	t.Parallel()
+	_, err := os.ReadDir(filepath.Join(t.TempDir(), "none"))
+	if cause, away := Away(err); away {
+		t.Errorf("%v: got %q, want no cause", err, cause)
+	}
+	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	if _, away := Away(reset); !away {
+		t.Errorf("%v: want unreachable", reset)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
 )
@@ -48,6 +49,9 @@ func explain(dir string, err error) error {
 		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system with locks: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("directory %s cannot be written by this user: change its owner or its rights: %w", dir, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("directory %s cannot be made, because a file has its name, or the name of a directory above it: "+
+			"move that file, or give the gateway another directory: %w", dir, err)
 	case fsys.ReadOnly(err):
 		return fmt.Errorf("directory %s is on a read-only file system: give the gateway another one: %w", dir, err)
 	case fsys.Full(err):
