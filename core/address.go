@@ -61,7 +61,7 @@ func ParseAddress(s string) (Address, error) {
 			break
 		}
 	}
-	if topic, subscription, ok := SplitSubscription(path); ok {
+	if topic, subscription, ok := SplitSubscription(path); ok && path[len(topic):len(path)-len(subscription)] != subscriptions {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path

@@ -22,6 +22,15 @@ func TestAnAddressReadsTheSameAgain(t *testing.T) {
 	}
 }
 
+// The broker reads the address of each call.
+func TestReadingAnAddressInItsUsualFormAllocatesNothing(t *testing.T) {
+	for _, spelled := range []string{"orders", "orders/$DeadLetterQueue", "news/Subscriptions/s", "news/Subscriptions/s/$DeadLetterQueue"} {
+		if n := testing.AllocsPerRun(100, func() { _, _ = core.ParseAddress(spelled) }); n > 0 {
+			t.Errorf("%s: got %v allocations, want 0", spelled, n)
+		}
+	}
+}
+
 func FuzzParseAddress(f *testing.F) {
 	for _, spelled := range spellings {
 		f.Add(spelled)

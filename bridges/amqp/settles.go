@@ -101,7 +101,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 		}
 		state := item.state
 		if err != nil {
-			state = wire.Rejected{Error: p.conn.refusal(item.link.link, err, p.parsed(), "delivery", item.id)}
+			state = wire.Rejected{Error: p.conn.refusal(item.link.link, err, item.link.addr, "delivery", item.id)}
 		}
 		item.link.link.Session().Settle(item.id, state)
 		item.link.ask() // there is room for another
@@ -132,11 +132,6 @@ func (p *settleQueue) holds(r *receiverLink) bool {
 		p.held = append(p.held, r)
 	}
 	return true
-}
-
-func (p *settleQueue) parsed() core.Address {
-	addr, _ := core.ParseAddress(p.address)
-	return addr
 }
 
 // disposed carries out the outcome that the client gives to a delivery.
