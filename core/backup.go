@@ -18,9 +18,9 @@ type Backups interface {
 	// Export calls take with everything that the partition holds at one moment, and ends with take's
 	// first error. Things come in this order, so that Import can store them one by one: for the
 	// queue or topic itself and then for each subscription by ID, the sub-queues, each with its
-	// StoredLast if there is one, its session states, and its messages by number; then message ids and keys of
-	// moves, each by the time at which they were seen. take must not keep a Stored, and must not
-	// call the store.
+	// StoredLast if there is one, its session states, and its messages by number; then message ids
+	// and keys of moves, each once, by the time at which they were seen. take must not keep a
+	// Stored, and must not call the store.
 	//
 	// A locked message is exported as it was before, without a failed delivery. Locks of sessions,
 	// messages that are reserved for a transaction, and histories are not exported. Export does not
@@ -31,7 +31,8 @@ type Backups interface {
 	// Import stores what Export has produced, in that order, in a partition of an entity whose
 	// subscriptions have the same IDs. It ends with the first error of things. AlreadyExists if the
 	// partition has or had messages, or knows sessions, ids or keys: it is not changed then.
-	// NotFound without the entity or the subscription. No other call may use the partition
+	// NotFound without the entity or the subscription. In a history that begins after the import,
+	// events of imported messages may lack the message id. No other call may use the partition
 	// meanwhile. After an error the partition may hold a part: the caller deletes the entity.
 	Import(ctx context.Context, r Ref, things iter.Seq2[*Stored, error]) error
 }

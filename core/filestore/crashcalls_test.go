@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -105,6 +106,13 @@ func (c *crasher) StatsOf(ctx context.Context, ps []core.Partition) []core.Count
 
 func (c *crasher) Clear(ctx context.Context, p core.Partition) error {
 	err := c.Store.Clear(ctx, p)
+	c.acknowledged(err)
+	return err
+}
+
+// Import has things for one step, which is whole after a crash, or not there.
+func (c *crasher) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
+	err := c.Store.Import(ctx, r, things)
 	c.acknowledged(err)
 	return err
 }

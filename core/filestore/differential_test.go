@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 // reopened is a store that can be closed and opened again while others hold it.
-type reopened struct {
-	core.Store
-}
+type reopened struct{ *Store }
 
 // The engine answers as the memory engine does, whether or not it is closed and opened again in
 // between, from a snapshot or from the log alone, with and without messages in memory.

@@ -82,10 +82,17 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		kind core.StoredKind
 		of   *seenIDs
 	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
+		var at int64
+		given := make(map[string]bool) // of that instant: what was forgotten and seen again is twice in the order
 		for _, id := range ids.of.order {
-			if ids.of.known[id.key] != id.at {
+			if id.at != at {
+				at = id.at
+				clear(given)
+			}
+			if ids.of.known[id.key] != id.at || given[id.key] {
 				continue
 			}
+			given[id.key] = true
 			if err := take(&core.Stored{Kind: ids.kind, Subscription: home.ref.Subscription, Key: id.key, Time: instant(id.at)}); err != nil {
 				return err
 			}

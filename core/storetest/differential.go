@@ -107,9 +107,13 @@ func (p *player) fail(format string, args ...any) {
 	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
 }
 
-// finish lets all that is left become due, compares it, and deletes the entity.
+// finish, in every other play, moves what is left to the other store. It lets all that is left
+// become due, compares it, and deletes the entity.
 func (p *player) finish() {
 	p.Helper()
+	if p.pick(2) == 1 {
+		p.migrate()
+	}
 	for range 3 {
 		p.everywhere(func(at core.Partition) { p.peek(at, 0, 1000) })
 		p.advance(time.Hour)
