@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -47,12 +48,26 @@ func TestTransactionsAreAllOrNothingInChaos(t *testing.T) {
 
 	moving, stop := context.WithCancel(t.Context())
 	var movers sync.WaitGroup
-	for range 3 {
+	said := make([]bytes.Buffer, 3)
+	for i := range said {
 		movers.Go(func() {
-			_ = exec.CommandContext(moving, systemPython, filepath.Join("testdata", "proton", "mover.py"),
-				devPolicy, devKey, from, to, "amqp://"+s.gateways[0].host, "amqp://"+s.gateways[1].host).Run() // it is killed
+			mover := exec.CommandContext(moving, systemPython, filepath.Join("testdata", "proton", "mover.py"),
+				devPolicy, devKey, from, to, "amqp://"+s.gateways[0].host, "amqp://"+s.gateways[1].host)
+			mover.Stdout, mover.Stderr = &said[i], &said[i]
+			if err := mover.Run(); moving.Err() == nil { // else it was killed
+				t.Errorf("mover %d ended: %v", i, err)
+			}
 		})
 	}
+	t.Cleanup(func() {
+		stop()
+		movers.Wait()
+		for i := range said {
+			if t.Failed() {
+				t.Logf("mover %d: %s", i, &said[i])
+			}
+		}
+	})
 	for range faults {
 		time.Sleep(s.between(200*time.Millisecond, 1700*time.Millisecond)) // random moments are what this is about
 		s.strike()
@@ -62,7 +77,11 @@ func TestTransactionsAreAllOrNothingInChaos(t *testing.T) {
 		e.eventually("the gateway is healthy after the last fault", func() bool { return g.health() == nil })
 	}
 	// What a killed gateway was forwarding is locked for a while.
-	e.eventually("everything is taken", func() bool { return e.runtime(from).ActiveMessageCount == 0 })
+	e.eventually("everything is taken", func() bool {
+		left := e.runtime(from)
+		t.Logf("%d active, %d in all", left.ActiveMessageCount, left.TotalMessageCount)
+		return left.ActiveMessageCount == 0
+	})
 	e.eventually("everything has arrived", func() bool { return e.runtime(from).TotalMessageCount == 0 })
 	stop()
 	movers.Wait()
