@@ -97,9 +97,17 @@ func recordOf(line []byte) (*azservicebus.Message, error) {
 	return out, nil
 }
 
+// keyText tells a key from none.
+func keyText(key *string) string {
+	if key == nil {
+		return ""
+	}
+	return "=" + *key
+}
+
 // records sends each line of r that is a message. A batch has messages of one session or partition key.
 func (s *sending) records(r io.Reader) error {
-	var together string
+	var together [2]string // session and partition key of the batch
 	n := 0
 	for line := range lines(r) {
 		n++
@@ -116,14 +124,7 @@ func (s *sending) records(r io.Reader) error {
 		if m == nil {
 			continue
 		}
-		var pin string
-		for _, key := range []*string{m.SessionID, m.PartitionKey} {
-			pin += "\x00"
-			if key != nil {
-				pin += "=" + *key
-			}
-		}
-		if pin != together {
+		if pin := [2]string{keyText(m.SessionID), keyText(m.PartitionKey)}; pin != together {
 			if err := s.flush(); err != nil {
 				return err
 			}

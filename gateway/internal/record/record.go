@@ -204,9 +204,15 @@ func texts(m *core.Message, r *Message) []struct {
 		field  *string
 		member **string
 	}{
-		{&m.Subject, &r.Subject}, {&m.ContentType, &r.ContentType}, {&m.SessionID, &r.SessionID}, {&m.PartitionKey, &r.PartitionKey},
-		{&m.To, &r.To}, {&m.ReplyTo, &r.ReplyTo}, {&m.ReplyToSessionID, &r.ReplyToSessionID},
-		{&m.ContentEncoding, &r.ContentEncoding}, {&m.ViaPartitionKey, &r.ViaPartitionKey},
+		{&m.Subject, &r.Subject},
+		{&m.ContentType, &r.ContentType},
+		{&m.SessionID, &r.SessionID},
+		{&m.PartitionKey, &r.PartitionKey},
+		{&m.To, &r.To},
+		{&m.ReplyTo, &r.ReplyTo},
+		{&m.ReplyToSessionID, &r.ReplyToSessionID},
+		{&m.ContentEncoding, &r.ContentEncoding},
+		{&m.ViaPartitionKey, &r.ViaPartitionKey},
 	}
 }
 
