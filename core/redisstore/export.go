@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,8 @@ func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(k
 // homes are an entity's own queue, and the subscriptions that a topic's partition knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
-	own, err := s.rdb.Sort(ctx, s.names.subscriptions(r), &redis.Sort{Alpha: true}).Result()
+	own, err := s.rdb.SMembers(ctx, s.names.subscriptions(r)).Result()
+	slices.Sort(own)
 	for _, id := range own {
 		homes = append(homes, core.Ref{Entity: r.Entity, Subscription: id, Index: r.Index})
 		ids = append(ids, id)

@@ -94,6 +94,21 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
+// copyPrefix is the start of the IDs of copied subscriptions: two of one store have different IDs. It
+// keeps their order.
+const copyPrefix = "c"
+
+// renamed is things with the IDs of copied subscriptions.
+func renamed(things []core.Stored) []core.Stored {
+	things = slices.Clone(things)
+	for i := range things {
+		if x := &things[i]; x.Subscription != "" {
+			x.Subscription = copyPrefix + x.Subscription
+		}
+	}
+	return things
+}
+
 var exportStories = []story{
 	{"an empty partition is exported and imported", func(s *fixture) {
 		s.moveTo("Copy", "q2")
@@ -198,19 +213,20 @@ var exportStories = []story{
 		p.publish(p.to(text("both", id("1")), "a", "b"), p.to(text("one", id("2")), "a"))
 		p.settleAt(p.at("b"), p.lockOneAt(p.at("b")), core.DeadLetterOutcome, properties(p, core.PropertyDeadLetterReason, "broken", core.PropertyDeadLetterDescription, "why"))
 		p.publish(core.Publication{Message: text("scheduled", p.after(time.Hour))})
-		things := p.export(p.topic.Ref)
+		things := renamed(p.export(p.topic.Ref))
 
 		e := p.create(newTopic("Copy", "t2"))
 		x := newSubscription(e, "a")
-		x.ID = "t1a"
+		x.ID = copyPrefix + "t1a"
 		p.create(x)
 		copied := p.topic.Ref
 		copied.Entity = e.ID
 		p.wantCode("import without one of the subscriptions", p.tryImport(copied, things), core.NotFound)
+		p.deleteEntity(e.Name)
 		e = p.create(newTopic("Copy2", "t3"))
 		for _, name := range []string{"a", "b", "c"} {
 			x := newSubscription(e, name)
-			x.ID = "t1" + name
+			x.ID = copyPrefix + "t1" + name
 			p.create(x)
 		}
 		v, err := p.store.Topic(p.Context(), "ns", "copy2")
@@ -218,6 +234,9 @@ var exportStories = []story{
 		p.version = v.Version
 		at := func(q core.Partition) core.Partition {
 			q.Entity = e.ID
+			if q.Subscription != "" {
+				q.Subscription = copyPrefix + q.Subscription
+			}
 			return q
 		}
 		p.topic = at(p.topic)
