@@ -20,6 +20,9 @@ var _ core.Backups = (*Store)(nil)
 // and so the time that one step may take.
 const copyLife = 10 * time.Minute
 
+// errIdle ends an export or import whose keys may have ended because its caller has waited so long.
+var errIdle = core.Refuse(core.Timeout, "nothing was read or written for %v: keep the other side of the copy running", copyLife-time.Minute)
+
 // copyPage is how many members of a key are read at once.
 const copyPage = 500
 
@@ -172,8 +175,11 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 
 // extend keeps the copies while they are read.
 func (x *export) extend(ctx context.Context) error {
-	if time.Since(x.beat) < copyLife/4 {
+	switch idle := time.Since(x.beat); {
+	case idle < copyLife/4:
 		return ctx.Err()
+	case idle > copyLife-time.Minute:
+		return errIdle
 	}
 	x.beat = time.Now()
 	pipe := x.store.rdb.Pipeline()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -59,6 +60,7 @@ type intake struct {
 	ids   []any
 	pipe  redis.Pipeliner
 	size  int
+	beat  time.Time          // of the last flush
 	lasts map[core.Ref]int64 // the number given last of each queue
 	keys  map[string]bool    // that were written; true: since the last flush
 }
@@ -126,6 +128,10 @@ func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 
 // flush writes what was added.
 func (x *intake) flush(ctx context.Context) error {
+	if len(x.keys) > 0 && !x.beat.IsZero() && time.Since(x.beat) > copyLife-time.Minute {
+		return errIdle
+	}
+	x.beat = time.Now()
 	for key, written := range x.keys {
 		if written || x.size > 0 { // all of them: what came first must not end before the last
 			x.pipe.PExpire(ctx, key, copyLife)
