@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -139,39 +138,4 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 		}
 	})
 	return renewals
-}
-
-// deadLetterProperties shortens the reason and the description to what a dead letter may carry.
-// Values that are no strings stay as the receiver gave them.
-func deadLetterProperties(p core.Properties) (core.Properties, error) {
-	var shorter []core.Property
-	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {
-		v, _ := p.Get(name)
-		text, _ := v.(string)
-		if cut := truncate(text, core.MaxDeadLetterTextChars); len(cut) < len(text) {
-			shorter = append(shorter, core.Property{Key: name, Value: cut})
-		}
-	}
-	if shorter == nil {
-		return p, nil
-	}
-	over, err := core.NewProperties(shorter...)
-	if err != nil {
-		return p, err
-	}
-	return p.Merge(over), nil
-}
-
-// truncate keeps the first n characters.
-func truncate(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	for at := range s {
-		if n == 0 {
-			return s[:at]
-		}
-		n--
-	}
-	return s
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/rules"
@@ -201,111 +200,6 @@ func (b *Broker) newMember(ent core.Entity) member {
 		m.rules.set(r.Name, c)
 	}
 	return m
-}
-
-// matchBuffers keeps slices for the matches of a message.
-var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
-
-// copies appends the copies that the subscriptions get of a message in a partition of the topic.
-func (ss *subscriptionSet) copies(dst []core.Copy, topic *view, index uint16, m *core.Message, f rules.Facts) []core.Copy {
-	found := matchBuffers.Get().(*[]rules.Copy)
-	*found = ss.set.Match((*found)[:0], m, f)
-	defer func() {
-		clear(*found)
-		matchBuffers.Put(found)
-	}()
-	first := len(dst)
-	dst = slices.Grow(dst, len(*found))
-	for i := range *found {
-		c := &(*found)[i]
-		own := &ss.members[c.Sub]
-		if c.Err == nil && c.Message != m {
-			c.Err = own.checkChanged(c.Rule.Name(), m, c.Message, index)
-		}
-		if c.Err != nil {
-			dst = own.appendFault(dst, first, index, m, c.Err)
-			continue
-		}
-		dst = append(dst, own.copy(topic, index, c.Message))
-	}
-	for _, i := range ss.uncompiled {
-		own := &ss.members[i]
-		dst = own.appendFault(dst, first, index, m, own.err)
-	}
-	return dst
-}
-
-// copy is the subscription's copy of a message that matched. It is dead-lettered where the
-// subscription requires a session and the message has none.
-func (m *member) copy(topic *view, index uint16, msg *core.Message) core.Copy {
-	if m.Settings.RequiresSession && !msg.HasSession() {
-		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
-	}
-	life := cappedLife(cappedLife(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
-	if life != msg.TimeToLive {
-		shortened := *msg
-		shortened.TimeToLive = life
-		msg = &shortened
-	}
-	return core.Copy{To: m.partitions[core.Main][index], Message: msg}
-}
-
-// checkChanged refuses a message whose action has set a session id of another partition: the copy
-// stays in the partition of the message, and a session lies in one partition.
-func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
-	key := after.SessionKey()
-	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {
-		return nil
-	}
-	if core.PartitionOf(string(key), len(m.partitions[core.Main])) != index {
-		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition of the topic than the message: give the message a partition key of that value.",
-			rule, after.SessionID)
-	}
-	return nil
-}
-
-// appendFault dead-letters a message whose evaluation failed, once for all rules of the
-// subscription, unless the settings say that it is dropped. Copies of the message begin at first.
-func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
-	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
-		return dst
-	}
-	for i := first; i < len(dst); i++ {
-		if dst[i].To.Ref == m.partitions[core.DeadLetter][index].Ref {
-			return dst
-		}
-	}
-	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
-}
-
-// deadLetterCopy is a copy of a message in the subscription's dead-letter queue.
-func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
-	dead := *msg
-	dead.Properties = msg.Properties.Merge(reasonProperties(reason, description))
-	return core.Copy{To: m.partitions[core.DeadLetter][index], Message: &dead}
-}
-
-// reasonProperties are the properties of a dead letter that say why it is one.
-func reasonProperties(reason, description string) core.Properties {
-	over, err := core.NewProperties(
-		core.Property{Key: core.PropertyDeadLetterReason, Value: truncate(reason, core.MaxDeadLetterTextChars)},
-		core.Property{Key: core.PropertyDeadLetterDescription, Value: truncate(description, core.MaxDeadLetterTextChars)},
-	)
-	if err != nil {
-		panic(err) // texts can always be encoded
-	}
-	return over
-}
-
-// cappedLife is a message's time to live, 0 for one without end, bounded by a setting.
-func cappedLife(life, limit time.Duration) time.Duration {
-	if life <= 0 || life > limit {
-		life = limit
-	}
-	if life == core.Forever {
-		return 0
-	}
-	return life
 }
 
 // matchEvents are the events that say which copies were made of a message, and by which rules.

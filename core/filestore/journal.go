@@ -2,12 +2,9 @@ package filestore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
@@ -156,23 +153,5 @@ func (f *frame) Release() {
 	*f = frame{prepared: f.prepared[:0], used: f.used[:0]}
 	if cap(f.prepared) <= 1<<12 {
 		frames.Put(f)
-	}
-}
-
-// refusal gives an error of the log the code that clients are answered.
-func refusal(err error) error {
-	var full *wal.FullError
-	var failed *wal.FailedError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &full):
-		return core.Refuse(core.Busy, "The gateway's disk is full: it takes no more messages until there is room. Receive messages, or free space.")
-	case errors.Is(err, wal.ErrTooLarge):
-		return core.Refuse(core.TooLarge, "What is sent at once is larger than the store takes: send fewer or smaller messages at a time.")
-	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):
-		return fmt.Errorf("file store: %w: %w", core.Busy, err)
-	default:
-		return fmt.Errorf("file store: %w", err)
 	}
 }

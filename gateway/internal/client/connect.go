@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -125,5 +126,26 @@ func (t *target) entity(args []string) (string, error) {
 		return t.EntityPath, nil
 	default:
 		return "", usagef("no entity is named: give its name, or a connection string with EntityPath")
+	}
+}
+
+// common are the flags of every client command.
+type common struct {
+	connectionString string
+	ca               string
+	data             string
+	json             bool
+}
+
+func (o *common) bind(c *cobra.Command, environ []string) {
+	f := c.Flags()
+	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else a local gateway's)")
+	f.StringVar(&o.ca, "ca", "", "PEM `file` of an authority to trust for TLS")
+	f.StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	c.PreRun = func(*cobra.Command, []string) {
+		if o.connectionString == "" {
+			o.connectionString = config.Variable(environ, connectionVariable)
+		}
 	}
 }

@@ -55,13 +55,3 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has format %d, this version reads format %d: "+
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
-
-// FailedError says that the log stopped after an error of the disk: nothing is acknowledged any
-// more, because it is not known what is durable.
-type FailedError struct{ Cause error }
-
-func (e *FailedError) Error() string {
-	return fmt.Sprintf("the log stopped: %v: check the disk and start again", e.Cause)
-}
-
-func (e *FailedError) Unwrap() error { return e.Cause }

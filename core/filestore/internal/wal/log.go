@@ -138,28 +138,8 @@ func (l *Log) Durable() Position {
 // Synced is the position up to which everything survives a loss of power.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// Err is why the log stopped, a *FailedError, or nil.
-func (l *Log) Err() error {
-	if e := l.failure.Load(); e != nil {
-		return e
-	}
-	return nil
-}
-
 // Closed reports whether Close was called. What is appended since is not kept.
 func (l *Log) Closed() bool { return l.closed.Load() }
-
-// Failed is closed when the log stops because of an error. Nothing may be acknowledged or
-// delivered from then on.
-func (l *Log) Failed() <-chan struct{} { return l.failed }
-
-func (l *Log) fail(cause error) {
-	l.failing.Do(func() {
-		l.failure.Store(&FailedError{cause})
-		close(l.failed)
-		l.o.Logger.Error("log stopped: nothing is acknowledged any more", "dir", l.dir, "err", cause)
-	})
-}
 
 // start begins the log's goroutines. Everything up to end is synced.
 func (l *Log) start(end Position) {
