@@ -72,6 +72,9 @@ func startGateway(ctx context.Context, n *network, binary, store, dir string, v 
 			g.about, _, _ = strings.Cut(text, " at ")
 			g.about, _, _ = strings.Cut(g.about, ":")
 			g.about = strings.TrimSuffix(g.about, ", in this process")
+			if strings.HasPrefix(g.about, "file,") { // its directory is of this run only
+				g.about = "file"
+			}
 		case "trust":
 			g.ca = text
 		case "identity":

@@ -24,7 +24,7 @@ type entry struct {
 	Version string            `json:"version"`
 	About   string            `json:"about,omitempty"`
 	Offline tally             `json:"offline"`
-	Scores  map[string]*score `json:"scores"` // by engine: memory, redis
+	Scores  map[string]*score `json:"scores"` // by engine: memory, file, redis
 }
 
 // score is what came out on one engine.

@@ -19,7 +19,7 @@ Counted are the tests that need a server. A test passes when all of its subtests
 `
 
 // engines are the columns.
-var engines = []string{"memory", "redis"}
+var engines = []string{"memory", "file", "redis"}
 
 // markdown writes the report; reasons are by suite/test.
 func (r *record) markdown(reasons map[string]string) []byte {

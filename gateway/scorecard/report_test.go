@@ -29,8 +29,8 @@ func TestTheReportHasAReasonForEveryTestThatDidNotPass(t *testing.T) {
 	t.Parallel()
 	got := string(ran(t).markdown(map[string]string{"sdk/TestB": "It is known."}))
 	for _, want := range []string{
-		"| SDK | suite | version | memory | redis, 7.0.15 | gateway |\n",
-		"| Go | sdk | v1.2.3 | **2** of 5 | **3** of 5 | v0.1.0, v0.2.0 |\n",
+		"| SDK | suite | version | memory | file | redis, 7.0.15 | gateway |\n",
+		"| Go | sdk | v1.2.3 | **2** of 5 | not run | **3** of 5 | v0.1.0, v0.2.0 |\n",
 		"- sdk: As it is.\n",
 		"- `sdk/TestB` (in `x`): It is known.\n",
 		"- `sdk/TestD`, on memory only: not yet examined\n",
@@ -46,7 +46,7 @@ func TestTheReportHasAReasonForEveryTestThatDidNotPass(t *testing.T) {
 
 func TestAnSDKWithoutResultsIsNotRun(t *testing.T) {
 	t.Parallel()
-	if got, want := string((&record{}).markdown(nil)), "| Go | | | not run | not run | |\n"; !strings.Contains(got, want) {
+	if got, want := string((&record{}).markdown(nil)), "| Go | | | not run | not run | not run | |\n"; !strings.Contains(got, want) {
 		t.Errorf("lacks %q:\n%s", want, got)
 	}
 }
