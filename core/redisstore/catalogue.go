@@ -56,18 +56,11 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	return e, nil
 }
 
-// scoreMillis reads a zset's score, which is a string or a float, depending on the protocol
-// version.
+// scoreMillis reads a zset's score.
 func scoreMillis(score any) (int64, bool) {
-	switch v := score.(type) {
-	case float64:
-		return int64(v), true
-	case string:
-		f, err := strconv.ParseFloat(v, 64)
-		return int64(f), err == nil
-	default:
-		return 0, false
-	}
+	text, _ := score.(string)
+	f, err := strconv.ParseFloat(text, 64)
+	return int64(f), err == nil
 }
 
 // withCatalogue is the frame of operations on the catalogue.

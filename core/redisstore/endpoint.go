@@ -132,6 +132,10 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
+// protocol is RESP2. The store has no use for push notifications, and with RESP3 go-redis looks for
+// them before every reply.
+const protocol = 2
+
 // tune sets what the store relies on, whatever the URL says: no command is sent twice, and contexts
 // bound every exchange.
 func (t *endpoint) tune() {
@@ -141,16 +145,19 @@ func (t *endpoint) tune() {
 		o := t.single
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
 	case t.cluster != nil:
 		o := t.cluster
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
 		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
 		o := t.sentinel
 		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
 	}
 }
 
@@ -159,7 +166,7 @@ func (t *endpoint) asCluster() {
 	o := t.single
 	t.cluster = &redis.ClusterOptions{
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-		Protocol: o.Protocol, PoolSize: o.PoolSize, ClientName: o.ClientName,
+		PoolSize: o.PoolSize, ClientName: o.ClientName,
 	}
 	t.single = nil
 	t.tune()
