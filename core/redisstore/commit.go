@@ -88,7 +88,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 
 // workArgs are the arguments of commit.lua, without transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
-	settles, _ := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
+	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
 	cancels := make([]any, len(own))
 	for i, n := range own {

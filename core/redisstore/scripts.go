@@ -56,7 +56,7 @@ var (
 	appendScript              = stateScript("append", 2, 2, 6)
 	lockUndoScript            = stateScript("lock_undo", 0, 1, 0)
 	lockScript                = stateScript("lock", 0, 6, 0)
-	settleScript              = stateScript("settle", 0, 0, 4)
+	settleScript              = stateScript("settle", 0, 0, 1)
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
 	cancelScript              = stateScript("cancel", 0, 0, 1)

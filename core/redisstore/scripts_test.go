@@ -140,9 +140,11 @@ func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 		want       bool
 	}{
 		{settleScript, 15, 4, true},
-		{settleScript, 15, 12, true},
-		{settleScript, 15, 11, false},
+		{settleScript, 15, 8, true},
 		{settleScript, 14, 8, false},
+		{lockDeferredScript, 15, 12, true},
+		{appendScript, 17, 18, true},
+		{appendScript, 17, 17, false},
 		{sweepScript, 15, 5, true},
 		{sweepScript, 15, 6, false},
 		{sweepScript, 15, 4, false},

@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -62,9 +64,21 @@ func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
 			all = append(all, settlingItem{st, &t.work.errs[i]})
 		}
 	}
+	inLongRuns(all)
 	for len(all) > 0 {
 		all = s.settleSome(ctx, sh, all)
 	}
+}
+
+// inLongRuns puts completions in the order of their numbers, which lets one run of settle.lua end
+// them. The order of other outcomes shows: in the numbers of dead letters, for one.
+func inLongRuns(all []settlingItem) {
+	for i := range all {
+		if all[i].Outcome != core.Complete || all[i].Session != nil {
+			return
+		}
+	}
+	slices.SortStableFunc(all, func(a, b settlingItem) int { return cmp.Compare(a.Token.Number(), b.Token.Number()) })
 }
 
 // settlingItem is a settlement and its answer.
@@ -81,14 +95,12 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleItem is how many arguments settle.lua takes for each lock.
-const settleItem = 4
-
-// settleArgs are the arguments of settle.lua. at has the settlement of each item, -1 for items that
-// name a session.
-func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args []any, at []int) {
-	args, at = make([]any, 0, settleItem*n), make([]int, 0, n)
+// settleArgs are the arguments of settle.lua: runs of locks in rising order, with the same outcome.
+func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
+	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
+	count := -1 // where the length of the last run is; -1 if it has ended
+	var last *core.Settlement
 	for i := range n {
 		st := settlement(i)
 		m := noLock
@@ -98,14 +110,25 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) (args 
 		}
 		switch {
 		case l != nil && (under == nil || *l != *under):
-			args, at = append(args, "within", string(l.Key()), sh.proofHere(l), ""), append(at, -1)
+			args, count = append(args, "within", sh.proofHere(l), 1, string(l.Key())), -1
 		case l == nil && under != nil:
-			args, at = append(args, "without", "", "", ""), append(at, -1)
+			args, count = append(args, "without", "", 0), -1
 		}
 		under = l
-		args, at = append(args, sh.outcomeWord(st), entryID(st.Token.Number()), m, overrideFor(st)), append(at, i)
+		if count < 0 || !sh.follows(last, st) || args[count] == maxBatch {
+			args = append(args, sh.outcomeWord(st), overrideFor(st), 0)
+			count = len(args) - 1
+		}
+		args[count] = args[count].(int) + 1
+		args, last = append(args, m), st
 	}
-	return args, at
+	return args
+}
+
+// follows reports whether a settlement can be in a run behind another one.
+func (sh *shard) follows(last, st *core.Settlement) bool {
+	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
+		(st.Outcome == core.Complete || overrideFor(st) == "" && overrideFor(last) == "" && st.Backoff == last.Backoff)
 }
 
 // proofHere is the proof of a lock of this partition, "" for another's.
@@ -118,19 +141,19 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 
 // settleSome ends as many locks as one script call has time for, and returns the others.
 func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
-	settle := func() (reply []any, at []int, err error) {
-		args, at := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+	settle := func() (reply []any, err error) {
+		args := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
 		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
-		return reply, at, err
+		return reply, err
 	}
-	reply, at, err := settle()
+	reply, err := settle()
 	if err != nil && isUnreachable(err) {
 		// Whether it ran is unknown. Repeated, it finds the locks that it has ended lost, and
 		// changes nothing.
 		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
 			return nil
 		}
-		reply, at, err = settle()
+		reply, err = settle()
 	}
 	if err != nil {
 		err = s.wrapError("settle in "+sh.keys.prefix, err)
@@ -142,10 +165,10 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	for i := 0; i+1 < len(reply); i += 2 {
 		item, _ := reply[i].(int64)
 		word, _ := reply[i+1].(string)
-		if item < 1 || item > int64(len(at)) || at[item-1] < 0 {
+		if item < 1 || item > int64(len(all)) {
 			continue
 		}
-		x := all[at[item-1]]
+		x := all[item-1]
 		switch word {
 		case "again":
 			rest = append(rest, x)

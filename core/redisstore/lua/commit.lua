@@ -50,16 +50,21 @@ local states, reserved = section(tonumber(ARGV[12])), section(tonumber(ARGV[13])
 -- changes anything.
 local function refuse()
   local given = {}
-  for i = 5, #settles, 4 do
-    local outcome, member = settles[i], settles[i + 2]
+  local run = 5
+  while run < #settles do
+    local outcome, text, count = settles[run], settles[run + 1], tonumber(settles[run + 2])
     if outcome == 'within' then
-      if not holds(settles[i + 1], member) then return 'session_lock_lost' end
+      if not holds(settles[run + 3], text) then return 'session_lock_lost' end
     elseif outcome ~= 'without' then
-      if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
+      for i = run + 3, run + 2 + count do
+        local member = settles[i]
+        if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
+        given[member] = true
+      end
       if outcome == 'dead-letter' and not countsDeliveries then return 'not_allowed' end
       if outcome == 'unknown' then return 'invalid_argument' end
-      given[member] = true
     end
+    run = run + 3 + count
   end
   for i = 5, #states, 4 do
     if not session or not holds(keyOf(states[i + 1]), states[i]) then return 'session_lock_lost' end
