@@ -112,6 +112,7 @@ func (c *Child) start(ctx context.Context) (*server.Process, error) {
 	p, err := server.Start(c.options.Binary, c.options.Dir,
 		"--port", "0", "--unixsocket", c.socket, "--unixsocketperm", "700",
 		"--dir", c.options.Dir, "--appendonly", "yes", "--appendfsync", "everysec",
+		"--auto-aof-rewrite-min-size", "256mb", // at 64mb, rewriting costs as much as large messages do
 		"--save", "", "--maxmemory-policy", "noeviction", "--daemonize", "no")
 	if err != nil {
 		return nil, err
