@@ -43,7 +43,7 @@ func (o *Owner) Do(f func()) {
 func (o *Owner) Post(f func()) {
 	if o.add(f) {
 		go func() {
-			growStack()
+			growStack(0)
 			o.run()
 		}()
 	}
