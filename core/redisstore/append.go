@@ -206,9 +206,9 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	switch {
 	case len(messages) == 0: // all groups are empty
 	case plain:
-		numbers, err = s.appendPlain(ctx, sh, messages)
+		numbers, err = s.appendPlain(ctx, sh, messages, size)
 	default:
-		numbers, err = s.appendScripted(ctx, sh, messages)
+		numbers, err = s.appendScripted(ctx, sh, messages, s.reserve(sh, s.millis()))
 	}
 	sh.quota.stored(size)
 	for i, n := range numbers {
@@ -225,31 +225,43 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	}
 }
 
+// A few small messages that are handed over are stored and locked by one script. For more, their
+// way through Lua costs more than the second script.
+const (
+	maxScripted      = 8
+	maxScriptedBytes = 16 << 10
+)
+
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
 // sweep in front stores what is due before them. If the server does not know the sweep script, only
 // that command fails, and it is sent again afterwards.
-func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
+func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, size int) ([]int64, error) {
 	now := s.millis()
+	hand := s.reserve(sh, now)
+	if hand != nil && len(messages) <= maxScripted && size <= maxScriptedBytes {
+		return s.appendScripted(ctx, sh, messages, hand)
+	}
 	if sh.Sub.IsDeadLetter() {
 		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
+			hand.fail(nil)
 			return nil, err
 		}
 	}
-	hand := s.reserve(sh, now)
-	numbers, err := s.addEntries(ctx, sh, now, messages, hand)
+	numbers, locked, err := s.addEntries(ctx, sh, now, messages, hand)
 	switch {
 	case hand == nil:
 	case err != nil:
 		hand.fail(err)
 	default:
-		hand.finish(ctx, numbers, messages)
+		reply, err := locked.Slice()
+		hand.finish(ctx, reply, err, numbers, messages)
 	}
 	return numbers, err
 }
 
 // addEntries is appendPlain with what follows it in the same exchange: the lock call of hand or,
 // without one, the doorbell.
-func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) ([]int64, error) {
+func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepArgs := append(sh.stateArgs(now), 0)
 	pipe := s.rdb.TxPipeline()
 	sweep := sweepScript.variants[sh.features]
@@ -261,14 +273,14 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages [
 	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
 	var armed *redis.BoolCmd
 	if hand != nil {
-		hand.add(ctx, pipe)
+		locked = pipe.Do(ctx, hand.command(now)...)
 	} else {
 		armed = pipe.HExists(ctx, sh.keys.head, "w")
 	}
 	cmds, err := pipe.Exec(ctx)
 	switch {
 	case counted.Err() != nil:
-		return nil, aborted(cmds, counted.Err())
+		return nil, nil, aborted(cmds, counted.Err())
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
 		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
 		if err != nil {
@@ -279,16 +291,15 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages [
 	}
 	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
 		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
-		return nil, core.NotFound
+		return nil, nil, core.NotFound
 	}
-	numbers, err := numbersOf(added)
-	if err != nil {
-		return nil, err
+	if numbers, err = numbersOf(added); err != nil {
+		return nil, nil, err
 	}
 	if armed != nil && (armed.Err() != nil || armed.Val()) {
 		s.ringDoorbell(ctx, sh)
 	}
-	return numbers, nil
+	return numbers, locked, nil
 }
 
 // numbersOf reads the numbers of stored messages. Only the answer to a message's own XADD proves
@@ -346,15 +357,34 @@ func (sh *shard) appendArgs(messages []stored) []any {
 	return args
 }
 
-// appendScripted stores messages of any kind with one script.
-func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored) ([]int64, error) {
-	args := sh.appendArgs(messages)
-	reply, code, err := s.transition(ctx, sh, s.millis(), appendScript, []any{sh.keys.seen, sh.keys.moved}, args...)
+// appendScripted stores messages of any kind with one script, which also locks for hand.
+func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
+	now, sc, args := s.millis(), appendScript, sh.appendArgs(messages)
+	if hand != nil {
+		sc, args = appendLockScript, append(hand.args, args...)
+	}
+	reply, code, err := s.transition(ctx, sh, now, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
 	switch {
 	case err != nil:
+		hand.fail(err)
 		return nil, err
 	case code != "":
+		hand.fail(nil)
 		return nil, code
 	}
-	return scriptNumbers(reply, len(messages))
+	if hand == nil {
+		return scriptNumbers(reply, len(messages))
+	}
+	if len(reply) != 2 {
+		reply = make([]any, 2)
+	}
+	appended, _ := reply[0].([]any)
+	locked, _ := reply[1].([]any)
+	numbers, err := scriptNumbers(appended[min(1, len(appended)):], len(messages))
+	if err != nil {
+		hand.fail(err)
+		return nil, err
+	}
+	hand.finish(ctx, locked, nil, numbers, messages)
+	return numbers, nil
 }

@@ -1,11 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 	"unsafe"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -18,10 +18,8 @@ type handOver struct {
 	store   *Store
 	shard   *shard
 	watcher core.Watcher
-	limit   int
 	lease   lease
-	args    []any
-	answer  *redis.Cmd
+	args    []any // of lock.lua, without those of the state
 }
 
 // reserve begins to hand over, if a receiver of this gateway takes messages; else it returns nil.
@@ -37,29 +35,32 @@ func (s *Store) reserve(sh *shard, now int64) *handOver {
 		if n == 0 {
 			continue
 		}
-		h := &handOver{store: s, shard: sh, watcher: w, limit: min(n, sh.affordable(maxLockBytes)), lease: sh.lease(now)}
-		h.args = append(sh.stateArgs(now), h.lease.until, secret(h.lease.nonce), h.limit, 0, s.id, 1)
+		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now)}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(n, sh.affordable(maxLockBytes)), 0, s.id, 1}
 		return h
 	}
 	return nil
 }
 
-// add adds the lock call to those that bring messages.
-func (h *handOver) add(ctx context.Context, pipe redis.Pipeliner) {
-	h.answer = pipe.Do(ctx, lockScript.variants[h.shard.features].command(false, h.shard.state, h.args...)...)
+// command is the lock call, to follow the commands that bring messages.
+func (h *handOver) command(now int64) []any {
+	return lockScript.variants[h.shard.features].command(false, h.shard.state, append(h.shard.stateArgs(now), h.args...)...)
 }
 
-// fail ends the hand-over of a call that failed.
+// fail ends the hand-over of a call that failed, if there is one.
 func (h *handOver) fail(err error) {
+	if h == nil {
+		return
+	}
 	if mayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
 }
 
-// finish hands over what was locked. The call has stored the records under the numbers, which rise.
-func (h *handOver) finish(ctx context.Context, numbers []int64, messages []stored) {
-	reply, err := h.answer.Slice()
+// finish hands over what was locked. reply is lock.lua's. The call has stored the messages under
+// their numbers, which rise; 0 stands for one that it has not stored.
+func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {
 		word, _ = reply[0].(string)
@@ -79,13 +80,29 @@ func (h *handOver) finish(ctx context.Context, numbers []int64, messages []store
 
 // deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
-	at := func(c claim) (i int64, own bool) {
-		i = c.n - numbers[0]
-		return i, i >= 0 && i < int64(len(numbers)) && numbers[i] == c.n
+	own := make([]entry, 0, len(messages))
+	for i, n := range numbers {
+		if n != 0 {
+			record := messages[i].record
+			own = append(own, entry{n: n, record: unsafe.String(unsafe.SliceData(record), len(record))})
+		}
+	}
+	entries, err := h.entries(ctx, claims, own)
+	if err != nil {
+		h.store.release(h.shard, h.lease, claims)
+		return nil, h.store.wrapError("read messages", err)
+	}
+	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
+}
+
+// entries returns the entries of claims in their order, and reads those that are not at hand.
+func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
+	at := func(c claim) (int, bool) {
+		return slices.BinarySearchFunc(own, c.n, func(e entry, n int64) int { return cmp.Compare(e.n, n) })
 	}
 	var others []claim
 	for _, c := range claims {
-		if _, own := at(c); !own {
+		if _, found := at(c); !found {
 			others = append(others, c)
 		}
 	}
@@ -93,18 +110,16 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	if len(others) > 0 {
 		var err error
 		if read, err = h.store.read(ctx, h.shard, others); err != nil {
-			h.store.release(h.shard, h.lease, claims)
-			return nil, h.store.wrapError("read messages", err)
+			return nil, err
 		}
 	}
 	entries := make([]entry, 0, len(claims))
 	for _, c := range claims {
-		if i, own := at(c); own {
-			record := messages[i].record
-			entries = append(entries, entry{n: c.n, record: unsafe.String(unsafe.SliceData(record), len(record))})
+		if i, found := at(c); found {
+			entries = append(entries, own[i])
 		} else if len(read) > 0 && read[0].n == c.n {
 			entries, read = append(entries, read[0]), read[1:]
 		}
 	}
-	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
+	return entries, nil
 }

@@ -149,6 +149,10 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"})
 	p := queue(t, s)
 	w := watch(t, s, p, 9)
+	send(t, s, p, "first") // the server knows the script now
+	if err := settle(s, p, core.Complete, await(t, w.handed).ds[0]); err != nil {
+		t.Fatal(err)
+	}
 	lossy.loseNext(func() {})
 	if a := s.Append(t.Context(), p, [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
 		t.Fatalf("without an answer: got %+v, want busy", a[0])

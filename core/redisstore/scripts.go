@@ -28,6 +28,7 @@ type script struct {
 	repeat      int
 
 	before   string                   // a file that goes in front of lua/state.lua
+	plain    string                   // likewise, for partitions that need no other preludes
 	preludes []string                 // files that go in front of the script
 	parts    []string                 // scripts that go in front as functions of their ARGV
 	variants [allFeatures + 1]*script // with more preludes, by features; only for scripts on a partition's state
@@ -56,7 +57,7 @@ var (
 	appendScript              = stateScript("append", 2, 2, 6)
 	lockUndoScript            = stateScript("lock_undo", 0, 1, 0)
 	lockScript                = stateScript("lock", 0, 6, 0)
-	settleScript              = stateScript("settle", 0, 0, 1)
+	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
 	cancelScript              = stateScript("cancel", 0, 0, 1)
@@ -76,6 +77,10 @@ var (
 	historyAnnotateScript     = stateScript("history_annotate", 0, 0, 1)
 	topicPublishScript        = (&script{
 		name: "topic_publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
+	}).onState()
+	appendLockScript = (&script{
+		name: "append_lock", keys: stateKeys + 2, fixed: stateArgs + 8, repeat: 6, plain: "append_lock_plain",
+		parts: []string{"append", "lock"},
 	}).onState()
 	commitScript = (&script{
 		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
@@ -122,6 +127,9 @@ func (s *script) onState() *script {
 		v.preludes = nil
 		if base.before != "" {
 			v.preludes = append(v.preludes, base.before)
+		}
+		if base.plain != "" && f == 0 {
+			v.preludes = append(v.preludes, base.plain)
 		}
 		v.preludes = append(append(v.preludes, "state", "sweep"), base.preludes...)
 		if scriptFeatures(f)&withSharedBodies != 0 {

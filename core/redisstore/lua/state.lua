@@ -46,6 +46,7 @@ local taken = 15 -- how many KEYS have a name so far
 local shared, session, history -- functions of shared_bodies.lua, sessions.lua and history.lua, if loaded
 
 local ready, deadLettered = false, false -- a message became available, a dead letter
+local quiet = false -- the doorbells do not ring yet
 local budget = 500 -- how much one call may sweep; moving a body costs more
 
 -- many calls a variadic command with its items, 1000 at a time.
@@ -72,6 +73,7 @@ local function number(member) return format('%d', tonumber(sub(member, 1, 15))) 
 
 -- wake rings the doorbells for what this call made available.
 local function wake()
+  if quiet then return end
   if ready and call('HDEL', head, 'w') == 1 then call('SPUBLISH', bell, '') end
   if deadLettered and call('HDEL', deadHead, 'w') == 1 then call('SPUBLISH', deadBell, '') end
 end
