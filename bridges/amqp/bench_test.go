@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -98,5 +99,62 @@ func BenchmarkDecodeMessage(b *testing.B) {
 		if _, err := decodeMessage(payload); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLargeBodies sends messages with large bodies one at a time, and receives them, over plain TCP.
+func BenchmarkLargeBodies(b *testing.B) {
+	for _, size := range []int{64 << 10, 1 << 20} {
+		name := fmt.Sprintf("%dKiB", size>>10)
+		encoded := plainMessage(size)
+		m, err := decodeMessage(encoded)
+		if err != nil {
+			b.Fatal(err)
+		}
+		start := func(b *testing.B) *peer {
+			broker := newFakeBroker("q1")
+			broker.queues["q1"].forget = true
+			broker.queues["q1"].maxSize = 100 << 20
+			broker.queues["q1"].ready = []core.Delivery{{Message: m, BrokerProperties: core.BrokerProperties{SequenceNumber: 1}}}
+			p := newPeer(b, overTCP(b, New(broker, nil, &fakeAuthority{}, Options{})))
+			p.open()
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			return p
+		}
+		b.Run("send/"+name, func(b *testing.B) {
+			p := start(b)
+			p.attach(0, wire.RoleSender, "q1")
+			await[*wire.Flow](p)
+			var stream []byte
+			for id := uint32(0); b.Loop(); id++ {
+				stream = stream[:0]
+				t := &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}
+				for rest := encoded; len(rest) > 0; t = new(wire.Transfer) {
+					var n int
+					if stream, n, err = wire.AppendTransfer(stream, 0, t, len(rest), 65536); err != nil {
+						b.Fatal(err)
+					}
+					stream, rest = append(stream, rest[:n]...), rest[n:]
+				}
+				p.write(stream)
+				await[*wire.Disposition](p)
+			}
+		})
+		b.Run("receive/"+name, func(b *testing.B) {
+			p := start(b)
+			p.attach(0, wire.RoleReceiver, "q1")
+			frames := uint32(0)
+			for id := uint32(0); b.Loop(); id++ {
+				p.send(0, &wire.Flow{
+					NextIncomingID: value.Some(frames), IncomingWindow: 5000, OutgoingWindow: 1,
+					Handle: value.Some(uint32(0)), DeliveryCount: value.Some(id), LinkCredit: value.Some(uint32(1)),
+				})
+				for frames++; await[*wire.Transfer](p).More; frames++ {
+				}
+				p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: id, State: wire.Accepted{}})
+				await[*wire.Disposition](p)
+			}
+		})
 	}
 }

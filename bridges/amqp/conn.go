@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// maxBacklog is how many bytes may wait for the writer before deliveries wait too, and reading stops.
+	// maxBacklog is how many bytes may wait for the writer before reading stops.
 	maxBacklog = 1 << 20
-	// keptBuffer is the largest write buffer that is used again.
-	keptBuffer = 256 << 10
+	// fewUnsaid is how many bytes may wait for the writer before deliveries wait instead, so that a buffer need not grow.
+	fewUnsaid = 128 << 10
 	// closeGrace is how long the client may take to answer a close.
 	closeGrace = 2 * time.Second
 	// operationTimeout ends broker calls for which the client has set no time-out.
@@ -54,10 +54,12 @@ type conn struct {
 	cancel context.CancelFunc
 
 	spare   []byte        // room for engine.Conn.Take
+	parts   [][]byte      // the same
 	writing bool          // the writer has work
-	chunk   []byte        // read, and not taken by the engine
-	pending bool          // the reader waits until chunk is taken and more may be read
+	arrival arrival       // read, and not taken by the engine
+	pending bool          // the reader waits until that is taken and more may be read
 	resumed chan struct{} // has the reader go on
+	next    next          // for the reader that goes on
 	lost    error         // why the transport is gone
 	gone    bool          // nothing is read any more
 	timer   *time.Timer
@@ -124,6 +126,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxLinks:       b.opts.MaxLinks,
 		IncomingWindow: incomingWindow,
 		IdleTimeout:    b.opts.IdleTimeout,
+		ByReference:    c.writer.references(),
 	}, c, time.Now())
 	c.eng.Bound(strangerBounds())
 	return c
@@ -180,7 +183,7 @@ func (c *conn) mayRead() bool {
 	if !c.known.Load() {
 		most = min(most, strangerBytes)
 	}
-	return !c.gone && c.chunk == nil && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
+	return !c.gone && c.arrival.taken() && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
 // pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what there was to send,
@@ -188,7 +191,7 @@ func (c *conn) mayRead() bool {
 func (c *conn) pass() {
 	for again := true; again; {
 		now := time.Now()
-		if c.chunk != nil {
+		if !c.arrival.taken() {
 			c.take(now)
 		}
 		c.feed(now)
@@ -200,7 +203,7 @@ func (c *conn) pass() {
 		again = c.write(now)
 	}
 	if c.pending && (c.mayRead() || c.gone) {
-		c.pending = false
+		c.pending, c.next.room = false, c.eng.Room()
 		c.resumed <- struct{}{} // has room: the reader waits for one
 	}
 	if c.over() {
@@ -209,18 +212,29 @@ func (c *conn) pass() {
 	}
 }
 
-// take has the engine work through the chunk at hand.
+// take has the engine work through what was read.
 func (c *conn) take(now time.Time) {
-	if n := c.eng.Receive(c.chunk, now); n < len(c.chunk) && c.eng.Waiting() {
-		c.chunk = c.chunk[n:]
+	a := &c.arrival
+	if a.filled > 0 {
+		c.eng.Filled(a.filled, now)
+		a.filled = 0
+	}
+	if len(a.chunk) > 0 {
+		a.chunk = a.chunk[c.eng.Receive(a.chunk, now):]
+	}
+	if len(a.chunk) > 0 && c.eng.Waiting() {
 		return
 	}
-	c.chunk = nil
+	c.next.untaken = len(a.chunk)
+	if c.eng.Done() { // it takes nothing any more
+		c.next.untaken = 0
+	}
+	a.chunk = nil
 }
 
 // resume lets waiting links send while the writer keeps up.
 func (c *conn) resume() {
-	if len(c.waiting) == 0 || c.eng.Buffered() > maxBacklog {
+	if len(c.waiting) == 0 || c.eng.Buffered() > fewUnsaid {
 		return
 	}
 	waiting := c.waiting
@@ -250,24 +264,23 @@ func (c *conn) write(now time.Time) (sent bool) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
 		return false
 	}
-	b := c.eng.Take(c.spare, now)
-	c.spare = nil
-	n, err := c.writer.try(b)
-	if err != nil || n == len(b) {
-		c.wrote(b, err)
+	parts, out := c.eng.Take(c.parts[:0], c.spare, now)
+	c.parts, c.spare = parts, nil
+	left, err := c.writer.try(parts)
+	if err != nil || len(left) == 0 {
+		c.wrote(out, err)
 		return err == nil
 	}
 	c.writing = true
-	c.writer.finish(b, n, func(err error) { c.owner.Do(func() { c.wrote(b, err) }) })
+	c.writer.finish(left, func(err error) { c.owner.Do(func() { c.wrote(out, err) }) })
 	return false
 }
 
 // wrote goes on after a write.
-func (c *conn) wrote(buf []byte, err error) {
+func (c *conn) wrote(out []byte, err error) {
 	c.writing = false
-	if cap(buf) <= keptBuffer {
-		c.spare = buf
-	}
+	clear(c.parts)
+	c.spare = engine.Spare(out)
 	if err != nil {
 		c.disconnected(fmt.Errorf("write: %w", err))
 	}

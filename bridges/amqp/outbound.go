@@ -37,13 +37,13 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return appendFooter(dst, d.Message)
 }
 
-// copiedBody is the size of a body, in bytes, up to which it is copied on its way out.
-const copiedBody = 32 << 10
+// largeBody is the size of a body, in bytes, from which on it is not copied on its way out, on plain TCP, or only once.
+const largeBody = 16 << 10
 
 // payloadOf is a delivery as an encoded message, with its larger body where it is. The rest is in scratch, which it
 // returns.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
-	if len(d.Body.Bytes) <= copiedBody {
+	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
 		return engine.Payload{Copied: scratch}, scratch
 	}

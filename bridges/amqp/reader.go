@@ -2,41 +2,57 @@ package amqp
 
 import (
 	"encoding/binary"
+	"net"
+	"sync"
+	"sync/atomic"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 const (
+	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
+	// behindBody is how many bytes at most are read in one go behind the rest of a large body. They are copied if another
+	// large body begins there.
+	behindBody = 4 << 10
 )
+
+// arrival is what was read at once.
+type arrival struct {
+	filled int    // bytes that went to the room of next
+	chunk  []byte // the others
+}
+
+func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
+
+// next says how to read on.
+type next struct {
+	untaken int    // of the chunk; they are of a frame that is not complete
+	room    []byte // where the next bytes go; see engine.Conn.Room
+}
 
 // read brings what the client sends to the owner until the transport or the connection ends. It reads on when the engine
 // has taken what was read, so one buffer is enough.
 func (c *conn) read() {
-	buf, n := make([]byte, firstBuffer), 0
-	var chunk []byte
-	arrived := func() { c.chunk, c.pending = chunk, true }
+	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
+	var got arrival
+	arrived := func() {
+		c.arrival, c.pending = got, true
+		c.next.room = nil // of a message that may be done with before the reader goes on
+	}
 	for {
-		if n == len(buf) { // a frame larger than the buffer
-			buf = append(buf, make([]byte, len(buf))...)
-		}
-		k, err := c.nc.Read(buf[n:])
-		n += k
-		if whole := wholeFrames(buf[:n], c.bridge.opts.MaxFrameSize); whole > 0 {
-			chunk = buf[:whole]
+		filled, err := in.read(c.next.room)
+		got = arrival{filled, in.buf[:presentable(in.buf[:in.n], c.bridge.opts.MaxFrameSize)]}
+		if filled > 0 || len(got.chunk) > 0 {
 			c.owner.Do(arrived)
 			select {
 			case <-c.resumed:
 			case <-c.owner.Ended():
 				return
 			}
-			rest := buf[whole:n]
-			if n == len(buf) && len(buf) < largeBuffer || len(buf) > largeBuffer && len(rest) < largeBuffer {
-				buf = make([]byte, min(2*len(buf), largeBuffer))
-			}
-			n = copy(buf, rest)
+			in.take(len(got.chunk) - c.next.untaken)
 		}
 		if err != nil {
 			c.owner.Do(func() { c.disconnected(err) })
@@ -45,9 +61,9 @@ func (c *conn) read() {
 	}
 }
 
-// wholeFrames returns how many bytes of b are protocol headers and whole frames. What cannot be a frame counts as one,
-// so that it is refused.
-func wholeFrames(b []byte, maxFrame uint32) int {
+// presentable returns how many bytes of b are of use for the engine: protocol headers, whole frames, and the beginning of a
+// large frame. What cannot be a frame counts as one, so that it is refused.
+func presentable(b []byte, maxFrame uint32) int {
 	n := 0
 	for len(b)-n >= 4 {
 		size := binary.BigEndian.Uint32(b[n:])
@@ -58,9 +74,87 @@ func wholeFrames(b []byte, maxFrame uint32) int {
 			return len(b)
 		}
 		if int64(size) > int64(len(b)-n) {
+			if size >= engine.LargeFrame && len(b)-n >= engine.LeastBegun {
+				return len(b)
+			}
 			break
 		}
 		n += int(size)
 	}
 	return n
+}
+
+// input reads from the transport.
+type input struct {
+	nc     net.Conn
+	known  *atomic.Bool  // the client has a proven identity; until then the listener counts what it sends, in Read
+	socket *socketReader // nil where the transport is no plain TCP connection
+
+	buf      []byte
+	n        int                // bytes of buf that are read and not taken
+	borrowed *[largeBuffer]byte // buf, if it is one of buffers
+	large    bool               // the last bytes were of a large body
+}
+
+// buffers are for sockets that have something to read. A connection that waits has none.
+var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
+
+// read reads once: into room, and behind what is in buf. It returns how many bytes are in room.
+func (in *input) read(room []byte) (filled int, err error) {
+	if in.n > 0 && in.n == len(in.buf) { // a frame larger than the buffer
+		in.move(make([]byte, 2*len(in.buf)), in.buf)
+	}
+	switch {
+	case in.direct():
+		filled, err = in.socket.read(room, in)
+		in.large = filled > 0
+		return filled, err
+	case len(room) > 0:
+		return in.nc.Read(room)
+	case in.buf == nil:
+		in.buf = make([]byte, firstBuffer)
+	}
+	k, err := in.nc.Read(in.buf[in.n:])
+	in.n += k
+	return 0, err
+}
+
+// direct reports whether the socket is read, and not the transport.
+func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
+
+// take takes the first k bytes out of buf, and sees that it is as large as its use.
+func (in *input) take(k int) {
+	rest, size := in.buf[k:in.n], len(in.buf)
+	switch {
+	case in.direct() && len(rest) == 0:
+		in.release()
+	case in.direct() && in.borrowed == nil && len(rest) < largeBuffer:
+		in.borrow(rest)
+	case in.n == size && size < largeBuffer || size > largeBuffer && len(rest) < largeBuffer:
+		in.move(make([]byte, min(2*size, largeBuffer)), rest)
+	default:
+		in.n = copy(in.buf, rest)
+	}
+}
+
+// move goes on with another buffer, and what is not taken.
+func (in *input) move(to, rest []byte) {
+	n := copy(to, rest)
+	in.release()
+	in.buf, in.n = to, n
+}
+
+// borrow goes on with one of buffers.
+func (in *input) borrow(rest []byte) {
+	b := buffers.Get().(*[largeBuffer]byte)
+	in.move(b[:], rest)
+	in.borrowed = b
+}
+
+// release gives up the buffer.
+func (in *input) release() {
+	if in.borrowed != nil {
+		buffers.Put(in.borrowed)
+	}
+	in.buf, in.n, in.borrowed = nil, 0, nil
 }

@@ -3,22 +3,37 @@
 package amqp
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// tcpSocket writes to a plain TCP connection without waiting.
+// tcpSocket writes to a plain TCP connection: several buffers at once, and without waiting if need be.
 type tcpSocket struct {
 	raw  syscall.RawConn
 	call func(fd uintptr) bool // send, bound once
 
-	b   []byte
-	n   int
-	err error
+	parts [][]byte
+	wait  bool
+	n     int
+	err   error
 }
 
 // socketOf returns the socket of a plain TCP connection, nil for any other transport.
 func socketOf(nc net.Conn) *tcpSocket {
+	raw := rawOf(nc)
+	if raw == nil {
+		return nil
+	}
+	s := &tcpSocket{raw: raw}
+	s.call = s.send
+	return s
+}
+
+func rawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
@@ -27,32 +42,103 @@ func socketOf(nc net.Conn) *tcpSocket {
 	if err != nil {
 		return nil
 	}
-	s := &tcpSocket{raw: raw}
-	s.call = s.send
-	return s
+	return raw
 }
 
-// write writes as much of b as the socket takes now.
-func (s *tcpSocket) write(b []byte) (n int, err error) {
-	s.b, s.n, s.err = b, 0, nil
+// write writes some of parts. If the socket takes nothing now, it waits for it or writes nothing.
+func (s *tcpSocket) write(parts [][]byte, wait bool) (n int, err error) {
+	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), mostParts)], wait, 0, nil
 	if err = s.raw.Write(s.call); err == nil {
 		err = s.err
 	}
-	s.b = nil
+	s.parts = nil
 	return s.n, err
 }
 
-func (s *tcpSocket) send(fd uintptr) bool {
+func (s *tcpSocket) send(fd uintptr) (done bool) {
 	for {
-		n, err := syscall.Write(int(fd), s.b)
-		switch err {
-		case nil:
+		n, err := unix.SendmsgBuffers(int(fd), s.parts, nil, nil, 0)
+		switch {
+		case err == nil && n == 0:
+			s.err = io.ErrUnexpectedEOF
+		case err == nil:
 			s.n = n
-		case syscall.EINTR:
+		case err == unix.EINTR:
 			continue
-		case syscall.EAGAIN: // nothing fits in
+		case err == unix.EAGAIN: // nothing fits in
+			return !s.wait
 		default:
 			s.err = err
+		}
+		return true
+	}
+}
+
+// socketReader reads from a plain TCP connection, without a buffer while there is nothing to read.
+type socketReader struct {
+	raw  syscall.RawConn
+	call func(fd uintptr) bool // receive, bound once
+
+	in    *input
+	parts [2][]byte // where to read: the room of a message, and what of in's buffer is free
+	n     int
+	err   error
+}
+
+// socketReaderOf returns a reader of a plain TCP connection, nil for any other transport.
+func socketReaderOf(nc net.Conn) *socketReader {
+	raw := rawOf(nc)
+	if raw == nil {
+		return nil
+	}
+	s := &socketReader{raw: raw}
+	s.call = s.receive
+	return s
+}
+
+// read reads into room and behind what is in the buffer of in, when there is something. It returns how many bytes are in
+// room.
+func (s *socketReader) read(room []byte, in *input) (filled int, err error) {
+	s.in, s.parts[0], s.n, s.err = in, room, 0, nil
+	if err = s.raw.Read(s.call); err == nil {
+		err = s.err
+	}
+	s.parts = [2][]byte{}
+	filled = min(s.n, len(room))
+	in.n += s.n - filled
+	return filled, err
+}
+
+func (s *socketReader) receive(fd uintptr) (done bool) {
+	if s.in.buf == nil {
+		s.in.borrow(nil)
+	}
+	room, free := s.parts[0], s.in.buf[s.in.n:]
+	if len(room) > behindBody || s.in.large {
+		free = free[:min(behindBody, len(free))]
+	}
+	for {
+		n, err := 0, error(nil)
+		if len(room) == 0 {
+			n, err = unix.Read(int(fd), free)
+		} else {
+			s.parts[1] = free
+			n, _, _, _, err = unix.RecvmsgBuffers(int(fd), s.parts[:], nil, 0)
+		}
+		switch {
+		case err == nil && n == 0:
+			s.err = io.EOF
+		case err == nil:
+			s.n = n
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN: // nothing has come
+			if s.in.n == 0 {
+				s.in.release()
+			}
+			return false
+		default:
+			s.err = os.NewSyscallError("read", err)
 		}
 		return true
 	}

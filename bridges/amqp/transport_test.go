@@ -2,17 +2,21 @@ package amqp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // transports are ways for a benchmark's peer to reach a bridge.
@@ -196,4 +200,68 @@ func (s *socket) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// TestLargeBodiesPassAsTheyAre sends bodies of many sizes in writes of many sizes, between small messages, and receives them
+// from a socket that was full for a while.
+func TestLargeBodiesPassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	broker := newFakeBroker("q1")
+	broker.queues["q1"].maxSize = 100 << 20
+	p := dialPeer(t, serve(t, broker, &fakeAuthority{}, Options{}))
+	p.open()
+	p.attach(0, wire.RoleSender, "q1")
+	await[*wire.Flow](p)
+	random := rand.New(rand.NewPCG(1, 2))
+	var bodies [][]byte
+	for _, size := range []int{0, 1, 100, 8_000, 8_192, 16_000, 16_384, 40_000, 65_000, 65_536, 70_000, 131_072, 1 << 20, 5_000_000, 300} {
+		for range 2 {
+			body := make([]byte, size)
+			for i := range body {
+				body[i] = byte(random.Uint32())
+			}
+			bodies = append(bodies, body)
+		}
+	}
+	var stream []byte
+	for id, body := range bodies {
+		transfer := &wire.Transfer{DeliveryID: value.Some(uint32(id)), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}
+		for rest := wire.AppendDataSection(nil, body); len(rest) > 0; transfer = new(wire.Transfer) {
+			var n int
+			var err error
+			if stream, n, err = wire.AppendTransfer(stream, 0, transfer, len(rest), 65536); err != nil {
+				t.Fatal(err)
+			}
+			stream, rest = append(stream, rest[:n]...), rest[n:]
+		}
+	}
+	for len(stream) > 0 {
+		n := min(len(stream), 1+random.IntN(1<<random.IntN(19)))
+		p.write(stream[:n])
+		stream = stream[n:]
+	}
+	for settled := 0; settled < len(bodies); {
+		d := await[*wire.Disposition](p)
+		settled = int(d.Last.Or(d.First)) + 1
+	}
+	p.attach(1, wire.RoleReceiver, "q1")
+	p.send(0, &wire.Flow{
+		NextIncomingID: value.Some(uint32(0)), IncomingWindow: 5000, OutgoingWindow: 1,
+		Handle: value.Some(uint32(1)), DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(100)),
+	})
+	for i, want := range bodies {
+		var got []byte
+		for more := true; more; {
+			perf, payload := p.receive()
+			transfer, ok := perf.(*wire.Transfer)
+			if !ok {
+				t.Fatalf("got %T, want the message of %d bytes", perf, len(want))
+			}
+			got, more = append(got, payload...), transfer.More
+		}
+		s, err := wire.SplitMessage(got, value.Limits{})
+		if err != nil || !bytes.Equal(s.Body, want) {
+			t.Fatalf("message %d of %d bytes came back as %d bytes, %v", i, len(want), len(s.Body), err)
+		}
+	}
 }

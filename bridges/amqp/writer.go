@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +11,12 @@ import (
 const (
 	// mostAtOnce is how many bytes a client has to take within the time-out.
 	mostAtOnce = 1 << 20
-	// mostDirect is the largest write in bytes that the owner makes itself.
-	mostDirect = 64 << 10
+	// mostParts is how many parts are written at once; systems take 1024.
+	mostParts = 64
 )
 
-// writer writes what the engine has to say, one buffer at a time. The owner tries first, for as much as the socket takes
-// without waiting; what is left has a goroutine, which is started for the first buffer that needs one.
+// writer writes what the engine has to say, one output at a time. The owner tries first, for as much as the socket takes
+// without waiting; what is left has a goroutine, which is started for the first output that needs one.
 type writer struct {
 	nc      net.Conn
 	direct  *tcpSocket // nil where the transport is no plain TCP connection
@@ -30,16 +29,29 @@ func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *write
 	return &writer{nc: nc, direct: socketOf(nc), timeout: timeout, tasks: tasks}
 }
 
-// try writes as much of b as can be written without waiting.
-func (w *writer) try(b []byte) (n int, err error) {
-	if w.direct == nil || len(b) > mostDirect {
-		return 0, nil
+// references is the size of a body from which on it is written from where it is; 0: none is, because each part would be a
+// write, or a record of TLS, of its own.
+func (w *writer) references() int {
+	if w.direct == nil {
+		return 0
 	}
-	return w.direct.write(b)
+	return largeBody
 }
 
-// finish writes b from n on in the goroutine, and calls done there.
-func (w *writer) finish(b []byte, n int, done func(error)) {
+// try writes as much of parts as can be written without waiting, and returns what is left.
+func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
+	for w.direct != nil && len(parts) > 0 && err == nil {
+		offered, n := len(parts), 0
+		n, err = w.direct.write(parts, false)
+		if parts = cut(parts, n); offered-len(parts) < min(offered, mostParts) { // the socket is full
+			break
+		}
+	}
+	return parts, err
+}
+
+// finish writes parts in the goroutine, and calls done there.
+func (w *writer) finish(parts [][]byte, done func(error)) {
 	if w.work == nil {
 		w.work = make(chan func(), 1)
 		link.Go(w.tasks, func() {
@@ -48,7 +60,7 @@ func (w *writer) finish(b []byte, n int, done func(error)) {
 			}
 		})
 	}
-	w.work <- func() { done(w.write(b[n:])) }
+	w.work <- func() { done(w.write(parts)) }
 }
 
 // stop ends the goroutine, if there is one.
@@ -58,17 +70,43 @@ func (w *writer) stop() {
 	}
 }
 
-func (w *writer) write(b []byte) error {
-	for part := range slices.Chunk(b, mostAtOnce) {
-		if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+func (w *writer) write(parts [][]byte) error {
+	for left := 0; len(parts) > 0; {
+		if left <= 0 {
+			left = mostAtOnce
+			if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+				return err
+			}
+		}
+		n, err := w.some(parts, left)
+		if err != nil {
 			return err
 		}
-		if _, err := w.nc.Write(part); err != nil {
-			return err
-		}
+		parts, left = cut(parts, n), left-n
 	}
 	if w.direct == nil {
 		return nil
 	}
 	return w.nc.SetWriteDeadline(time.Time{}) // that would also end a direct write
+}
+
+// some writes some of parts, at most n bytes where the transport takes one part at a time.
+func (w *writer) some(parts [][]byte, n int) (int, error) {
+	if w.direct != nil {
+		return w.direct.write(parts, true)
+	}
+	return w.nc.Write(parts[0][:min(n, len(parts[0]))])
+}
+
+// cut takes the first n bytes off parts. It changes them.
+func cut(parts [][]byte, n int) [][]byte {
+	for len(parts) > 0 && n >= len(parts[0]) {
+		n -= len(parts[0])
+		parts[0] = nil
+		parts = parts[1:]
+	}
+	if n > 0 {
+		parts[0] = parts[0][n:]
+	}
+	return parts
 }

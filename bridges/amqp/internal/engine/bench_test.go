@@ -63,7 +63,7 @@ func attached(tb testing.TB, roles ...wire.Role) (*Conn, *quick) {
 		tb.Fatalf("setting up: %d of %d bytes, %v", n, len(in), c.Err())
 	}
 	c.Flush()
-	c.Take(nil, time.Time{})
+	c.Take(nil, nil, time.Time{})
 	return c, q
 }
 
@@ -97,7 +97,7 @@ func BenchmarkIncoming(b *testing.B) {
 			b.Fatal(n, c.Err())
 		}
 		c.Flush()
-		spare = c.Take(spare, time.Time{})
+		_, spare = c.Take(nil, spare, time.Time{})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/msg")
 }
@@ -123,7 +123,7 @@ func BenchmarkOutgoing(b *testing.B) {
 		id += 100
 		c.Receive(in, time.Time{})
 		c.Flush()
-		spare = c.Take(spare, time.Time{})
+		_, spare = c.Take(nil, spare, time.Time{})
 		if !c.Opened() || c.Unsettled() != 0 {
 			b.Fatal(c.Err(), c.Unsettled())
 		}
@@ -140,15 +140,17 @@ func BenchmarkLarge(b *testing.B) {
 			b.SetBytes(int64(size))
 			c, q := attached(b, wire.RoleSender)
 			q.links[0].maxSize = 100 << 20
-			in, spare := make([]byte, 0, 70_000), []byte(nil)
+			in, spare, parts := make([]byte, 0, 70_000), []byte(nil), [][]byte(nil)
 			for id := uint32(0); b.Loop(); id++ {
 				for rest := message; len(rest) > 0; {
-					in, rest, _ = wire.AppendTransfer(in[:0], 0, &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}, rest, 65536)
+					var n int
+					in, n, _ = wire.AppendTransfer(in[:0], 0, &wire.Transfer{DeliveryID: value.Some(id), DeliveryTag: []byte{1}, MessageFormat: value.Some(uint32(0))}, len(rest), 65536)
+					in, rest = append(in, rest[:n]...), rest[n:]
 					if n := c.Receive(in, time.Time{}); n != len(in) || !c.Opened() {
 						b.Fatal(n, c.Err())
 					}
 					c.Flush()
-					spare = c.Take(spare, time.Time{})
+					parts, spare = c.Take(parts[:0], spare, time.Time{})
 				}
 			}
 		})
@@ -156,7 +158,7 @@ func BenchmarkLarge(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
 			c, q := attached(b, wire.RoleReceiver)
-			in, spare := make([]byte, 0, 1024), []byte(nil)
+			in, spare, parts := make([]byte, 0, 1024), []byte(nil), [][]byte(nil)
 			for id := uint32(0); b.Loop(); id++ {
 				in, _ = wire.AppendFrame(in[:0], 0, &wire.Flow{
 					NextIncomingID: value.Some(c.sessions[0].nextOutgoing), IncomingWindow: 5000, OutgoingWindow: 1,
@@ -165,7 +167,7 @@ func BenchmarkLarge(b *testing.B) {
 				c.Receive(in, time.Time{})
 				q.links[0].Send(Tag{}, true, time.Time{}, Payload{Copied: message[:8], Body: message[8:]})
 				for c.Buffered() > 0 {
-					spare = c.Take(spare, time.Time{})
+					parts, spare = c.Take(parts[:0], spare, time.Time{})
 					c.Flush()
 				}
 				if !c.Opened() || c.Unsent() > 0 {

@@ -40,6 +40,8 @@ type Conn struct {
 
 	dec      wire.Decoder
 	out      []byte
+	refs     []reference   // between the bytes of out
+	referred int           // bytes of refs
 	transfer wire.Transfer // scratch for outgoing transfers, so that none is allocated
 	tag      Tag           // of transfer
 	dispose  wire.Disposition
@@ -60,6 +62,7 @@ type Conn struct {
 	partials int   // incomplete deliveries of the peer
 	reserved int64 // bytes that the handler has granted for them
 	stalled  bool  // the handler has no room for the next frame
+	begun    begun // a transfer of which not all has come
 
 	unsettled int // deliveries we sent, on all sessions
 }
@@ -84,7 +87,7 @@ type Bounds struct {
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
 // Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used: all
-// whole frames, unless it is waiting for Authenticated or for room.
+// whole frames, and of the next one what it can, unless it is waiting for Authenticated or for room.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -98,8 +101,11 @@ func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	return n
 }
 
-// step takes one protocol header or frame and returns its length, 0 if it is not complete.
+// step takes one protocol header or frame, or a part of a transfer, and returns its length, 0 if there is none.
 func (c *Conn) step(b []byte) int {
+	if c.begun.left > 0 {
+		return c.goOn(b)
+	}
 	if c.state == stateHeader || c.state == stateAMQPHeader {
 		if len(b) < wire.ProtocolHeaderSize {
 			return 0
@@ -116,9 +122,10 @@ func (c *Conn) step(b []byte) int {
 		c.fail(err)
 		return len(b)
 	}
-	if n > 0 {
-		c.frame(f)
+	if n == 0 {
+		return c.begin(b)
 	}
+	c.frame(f, 0)
 	if c.stalled {
 		return 0
 	}
@@ -147,8 +154,8 @@ func (c *Conn) protocol(b []byte) {
 	}
 }
 
-// frame decodes and carries out one frame.
-func (c *Conn) frame(f wire.Frame) {
+// frame decodes and carries out one frame, of whose payload so many bytes are left to come.
+func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {
 		c.fail(fault(wire.CondFramingError, "a frame of the wrong type for this stage of the connection"))
@@ -171,7 +178,7 @@ func (c *Conn) frame(f wire.Frame) {
 	case stateOpen:
 		c.open(p)
 	case stateOpened:
-		c.perform(f.Channel, p, payload)
+		c.perform(f.Channel, p, payload, left)
 	case stateClosing: // §2.4.6: only the peer's close counts now
 		if _, ok := p.(*wire.Close); ok {
 			c.state = stateDone
@@ -231,10 +238,10 @@ func (c *Conn) sayOpen() {
 func (c *Conn) channelMax() uint16 { return uint16(c.opts.MaxSessions - 1) }
 
 // perform carries out a performative of an open connection.
-func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte) {
+func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left int) {
 	switch p := p.(type) {
 	case *wire.Begin:
-		c.begin(channel, p)
+		c.beginSession(channel, p)
 		return
 	case *wire.Close:
 		c.err = p.Error
@@ -252,7 +259,7 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte) {
 		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("no session has begun on channel %d", channel)))
 		return
 	}
-	s.perform(p, payload)
+	s.perform(p, payload, left)
 }
 
 // Close ends the connection with err, which may be nil. Links are abandoned.
@@ -345,7 +352,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	}
 	beat := c.spoken.Add(c.heartbeat)
 	if !now.Before(beat) {
-		if len(c.out) == 0 {
+		if c.Buffered() == 0 {
 			c.out = wire.AppendHeartbeat(c.out)
 		}
 		beat = now.Add(c.heartbeat)
@@ -400,15 +407,32 @@ func (c *Conn) Sessions() int { return len(c.sessions) }
 // Unsettled returns how many deliveries that were sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// Buffered returns how many bytes wait for Take.
-func (c *Conn) Buffered() int { return len(c.out) }
+// reference is bytes that follow the first at bytes of Conn.out.
+type reference struct {
+	at    int
+	bytes []byte
+}
 
-// Take returns the bytes for the peer, which now are the caller's, and goes on with the room of spare.
-func (c *Conn) Take(spare []byte, now time.Time) []byte {
-	out := c.out
-	c.out = spare[:0]
+// Buffered returns how many bytes wait for Take.
+func (c *Conn) Buffered() int { return len(c.out) + c.referred }
+
+// Take returns the bytes for the peer: it appends them to parts, in order. What was encoded is in out, which now is the
+// caller's; large bodies are where they were. It goes on with the room of spare.
+func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
+	out, at := c.out, 0
+	for _, r := range c.refs {
+		if r.at > at {
+			parts = append(parts, out[at:r.at])
+		}
+		parts, at = append(parts, r.bytes), r.at
+	}
+	if len(out) > at {
+		parts = append(parts, out[at:])
+	}
+	clear(c.refs)
+	c.out, c.refs, c.referred = spare[:0], c.refs[:0], 0
 	c.spoken = now
-	return out
+	return parts, out
 }
 
 // emit appends a frame. A frame beyond the peer's limit ends the connection.

@@ -50,7 +50,7 @@ func FuzzReceive(f *testing.F) {
 		if c.unsettled < 0 || c.links < 0 || c.partials < 0 || c.reserved < 0 {
 			t.Fatalf("counts below zero: unsettled %d, links %d, incomplete %d of %d bytes", c.unsettled, c.links, c.partials, c.reserved)
 		}
-		out := c.Take(nil, time.Time{})
+		_, out := c.Take(nil, nil, time.Time{})
 		for len(out) > 0 {
 			if _, err := wire.ParseProtocolHeader(out); err == nil {
 				out = out[wire.ProtocolHeaderSize:]

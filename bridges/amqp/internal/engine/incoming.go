@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
@@ -28,17 +30,17 @@ const (
 	farTooLargeBytes  = 1 << 20
 )
 
-// maxLeap is how many times the bytes of a message that have arrived are allocated at once, where a peer says that it
-// will be so large. From a first frame of 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
+// maxLeap is how many times the memory of a message that turns out larger than it seemed is asked for at once. From 64 KiB
+// the steps are 1, 18 and 100 MiB, which leaves little garbage.
 const maxLeap = 17
 
-// receive takes a transfer frame, AMQP 1.0 §2.6.12.
-func (s *Session) receive(t *wire.Transfer, payload []byte) {
+// receive takes a transfer frame, AMQP 1.0 §2.6.12, of whose payload so many bytes are left to come.
+func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	if s.window == 0 {
 		s.End(fault(wire.CondWindowViolation, "a transfer beyond the session window"))
 		return
 	}
-	if !s.admits(t, payload) {
+	if !s.admits(t, payload, left) {
 		s.conn.stalled = true
 		return
 	}
@@ -57,24 +59,24 @@ func (s *Session) receive(t *wire.Transfer, payload []byte) {
 	case l.attach.Role == wire.RoleReceiver:
 		s.conn.missed(t.State)
 		l.fail(fault(wire.CondNotAllowed, "A transfer on a link to receive from."))
-	case !l.partial.active && !l.start(t):
+	case !l.partial.active && !l.start(t, left > 0):
 		s.conn.missed(t.State)
 	default:
-		l.more(t, payload)
+		l.more(t, payload, left)
 	}
 }
 
 // admits asks the handler for the memory of a message that begins, and reports whether the frame can be taken now. All
 // that the message is known to need is asked for at once: what has begun need not wait again.
-func (s *Session) admits(t *wire.Transfer, payload []byte) bool {
+func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
 		return true
 	}
-	l.granted, l.denied = int64(len(payload)), false
+	l.granted, l.denied = int64(len(payload)+left), false
 	if t.More {
 		l.granted = max(l.granted, min(int64(wire.MessageSize(payload)), l.most()))
-	} else if l.maxSize > 0 && uint64(len(payload)) > l.maxSize {
+	} else if l.maxSize > 0 && uint64(l.granted) > l.maxSize {
 		return true // it will be thrown away
 	}
 	switch s.conn.handler.Reserve(l, l.granted, s.conn.reserved > 0) {
@@ -95,8 +97,9 @@ func (l *Link) most() int64 {
 	return int64(l.maxSize)
 }
 
-// start begins a message with its first frame, and reports whether the link survived it.
-func (l *Link) start(t *wire.Transfer) bool {
+// start begins a message with its first frame, and reports whether the link survived it. more says that not all of the
+// message has come.
+func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
 		l.fail(fault(wire.CondInvalidField, "The first transfer of a delivery has no delivery-id or no delivery-tag."))
@@ -114,14 +117,15 @@ func (l *Link) start(t *wire.Transfer) bool {
 	l.owed++
 	l.partial = partial{active: true, Message: Message{ID: t.DeliveryID.V, Format: t.MessageFormat.Or(wire.FormatMessage)}}
 	c.partials++
-	if t.More {
+	more = more || t.More
+	if more {
 		l.partial.pace = budget.Begin(c.heard)
 	}
 	if l.denied {
 		l.refuse(c.handler.Crowded(l, l.granted))
 		return true
 	}
-	if t.More {
+	if more {
 		l.reserve(l.granted)
 	}
 	return true
@@ -148,7 +152,7 @@ func (l *Link) refuse(why *wire.Error) {
 }
 
 // more takes one frame of the message under way.
-func (l *Link) more(t *wire.Transfer, payload []byte) {
+func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
 		c.missed(t.State)
@@ -163,13 +167,13 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 	p.Settled = p.Settled || t.Settled.Or(false)
 	if t.State != nil {
 		p.State = t.State
-		if state, ok := t.State.(wire.TransactionalState); ok && t.More {
+		if state, ok := t.State.(wire.TransactionalState); ok && (t.More || left > 0) {
 			state.TxnID = bytes.Clone(state.TxnID) // which is in the read buffer
 			p.State = state
 		}
 	}
-	p.size += int64(len(payload))
-	if t.More {
+	p.size += int64(len(payload) + left)
+	if t.More || left > 0 {
 		p.pace.Went(len(payload), c.heard)
 	}
 	if l.maxSize > 0 && uint64(p.size) > l.maxSize && !l.discardable() {
@@ -180,26 +184,29 @@ func (l *Link) more(t *wire.Transfer, payload []byte) {
 	}
 	if p.discard {
 		c.missed(t.State)
-		if !t.More {
-			l.reject()
-		}
-		return
-	}
-	if t.More {
-		p.append(payload)
-		return
-	}
-	m := p.Message
-	if m.Payload != nil {
-		if p.append(payload); cap(p.Payload)-len(p.Payload) > len(p.Payload)/8 { // it may be kept for long
-			p.Payload = bytes.Clone(p.Payload)
-		}
-		m.Payload = p.Payload
 	} else {
-		m.Payload = append(m.Payload, payload...)
+		p.append(payload, left)
+	}
+	switch {
+	case left > 0:
+		c.begun.link, c.begun.last = l, !t.More
+	case !t.More:
+		l.complete()
+	}
+}
+
+// complete hands over the message under way, of which all has come, or rejects it.
+func (l *Link) complete() {
+	if l.partial.discard {
+		l.reject()
+		return
+	}
+	m := l.partial.Message
+	if cap(m.Payload)-len(m.Payload) > len(m.Payload)/8 { // it may be kept for long
+		m.Payload = bytes.Clone(m.Payload)
 	}
 	l.dropPartial()
-	c.handler.Received(l, m)
+	l.session.conn.handler.Received(l, m)
 }
 
 // extend asks for more memory for a message that turns out larger than it seemed: for as much as makes few steps, or else
@@ -217,14 +224,24 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append adds a frame's payload. The buffer grows in few steps to the size that the message is known to have.
-func (p *partial) append(payload []byte) {
-	if need := len(p.Payload) + len(payload); need > cap(p.Payload) {
-		grown := make([]byte, len(p.Payload), max(int64(need), min(p.granted, int64(maxLeap*need))))
-		copy(grown, p.Payload)
-		p.Payload = grown
+// append adds what has come of a frame's payload, and makes room for what is left: once, for all that the message has been
+// granted. What a peer says and does not send costs nothing then but address space.
+func (p *partial) append(payload []byte, left int) {
+	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
+		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)
 	}
 	p.Payload = append(p.Payload, payload...)
+}
+
+// uncleared returns an empty slice with room for n bytes, which make would set to zero.
+func uncleared(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteByte(0)
+	return unsafe.Slice(unsafe.StringData(b.String()), n)[:0]
 }
 
 // discardable deals with a message that is too large: it will be rejected, unless it is far too large.

@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is how many bytes may wait for Take before deliveries are cut off: few enough for their buffers to be used
-// again.
+// maxUnsaid is how many bytes may wait for Take before deliveries are cut off: few enough for one largeRoom.
 const maxUnsaid = 128 << 10
 
 // Payload is an encoded message, in parts that follow each other. What is in Copied may change once Send has returned;
@@ -20,18 +19,6 @@ type Payload struct {
 }
 
 func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
-
-// first returns the first part that has bytes.
-func (p *Payload) first() *[]byte {
-	switch {
-	case len(p.Copied) > 0:
-		return &p.Copied
-	case len(p.Body) > 0:
-		return &p.Body
-	default:
-		return &p.Tail
-	}
-}
 
 // rest is what was cut off of a delivery: what the peer's session window did not let through, or what would have been
 // too much at once.
@@ -80,7 +67,7 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uin
 
 // sayRests goes on with deliveries that were cut off.
 func (c *Conn) sayRests() {
-	if len(c.out) > maxUnsaid {
+	if c.Buffered() > maxUnsaid {
 		return
 	}
 	resting := c.resting
@@ -112,16 +99,24 @@ func (c *Conn) Unsent() int {
 // in payload what is left.
 func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
-	for start := len(c.out); s.remoteWindow > 0 && len(c.out) <= max(start, maxUnsaid); {
-		part := payload.first()
-		left, err := *part, error(nil)
-		t.More = payload.size() > len(left)
-		if c.out, left, err = wire.AppendTransfer(c.out, s.channel, t, left, c.frameMax); err != nil {
+	copied := payload.size()
+	refer := c.opts.ByReference > 0 && len(payload.Body) >= c.opts.ByReference
+	if refer {
+		copied -= len(payload.Body)
+	}
+	copied = min(copied, maxUnsaid)
+	c.grow(copied + (copied/int(c.frameMax)+2)*frameOverhead)
+	for start := c.Buffered(); s.remoteWindow > 0 && c.Buffered() <= max(start, maxUnsaid); {
+		var n int
+		var err error
+		if c.out, n, err = wire.AppendTransfer(c.out, s.channel, t, payload.size(), c.frameMax); err != nil {
 			*payload = Payload{}
 			c.fail(err)
 			return
 		}
-		*part = left
+		n = c.say(&payload.Copied, n, false)
+		n = c.say(&payload.Body, n, refer)
+		c.say(&payload.Tail, n, false)
 		s.remoteWindow--
 		s.nextOutgoing++
 		if payload.size() == 0 {
@@ -129,6 +124,22 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 		}
 		*t = wire.Transfer{Handle: t.Handle}
 	}
+}
+
+// frameOverhead is about how many bytes a frame takes beside its payload.
+const frameOverhead = 64
+
+// say has Take return the first n bytes of part, or all of it, takes them off part and returns how many are left of n.
+func (c *Conn) say(part *[]byte, n int, refer bool) int {
+	k := min(n, len(*part))
+	if b := (*part)[:k]; refer && k > 0 {
+		c.refs = append(c.refs, reference{len(c.out), b})
+		c.referred += k
+	} else {
+		c.out = append(c.out, b...)
+	}
+	*part = (*part)[k:]
+	return n - k
 }
 
 // Drained answers the peer's wish to drain: the credit left is used up.

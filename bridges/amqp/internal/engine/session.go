@@ -42,8 +42,8 @@ type sent struct {
 	disposed bool  // the peer gave an outcome, and the handler owes the answer
 }
 
-// begin starts a session, AMQP 1.0 §2.5.1.
-func (c *Conn) begin(channel uint16, b *wire.Begin) {
+// beginSession starts a session, AMQP 1.0 §2.5.1.
+func (c *Conn) beginSession(channel uint16, b *wire.Begin) {
 	limit := min(c.channelMax(), c.peer.ChannelMax.Or(wire.DefaultChannelMax))
 	switch {
 	case channel > limit:
@@ -77,7 +77,7 @@ func (c *Conn) begin(channel uint16, b *wire.Begin) {
 
 func (s *Session) handleMax() uint32 { return uint32(s.conn.opts.MaxHandles - 1) }
 
-func (s *Session) perform(p wire.Performative, payload []byte) {
+func (s *Session) perform(p wire.Performative, payload []byte, left int) {
 	if end, ok := p.(*wire.End); ok {
 		s.end(end)
 		return
@@ -93,7 +93,7 @@ func (s *Session) perform(p wire.Performative, payload []byte) {
 	}
 	switch p := p.(type) {
 	case *wire.Transfer:
-		s.receive(p, payload)
+		s.receive(p, payload, left)
 	case *wire.Disposition:
 		s.disposition(p)
 	case *wire.Flow:

@@ -238,7 +238,7 @@ func (s *script) do(args []string) {
 		for n := arg(2); n > 0; n -= 900 {
 			s.feed(fmt.Sprintf("0 transfer handle=%d delivery-id=0 delivery-tag=01 more=true payload=900", l.Attach().Handle))
 			s.conn.Flush()
-			s.conn.Take(nil, s.now)
+			s.conn.Take(nil, nil, s.now)
 		}
 	case "replenish": // link n
 		l.Replenish(arg(2))
@@ -287,7 +287,7 @@ func (s *script) take() []string {
 	out := s.events
 	s.events = nil
 	slices.Sort(out) // the order in which links are abandoned is open
-	b := s.conn.Take(nil, s.now)
+	_, b := s.conn.Take(nil, nil, s.now)
 	for len(b) > 0 {
 		if p, err := wire.ParseProtocolHeader(b); err == nil {
 			out = append(out, fmt.Sprintf("< AMQP %d", p))

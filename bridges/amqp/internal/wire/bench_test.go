@@ -43,7 +43,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			fresh := Transfer{Handle: 1, DeliveryTag: payload[:16], State: Accepted{}}
-			if _, _, err := AppendTransfer(buf, 1, &fresh, payload[:], 64); err != nil {
+			if _, _, err := AppendTransfer(buf, 1, &fresh, len(payload), 64); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := AppendFrame(buf, 1, &Disposition{State: Accepted{}}, nil); err != nil {

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // FrameType says what the body of a frame is.
@@ -59,6 +61,22 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	return f, int(size), nil
 }
 
+// CutTransfer returns the beginning of the first frame of b, of which b has only a part, and its length in bytes; 0 if
+// the frame is no transfer, or its performative not complete. CutFrame has checked the header.
+func CutTransfer(b []byte) (f Frame, n int) {
+	if len(b) < frameHeader || FrameType(b[5]) != FrameAMQP || int(b[4])*4 >= len(b) {
+		return Frame{}, 0
+	}
+	body := b[int(b[4])*4:]
+	if desc, _, err := readDescriptor(body); err != nil || desc != DescTransfer {
+		return Frame{}, 0
+	}
+	if size, ok := value.Extent(body); !ok || size > len(body) {
+		return Frame{}, 0
+	}
+	return Frame{Type: FrameAMQP, Channel: binary.BigEndian.Uint16(b[6:]), Body: body}, int(binary.BigEndian.Uint32(b))
+}
+
 // AppendHeartbeat appends a frame without a body.
 func AppendHeartbeat(dst []byte) []byte {
 	return append(dst, 0, 0, 0, frameHeader, frameHeader/4, byte(FrameAMQP), 0, 0)
@@ -73,31 +91,31 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	if err != nil {
 		return dst, fmt.Errorf("encode frame: %w", err)
 	}
-	return closeFrame(append(out, payload...), start), nil
+	return closeFrame(append(out, payload...), start, 0), nil
 }
 
-// AppendTransfer appends one frame of at most maxSize bytes with t and as much of payload as fits, and returns what
-// does not fit. The frame says more if t does or if something is left. The following frames of a delivery need only
-// the handle (§2.7.5). On error the returned slice is dst.
-func AppendTransfer(dst []byte, channel uint16, t *Transfer, payload []byte, maxSize uint32) (out, rest []byte, err error) {
+// AppendTransfer appends a frame of at most maxSize bytes with t, without its payload: the caller has size bytes left, of
+// which the first n follow. The frame says more if t does or if something is left. The following frames of a delivery
+// need only the handle (§2.7.5). On error the returned slice is dst.
+func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
-		return dst, payload, fmt.Errorf("encode transfer: %w", err)
+		return dst, 0, fmt.Errorf("encode transfer: %w", err)
 	}
 	room := int64(maxSize) - int64(len(out)-start)
-	if int64(len(payload)) > room && !t.More {
+	if int64(size) > room && !t.More {
 		more := *t
 		more.More = true
 		if out, err = appendTransfer(out[:start+frameHeader], &more); err != nil {
-			return dst, payload, fmt.Errorf("encode transfer: %w", err)
+			return dst, 0, fmt.Errorf("encode transfer: %w", err)
 		}
 		room = int64(maxSize) - int64(len(out)-start)
 	}
-	if room < 0 || room == 0 && len(payload) > 0 {
-		return dst, payload, refuse(CondFrameSizeTooSmall, "a transfer does not fit a frame of %d bytes", maxSize)
+	if room < 0 || room == 0 && size > 0 {
+		return dst, 0, refuse(CondFrameSizeTooSmall, "a transfer does not fit a frame of %d bytes", maxSize)
 	}
-	n := min(int64(len(payload)), room)
-	return closeFrame(append(out, payload[:n]...), start), payload[n:], nil
+	n = int(min(int64(size), room))
+	return closeFrame(out, start, n), n, nil
 }
 
 func openFrame(dst []byte, channel uint16, p Performative) []byte {
@@ -110,8 +128,8 @@ func openFrame(dst []byte, channel uint16, p Performative) []byte {
 	return binary.BigEndian.AppendUint16(dst, channel)
 }
 
-// closeFrame fills in the size of the frame that starts at start.
-func closeFrame(dst []byte, start int) []byte {
-	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start))
+// closeFrame fills in the size of the frame that starts at start, to which n bytes will be appended.
+func closeFrame(dst []byte, start, n int) []byte {
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start+n))
 	return dst
 }
