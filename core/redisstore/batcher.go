@@ -28,6 +28,7 @@ type batcher[T any] struct {
 	waiting  []*pendingCall[T]
 	bytes    int // of waiting calls
 	flushing int
+	alone    bool // no flush begins beside those under way
 }
 
 // pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
@@ -88,10 +89,17 @@ func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	}
 	b.waiting = append(b.waiting, t)
 	b.bytes += t.bytes + pendingCallOverhead
-	if departs = b.flushing < maxConcurrentFlushes; departs {
+	if departs = b.flushing < maxConcurrentFlushes && (b.flushing == 0 || !b.alone); departs {
 		b.flushing++
 	}
 	return departs, true
+}
+
+// setAlone has calls wait for the flushes under way, or not any more.
+func (b *batcher[T]) setAlone(alone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alone = alone
 }
 
 // pendingCallOverhead stands for the memory of a waiting call beside its bytes.

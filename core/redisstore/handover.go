@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -36,6 +35,7 @@ func (s *Store) reserve(sh *shard, now int64) *handOver {
 			continue
 		}
 		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now)}
+		sh.appends.setAlone(true) // the next flush can hand over only after this one
 		h.args = []any{h.lease.until, secret(h.lease.nonce), min(n, sh.affordable(maxLockBytes)), 0, s.id, 1}
 		return h
 	}
@@ -55,7 +55,7 @@ func (h *handOver) fail(err error) {
 	if mayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
-	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
+	h.end(nil, locked{rest: true}, nil) // the receiver asks by itself
 }
 
 // finish hands over what was locked. reply is lock.lua's. The call has stored the messages under
@@ -75,7 +75,12 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 		return
 	}
 	ds, err := h.deliver(ctx, claims, numbers, messages)
+	h.end(ds, out, err)
+}
+
+func (h *handOver) end(ds []core.Delivery, out locked, err error) {
 	h.watcher.HandOver(ds, out.next, out.rest, err)
+	h.shard.appends.setAlone(false)
 }
 
 // deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.
