@@ -263,6 +263,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, s
 // without one, the doorbell.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepArgs := append(sh.stateArgs(now), 0)
+	opened := s.recents.opened.Load()
 	pipe := s.rdb.TxPipeline()
 	sweep := sweepScript.variants[sh.features]
 	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
@@ -295,6 +296,9 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages [
 	}
 	if numbers, err = numbersOf(added); err != nil {
 		return nil, nil, err
+	}
+	if len(s.doorbells.watchersOf(sh.keys.doorbell)) > 0 {
+		s.recents.add(sh, opened, numbers, messages)
 	}
 	if armed != nil && (armed.Err() != nil || armed.Val()) {
 		s.ringDoorbell(ctx, sh)

@@ -172,13 +172,15 @@ func (t *endpoint) asCluster() {
 	t.tune()
 }
 
-func (t *endpoint) connect() (redis.UniversalClient, *redis.ClusterClient) {
+func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterClient) {
 	switch {
 	case t.single != nil:
+		t.single.OnConnect = r.watch()
 		c := redis.NewClient(t.single)
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	case t.sentinel != nil:
+		t.sentinel.OnConnect = r.watch()
 		c := redis.NewFailoverClient(t.sentinel)
 		c.AddHook(pipelineErrors{})
 		return c, nil

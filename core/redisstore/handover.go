@@ -102,29 +102,23 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 
 // entries returns the entries of claims in their order, and reads those that are not at hand.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
-	at := func(c claim) (int, bool) {
-		return slices.BinarySearchFunc(own, c.n, func(e entry, n int64) int { return cmp.Compare(e.n, n) })
-	}
-	var others []claim
+	var found []entry
+	var ours, others []claim
 	for _, c := range claims {
-		if _, found := at(c); !found {
+		i, ok := slices.BinarySearchFunc(own, c.n, func(e entry, n int64) int { return cmp.Compare(e.n, n) })
+		if ok {
+			found, ours = append(found, own[i]), append(ours, c)
+		} else {
 			others = append(others, c)
 		}
 	}
-	var read []entry
-	if len(others) > 0 {
-		var err error
-		if read, err = h.store.read(ctx, h.shard, others); err != nil {
-			return nil, err
-		}
+	h.store.recents.take(h.shard, ours) // they are not needed any more
+	if len(others) == 0 {
+		return found, nil
 	}
-	entries := make([]entry, 0, len(claims))
-	for _, c := range claims {
-		if i, found := at(c); found {
-			entries = append(entries, own[i])
-		} else if len(read) > 0 && read[0].n == c.n {
-			entries, read = append(entries, read[0]), read[1:]
-		}
+	rest, err := h.store.entriesOf(ctx, h.shard, others)
+	if err != nil {
+		return nil, err
 	}
-	return entries, nil
+	return inOrder(claims, found, rest), nil
 }

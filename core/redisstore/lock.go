@@ -206,7 +206,9 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	}
 	entries, err := parseEntries(returned)
 	if len(returned) == 0 {
-		entries, err = s.read(ctx, sh, claims)
+		entries, err = s.entriesOf(ctx, sh, claims)
+	} else {
+		s.recents.take(sh, claims) // they are not needed any more
 	}
 	if err != nil {
 		s.release(sh, l, claims)

@@ -88,19 +88,21 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	r.err = nil
 	r.message(m, enqueued, fields)
 	head, err := r.buf.Bytes(), r.err
-	var record []byte
+	body := m.Body.Bytes
 	if fields&fieldNoBody != 0 {
-		record = bytes.Clone(head)
-	} else { // copy the body once, to its final place
-		record = append(append(make([]byte, 0, len(head)+len(m.Body.Bytes)), head...), m.Body.Bytes...)
+		body = nil
 	}
+	var record strings.Builder // which, unlike make, does not clear its memory first
+	record.Grow(len(head) + len(body))
+	record.Write(head)
+	record.Write(body) // the only copy of the body
 	if r.buf.Cap() <= maxKept {
 		recorders.Put(r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode record: %w", err)
 	}
-	return record, nil
+	return view(record.String()), nil
 }
 
 // message encodes everything except the bytes of the body.

@@ -36,6 +36,7 @@ type Store struct {
 	log       *slog.Logger
 	clock     clock
 	shards    shards
+	recents   recents
 	flushed   struct{ appends, publishes, settles, renews flushes }
 	doorbells doorbells
 	changes   changes
@@ -76,7 +77,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
-	s.rdb, s.cluster = s.endpoint.connect()
+	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	if err := s.begin(ctx); err != nil {
 		_ = s.rdb.Close() // the first error counts
 		return nil, fmt.Errorf("open store at %s: %w", t.safe, err)
@@ -104,7 +105,8 @@ func (s *Store) begin(ctx context.Context) error {
 			return fmt.Errorf("change to a cluster connection: %w", err)
 		}
 		s.endpoint.asCluster()
-		s.rdb, s.cluster = s.endpoint.connect()
+		s.recents.records = nil
+		s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	}
 	for range firstReadings {
 		if err := s.readClock(bounded); err != nil {
