@@ -3,6 +3,7 @@
 package amqp
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -63,9 +64,9 @@ func (s *tcpSocket) send(fd uintptr) (done bool) {
 			s.err = io.ErrUnexpectedEOF
 		case err == nil:
 			s.n = n
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN: // nothing fits in
+		case errors.Is(err, unix.EAGAIN): // nothing fits in
 			return !s.wait
 		default:
 			s.err = err
@@ -130,9 +131,9 @@ func (s *socketReader) receive(fd uintptr) (done bool) {
 			s.err = io.EOF
 		case err == nil:
 			s.n = n
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN: // nothing has come
+		case errors.Is(err, unix.EAGAIN): // nothing has come
 			if s.in.n == 0 {
 				s.in.release()
 			}
