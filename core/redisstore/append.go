@@ -203,12 +203,18 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	}
 	var numbers []int64
 	var err error
-	switch {
-	case len(messages) == 0: // all groups are empty
-	case plain:
-		numbers, err = s.appendPlain(ctx, sh, messages, size)
-	default:
-		numbers, err = s.appendScripted(ctx, sh, messages, s.reserve(sh, s.millis()))
+	if len(messages) > 0 { // some groups may be empty
+		hand := s.reserve(sh, s.millis(), 0)
+		if hand != nil { // the next flush can hand over only after this one
+			sh.appends.setAlone(true)
+			defer sh.appends.setAlone(false)
+		}
+		few := len(messages) <= maxScripted && size <= maxScriptedBytes
+		if plain && (hand == nil || !few) {
+			numbers, err = s.appendPlain(ctx, sh, messages, hand)
+		} else {
+			numbers, err = s.appendScripted(ctx, sh, messages, hand)
+		}
 	}
 	sh.quota.stored(size)
 	for i, n := range numbers {
@@ -235,12 +241,8 @@ const (
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
 // sweep in front stores what is due before them. If the server does not know the sweep script, only
 // that command fails, and it is sent again afterwards.
-func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, size int) ([]int64, error) {
+func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
-	hand := s.reserve(sh, now)
-	if hand != nil && len(messages) <= maxScripted && size <= maxScriptedBytes {
-		return s.appendScripted(ctx, sh, messages, hand)
-	}
 	if sh.Sub.IsDeadLetter() {
 		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
 			hand.fail(nil)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -22,7 +23,8 @@ type handOver struct {
 }
 
 // reserve begins to hand over, if a receiver of this gateway takes messages; else it returns nil.
-func (s *Store) reserve(sh *shard, now int64) *handOver {
+// Of inline the lock call returns the records, too, if there are at most so many.
+func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
 	}
@@ -35,8 +37,7 @@ func (s *Store) reserve(sh *shard, now int64) *handOver {
 			continue
 		}
 		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now)}
-		sh.appends.setAlone(true) // the next flush can hand over only after this one
-		h.args = []any{h.lease.until, secret(h.lease.nonce), min(n, sh.affordable(maxLockBytes)), 0, s.id, 1}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(n, sh.affordable(maxLockBytes)), inline, s.id, 1}
 		return h
 	}
 	return nil
@@ -55,7 +56,7 @@ func (h *handOver) fail(err error) {
 	if mayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
-	h.end(nil, locked{rest: true}, nil) // the receiver asks by itself
+	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
 }
 
 // finish hands over what was locked. reply is lock.lua's. The call has stored the messages under
@@ -69,18 +70,18 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 		h.fail(err)
 		return
 	}
-	claims, _, out, err := parseLock(reply[1:])
+	claims, entries, out, err := parseLock(reply[1:])
 	if err != nil {
 		h.fail(err)
 		return
 	}
-	ds, err := h.deliver(ctx, claims, numbers, messages)
-	h.end(ds, out, err)
-}
-
-func (h *handOver) end(ds []core.Delivery, out locked, err error) {
+	var ds []core.Delivery
+	if len(entries) > 0 {
+		ds, err = h.store.deliver(ctx, h.shard, h.lease, claims, entries, core.Active)
+	} else {
+		ds, err = h.deliver(ctx, claims, numbers, messages)
+	}
 	h.watcher.HandOver(ds, out.next, out.rest, err)
-	h.shard.appends.setAlone(false)
 }
 
 // deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.

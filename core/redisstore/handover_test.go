@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,5 +175,71 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 	}
 	if ds := lock(t, s, p, 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {
 		t.Fatalf("after a lost lock call: got %+v, want x, never delivered", ds)
+	}
+}
+
+// A publication is locked for receivers of its subscriptions in the exchange that stores it, and rings no
+// doorbell, unless another gateway waits, too.
+func TestCopiesAreHandedOver(t *testing.T) {
+	t.Parallel()
+	a, b := gateways(t, server(t).URL())
+	st := newStand(t, a, "one", "both", "none")
+	loadPublishing(t, a, st)
+	one, here, there := watch(t, a, st.at("one"), 9), watch(t, a, st.at("both"), 9), watch(t, b, st.at("both"), 0)
+	for _, w := range []*taker{one, here, there} {
+		for len(w.woken) > 0 {
+			<-w.woken
+		}
+	}
+	for i, body := range []string{"small", "shared " + strings.Repeat("x", 1000), "read " + strings.Repeat("x", 40_000)} {
+		st.mustPublish(to(message(body), st.at("one"), st.at("both"), st.at("none")))
+		got := await(t, one.handed)
+		if !slices.Equal(texts(got.ds), []string{body}) || got.more || got.err != nil {
+			t.Errorf("publication %d: got %.20q, more %v, %v", i, texts(got.ds), got.more, got.err)
+		} else if err := settle(a, st.at("one"), core.Complete, got.ds[0]); err != nil {
+			t.Errorf("its lock: %v", err)
+		}
+		if i == 0 { // the doorbell of both is armed
+			if got := await(t, here.handed); len(got.ds) > 0 || !got.more {
+				t.Errorf("where two gateways wait: got %q, more %v, want to be told to lock", texts(got.ds), got.more)
+			}
+			await(t, there.woken)
+		}
+		if ds := lock(t, b, st.at("none"), 9); !slices.Equal(texts(ds), []string{body}) {
+			t.Errorf("where no gateway waits: got %.20q", texts(ds))
+		}
+	}
+	if n := len(one.woken); n > 0 {
+		t.Errorf("the receiver was woken %d times beside that", n)
+	}
+}
+
+// loadPublishing has the server know the scripts, without which it hands nothing over.
+func loadPublishing(t *testing.T, s *redisstore.Store, st *stand) {
+	t.Helper()
+	p := st.subscribe(s, "first", false)
+	st.mustPublish(to(message("first"), p))
+	lock(t, s, p, 1)
+}
+
+// The locks of a publication whose answer was lost are undone.
+func TestLocksOfALostPublicationAreUndone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"})
+	st := newStand(t, s, "a")
+	loadPublishing(t, s, st)
+	w := watch(t, s, st.at("a"), 9)
+	version := st.version(s)
+	lossy.loseNext(func() {})
+	if err := st.publish(s, version, to(message("x"), st.at("a"))); core.CodeOf(err) != core.Busy {
+		t.Fatalf("without an answer: got %v, want busy", err)
+	}
+	if got := await(t, w.handed); len(got.ds) > 0 || !got.more {
+		t.Errorf("without an answer: got %q, more %v, want to be told to lock", texts(got.ds), got.more)
+	}
+	if ds := lock(t, s, st.at("a"), 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {
+		t.Fatalf("got %+v, want x, never delivered", ds)
 	}
 }

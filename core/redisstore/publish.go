@@ -3,8 +3,11 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -237,7 +240,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 		}
 		size += t.work.bytes
 	}
-	reply, code, err := s.transition(ctx, sh, s.millis(), topicPublishScript, b.allKeys(), b.allArgs()...)
+	reply, code, err := s.publish(ctx, sh, b)
 	sh.quota.stored(size)
 	if err == nil && code != "" {
 		err = code
@@ -253,6 +256,67 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 		default:
 			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
 			reply = reply[n:]
+		}
+	}
+}
+
+// publish runs topic_publish.lua. Behind it, in the same exchange, copies are locked for receivers of
+// this gateway.
+func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
+	now := s.millis()
+	hands, done := s.reserveTargets(b, now)
+	defer done()
+	if len(hands) == 0 {
+		return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+	}
+	sh.publishes.setAlone(true) // the next flush can hand over only after this one
+	defer sh.publishes.setAlone(false)
+	pipe := s.rdb.TxPipeline()
+	published := pipe.Do(ctx, topicPublishScript.variants[sh.features].command(false, slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...)...)...)
+	locks := make([]*redis.Cmd, len(hands))
+	for i, h := range hands {
+		locks[i] = pipe.Do(ctx, h.command(now)...)
+	}
+	cmds, failure := pipe.Exec(ctx)
+	for i, h := range hands {
+		reply, err := locks[i].Slice()
+		h.finish(ctx, reply, err, nil, nil)
+	}
+	reply, err = published.Slice()
+	switch {
+	case err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT"):
+		return nil, "", aborted(cmds, failure)
+	case len(reply) > 0 && reply[0] == "ok":
+		return reply[1:], "", nil
+	}
+	// Nothing was stored: the server does not know the script, or more is due than one call sweeps.
+	for _, t := range b.order {
+		t.quiet = false
+	}
+	return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+}
+
+// maxHandOvers is how many subscriptions' copies one exchange locks: the server does nothing else
+// meanwhile.
+const maxHandOvers = 16
+
+// reserveTargets begins to hand over copies to receivers of this gateway. Their doorbells are left to
+// the lock calls. done must be called afterwards.
+func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
+	var ends []func()
+	for _, t := range b.order {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.names.doorbell(t.to.Ref)) {
+			continue
+		}
+		sh, end := s.shard(t.to)
+		ends = append(ends, end)
+		if h := s.reserve(sh, now, sh.inline()); h != nil {
+			hands, t.quiet = append(hands, h), true
+		}
+	}
+	return hands, func() {
+		for _, end := range ends {
+			end()
 		}
 	}
 }
@@ -301,8 +365,9 @@ type publishArgs struct {
 // sessions decides which of its keys the script takes.
 type publishTarget struct {
 	at                int // from 1
-	ref               core.Ref
+	to                core.Partition
 	expires, sessions bool
+	quiet             bool // its doorbell does not ring
 }
 
 func newPublishArgs(names naming, sh *shard) *publishArgs {
@@ -323,7 +388,7 @@ func (b *publishArgs) group(version int64, group []publication) {
 		b.groups = append(b.groups, p.id, p.key, p.due, p.ttl, p.source, p.body, record, len(p.copies))
 		for j := range p.copies {
 			c := &p.copies[j]
-			t := b.target(c.to.Ref)
+			t := b.target(c.to)
 			t.expires = t.expires || c.ttl != ""
 			t.sessions = t.sessions || c.sid != ""
 			b.groups = append(b.groups, t.at, b.record(c.record), c.ttl, c.sid)
@@ -341,11 +406,11 @@ func (b *publishArgs) record(record []byte) int {
 	return b.known[first]
 }
 
-func (b *publishArgs) target(r core.Ref) *publishTarget {
-	t := b.targets[r]
+func (b *publishArgs) target(to core.Partition) *publishTarget {
+	t := b.targets[to.Ref]
 	if t == nil {
-		t = &publishTarget{at: len(b.order) + 1, ref: r}
-		b.targets[r], b.order = t, append(b.order, t)
+		t = &publishTarget{at: len(b.order) + 1, to: to}
+		b.targets[to.Ref], b.order = t, append(b.order, t)
 	}
 	return t
 }
@@ -356,7 +421,7 @@ func (b *publishArgs) allKeys() []any {
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
 	keys = append(keys, k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref))
 	for _, t := range b.order {
-		theirs := b.sh.keysOf(b.names, t.ref)
+		theirs := b.sh.keysOf(b.names, t.to.Ref)
 		keys = append(keys, theirs[:targetKeys]...)
 		if t.expires {
 			keys = append(keys, theirs[targetKeys])
@@ -365,7 +430,7 @@ func (b *publishArgs) allKeys() []any {
 			keys = append(keys, theirs[targetKeys+1:]...)
 		}
 		if b.sh.hasHistory() {
-			keys = append(keys, b.names.history(t.ref))
+			keys = append(keys, b.names.history(t.to.Ref))
 		}
 	}
 	return keys
@@ -397,8 +462,11 @@ func (b *publishArgs) allArgs() []any {
 		if t.sessions {
 			kind.WriteByte('s')
 		}
-		if t.ref.Sub.IsDeadLetter() {
+		if t.to.Sub.IsDeadLetter() {
 			kind.WriteByte('d')
+		}
+		if t.quiet {
+			kind.WriteByte('q')
 		}
 		args = append(args, kind.String())
 	}

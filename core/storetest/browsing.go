@@ -333,7 +333,14 @@ var bellStories = []story{
 			}
 			want = append(want, group...)
 			w.credit = i % 5 // 0: the receiver is busy
-			s.sendTexts(group...)
+			messages := make([]*core.Message, len(group))
+			for j, body := range group {
+				messages[j] = text(body)
+				if i%2 == 1 {
+					messages[j].TimeToLive = time.Hour
+				}
+			}
+			s.send(messages...)
 			take(w.taken)
 			w.taken = nil
 			if i%3 == 0 {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,57 @@ func (s *fixture) deleteEntity(name string) {
 }
 
 var publishStories = []story{
+	{"copies that are handed over and those that are locked are all copies, once and in order", onTopic(func(p *press) {
+		names := []string{"a", "b"} // nothing takes the copies of c
+		takers := map[string]*taker{}
+		for _, name := range names {
+			takers[name] = &taker{}
+			p.Cleanup(p.store.Watch(p.at(name).Ref, takers[name]))
+		}
+		got := map[string][]string{}
+		take := func(name string, ds []core.Delivery) {
+			for i := range ds {
+				got[name] = append(got[name], string(ds[i].Body.Bytes[:min(5, len(ds[i].Body.Bytes))]))
+				p.settleAt(p.at(name), ds[i], core.Complete)
+			}
+		}
+		var wanted []string
+		for i := range 40 {
+			var group []core.Publication
+			for j := range 1 + i%3 {
+				body := fmt.Sprintf("%02d.%02d", i, j)
+				wanted = append(wanted, body)
+				if i%4 == 3 {
+					body += strings.Repeat(" and more", 1000) // an engine may keep it once for all copies
+				}
+				m := text(body)
+				if i%2 == 1 {
+					m.TimeToLive = time.Hour
+				}
+				group = append(group, p.to(m, "a", "b", "c"))
+			}
+			for k, name := range names {
+				takers[name].credit = (i + 2*k) % 5 // 0: the receiver is busy
+			}
+			p.publish(group...)
+			for k, name := range names {
+				take(name, takers[name].taken)
+				takers[name].taken = nil
+				if (i+k)%3 == 0 {
+					take(name, p.lockAt(p.at(name), len(wanted)))
+				}
+			}
+		}
+		for _, name := range names {
+			take(name, p.lockAt(p.at(name), len(wanted)))
+			if !slices.Equal(got[name], wanted) {
+				p.Errorf("%s: got %q, want %q", name, got[name], wanted)
+			}
+			if n := takers[name].reserved; n != 0 {
+				p.Errorf("%s: %d messages are still reserved", name, n)
+			}
+		}
+	})},
 	{"every subscription gets its own copy", onTopic(func(p *press) {
 		m := text("1", id("x"), ttl(time.Minute))
 		want(p.fixture, "number", p.publish(p.to(m, "a", "b"))[0], number(1))

@@ -11,8 +11,8 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are kept, ms
--- ARGV[7]    targets  how many; their kinds follow: strings of the letters e (expiry), s (sessions)
---                    and d (dead letters)
+-- ARGV[7]    targets  how many; their kinds follow: strings of the letters e (expiry), s (sessions),
+--                    d (dead letters) and q (quiet: a lock call follows, which rings the doorbell)
 -- ARGV[8]    records  how many; they follow the kinds
 -- ARGV[9..]  kinds, records, then for each group version and number of publications, and for each
 --            of these: id for duplicate detection or '', key of its move or '', due ms or '' (with
@@ -165,7 +165,7 @@ if given then
 end
 for _, target in ipairs(order) do
   local base, a = first[target], arrived[target]
-  local theirHead, theirBell, rings = KEYS[base + 1], KEYS[base + 2], true
+  local theirHead, theirBell, rings = KEYS[base + 1], KEYS[base + 2], not string.find(ARGV[8 + target], 'q', 1, true)
   if a then
     local k = base + 4
     if string.find(ARGV[8 + target], 'e', 1, true) then k = k + 1 end
