@@ -74,31 +74,44 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // ServeConn serves one connection until the client closes it or, some time after ctx has ended, it has drained. It
-// returns why the connection ended, nil for an orderly end. It closes nc.
+// returns why the connection ended, nil for an orderly end. It closes nc. Its frame and that of run are small: the stack of
+// a connection that waits then is.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
-	defer func() { _ = nc.Close() }()
+	c, err := b.admit(nc)
+	if err != nil {
+		return err
+	}
+	defer b.dismiss(c, &err)
+	return c.run(ctx)
+}
+
+// admit begins a connection, unless there are too many.
+func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
 	if b.proven.Load() >= int64(b.opts.MaxConnections) {
 		if b.crowded.Due() {
 			log.Warn("too many connections: closing further ones", "limit", b.opts.MaxConnections)
 		}
-		return b.tooMany()
+		_ = nc.Close()
+		return nil, b.tooMany()
 	}
 	c := newConn(b, nc, id, log)
 	b.enter(c)
-	defer b.leave(c)
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-			log.Error("connection", "err", err, "stack", string(debug.Stack()))
-		}
-		c.dispose()
-	}()
 	log.Debug("connection opened")
-	err = c.run(ctx)
-	log.Debug("connection closed", "err", err)
-	return err
+	return c, nil
+}
+
+// dismiss ends a connection, which may have panicked.
+func (b *Bridge) dismiss(c *conn, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v", r)
+		c.log.Error("connection", "err", *err, "stack", string(debug.Stack()))
+	} else {
+		c.log.Debug("connection closed", "err", *err)
+	}
+	defer b.leave(c)
+	c.dispose()
 }
 
 func (b *Bridge) tooMany() error {

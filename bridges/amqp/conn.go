@@ -113,7 +113,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
-	c.timer = time.AfterFunc(math.MaxInt64, func() { c.owner.Post(func() { c.armed = time.Time{} }) })
+	c.timer = time.AfterFunc(math.MaxInt64, func() { c.owner.Begin(func() { c.armed = time.Time{} }) })
 	c.until = c.since.Add(b.opts.HandshakeTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.eng = engine.New(engine.Options{
@@ -126,6 +126,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxLinks:       b.opts.MaxLinks,
 		IncomingWindow: incomingWindow,
 		IdleTimeout:    b.opts.IdleTimeout,
+		Leeway:         beat,
 		ByReference:    c.writer.references(),
 	}, c, time.Now())
 	c.eng.Bound(strangerBounds())
@@ -286,13 +287,24 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
+// beat is the distance of the instants at which the timers of all connections fire together, unless they are close: to wake
+// up for one costs more than its work.
+const beat = time.Second
+
+// beginning is one of these instants.
+var beginning = time.Now()
+
 // arm sets the timer if it would fire too late.
 func (c *conn) arm(at time.Time) {
 	if at.IsZero() || !c.armed.IsZero() && !at.Before(c.armed) {
 		return
 	}
 	c.armed = at
-	c.timer.Reset(time.Until(at))
+	left := time.Until(at)
+	if left > 2*beat {
+		left -= (at.Sub(beginning)%beat + beat) % beat
+	}
+	c.timer.Reset(left)
 }
 
 // async runs work in a goroutine of its own, and then what it returns as a job of the owner.

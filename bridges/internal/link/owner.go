@@ -39,6 +39,14 @@ func (o *Owner) Do(f func()) {
 	}
 }
 
+// Begin is Do for a goroutine that has just begun, such as a timer's.
+func (o *Owner) Begin(f func()) {
+	if o.add(f) {
+		growStack(0)
+		o.run()
+	}
+}
+
 // Post has another goroutine run f, soon. It never blocks.
 func (o *Owner) Post(f func()) {
 	if o.add(f) {

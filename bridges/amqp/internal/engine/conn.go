@@ -218,7 +218,7 @@ func (c *Conn) open(p wire.Performative) {
 	c.peer = o
 	c.frameMax = min(o.MaxFrameSize.Or(wire.DefaultMaxFrameSize), c.opts.MaxFrameSize)
 	if ms := o.IdleTimeOut.Or(0); ms > 0 {
-		c.heartbeat = max(time.Duration(ms)*time.Millisecond/2, minHeartbeat)
+		c.heartbeat = max(time.Duration(ms)*time.Millisecond*3/4, minHeartbeat)
 	}
 	c.sayOpen()
 	c.state = stateOpened
@@ -351,7 +351,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 		return next
 	}
 	beat := c.spoken.Add(c.heartbeat)
-	if !now.Before(beat) {
+	if leeway := min(c.opts.Leeway, c.heartbeat/4); !now.Before(beat.Add(-leeway)) {
 		if c.Buffered() == 0 {
 			c.out = wire.AppendHeartbeat(c.out)
 		}
