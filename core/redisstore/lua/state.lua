@@ -35,9 +35,8 @@
 --                         letters of these (delivery counts do not rise either)
 -- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered, 0: never
 -- ARGV[4]  expired        drop | dead-letter; history.lua reads the rest
-local stream, head, locks, again, counts, overrides, deferred = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local scheduled, holes, expiry, overdue, bell = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local dead, deadHead, deadBell = KEYS[13], KEYS[14], KEYS[15]
+local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, bell, dead, deadHead, deadBell =
+  unpack(KEYS, 1, 15)
 local now, canExpire, countsDeliveries = tonumber(ARGV[1]), ARGV[2] == '0', ARGV[2] == '0' or ARGV[2] == '2'
 local maxDeliveries, dropExpired = tonumber(ARGV[3]), string.sub(ARGV[4], 1, 4) == 'drop'
 local call, format, sub = redis.call, string.format, string.sub

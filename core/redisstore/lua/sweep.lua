@@ -16,6 +16,11 @@ end
 -- the first is needed: most calls need none, and making them costs as much as several commands.
 local actions
 local function makeActions()
+  -- These are names of its own, because each name of state.lua that a function uses makes it dearer to
+  -- make, and most calls do not need this one.
+  local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, _, dead, deadHead =
+    unpack(KEYS, 1, 14)
+  local call, format, sub, now = redis.call, string.format, string.sub, tonumber(ARGV[1])
   -- remove removes message n and everything kept about it, except its lock.
   local function remove(n)
     call('XDEL', stream, '0-' .. n)
