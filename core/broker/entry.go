@@ -231,7 +231,7 @@ func (e *entry) markUnavailable(partition uint16, now time.Time) {
 	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
-// nextPartition picks a partition for a message without a key, round robin. It skips those in
+// nextPartition picks a partition for messages without a key, round robin. It skips those in
 // tried, and those marked unavailable unless all are.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
 	n := uint32(len(e.unavailableUntil))

@@ -102,12 +102,14 @@ func each(ms ...*core.Message) [][]*core.Message {
 	return groups
 }
 
+// send sends messages one by one: those without a key go round the partitions.
 func (b *started) send(t *testing.T, name string, ms ...*core.Message) []int64 {
 	t.Helper()
 	s := b.sender(t, name)
 	defer s.Close()
 	var numbers []int64
-	for i, a := range s.Send(t.Context(), each(ms...)) {
+	for i, m := range ms {
+		a := s.Send(t.Context(), each(m))[0]
 		if a.Err != nil {
 			t.Fatalf("message %d: %v", i, a.Err)
 		}

@@ -32,7 +32,11 @@ func TestRulesAskPlugins(t *testing.T) {
 		one := b.subscribe(t, "t", "one", []core.Rule{sqlRule("r", "plugin('clerk', 'a')", "SET seen = 1")})
 		same := b.subscribe(t, "t", "same", []core.Rule{sqlRule("r", "NOT plugin('clerk', 'a') AND 1=1", "")})
 		other := b.subscribe(t, "t", "other", []core.Rule{sqlRule("r", "plugin('clerk', kind = 5)", ""), sqlRule("s", "colour = 'red'", "")})
-		b.send(t, "t", text("yes"), text("no"), text("bad"))
+		for _, a := range b.sender(t, "t").Send(t.Context(), each(text("yes"), text("no"), text("bad"))) {
+			if a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
 		rests()
 		b.holds(t, map[string]string{one: "yes", same: "no", other: "yes", one + "/$DeadLetterQueue": "bad", same + "/$DeadLetterQueue": "bad", other + "/$DeadLetterQueue": "bad"})
 		if got := c.calls(); len(got) != 2 || got[0] != "yes no bad" || got[1] != got[0] {

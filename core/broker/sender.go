@@ -146,8 +146,10 @@ func (b *batch) add(group []*core.Message, at int) {
 	b.at = append(b.at, at)
 }
 
-// sendToMany is Send to a partitioned entity, or through a pipeline. A group without a key goes on
-// to another partition if one is Busy and has certainly not stored it.
+// sendToMany is Send to a partitioned entity, or through a pipeline. The groups of a call that have no
+// key go to one partition, in their order, which takes one call of the store instead of one for each
+// partition; the next call's go to the next partition. A group without a key goes on to another
+// partition if one is Busy and has certainly not stored it.
 func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
 	n := len(v.partitions[core.Main])
 	answers := make([]core.Appended, len(groups))
@@ -155,6 +157,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 	keyless := make([]bool, len(groups))
 	tried := make([]uint32, len(groups)) // bits of partitions; core.MaxPartitions is 32
 	now := time.Now()
+	free := -1 // the partition of groups without a key
 	for i, g := range groups {
 		err := e.b.admitGroup(v, g)
 		key := ""
@@ -169,10 +172,14 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 		}
 		identify(g)
 		keyless[i] = key == ""
-		if keyless[i] {
-			batches[e.nextPartition(now, 0)].add(g, i)
-		} else {
+		switch {
+		case !keyless[i]:
 			batches[core.PartitionOf(key, n)].add(g, i)
+		case free < 0:
+			free = int(e.nextPartition(now, 0))
+			fallthrough
+		default:
+			batches[free].add(g, i)
 		}
 	}
 	var results []groupResult // by index in the call

@@ -125,6 +125,41 @@ func TestAGroupGoesToOnePartition(t *testing.T) {
 	})
 }
 
+// Groups of one call share a call of the store. The next call's go to the next partition.
+func TestKeylessMessagesOfACallGoToOnePartition(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		s := b.sender(t, "q")
+		var went []uint16
+		for range 4 {
+			partitions := map[uint16]int{}
+			keyed := text("keyed")
+			keyed.PartitionKey = keyFor(3)
+			for i, a := range s.Send(t.Context(), each(append(numbered(5), keyed)...)) {
+				p, n := core.SplitSequenceNumber(a.Numbers[0])
+				if a.Err != nil || n == 0 {
+					t.Fatalf("message %d: got %+v", i, a)
+				}
+				if i < 5 {
+					partitions[p]++
+				} else if p != 3 {
+					t.Errorf("a message with a key went to partition %d, want 3", p)
+				}
+				if i == 0 {
+					went = append(went, p)
+				}
+			}
+			if len(partitions) != 1 {
+				t.Errorf("messages without a key went to %v, want one partition", partitions)
+			}
+		}
+		slices.Sort(went)
+		if !slices.Equal(went, []uint16{0, 1, 2, 3}) {
+			t.Errorf("four calls went to partitions %v, want each once", went)
+		}
+	})
+}
+
 func TestKeylessMessagesAvoidABusyPartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", partitioned)
