@@ -39,6 +39,11 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// WritevAt is WriteAt of several buffers, one behind the other.
+	WritevAt(parts [][]byte, off int64) (int, error)
+	// Reserve has the file system find room for n bytes from off on, without a change of the
+	// length, where writing them is cheaper then. It may do nothing.
+	Reserve(off, n int64)
 	// Size is the file's length in bytes.
 	Size() (int64, error)
 	// Truncate changes the file's length.

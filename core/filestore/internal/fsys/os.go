@@ -96,3 +96,7 @@ func (f osFile) Size() (int64, error) {
 }
 
 func (f osFile) Sync() error { return syncData(f.File) }
+
+func (f osFile) WritevAt(parts [][]byte, off int64) (int, error) { return writev(f.File, parts, off) }
+
+func (f osFile) Reserve(off, n int64) { reserve(f.File, off, n) }

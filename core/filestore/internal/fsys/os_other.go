@@ -7,3 +7,15 @@ import "os"
 // syncData makes the content and the length durable: F_FULLFSYNC on macOS, FlushFileBuffers on
 // Windows.
 func syncData(f *os.File) error { return f.Sync() }
+
+func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
+	for _, b := range parts {
+		k, err := f.WriteAt(b, off+int64(n))
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func reserve(*os.File, int64, int64) {}

@@ -525,6 +525,20 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// WritevAt writes one buffer after the other, so that a fault may come between them.
+func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
+	for _, b := range parts {
+		k, err := f.WriteAt(b, off+int64(n))
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Reserve does nothing.
+func (f *file) Reserve(int64, int64) {}
+
 // Truncate changes the length.
 func (f *file) Truncate(size int64) error {
 	op := Op{Truncate, f.name, size, 0}
