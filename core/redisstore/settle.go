@@ -128,7 +128,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 // follows reports whether a settlement can be in a run behind another one.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
-		(st.Outcome == core.Complete || overrideFor(st) == "" && overrideFor(last) == "" && st.Backoff == last.Backoff)
+		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
 // proofHere is the proof of a lock of this partition, "" for another's.
