@@ -63,7 +63,7 @@ func serveRedis(ctx context.Context, b *broker, dir, fsync string, client *redis
 		return err
 	}
 	p, err := launch(dir, "redis", []string{"LC_ALL=C"}, program, append(args,
-		"--dir", dir, "--appendonly", "yes", "--appendfsync", fsync, "--auto-aof-rewrite-min-size", "256mb", "--save", "", "--maxmemory-policy", "noeviction", "--daemonize", "no")...)
+		"--dir", dir, "--appendonly", "yes", "--appendfsync", fsync, "--auto-aof-rewrite-min-size", "256mb", "--zset-max-listpack-entries", "16", "--save", "", "--maxmemory-policy", "noeviction", "--daemonize", "no")...)
 	if err != nil {
 		return err
 	}

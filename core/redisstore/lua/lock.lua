@@ -30,10 +30,10 @@ if hand and waits ~= ARGV[9] then
   return {'ok', 1, 0, {}, {}, {}, {}, {}}
 end
 
-local members = {}
+local members, size, deadline, nonce = {}, 0, ARGV[5], ARGV[6]
 local function claim(n)
-  members[#members + 1] = ARGV[5]
-  members[#members + 1] = pad(n) .. ARGV[6]
+  members[size + 1], members[size + 2] = deadline, format('%015d', n) .. nonce
+  size = size + 2
 end
 
 local numbers = call('ZRANGE', again, 0, max - 1)
@@ -72,7 +72,7 @@ if found < max and cursor < top then
   if pages > 1 or #page > 0 then call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor)) end
 end
 many('ZADD', locks, members)
-if #members > 0 then noteDeadline(ARGV[5]) end
+if size > 0 then noteDeadline(deadline) end
 
 local next = 0
 if hand and found == max and rest == 0 and (cursor < top or call('EXISTS', again) == 1) then

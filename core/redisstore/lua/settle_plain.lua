@@ -10,12 +10,13 @@ if ARGV[5] == 'complete' and #ARGV == 7 + tonumber(ARGV[7]) then
   end
   if locked then
     local others, ids, numbers, padded = call('EXISTS', KEYS[5], KEYS[6], KEYS[7], KEYS[10], KEYS[11]) > 0, {}, {}, {}
+    local format, sub = string.format, string.sub
     for i = 8, #ARGV do
-      local pad = string.sub(ARGV[i], 1, 15)
-      local n = string.format('%d', pad)
-      ids[#ids + 1] = '0-' .. n
+      local pad = sub(ARGV[i], 1, 15)
+      local n = format('%d', pad)
+      ids[i - 7] = '0-' .. n
       if others then
-        numbers[#numbers + 1], padded[#padded + 1] = n, pad
+        numbers[i - 7], padded[i - 7] = n, pad
       end
     end
     call('ZREM', KEYS[3], unpack(ARGV, 8))
