@@ -113,7 +113,7 @@ func (c *Child) start(ctx context.Context) (*server.Process, error) {
 		"--port", "0", "--unixsocket", c.socket, "--unixsocketperm", "700",
 		"--dir", c.options.Dir, "--appendonly", "yes", "--appendfsync", "everysec",
 		"--auto-aof-rewrite-min-size", "256mb", // at 64mb, rewriting costs as much as large messages do
-		"--zset-max-listpack-entries", "16", // in a list of 128 locks, finding one takes longer than all else
+		"--zset-max-listpack-entries", "16", // finding a lock in a list of 128 takes longer than the rest of its settlement
 		"--save", "", "--maxmemory-policy", "noeviction", "--daemonize", "no")
 	if err != nil {
 		return nil, err
