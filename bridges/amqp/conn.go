@@ -204,7 +204,7 @@ func (c *conn) pass() {
 		again = c.write(now)
 	}
 	if c.pending && (c.mayRead() || c.gone) {
-		c.pending, c.next.room = false, c.eng.Room()
+		c.pending, c.next.into = false, c.eng.Into()
 		c.resumed <- struct{}{} // has room: the reader waits for one
 	}
 	if c.over() {

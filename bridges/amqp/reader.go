@@ -21,7 +21,7 @@ const (
 
 // arrival is what was read at once.
 type arrival struct {
-	filled int    // bytes that went to the room of next
+	filled int    // bytes that went into next.into
 	chunk  []byte // the others
 }
 
@@ -30,7 +30,7 @@ func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }
 // next says how to read on.
 type next struct {
 	untaken int    // of the chunk; they are of a frame that is not complete
-	room    []byte // where the next bytes go; see engine.Conn.Room
+	into    []byte // where the next bytes go; see engine.Conn.Into
 }
 
 // read brings what the client sends to the owner until the transport or the connection ends. It reads on when the engine
@@ -40,10 +40,10 @@ func (c *conn) read() {
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
-		c.next.room = nil // of a message that may be done with before the reader goes on
+		c.next.into = nil // of a message that may be done with before the reader goes on
 	}
 	for {
-		filled, err := in.read(c.next.room)
+		filled, err := in.read(c.next.into)
 		got = arrival{filled, in.buf[:presentable(in.buf[:in.n], c.bridge.opts.MaxFrameSize)]}
 		if filled > 0 || len(got.chunk) > 0 {
 			c.owner.Do(arrived)
@@ -99,18 +99,18 @@ type input struct {
 // buffers are for sockets that have something to read. A connection that waits has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once: into room, and behind what is in buf. It returns how many bytes are in room.
-func (in *input) read(room []byte) (filled int, err error) {
+// read reads once: into the slice given, and behind what is in buf. It returns how many bytes are in that slice.
+func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // a frame larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)
 	}
 	switch {
 	case in.direct():
-		filled, err = in.socket.read(room, in)
+		filled, err = in.socket.read(into, in)
 		in.large = filled > 0
 		return filled, err
-	case len(room) > 0:
-		return in.nc.Read(room)
+	case len(into) > 0:
+		return in.nc.Read(into)
 	case in.buf == nil:
 		in.buf = make([]byte, firstBuffer)
 	}

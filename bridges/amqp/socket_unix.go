@@ -81,7 +81,7 @@ type socketReader struct {
 	call func(fd uintptr) bool // receive, bound once
 
 	in    *input
-	parts [2][]byte // where to read: the room of a message, and what of in's buffer is free
+	parts [2][]byte // where to read: to a message, and to what of in's buffer is free
 	n     int
 	err   error
 }
@@ -97,15 +97,15 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read reads into room and behind what is in the buffer of in, when there is something. It returns how many bytes are in
-// room.
-func (s *socketReader) read(room []byte, in *input) (filled int, err error) {
-	s.in, s.parts[0], s.n, s.err = in, room, 0, nil
+// read reads into a slice, and behind what is in the buffer of in, when there is something. It returns how many bytes are in
+// the slice.
+func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
+	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {
 		err = s.err
 	}
 	s.parts = [2][]byte{}
-	filled = min(s.n, len(room))
+	filled = min(s.n, len(into))
 	in.n += s.n - filled
 	return filled, err
 }
@@ -114,13 +114,13 @@ func (s *socketReader) receive(fd uintptr) (done bool) {
 	if s.in.buf == nil {
 		s.in.borrow(nil)
 	}
-	room, free := s.parts[0], s.in.buf[s.in.n:]
-	if len(room) > behindBody || s.in.large {
+	into, free := s.parts[0], s.in.buf[s.in.n:]
+	if len(into) > behindBody || s.in.large {
 		free = free[:min(behindBody, len(free))]
 	}
 	for {
 		n, err := 0, error(nil)
-		if len(room) == 0 {
+		if len(into) == 0 {
 			n, err = unix.Read(int(fd), free)
 		} else {
 			s.parts[1] = free

@@ -42,15 +42,15 @@ func (c *Conn) begin(b []byte) int {
 func (c *Conn) goOn(b []byte) int {
 	n := min(len(b), c.begun.left)
 	if n > 0 {
-		copy(c.Room(), b)
+		copy(c.Into(), b)
 		c.came(n)
 	}
 	return n
 }
 
-// Room returns where the next bytes of the peer go if they are a message's, nil if they are for Receive. Who reads them
-// there calls Filled; nothing may be received meanwhile.
-func (c *Conn) Room() []byte {
+// Into returns where the next bytes of the peer go if they are a message's, nil if they are for Receive. A caller that reads
+// them there calls Filled; nothing may be received meanwhile.
+func (c *Conn) Into() []byte {
 	p := c.filling()
 	if p == nil || p.discard {
 		return nil
@@ -59,7 +59,7 @@ func (c *Conn) Room() []byte {
 	return p.Payload[at : at+c.begun.left]
 }
 
-// Filled says that n bytes of the peer are where Room said.
+// Filled says that n bytes of the peer are where Into said.
 func (c *Conn) Filled(n int, now time.Time) {
 	c.heard = now
 	c.came(n)

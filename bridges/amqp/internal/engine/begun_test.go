@@ -51,7 +51,7 @@ func heard(in []byte, pieces *rand.Rand) (told []string, said []byte) {
 		}
 		piece := in[:n]
 		in = in[n:]
-		if k := copy(c.Room(), piece); k > 0 && len(read) == 0 {
+		if k := copy(c.Into(), piece); k > 0 && len(read) == 0 {
 			c.Filled(k, time.Time{})
 			piece = piece[k:]
 		}
@@ -166,8 +166,8 @@ func TestALargeBodyIsReadToWhereItStays(t *testing.T) {
 		frame, rest = append(frame, rest[:n]...), rest[n:]
 		transfer = &wire.Transfer{}
 		k := c.Receive(frame[:min(len(frame), 2000)], time.Time{})
-		for k < len(frame) && len(c.Room()) > 0 {
-			n := copy(c.Room(), frame[k:min(len(frame), k+3000)])
+		for k < len(frame) && len(c.Into()) > 0 {
+			n := copy(c.Into(), frame[k:min(len(frame), k+3000)])
 			c.Filled(n, time.Time{})
 			direct, k = direct+n, k+n
 		}
@@ -204,12 +204,12 @@ func TestTheRestOfAFrameIsThrownAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Receive(frame[:2000], time.Time{})
-		room := c.Room()
+		into := c.Into()
 		end(c, q.links[0])
-		if c.Room() != nil || c.reserved != 0 || c.partials != 0 {
-			t.Errorf("%s: there is room of %d bytes, %d messages hold %d bytes", name, len(c.Room()), c.partials, c.reserved)
+		if c.Into() != nil || c.reserved != 0 || c.partials != 0 {
+			t.Errorf("%s: there is room of %d bytes, %d messages hold %d bytes", name, len(c.Into()), c.partials, c.reserved)
 		}
-		c.Filled(copy(room, frame[2000:30_000]), time.Time{}) // was under way
+		c.Filled(copy(into, frame[2000:30_000]), time.Time{}) // was under way
 		n := 30_000 + c.Receive(frame[30_000:], time.Time{})
 		if !c.Done() && n != len(frame) {
 			t.Errorf("%s: took %d of %d bytes", name, n, len(frame))
