@@ -57,7 +57,7 @@ func TestTheClientsRoundTrip(t *testing.T) {
 			if !strings.Contains(dead, "dead-letter reason: ugly") {
 				t.Errorf("the reason is missing: %s", dead)
 			}
-			equal(bodies(do("", "receive", queue, "--count", "0", "--wait", "200ms", "--mode", "delete")), "three four")
+			equal(bodies(do("", "receive", queue, "--count", "0", "--wait", "2s", "--mode", "delete")), "three four")
 
 			do("", "send", queue, "x", "--count", "1500")
 			equal(do("", "send", queue, "later", "--schedule", "1h", "--json"), `{"sent":1,"sequenceNumbers":[1505]}`+"\n")

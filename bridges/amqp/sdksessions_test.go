@@ -102,7 +102,7 @@ func TestSDKReceivesFromNamedAndNextSession(t *testing.T) {
 func TestSDKTimesOutWithoutASession(t *testing.T) {
 	t.Parallel()
 	c := sdkSessionful(t, time.Minute)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the gateway answers a twentieth before
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the gateway answers a twentieth before
 	defer cancel()
 	_, err := c.AcceptNextSessionForQueue(ctx, "sessions", nil)
 	if sdkCode(err) != azservicebus.CodeTimeout {
