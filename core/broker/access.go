@@ -11,7 +11,7 @@ import (
 func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, address string) (*entry, core.Address, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {
-		return nil, a, b.notFound(address)
+		return nil, a, b.refusals.NotFound(address)
 	}
 	if err := id.Check(right, a.String(), time.Now()); err != nil {
 		return nil, a, err
@@ -24,11 +24,11 @@ func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right,
 func (b *Broker) Resolve(ctx context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {
-		return core.Entity{}, a, b.notFound(address)
+		return core.Entity{}, a, b.refusals.NotFound(address)
 	}
 	e, err := b.entity(ctx, a.Entity)
 	if err != nil {
 		return core.Entity{}, a, err
 	}
-	return e.current.Load().Entity, a, nil
+	return e.View().Entity, a, nil
 }

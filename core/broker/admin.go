@@ -40,9 +40,9 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
-		return core.Entity{}, b.notFound(name)
+		return core.Entity{}, b.refusals.NotFound(name)
 	}
-	return ent, b.refusal(err, &core.Entity{Name: name})
+	return ent, b.refusals.Of(err, &core.Entity{Name: name})
 }
 
 // Entities implements core.Admin. At most 1000 are returned.
@@ -61,13 +61,13 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 			return nil, nil, err
 		}
 		if topic.Kind != core.Topic {
-			return nil, nil, b.notFound(l.Topic)
+			return nil, nil, b.refusals.NotFound(l.Topic)
 		}
 		l.Topic = topic.Name
 	}
 	page, err := b.store.Entities(ctx, b.namespace, l, max(skip, 0), min(max(top, 0), maxTop))
 	if err != nil {
-		return nil, nil, b.refusal(err, &core.Entity{})
+		return nil, nil, b.refusals.Of(err, &core.Entity{})
 	}
 	runtimes := b.runtimes(ctx, page...)
 	for i := range page {
@@ -99,7 +99,7 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 			return withReportedSize(ent), nil
 		case core.Conflict:
 		default:
-			return core.Entity{}, b.refusal(err, &old)
+			return core.Entity{}, b.refusals.Of(err, &old)
 		}
 	}
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
@@ -183,7 +183,7 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 		return err
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
-		return b.refusal(err, &ent)
+		return b.refusals.Of(err, &ent)
 	}
 	b.log.Info("entity deleted", "entity", ent.Name)
 	b.forgetDeleted(&ent)

@@ -174,7 +174,7 @@ func TestAPartitionedQueueReportsSixteenfoldAndSharesIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := e.current.Load().partitions[core.Main][3].MaxBytes * 4; got != wants<<20 {
+			if got := e.View().Queues[core.Main][3].MaxBytes * 4; got != wants<<20 {
 				t.Errorf("%s: the partitions may hold %d bytes together, want %d MB", step, got, wants)
 			}
 		}

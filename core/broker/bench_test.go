@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
@@ -31,7 +32,7 @@ func (s *instantly) Lock(_ context.Context, _ core.Partition, n int) ([]core.Del
 }
 
 func newInstantly() *instantly {
-	s := &instantly{Store: memstore.New(memstore.Options{}), ds: make([]core.Delivery, maxLock)}
+	s := &instantly{Store: memstore.New(memstore.Options{}), ds: make([]core.Delivery, delivery.MaxLock)}
 	for i := range s.ds {
 		s.ds[i].Message = &core.Message{}
 	}

@@ -9,6 +9,13 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
 const (
@@ -18,6 +25,24 @@ const (
 	stopGrace = 5 * time.Second
 	// refreshRetry is how long to wait before an entity that could not be read is read again.
 	refreshRetry = time.Second
+)
+
+// Types of Options, and of what a Broker reports.
+type (
+	Pipeline     = pipeline.Pipeline
+	Stage        = pipeline.Stage
+	Unavailable  = pipeline.Unavailable
+	StageCounts  = pipeline.StageCounts
+	History      = entity.History
+	Traffic      = entity.Traffic
+	QueueTraffic = entity.QueueTraffic
+)
+
+// What happens to messages while a Stage's router does not answer.
+const (
+	Refuse = pipeline.Refuse
+	Pass   = pipeline.Pass
+	Park   = pipeline.Park
 )
 
 // Options configure a Broker. Only Namespace is required.
@@ -44,7 +69,7 @@ type Options struct {
 	// Retries are for queues and subscriptions by name; the first that fits counts.
 	Retries []Retry
 	// Histories are for queues and topics by name; the first that fits counts.
-	Histories []History
+	Histories []entity.History
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
 	// Filters are the routers that rules may ask with plugin('name', …). The condition is true for
@@ -69,16 +94,16 @@ type Options struct {
 // Broker implements core.Broker and core.Admin. All methods are safe for
 // concurrent use.
 type Broker struct {
-	store       core.Store
-	namespace   string // its ID
-	name        string // of the namespace
-	host        string
-	log         *slog.Logger
-	options     Options
-	rulePlugins *rulePlugins
-	retries     atomic.Pointer[[]Retry]
-	remotes     remotes
-	created     time.Time
+	store     core.Store
+	namespace string // its ID
+	name      string // of the namespace
+	refusals  *entity.Refusals
+	policy    *entity.Policy
+	log       *slog.Logger
+	options   Options
+	evaluator *topics.Evaluator
+	retries   atomic.Pointer[[]Retry]
+	created   time.Time
 
 	base   context.Context // for calls on behalf of no caller
 	cancel context.CancelFunc
@@ -89,9 +114,10 @@ type Broker struct {
 	closed  bool
 
 	dirty      chan struct{} // an entry is to be read again; holds at most one
-	forwarders *forwarders
-	audit      *auditWriter
-	barrier    *pauseBarrier
+	forwarders *forward.Forwarders
+	audit      *audit.Writer
+	barrier    *pause.Barrier
+	delivery   *delivery.Shared
 
 	probe struct {
 		mu  sync.Mutex
@@ -121,22 +147,30 @@ func New(store core.Store, o Options) *Broker {
 	}
 	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
 	b := &Broker{
-		store:       store,
-		namespace:   o.Namespace,
-		name:        cmp.Or(o.Name, o.Namespace),
-		host:        o.Host,
-		log:         o.Logger,
-		options:     o,
-		rulePlugins: newRulePlugins(o.Filters),
-		remotes:     newRemotes(o.Remotes),
-		created:     store.Now(),
-		entries:     map[string]*entry{},
-		dirty:       make(chan struct{}, 1),
-		barrier:     newPauseBarrier(),
+		store:     store,
+		namespace: o.Namespace,
+		name:      cmp.Or(o.Name, o.Namespace),
+		log:       o.Logger,
+		options:   o,
+		created:   store.Now(),
+		entries:   map[string]*entry{},
+		dirty:     make(chan struct{}, 1),
+		barrier:   pause.NewBarrier(),
 	}
+	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}
+	b.policy = &entity.Policy{Limits: o.Limits, Histories: o.Histories}
+	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Now: store.Now, Log: b.log}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.retries.Store(&o.Retries)
-	b.forwarders, b.audit = newForwarders(b), newAuditWriter(b)
+	b.delivery = &delivery.Shared{
+		Store: store, Base: b.base, Log: b.log, Barrier: b.barrier, Refusals: b.refusals, Limits: o.Limits, MaxReceivers: o.MaxReceivers,
+		Start: b.goOpen,
+	}
+	b.forwarders = forward.New(forward.Config{
+		Host: forwardedBroker{b}, Namespace: b.namespace, Store: store, Base: b.base, Log: b.log, Policy: b.policy, Barrier: b.barrier,
+		Remotes: o.Remotes, Wait: o.ForwardWait,
+	})
+	b.audit = audit.NewWriter(store, o.Gateway, o.Logger)
 	return b
 }
 
@@ -146,8 +180,8 @@ func New(store core.Store, o Options) *Broker {
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
-	forwarding.Go(func() { b.forwarders.run(ctx) })
-	forwarding.Go(func() { b.audit.run(ctx) })
+	forwarding.Go(func() { b.forwarders.Run(ctx) })
+	forwarding.Go(func() { b.audit.Run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -185,7 +219,7 @@ func (b *Broker) stop() {
 	b.entries = map[string]*entry{}
 	b.mu.Unlock()
 	for _, e := range entries {
-		e.end(errStopping)
+		e.end(entity.ErrStopping)
 	}
 	grace := time.AfterFunc(stopGrace, b.cancel)
 	b.tasks.Wait()
@@ -194,7 +228,7 @@ func (b *Broker) stop() {
 	ctx, cancel := context.WithTimeout(b.base, stopGrace)
 	defer cancel()
 	b.touchEntries(ctx, entries)
-	b.audit.flush(ctx)
+	b.audit.Flush(ctx)
 	b.cancel()
 }
 

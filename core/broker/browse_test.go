@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 )
 
 func TestPeekGoesThroughPartitionsInOrder(t *testing.T) {
@@ -197,8 +198,8 @@ func TestPurgeIsCapped(t *testing.T) {
 			b.sender(t, "q").Send(t.Context(), [][]*core.Message{numbered(100)})
 		}
 		time.Sleep(time.Second)
-		if n, err := b.Purge(t.Context(), root, "q", time.Now(), 1<<30); err != nil || n != maxPurge {
-			t.Fatalf("got %d, %v, want %d", n, err, maxPurge)
+		if n, err := b.Purge(t.Context(), root, "q", time.Now(), 1<<30); err != nil || n != delivery.MaxPurge {
+			t.Fatalf("got %d, %v, want %d", n, err, delivery.MaxPurge)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
 // entity finds an entity, in the cache while that is fresh. Missing entities are looked up each
@@ -15,12 +16,21 @@ func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RUnlock()
 	switch {
 	case closed:
-		return nil, errStopping
+		return nil, entity.ErrStopping
 	case e == nil:
 		return b.load(ctx, name)
 	default:
 		return b.refresh(ctx, e)
 	}
+}
+
+// find is entity for callers that need only its view.
+func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return e.View(), nil
 }
 
 // refresh reads e's entity again if it may be outdated. While one call reads, or while the store
@@ -32,7 +42,7 @@ func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	}
 	defer e.refreshing.Store(false)
 	e.dirty.Store(false)
-	newer, err := b.load(ctx, e.current.Load().Name)
+	newer, err := b.load(ctx, e.View().Name)
 	if err != nil && core.CodeOf(err) != core.NotFound {
 		e.dirty.Store(true)
 		return e, nil
@@ -50,20 +60,20 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 		return nil, b.notFoundIn(ctx, name)
 	}
 	if err != nil {
-		return nil, b.refusal(err, &core.Entity{Name: name})
+		return nil, b.refusals.Of(err, &core.Entity{Name: name})
 	}
 	return b.keep(ent, now)
 }
 
-// notFoundIn is notFound; for a subscription it says whether the topic exists.
+// notFoundIn is NotFound; for a subscription it says whether the topic exists.
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
-	refusal := b.notFound(name)
+	refusal := b.refusals.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
 	if !ok {
 		return refusal
 	}
-	if e, err := b.entity(ctx, topic); err == nil && e.current.Load().Kind == core.Topic {
-		return &core.Refusal{Code: core.NotFound, Text: core.TextOf(refusal), Topic: e.current.Load().Name}
+	if e, err := b.entity(ctx, topic); err == nil && e.View().Kind == core.Topic {
+		return &core.Refusal{Code: core.NotFound, Text: core.TextOf(refusal), Topic: e.View().Name}
 	}
 	return refusal
 }
@@ -81,11 +91,11 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		return nil, errStopping
+		return nil, entity.ErrStopping
 	}
 	e := b.entries[key]
 	if e != nil {
-		switch known := e.current.Load(); {
+		switch known := e.View(); {
 		case known.ID == ent.ID:
 			b.mu.Unlock()
 			e.update(ent, now)
@@ -100,7 +110,7 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	b.entries[key] = e
 	b.mu.Unlock()
 	if replaced != nil {
-		replaced.end(b.notFound(ent.Name))
+		replaced.end(b.refusals.NotFound(ent.Name))
 	}
 	return e, nil
 }
@@ -116,12 +126,12 @@ func (b *Broker) forget(e *entry) {
 		delete(b.entries, e.key)
 	}
 	b.mu.Unlock()
-	e.end(b.notFound(e.current.Load().Name))
+	e.end(b.refusals.NotFound(e.View().Name))
 }
 
 // forgetDeleted is forget for an entity that this call has deleted.
 func (b *Broker) forgetDeleted(ent *core.Entity) {
-	if e := b.cached(ent.Name); e != nil && e.current.Load().ID == ent.ID {
+	if e := b.cached(ent.Name); e != nil && e.View().ID == ent.ID {
 		b.forget(e)
 	}
 }
@@ -140,7 +150,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 	case b.entries[name] != nil:
 		b.entries[name].changed()
 	}
-	b.forwarders.changed(name)
+	b.forwarders.Changed(name)
 	b.wake()
 }
 
@@ -188,5 +198,47 @@ func (b *Broker) callback(calls []func(error), err error) {
 	}
 	if !b.goOpen(all) {
 		all()
+	}
+}
+
+// listPage is how many entities are read at a time.
+const listPage = 100
+
+// walk visits all queues, topics and subscriptions of the namespace. visit reports whether it has
+// deleted the entity; the subscriptions of a deleted topic are skipped.
+func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
+	if err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit); err != nil {
+		return err
+	}
+	var inner error
+	err := b.walkListing(ctx, core.Listing{Kind: core.Topic}, func(topic *core.Entity) bool {
+		if visit(topic) {
+			return true
+		}
+		if inner == nil {
+			inner = b.walkListing(ctx, core.Listing{Kind: core.Subscription, Topic: topic.Name}, visit)
+		}
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	return inner
+}
+
+func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity) (gone bool)) error {
+	for skip := 0; ; {
+		page, err := b.store.Entities(ctx, b.namespace, l, skip, listPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if !visit(&page[i]) {
+				skip++
+			}
+		}
+		if len(page) < listPage {
+			return nil
+		}
 	}
 }

@@ -266,7 +266,7 @@ func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
 		young := b.create(t, "q")
 		in := b.receive(t, "q", core.PeekLock, 1)
 		e, err := b.keep(old, time.Now())
-		if err != nil || e.current.Load().ID != young.ID || len(in.closures()) != 0 {
+		if err != nil || e.View().ID != young.ID || len(in.closures()) != 0 {
 			t.Fatalf("got %v, %v, closed %v, want the younger one left alone", e, err, in.closures())
 		}
 	})

@@ -63,7 +63,7 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 		return core.Entity{}, err
 	}
 	if topic.Kind != core.Topic {
-		return core.Entity{}, b.notFound(topicName)
+		return core.Entity{}, b.refusals.NotFound(topicName)
 	}
 	if err := b.roomForSubscription(ctx, topic.Name); err != nil {
 		return core.Entity{}, err
@@ -96,7 +96,7 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Subscription, Topic: topic}, maxSubscriptions-1, 1)
 	if err != nil {
-		return b.refusal(err, &core.Entity{Name: topic})
+		return b.refusals.Of(err, &core.Entity{Name: topic})
 	}
 	if len(last) > 0 {
 		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic, maxSubscriptions)
@@ -108,9 +108,9 @@ func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
 	t, err := b.store.Topic(ctx, b.namespace, name)
 	if core.CodeOf(err) == core.NotFound {
-		return core.TopicView{}, b.notFound(name)
+		return core.TopicView{}, b.refusals.NotFound(name)
 	}
-	return t, b.refusal(err, &core.Entity{Kind: core.Topic, Name: name})
+	return t, b.refusals.Of(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 
 // create completes an entity and stores it.
@@ -131,16 +131,16 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	made, err := b.store.CreateEntity(ctx, ent, b.quotas())
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
-		return core.Entity{}, b.exists(&ent)
+		return core.Entity{}, b.refusals.Exists(&ent)
 	case code == core.NotFound && ent.Kind == core.Subscription: // the topic has been deleted meanwhile
 		topic, _, _ := core.SplitSubscription(ent.Name)
-		return core.Entity{}, b.notFound(topic)
+		return core.Entity{}, b.refusals.NotFound(topic)
 	case code == core.NotFound:
 		return core.Entity{}, core.Refuse(core.NotFound, "The namespace '%s' has been deleted.", b.name)
 	case code == core.QuotaExceeded:
 		return core.Entity{}, b.quotaRefusal(ctx, &ent)
 	case err != nil:
-		return core.Entity{}, b.refusal(err, &ent)
+		return core.Entity{}, b.refusals.Of(err, &ent)
 	}
 	b.log.Info("entity created", "entity", made.Name, "kind", made.Kind.String(), "partitions", made.Partitions)
 	if _, err := b.keep(made, read); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
@@ -469,7 +470,7 @@ func TestADispatcherOutlivesItsLastReceiverForAWhile(t *testing.T) {
 		}
 		for range 3 { // a client that polls
 			b.receive(t, "q", core.PeekLock, 1).Close()
-			time.Sleep(idleDispatcherLife - time.Second)
+			time.Sleep(delivery.IdleLife - time.Second)
 			if !e.inUse() {
 				t.Fatal("the dispatcher ended at once")
 			}

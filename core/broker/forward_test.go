@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
@@ -212,14 +214,14 @@ func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 		m := text("transfer")
 		m.Transit = &core.Transit{Destination: "to"}
 		b.store.Append(t.Context(), partition(&via, 0, core.Transfer), each(m))
-		time.Sleep(scanInterval)
+		time.Sleep(forward.ScanInterval)
 		rests()
 		b.holds(t, map[string]string{"to": "", "from": "", "dead": "", "dead/$DeadLetterQueue": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
-		b.transferDead(t, "from", "0 1 2", reasonDisabled)
-		b.transferDead(t, "parts", "p p p p", reasonDisabled)
-		b.transferDead(t, "dead", "letter", reasonDisabled)
-		b.transferDead(t, sub, "copy", reasonDisabled)
-		b.transferDead(t, "via", "transfer", reasonDisabled)
+		b.transferDead(t, "from", "0 1 2", forward.ReasonDisabled)
+		b.transferDead(t, "parts", "p p p p", forward.ReasonDisabled)
+		b.transferDead(t, "dead", "letter", forward.ReasonDisabled)
+		b.transferDead(t, sub, "copy", forward.ReasonDisabled)
+		b.transferDead(t, "via", "transfer", forward.ReasonDisabled)
 		b.update(t, "to", func(s *core.Settings) { s.Status = core.StatusActive })
 		b.send(t, "from", text("later"))
 		rests()
@@ -236,7 +238,7 @@ func TestAFullDestinationMakesTransferDeadLetters(t *testing.T) {
 			b.send(t, "from", text(big))
 		}
 		rests()
-		b.transferDead(t, "from", big+" "+big, reasonFull)
+		b.transferDead(t, "from", big+" "+big, forward.ReasonFull)
 		_, here, _ := b.Entity(t.Context(), root, "from")
 		if _, there, err := b.Entity(t.Context(), root, "to"); err != nil || here.Active != 0 || there.Active != 6 {
 			t.Errorf("%d messages are at the source and %d arrived, %v, want none and 6", here.Active, there.Active, err)
@@ -271,7 +273,7 @@ func (b *started) stale(t *testing.T, ent core.Entity) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := e.current.Load()
+	old := e.View()
 	if _, err := b.store.UpdateEntity(t.Context(), ent, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +322,7 @@ func TestMessagesWaitForADestinationThatIsFull(t *testing.T) {
 			t.Errorf("%d messages wait and %d arrived, %v, want 6 and 6", here.Active, there.Active, err)
 		}
 		in := b.receive(t, "to", core.ReceiveAndDelete, 12)
-		time.Sleep(maxHold)
+		time.Sleep(forward.MaxHold)
 		if got := in.take(); len(got) != 12 {
 			t.Errorf("%d messages arrived, want 12", len(got))
 		}
@@ -345,7 +347,7 @@ func TestWhatCannotArriveIsATransferDeadLetter(t *testing.T) {
 		b.send(t, "c", text("lost"))
 		rests()
 		b.holds(t, map[string]string{"a": "", "b": "", "c": "", "strict": "fits", "small": "fits", "a/$Transfer/$DeadLetterQueue": "unsuited", "c/$Transfer/$DeadLetterQueue": "lost"})
-		for name, want := range map[string]string{"a": core.ReasonNoSession, "b": reasonTooLarge, "c": reasonNoDestination} {
+		for name, want := range map[string]string{"a": core.ReasonNoSession, "b": forward.ReasonTooLarge, "c": forward.ReasonNoDestination} {
 			ds := b.all(t, name+"/$Transfer/$DeadLetterQueue")
 			if len(ds) != 1 || property(t, ds[0], core.PropertyDeadLetterReason) != want {
 				t.Errorf("%s: transfer dead letters %v, want one because of %s", name, ds, want)
@@ -372,7 +374,7 @@ func TestADeadLetterThatCannotBeForwardedTellsBothReasons(t *testing.T) {
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
 		b.send(t, "q", text("m"))
-		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: reasonProperties("Poison", "it smells")}
+		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: entity.ReasonProperties("Poison", "it smells")}
 		if errs := b.Settle(t.Context(), root, "q", []core.Settlement{why}); errs[0] != nil {
 			t.Fatal(errs)
 		}
@@ -404,11 +406,11 @@ func TestTransfersGoWhereTheySay(t *testing.T) {
 		if err != nil || rt.Transfer != 5 {
 			t.Errorf("counts: got %+v, %v, want 5 on the way", rt, err)
 		}
-		time.Sleep(scanInterval)
+		time.Sleep(forward.ScanInterval)
 		synctest.Wait()
 		b.holds(t, map[string]string{"x": "0 4", "via/$Transfer": "1", "via/$Transfer/$DeadLetterQueue": "2 3"})
 		for _, d := range b.all(t, "via/$Transfer/$DeadLetterQueue") {
-			if got := property(t, d, core.PropertyDeadLetterReason); got != reasonNoDestination {
+			if got := property(t, d, core.PropertyDeadLetterReason); got != forward.ReasonNoDestination {
 				t.Errorf("reason %v", got)
 			}
 		}
@@ -431,7 +433,7 @@ func TestManyStuckTransfersDoNotHoldUpOthers(t *testing.T) {
 			}
 			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
 		}
-		time.Sleep(scanInterval)
+		time.Sleep(forward.ScanInterval)
 		synctest.Wait()
 		b.holds(t, map[string]string{"open": "1000"})
 	})
@@ -473,7 +475,7 @@ func TestForwardingFollowsTheSettings(t *testing.T) {
 		b.send(t, "from", text("0"), text("1"))
 		first := in.take()
 		b.update(t, "from", forwardTo("x"))
-		time.Sleep(longestYield + 2*longYield) // a gateway that forwards might have the locked one
+		time.Sleep(forward.LongestYield + 2*forward.LongYield) // a gateway that forwards might have the locked one
 		if errs := in.closures(); len(errs) != 1 || !errors.Is(errs[0], core.NotAllowed) {
 			t.Errorf("the receiver was told %v, want to receive from x", errs)
 		}
@@ -491,8 +493,8 @@ func TestForwardingFollowsTheSettings(t *testing.T) {
 		b.send(t, "from", text("3"))
 		time.Sleep(time.Hour)
 		b.holds(t, map[string]string{"x": "0 1", "y": "2", "from": "3"})
-		if len(b.forwarders.byKey) != 0 {
-			t.Errorf("%d forwarders are left", len(b.forwarders.byKey))
+		if b.forwarders.Len() != 0 {
+			t.Errorf("%d forwarders are left", b.forwarders.Len())
 		}
 	})
 }
@@ -636,7 +638,7 @@ func TestIdlePumpsCostNothing(t *testing.T) {
 		later.ScheduledEnqueueTime = b.store.Now().Add(time.Hour)
 		b.send(t, "t3", later)
 		rests()
-		if n := len(b.forwarders.byKey); n != 21 {
+		if n := b.forwarders.Len(); n != 21 {
 			t.Errorf("%d forwarders, want one for each queue that forwards, and one for the topic with a schedule", n)
 		}
 		calls := b.store.lockCalls()
@@ -644,9 +646,9 @@ func TestIdlePumpsCostNothing(t *testing.T) {
 		if n := b.store.lockCalls() - calls; n != 0 {
 			t.Errorf("idle forwarders locked %d times in an hour", n)
 		}
-		time.Sleep(2*time.Minute + idleForwarderLife)
+		time.Sleep(2*time.Minute + forward.IdleLife)
 		synctest.Wait()
-		if n := len(b.forwarders.byKey); n != 20 {
+		if n := b.forwarders.Len(); n != 20 {
 			t.Errorf("%d forwarders, want none for the topic any more", n)
 		}
 	})

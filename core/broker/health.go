@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
 // probeRun is one probe of the store, shared by all callers while it runs.
@@ -21,7 +22,7 @@ func (b *Broker) Health(ctx context.Context) (core.About, error) {
 		run = &probeRun{done: make(chan struct{})}
 		if !b.goOpen(func() { b.runProbe(run) }) {
 			b.probe.mu.Unlock()
-			return core.About{}, errStopping
+			return core.About{}, entity.ErrStopping
 		}
 		b.probe.now = run
 	}

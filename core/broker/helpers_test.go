@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -458,5 +459,5 @@ func inBubbleNamed(t *testing.T, name string, f func(t *testing.T, b *started)) 
 
 // partition is the entity's partition as a broker without histories uses it.
 func partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
-	return new(Broker).partition(ent, i, sub)
+	return new(entity.Policy).Partition(ent, i, sub)
 }

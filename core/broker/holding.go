@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
 const (
@@ -44,7 +45,7 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	all := make([]Holding, len(ents))
 	errs := make([]error, len(ents))
 	counts := b.countEntities(ctx, ents...)
-	inParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i], &counts[i]) })
+	entity.InParallel(len(ents), func(i int) { all[i], errs[i] = b.holding(ctx, &ents[i], &counts[i]) })
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -59,9 +60,9 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 	if err != nil {
 		return Holding{}, err
 	}
-	v := e.current.Load()
+	v := e.View()
 	h, err := b.holding(ctx, &v.Entity, &b.countEntities(ctx, v.Entity)[0])
-	return h, b.refusal(err, &v.Entity)
+	return h, b.refusals.Of(err, &v.Entity)
 }
 
 func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (Holding, error) {
@@ -79,7 +80,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 		if look == 0 {
 			break
 		}
-		ds, err := b.store.Peek(ctx, b.partition(e, uint16(i), core.Main), 0, look)
+		ds, err := b.store.Peek(ctx, b.policy.Partition(e, uint16(i), core.Main), 0, look)
 		if err != nil {
 			return h, err
 		}
@@ -102,15 +103,15 @@ func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int,
 	if err != nil {
 		return 0, err
 	}
-	v := e.current.Load()
+	v := e.View()
 	n := 0
-	for _, p := range v.partitions[core.Main] {
+	for _, p := range v.Queues[core.Main] {
 		if !p.Sessions {
-			return 0, errNoSessions
+			return 0, entity.ErrNoSessions
 		}
 		for l := (sessionList{store: b.store, p: p, more: true}); l.more && n < most; n += len(l.ids) {
 			if err := l.fill(ctx); err != nil {
-				return 0, b.refusal(err, &v.Entity)
+				return 0, b.refusals.Of(err, &v.Entity)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ func (b *Broker) touch(ctx context.Context) {
 	maps.Copy(entries, b.entries)
 	b.mu.RUnlock()
 	for _, e := range entries {
-		if e.hasReceivers() {
-			e.use()
+		if e.receivers.HasReceivers() {
+			e.Use()
 		}
 	}
 	b.touchEntries(ctx, entries)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -175,7 +176,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 			b.createTopic(t, "t")
 			at := b.subscribe(t, "t", "s", nil, expiresToDeadLetters) + "/$DeadLetterQueue"
 			b.watch(t, b.receive(t, at, core.PeekLock, messages), at, late)
-			expire(t, b, "t", maxSweepWait)
+			expire(t, b, "t", delivery.MaxSweepWait)
 		},
 		"dead letters that are forwarded": func(t *testing.T, b *started, late *lateness) {
 			b.create(t, "graves")
@@ -187,7 +188,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 			b.create(t, "q", expiresToDeadLetters)
 			other := &started{b.another(t), b.store, nil}
 			other.watch(t, other.receive(t, "q/$DeadLetterQueue", core.PeekLock, messages), "q/$DeadLetterQueue", late)
-			expire(t, b, "q", maxSweepWait)
+			expire(t, b, "q", delivery.MaxSweepWait)
 		},
 		"dead letters": func(t *testing.T, b *started, late *lateness) {
 			b.create(t, "q", expiresToDeadLetters)

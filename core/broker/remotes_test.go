@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
@@ -89,7 +90,7 @@ func (r *distant) Send(ctx context.Context, _ string, ms []*core.Message) []erro
 			}
 			answers[i] = err
 		}
-		if answers[i] != nil && !isPermanent(answers[i]) {
+		if answers[i] != nil && !forward.IsPermanent(answers[i]) {
 			waits[key] = answers[i]
 		}
 	}
@@ -260,7 +261,7 @@ func TestARouteMayLeadToARemote(t *testing.T) {
 			m.Transit = &core.Transit{Destination: to}
 			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
 		}
-		time.Sleep(scanInterval)
+		time.Sleep(forward.ScanInterval)
 		rests()
 		b.holds(t, map[string]string{"via/$Transfer": "", "x": "1"})
 		if got := hq.bodies(); got != "0" {
@@ -288,7 +289,7 @@ func TestRemotesThatHangKeepNobodyElseFromWork(t *testing.T) {
 		hq.took = func() time.Duration { return time.Hour }
 		b.create(t, "to")
 		b.create(t, "from", forwardTo("to"))
-		for i := range maxConcurrentSteps + 10 {
+		for i := range forward.MaxConcurrentSteps + 10 {
 			name := fmt.Sprint("q", i)
 			b.create(t, name, forwardTo("hq:orders"))
 			b.send(t, name, text("m"))
@@ -480,7 +481,7 @@ func TestAResetDoesNotWaitForARemote(t *testing.T) {
 		if err := b.Reset(t.Context(), root); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > forwardCallTimeout {
+		if took := time.Since(began); took > forward.CallTimeout {
 			t.Errorf("it took %v", took)
 		}
 		b.holds(t, map[string]string{"q": ""})

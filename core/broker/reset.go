@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
 // Reset implements core.Admin. Receiving and forwarding pause on this gateway meanwhile. Reset
@@ -17,30 +19,30 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(b.base, func() { cancel(errStopping) })()
+	defer context.AfterFunc(b.base, func() { cancel(entity.ErrStopping) })()
 	ents, err := b.queuesAndTopics(ctx)
 	if err != nil {
-		return b.refusal(err, &core.Entity{})
+		return b.refusals.Of(err, &core.Entity{})
 	}
-	if err := b.barrier.pause(ctx); err != nil {
-		return b.refusal(err, &core.Entity{})
+	if err := b.barrier.Pause(ctx); err != nil {
+		return b.refusals.Of(err, &core.Entity{})
 	}
-	defer b.barrier.resume()
-	b.audit.flush(ctx) // so that no event of before is written later
+	defer b.barrier.Resume()
+	b.audit.Flush(ctx) // so that no event of before is written later
 	sessions := b.openSessions()
 	errs := make([]error, len(ents))
-	inParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
+	entity.InParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
 	cleared := make(map[string]bool, len(ents))
 	for i := range ents {
 		cleared[ents[i].ID] = errs[i] == nil
 	}
 	b.dropUndelivered(cleared)
 	for _, s := range sessions {
-		if cleared[s.hub.e.current.Load().root()] {
-			s.end(errSessionLost)
+		if cleared[s.EntityID()] {
+			s.End(entity.ErrSessionLost)
 		}
 	}
-	b.forwarders.dropHeld()
+	b.forwarders.DropHeld()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -69,17 +71,9 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 // clear removes all messages of a queue or topic, in all partitions that answer.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
-		err = cmp.Or(err, b.store.Clear(ctx, b.partition(ent, uint16(i), core.Main)))
+		err = cmp.Or(err, b.store.Clear(ctx, b.policy.Partition(ent, uint16(i), core.Main)))
 	}
-	return b.refusal(err, ent)
-}
-
-// root is the ID of the queue or topic that the entity is or belongs to.
-func (v *view) root() string {
-	if v.Kind == core.Subscription {
-		return v.TopicID
-	}
-	return v.ID
+	return b.refusals.Of(err, ent)
 }
 
 // known are the entities in the cache.
@@ -94,14 +88,9 @@ func (b *Broker) known() []*entry {
 }
 
 // openSessions are the sessions that are open on this gateway.
-func (b *Broker) openSessions() (all []*session) {
+func (b *Broker) openSessions() (all []*delivery.Session) {
 	for _, e := range b.known() {
-		e.mu.Lock()
-		hub := e.hub
-		e.mu.Unlock()
-		if hub != nil {
-			all = append(all, hub.sessions()...)
-		}
+		all = append(all, e.receivers.Sessions()...)
 	}
 	return all
 }
@@ -110,46 +99,9 @@ func (b *Broker) openSessions() (all []*session) {
 // not delivered, and gives back their credit. The barrier is closed.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
-		if !cleared[e.current.Load().root()] {
+		if !cleared[e.View().Root()] {
 			continue
 		}
-		e.mu.Lock()
-		dispatchers := e.dispatchers
-		e.mu.Unlock()
-		for _, d := range dispatchers {
-			if d != nil {
-				d.dropUndelivered()
-			}
-		}
-	}
-}
-
-func (d *dispatcher) dropUndelivered() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, r := range d.queue { // receivers that have closed are only here
-		if r.closed {
-			r.pending = nil
-		}
-	}
-	for _, r := range d.receivers {
-		r.credit += len(r.pending)
-		d.credit += len(r.pending)
-		r.pending = nil
-	}
-	d.assign()
-}
-
-// dropHeld drops the messages that partition forwarders hold back: they are gone, and new messages
-// need not wait behind them. In entities that were not cleared, their locks expire. The barrier is
-// closed.
-func (s *forwarders) dropHeld() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.byKey {
-		for _, l := range p.partitions {
-			l.held, l.blocked, l.manyDestinations, l.holdTime = nil, nil, false, 0
-			l.retry()
-		}
+		e.receivers.DropUndelivered()
 	}
 }

@@ -202,30 +202,6 @@ func (in *inbox) forget() {
 	in.got = nil
 }
 
-// A receiver that has not been told yet of what was locked for it is never told,
-// and has its credit back.
-func TestAResetDropsWhatWaitsToBeDelivered(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *started) {
-		b.create(t, "q")
-		b.send(t, "q", numbered(3)...)
-		in := b.receive(t, "q", core.PeekLock, 0)
-		d := b.cached("q").dispatchers[core.Main]
-		synctest.Wait()
-		ds, _, err := b.store.Lock(t.Context(), d.e.current.Load().partitions[core.Main][0], 3)
-		if err != nil || len(ds) != 3 {
-			t.Fatalf("lock: %d messages, %v", len(ds), err)
-		}
-		d.mu.Lock()
-		d.give(d.receivers[0], ds)
-		d.mu.Unlock()
-		b.reset(t)
-		b.send(t, "q", numbered(5)...)
-		if got := bodies(in.take()); got != "0 1 2" {
-			t.Errorf("received %q by the credit given back, want 0 1 2", got)
-		}
-	})
-}
-
 // reluctant is a store in which an entity takes nothing for a while.
 type reluctant struct {
 	core.Store
@@ -496,58 +472,6 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the last message does not arrive")
 		}
-	}
-}
-
-// Those who enter are alone with each other, and whoever shuts the barrier is alone.
-func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
-	t.Parallel()
-	g := newPauseBarrier()
-	var inside, worst sync.Map
-	var work sync.WaitGroup
-	stop := make(chan struct{})
-	for i := range 4 {
-		work.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				g.enter()
-				inside.Store(i, true)
-				if g.paused.Load() == nil {
-					worst.Store("entered", true)
-				}
-				inside.Delete(i)
-				g.leave()
-			}
-		})
-	}
-	var keepers sync.WaitGroup
-	for range 3 {
-		keepers.Go(func() {
-			for range 100 {
-				if err := g.pause(t.Context()); err != nil {
-					t.Errorf("shut: %v", err)
-					return
-				}
-				inside.Range(func(i, _ any) bool {
-					t.Errorf("%v is inside a closed barrier", i)
-					return true
-				})
-				if g.pausing().Err() == nil {
-					t.Error("the pause signal did not end")
-				}
-				g.resume()
-			}
-		})
-	}
-	keepers.Wait()
-	close(stop)
-	work.Wait()
-	if _, ok := worst.Load("entered"); !ok {
-		t.Error("nobody has entered")
 	}
 }
 

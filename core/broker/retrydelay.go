@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -29,7 +30,7 @@ func (b *Broker) newRetry(ent *core.Entity) *Retry {
 	retries := *b.retries.Load()
 	for i := range retries {
 		r := &retries[i]
-		if fitsPattern(core.FoldName(r.Entity), core.FoldName(ent.Name)) {
+		if entity.FitsPattern(core.FoldName(r.Entity), core.FoldName(ent.Name)) {
 			return r
 		}
 	}
@@ -42,7 +43,7 @@ func (b *Broker) SetRetries(all []Retry) {
 	defer b.mu.Unlock()
 	b.retries.Store(&all)
 	for _, e := range b.entries {
-		e.retry.Store(b.newRetry(&e.current.Load().Entity))
+		e.retry.Store(b.newRetry(&e.View().Entity))
 	}
 }
 
@@ -70,7 +71,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 			s.Backoff = retry.backoff()
 		}
 	}
-	if v := e.current.Load(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
+	if v := e.View(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
 		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be delayed, because messages of a session are received in order: abandon it without a delay.", v.Name)
 	}
 	return nil

@@ -27,7 +27,7 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, b.rulePlugins.check(c)
+	return c, b.evaluator.Plugins.Check(c)
 }
 
 // filterCounts estimates how many filters a topic has: those counted last, and those created here
@@ -48,9 +48,9 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		return nil, err
 	}
 	if e.topic == nil {
-		return nil, b.notFound(topic)
+		return nil, b.refusals.NotFound(topic)
 	}
-	c, sort := &e.topic.filterCounts, filterIndex(k)
+	c, sort := &e.filters, filterIndex(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit, what := maxSQLFilters, "SQL"
@@ -169,7 +169,7 @@ func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription strin
 		return nil, err
 	}
 	list, err := b.store.Rules(ctx, ent, skip, top)
-	return list, b.refusal(err, &ent)
+	return list, b.refusals.Of(err, &ent)
 }
 
 // Rule implements core.Admin.
@@ -186,7 +186,7 @@ func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name 
 	if core.CodeOf(err) == core.NotFound {
 		return core.Rule{}, b.noRule(&ent, name)
 	}
-	return r, b.refusal(err, &ent)
+	return r, b.refusals.Of(err, &ent)
 }
 
 // subscription reads a subscription from the store, not from the cache.
@@ -218,7 +218,7 @@ func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 			known = &r
 		case core.NotFound:
 		default:
-			return b.refusal(err, &ent)
+			return b.refusals.Of(err, &ent)
 		}
 		change, compiled, err := decide(&ent, known)
 		if err != nil {
@@ -231,19 +231,47 @@ func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 		case "":
 			b.log.Info("rule changed", "entity", ent.Name, "rule", name)
 			topic, _, _ := core.SplitSubscription(ent.Name)
-			if e := b.cached(topic); e != nil && e.current.Load().ID == ent.TopicID {
-				e.applyRule(ent, version, name, compiled)
+			if e := b.cached(topic); e != nil && e.View().ID == ent.TopicID {
+				e.topic.ApplyRule(ent, version, name, compiled)
 			}
 			_, err := b.keep(ent, read)
 			return err
 		case core.Conflict:
 		default:
-			return b.refusal(err, &core.Entity{Kind: core.Subscription, Name: subscription})
+			return b.refusals.Of(err, &core.Entity{Kind: core.Subscription, Name: subscription})
 		}
 	}
 	return core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", subscription)
 }
 
 func (b *Broker) noRule(ent *core.Entity, rule string) error {
-	return b.notFound(ent.Name + "/Rules/" + rule)
+	return b.refusals.NotFound(ent.Name + "/Rules/" + rule)
+}
+
+// TestRules implements core.Admin.
+func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
+	topic, err := managed(id, topic)
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.topic(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := b.evaluator.NewTester(ctx, b.policy.View(t.Entity), m)
+	if err != nil {
+		return nil, err
+	}
+	if trial != nil {
+		return rt.TestAll(trial), nil
+	}
+	all := []core.Judgement{}
+	for i := range t.Subscriptions {
+		judged, err := rt.TestSubscription(ctx, b.policy.View(t.Subscriptions[i]))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, judged...)
+	}
+	return all, nil
 }

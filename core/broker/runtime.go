@@ -3,27 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
-
-// parallel is how many calls to the store or to plugins run at a time.
-const parallel = 16
-
-// inParallel calls f for 0..n-1, up to parallel at a time, and waits.
-func inParallel(n int, f func(i int)) {
-	slots := make(chan struct{}, parallel)
-	var wg sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	wg.Wait()
-}
 
 // counted are the sub-queues that hold messages of entities of a kind.
 func counted(k core.Kind) []core.SubQueue {
@@ -52,7 +35,7 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 		for _, sub := range counted(es[i].Kind) {
 			for index := range es[i].Partitions {
 				places = append(places, place{i, sub})
-				ps = append(ps, b.partition(&es[i], uint16(index), sub))
+				ps = append(ps, b.policy.Partition(&es[i], uint16(index), sub))
 			}
 		}
 	}
@@ -79,7 +62,7 @@ func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime
 			topics = append(topics, i)
 		}
 	}
-	inParallel(len(topics), func(i int) {
+	entity.InParallel(len(topics), func(i int) {
 		at := topics[i]
 		counts[at].err = b.countRules(ctx, &es[at], &shown[at])
 	})

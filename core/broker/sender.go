@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
 // sender implements core.Sender.
@@ -37,21 +39,21 @@ func (b *Broker) openSender(ctx context.Context, id core.Identity, address strin
 	if topic, _, ok := core.SplitSubscription(a.Entity); ok {
 		return nil, core.Refuse(core.NotAllowed, "'%s' is a subscription: send to its topic '%s'.", a, topic)
 	}
-	s := &sender{e: e, by: e.party(ctx, id, core.Send), closed: closed}
+	s := &sender{e: e, by: e.audit.Party(ctx, id, core.Send, e.View()), closed: closed}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended != nil {
 		return nil, e.ended
 	}
-	if v := e.current.Load(); !v.Settings.Status.CanSend() {
-		return nil, disabled(v.Name)
+	if v := e.View(); !v.Settings.Status.CanSend() {
+		return nil, entity.Disabled(v.Name)
 	}
 	e.senders[s] = struct{}{}
 	return s, nil
 }
 
 // MaxMessageSize implements core.Sender.
-func (s *sender) MaxMessageSize() int64 { return s.e.current.Load().maxMessage }
+func (s *sender) MaxMessageSize() int64 { return s.e.View().MaxMessage }
 
 // Close implements core.Sender.
 func (s *sender) Close() {
@@ -73,21 +75,21 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	if err := s.failed.Load(); err != nil {
 		return failAll(groups, *err)
 	}
-	v := e.current.Load()
-	e.use()
-	ctx = e.withAudit(ctx, s.by, "")
+	v := e.View()
+	e.Use()
+	ctx = e.audit.With(ctx, s.by, "")
 	var answers []core.Appended
-	if len(v.partitions[core.Main]) == 1 && e.pipeline == nil {
+	if len(v.Queues[core.Main]) == 1 && e.pipeline == nil {
 		answers = e.sendToOne(ctx, v, groups)
 	} else {
 		answers = e.sendToMany(ctx, v, groups)
 	}
 	if v.Settings.DeadLetteringOnMessageExpiration {
-		if d := e.sweeps.Load(); d != nil {
-			d.expectExpiry(soonest(groups, e.b.store.Now()))
+		if e.receivers.AwaitsDeadLetters() {
+			e.receivers.ExpectExpiry(entity.Soonest(groups, e.b.store.Now()))
 		}
 		if v.Settings.ForwardDeadLetteredMessagesTo != "" {
-			e.b.forwarders.expectExpiry(v, soonest(groups, e.b.store.Now()))
+			e.b.forwarders.ExpectExpiry(v, entity.Soonest(groups, e.b.store.Now()))
 		}
 	}
 	return answers
@@ -105,11 +107,11 @@ func failed(n int, err error) []core.Appended {
 }
 
 // sendToOne is Send to an entity with one partition and no pipeline.
-func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
+func (e *entry) sendToOne(ctx context.Context, v *entity.View, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
 	for i, g := range groups {
-		err := e.b.admitGroup(v, g)
+		err := v.AdmitGroup(g, e.b.store.Now)
 		if err != nil && answers == nil {
 			answers = make([]core.Appended, len(groups))
 			for j := range groups[:i] {
@@ -120,14 +122,14 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 		case err != nil:
 			answers[i].Err = err
 		default:
-			identify(g)
+			entity.Identify(g)
 			if answers != nil {
 				good.add(g, i)
 			}
 		}
 	}
 	if answers == nil {
-		return e.appendTo(ctx, v, 0, groups)
+		return e.Append(ctx, v, 0, groups)
 	}
 	e.appendBatch(ctx, v, &good, answers)
 	return answers
@@ -137,8 +139,8 @@ func (e *entry) sendToOne(ctx context.Context, v *view, groups [][]*core.Message
 type batch struct {
 	partition uint16
 	groups    [][]*core.Message
-	results   []groupResult // of the groups; nil for an entity without a pipeline
-	at        []int         // their indexes in the call
+	results   []pipeline.Result // of the groups; nil for an entity without a pipeline
+	at        []int             // their indexes in the call
 }
 
 func (b *batch) add(group []*core.Message, at int) {
@@ -150,8 +152,8 @@ func (b *batch) add(group []*core.Message, at int) {
 // key go to one partition, in their order, which takes one call of the store instead of one for each
 // partition; the next call's go to the next partition. A group without a key goes on to another
 // partition if one is Busy and has certainly not stored it.
-func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Message) []core.Appended {
-	n := len(v.partitions[core.Main])
+func (e *entry) sendToMany(ctx context.Context, v *entity.View, groups [][]*core.Message) []core.Appended {
+	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
 	keyless := make([]bool, len(groups))
@@ -159,10 +161,10 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 	now := time.Now()
 	free := -1 // the partition of groups without a key
 	for i, g := range groups {
-		err := e.b.admitGroup(v, g)
+		err := v.AdmitGroup(g, e.b.store.Now)
 		key := ""
 		if err == nil && n > 1 {
-			if key, err = groupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
+			if key, err = entity.GroupKey(g, v.Settings.RequiresDuplicateDetection); key == "" && g[0].Transit != nil {
 				key = g[0].Transit.Key // a repeated move finds the partition that knows the key
 			}
 		}
@@ -170,7 +172,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 			answers[i].Err = err
 			continue
 		}
-		identify(g)
+		entity.Identify(g)
 		keyless[i] = key == ""
 		switch {
 		case !keyless[i]:
@@ -182,7 +184,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 			batches[free].add(g, i)
 		}
 	}
-	var results []groupResult // by index in the call
+	var results []pipeline.Result // by index in the call
 	if e.pipeline != nil {
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
@@ -196,7 +198,7 @@ func (e *entry) sendToMany(ctx context.Context, v *view, groups [][]*core.Messag
 }
 
 // appendBatches appends to all partitions at once.
-func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, answers []core.Appended) {
+func (e *entry) appendBatches(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) {
 	var own *batch // the batch that this goroutine sends
 	var others sync.WaitGroup
 	for i := range batches {
@@ -220,7 +222,7 @@ func (e *entry) appendBatches(ctx context.Context, v *view, batches []batch, ans
 // reroute makes new batches of the groups without a key that a Busy partition has refused, unless
 // they have tried all partitions; it reports whether there are any. A group that the partition may
 // have stored is not among them: it would be stored twice.
-func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []groupResult, keyless []bool, tried []uint32) bool {
+func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []pipeline.Result, keyless []bool, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
 	var again []int
@@ -249,15 +251,15 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 	return len(again) > 0
 }
 
-func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []core.Appended) {
+func (e *entry) appendBatch(ctx context.Context, v *entity.View, b *batch, answers []core.Appended) {
 	if len(b.groups) == 0 {
 		return
 	}
 	var got []core.Appended
 	if b.results == nil {
-		got = e.appendTo(ctx, v, b.partition, b.groups)
+		got = e.Append(ctx, v, b.partition, b.groups)
 	} else {
-		got = e.storeResults(ctx, v, b.partition, b.groups, b.results)
+		got = e.StoreResults(ctx, v, b.partition, b.groups, b.results)
 		e.parkUnjudged(ctx, v, b, got)
 	}
 	for i, a := range got {
@@ -265,25 +267,25 @@ func (e *entry) appendBatch(ctx context.Context, v *view, b *batch, answers []co
 	}
 }
 
-// appendTo appends groups to one partition, or publishes them to a topic's, and makes refusals
+// Append appends groups to one partition, or publishes them to a topic's, and makes refusals
 // readable.
-func (e *entry) appendTo(ctx context.Context, v *view, partition uint16, groups [][]*core.Message) []core.Appended {
+func (e *entry) Append(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {
 		answers = e.publish(ctx, v, partition, groups)
 	} else {
-		answers = e.b.store.Append(ctx, v.partitions[core.Main][partition], groups)
+		answers = e.b.store.Append(ctx, v.Queues[core.Main][partition], groups)
 	}
-	e.traffic.accept(answers)
+	e.traffic.Accept(answers)
 	for i := range answers {
 		if answers[i].Err == nil {
-			e.noteArrivals(ctx, v.partitions[core.Main][partition], groups[i], answers[i].Numbers)
+			e.audit.Arrived(ctx, v.Queues[core.Main][partition], groups[i], answers[i].Numbers)
 			continue
 		}
 		if core.CodeOf(answers[i].Err) == core.NotFound {
-			e.b.suspect(e)
+			e.Suspect()
 		}
-		answers[i].Err = e.b.refusal(answers[i].Err, &v.Entity)
+		answers[i].Err = e.b.refusals.Of(answers[i].Err, &v.Entity)
 	}
 	return answers
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 )
 
 func sessionful(s *core.Settings) { s.RequiresSession = true }
@@ -125,7 +126,7 @@ func TestClosedSessionWaitsForItsSettlements(t *testing.T) {
 				got := h.take()
 				settled := make(chan struct{})
 				h.CloseAfter(settled)
-				begin, want := time.Now(), settleTimeout
+				begin, want := time.Now(), delivery.SettleTimeout
 				if answered {
 					want = time.Second
 					time.AfterFunc(want, func() {
@@ -209,7 +210,7 @@ func TestSessionLockExpiresUnlessRenewed(t *testing.T) {
 		if got := h.closures(); len(got) > 0 {
 			t.Fatalf("closed too early: %v", got)
 		}
-		time.Sleep(time.Millisecond + expiryGrace)
+		time.Sleep(time.Millisecond + delivery.ExpiryGrace)
 		synctest.Wait()
 		if got := h.closures(); len(got) != 1 || !errors.Is(got[0], core.SessionLockLost) {
 			t.Fatalf("closed with %v, want %v", got, core.SessionLockLost)
@@ -233,8 +234,8 @@ func TestSessionIsLostWhenTheStoreSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		ent := b.create(t, "q", sessionful)
 		h := b.mustAccept(t, "q", "a")
-		s := h.Session.(*session)
-		if err := b.store.Store.ReleaseSession(t.Context(), ent.Partition(0, core.Main), s.lock); err != nil {
+		s := h.Session.(*delivery.Session)
+		if err := b.store.Store.ReleaseSession(t.Context(), ent.Partition(0, core.Main), s.Lock()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.Renew(t.Context()); !errors.Is(err, core.SessionLockLost) {
@@ -683,12 +684,12 @@ func TestSessionHubEndsWhenNobodyComes(t *testing.T) {
 		b.create(t, "q", sessionful)
 		e := b.cached("q")
 		h := b.mustAccept(t, "q", "a")
-		if !e.inUse() || !e.hasReceivers() {
+		if !e.inUse() || !e.receivers.HasReceivers() {
 			t.Error("a held session is no use of the entity")
 		}
 		time.Sleep(30 * time.Second)
 		h.Close()
-		time.Sleep(idleDispatcherLife - time.Second)
+		time.Sleep(delivery.IdleLife - time.Second)
 		if !e.inUse() {
 			t.Error("the hub ended at once")
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
 // Settle implements core.Broker. It ignores the entity's status, so that work under way can end.
@@ -12,9 +13,10 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, s
 	if err != nil {
 		return repeat(err, len(settlements))
 	}
-	e.use()
+	e.Use()
 	errs := e.prepareAndSettle(ctx, a.Sub, settlements)
-	e.noteSettled(a.Sub, settlements, errs, e.party(ctx, id, core.Listen))
+	v := e.View()
+	e.audit.Settled(v, a.Sub, settlements, errs, e.audit.Party(ctx, id, core.Listen, v))
 	return errs
 }
 
@@ -26,7 +28,7 @@ func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlem
 			return e.settleEach(ctx, sub, settlements)
 		}
 	}
-	return e.settle(ctx, sub, settlements)
+	return e.receivers.Settle(ctx, sub, settlements)
 }
 
 func repeat(err error, n int) []error {
@@ -47,7 +49,7 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	var err error
 	switch s.Outcome {
 	case core.DeadLetterOutcome:
-		s.Properties, err = deadLetterProperties(s.Properties)
+		s.Properties, err = entity.DeadLetterProperties(s.Properties)
 	case core.Abandon:
 		err = e.delay(sub, &s)
 	}
@@ -65,49 +67,8 @@ func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements [
 			at = append(at, i)
 		}
 	}
-	for i, err := range e.settle(ctx, sub, good) {
+	for i, err := range e.receivers.Settle(ctx, sub, good) {
 		errs[at[i]] = err
-	}
-	return errs
-}
-
-// settle ends locks by their tokens.
-func (e *entry) settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
-	v := e.current.Load()
-	partitions := v.partitions[sub]
-	if p, ok := onlyPartition(settlements, len(partitions), partitionOfSettlement); ok {
-		errs := e.b.store.Settle(ctx, partitions[p], settlements)
-		e.traffic.queues[sub].settle(settlements, errs)
-		return e.b.refusals(errs, v)
-	}
-	groups, strays := groupByPartition(settlements, len(partitions), partitionOfSettlement)
-	errs := make([]error, len(settlements))
-	for _, i := range strays {
-		errs[i] = errLockLost
-	}
-	eachGroup(groups, func(p *partitionGroup[core.Settlement]) {
-		answers := e.b.store.Settle(ctx, partitions[p.partition], p.items)
-		e.traffic.queues[sub].settle(p.items, answers)
-		for i, err := range e.b.refusals(answers, v) {
-			errs[p.index(i)] = err
-		}
-	})
-	return errs
-}
-
-func partitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }
-
-// refusals makes the errors of locks readable, in place. A lock of a partition that is gone is
-// lost.
-func (b *Broker) refusals(errs []error, v *view) []error {
-	for i, err := range errs {
-		switch {
-		case err == nil:
-		case core.CodeOf(err) == core.NotFound:
-			errs[i] = errLockLost
-		default:
-			errs[i] = b.refusal(err, &v.Entity)
-		}
 	}
 	return errs
 }
@@ -122,19 +83,19 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 		}
 		return renewals
 	}
-	e.use()
-	v := e.current.Load()
-	partitions := v.partitions[a.Sub]
-	groups, strays := groupByPartition(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
+	e.Use()
+	v := e.View()
+	partitions := v.Queues[a.Sub]
+	groups, strays := entity.GroupByPartition(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
 	for _, i := range strays {
-		renewals[i].Err = errLockLost
+		renewals[i].Err = entity.ErrLockLost
 	}
-	eachGroup(groups, func(p *partitionGroup[core.LockToken]) {
-		for i, r := range b.store.Renew(ctx, partitions[p.partition], p.items) {
+	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.LockToken]) {
+		for i, r := range b.store.Renew(ctx, partitions[p.Partition], p.Items) {
 			if r.Err != nil {
-				r.Err = b.refusals([]error{r.Err}, v)[0]
+				r.Err = b.refusals.Locks([]error{r.Err}, v)[0]
 			}
-			renewals[p.index(i)] = r
+			renewals[p.Index(i)] = r
 		}
 	})
 	return renewals

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 )
 
 // accepting opens a session as o says, and keeps what it delivers.
@@ -163,7 +164,7 @@ func TestLapsedSessionLingers(t *testing.T) {
 		then func(t *testing.T, b *started)
 		want time.Duration
 	}{
-		"alone":            {func(*testing.T, *started) {}, expiryGrace},
+		"alone":            {func(*testing.T, *started) {}, delivery.ExpiryGrace},
 		"accepted by name": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "a") }, 0},
 		"accepted as next": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "") }, 0},
 		"the queue is closed": {func(t *testing.T, b *started) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
 // transaction implements core.Transaction. It collects operations. Settlements, cancellations and
@@ -56,9 +58,9 @@ func (t *transaction) enlist(n int) error {
 }
 
 // noteParty notes the client that the transaction belongs to, for the history.
-func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *view) {
+func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *entity.View) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
-		t.by = partyOf(ctx, id, right, v)
+		t.by = t.b.audit.Party(ctx, id, right, v)
 	}
 }
 
@@ -74,8 +76,8 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 			return err
 		}
 	}
-	v := e.current.Load()
-	if err := t.b.admitGroup(v, group); err != nil {
+	v := e.View()
+	if err := v.AdmitGroup(group, t.b.store.Now); err != nil {
 		return err
 	}
 	if err := t.checkPartition(&x, v); err != nil {
@@ -96,20 +98,20 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, address string)
 		return nil, err
 	}
 	s.Close()
-	s.e.use()
+	s.e.Use()
 	return s.e, nil
 }
 
 // checkPartition refuses messages to a partitioned entity that belong to another partition of it
 // than the rest of the transaction. Messages that go through a transfer queue may have any
 // partition.
-func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
-	n := len(v.partitions[core.Main])
+func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
+	n := len(v.Queues[core.Main])
 	if n == 1 {
 		return nil
 	}
 	duplicates := v.Settings.RequiresDuplicateDetection
-	key, err := groupKey(x.group, duplicates)
+	key, err := entity.GroupKey(x.group, duplicates)
 	if err != nil || x.via != nil || t.location != nil && t.location.e != x.e {
 		return err
 	}
@@ -117,7 +119,7 @@ func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
 		return errSeveralPartitions
 	}
 	for _, other := range t.sends {
-		if theirs, _ := groupKey(other.group, duplicates); other.e == x.e && other.via == nil && (key == "" || key != theirs) {
+		if theirs, _ := entity.GroupKey(other.group, duplicates); other.e == x.e && other.via == nil && (key == "" || key != theirs) {
 			return errSeveralPartitions
 		}
 	}
@@ -125,7 +127,7 @@ func (t *transaction) checkPartition(x *enlistedSend, v *view) error {
 }
 
 // partition is the partition of an entity's main queue that the transaction is bound to.
-func (t *transaction) partition(e *entry, v *view) (p uint16, bound bool) {
+func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool) {
 	if t.location != nil && t.location.e == e {
 		return t.location.partition, t.location.sub == core.Main
 	}
@@ -133,8 +135,8 @@ func (t *transaction) partition(e *entry, v *view) (p uint16, bound bool) {
 		if x.e != e || x.via != nil {
 			continue
 		}
-		if key, _ := groupKey(x.group, v.Settings.RequiresDuplicateDetection); key != "" {
-			return core.PartitionOf(key, len(v.partitions[core.Main])), true
+		if key, _ := entity.GroupKey(x.group, v.Settings.RequiresDuplicateDetection); key != "" {
+			return core.PartitionOf(key, len(v.Queues[core.Main])), true
 		}
 	}
 	return 0, false
@@ -155,10 +157,10 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 			return err
 		}
 		if slices.ContainsFunc(t.settlements, func(other core.Settlement) bool { return other.Token == s.Token }) {
-			return errLockLost
+			return entity.ErrLockLost
 		}
 	}
-	partition, ok := onlyPartition(settlements, len(e.current.Load().partitions[a.Sub]), partitionOfSettlement)
+	partition, ok := entity.OnlyPartition(settlements, len(e.View().Queues[a.Sub]), entity.PartitionOfSettlement)
 	if !ok {
 		return errSeveralPartitions
 	}
@@ -166,7 +168,7 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 		return err
 	}
 	t.settlements = append(t.settlements, settlements...)
-	t.noteParty(ctx, id, core.Listen, e.current.Load())
+	t.noteParty(ctx, id, core.Listen, e.View())
 	return nil
 }
 
@@ -179,7 +181,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	if err != nil {
 		return err
 	}
-	partition, ok := onlyPartition(numbers, len(e.current.Load().partitions[a.Sub]), partitionOfNumber)
+	partition, ok := entity.OnlyPartition(numbers, len(e.View().Queues[a.Sub]), entity.PartitionOfNumber)
 	if !ok {
 		return errSeveralPartitions
 	}
@@ -187,7 +189,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	work := core.Work{Cancels: numbers}
 	for _, n := range numbers {
 		if slices.Contains(t.cancels, n) {
-			return errNoNumber
+			return entity.ErrNoNumber
 		}
 	}
 	if err := t.bindTo(ctx, location{e, a.Sub, partition}, len(numbers), work); err != nil {
@@ -197,9 +199,12 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	if own { // the cancellation ends the reservations
 		t.scheduled = slices.DeleteFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
 	}
-	t.noteParty(ctx, id, core.Send, e.current.Load())
+	t.noteParty(ctx, id, core.Send, e.View())
 	return nil
 }
+
+// reservationTimeout bounds the release of a transaction's reservations.
+const reservationTimeout = 5 * time.Second
 
 // reservationGrace is how much longer than a transaction's lifetime the store keeps its
 // reservations.
@@ -211,16 +216,16 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	if err != nil {
 		return nil, err
 	}
-	v := e.current.Load()
-	if err := t.b.admitGroup(v, group); err != nil {
+	v := e.View()
+	if err := v.AdmitGroup(group, t.b.store.Now); err != nil {
 		return nil, err
 	}
 	if err := t.checkPartition(&enlistedSend{e: e, group: group}, v); err != nil {
 		return nil, err
 	}
 	p := location{e: e}
-	if n := len(v.partitions[core.Main]); n > 1 {
-		key, err := groupKey(group, v.Settings.RequiresDuplicateDetection)
+	if n := len(v.Queues[core.Main]); n > 1 {
+		key, err := entity.GroupKey(group, v.Settings.RequiresDuplicateDetection)
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +237,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	if err := t.bindTo(ctx, p, len(group), core.Work{}); err != nil {
 		return nil, err
 	}
-	identify(group)
+	entity.Identify(group)
 	work := core.Work{Messages: group, Reserve: t.b.store.Now().Add(core.TransactionLifetime + reservationGrace)}
 	if e.pipeline != nil {
 		if _, err := e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
@@ -242,9 +247,9 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 			return nil, core.Refuse(core.NotImplemented, "A stage in front of '%s' drops or routes the message: in a transaction, schedule it by sending it.", v.Name)
 		}
 	}
-	numbers, err := e.tryCommit(ctx, v, v.partitions[core.Main][p.partition], work)
+	numbers, err := e.tryCommit(ctx, v, v.Queues[core.Main][p.partition], work)
 	if err != nil {
-		return nil, t.b.refusal(err, &v.Entity)
+		return nil, t.b.refusals.Of(err, &v.Entity)
 	}
 	for i, n := range numbers {
 		t.scheduled = append(t.scheduled, core.Reserved{Number: n, Message: work.Messages[i]})
@@ -259,12 +264,12 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 	if err != nil {
 		return err
 	}
-	v := e.current.Load()
-	if err := v.checkState(state); err != nil {
+	v := e.View()
+	if err := v.CheckState(state); err != nil {
 		return err
 	}
-	if int(lock.Index) >= len(v.partitions[a.Sub]) { // the entity was re-created with fewer partitions
-		return errSessionLost
+	if int(lock.Index) >= len(v.Queues[a.Sub]) { // the entity was re-created with fewer partitions
+		return entity.ErrSessionLost
 	}
 	states := []core.SessionState{{Lock: lock, State: state}}
 	if err := t.bindTo(ctx, location{e, a.Sub, lock.Index}, 1, core.Work{States: states}); err != nil {
@@ -279,22 +284,22 @@ var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot sp
 
 // bindTo binds the transaction to the location of n operations, which the store checks.
 func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.Work) error {
-	v := p.e.current.Load()
+	v := p.e.View()
 	if t.location != nil && *t.location != p {
 		if t.location.e == p.e && t.location.sub == p.sub {
 			return errSeveralPartitions
 		}
 		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it is bound to '%s', not '%s'.",
-			t.location.e.current.Load().Name, v.Name)
+			t.location.e.View().Name, v.Name)
 	}
 	if sent, bound := t.partition(p.e, v); bound && p.sub == core.Main && sent != p.partition {
 		return errSeveralPartitions
 	}
-	p.e.use()
-	if !isEmptyWork(&work) {
+	p.e.Use()
+	if !entity.IsEmptyWork(&work) {
 		work.Check = true
-		if _, err := p.e.tryCommit(ctx, v, v.partitions[p.sub][p.partition], work); err != nil {
-			return t.b.refusals([]error{err}, v)[0]
+		if _, err := p.e.tryCommit(ctx, v, v.Queues[p.sub][p.partition], work); err != nil {
+			return t.b.refusals.Locks([]error{err}, v)[0]
 		}
 	}
 	if err := t.enlist(n); err != nil {
@@ -317,10 +322,10 @@ func (t *transaction) release(ctx context.Context) {
 	if len(t.scheduled) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reservationTimeout)
 	defer cancel()
-	_, numbers := scheduledBy(&core.Work{Scheduled: t.scheduled})
-	p := t.location.e.current.Load().partitions[t.location.sub][t.location.partition]
+	_, numbers := entity.ScheduledBy(&core.Work{Scheduled: t.scheduled})
+	p := t.location.e.View().Queues[t.location.sub][t.location.partition]
 	if err := t.b.store.Cancel(ctx, p, numbers); err != nil {
 		t.b.log.Debug("release the reservations of a transaction", "entity", p.Entity, "partition", p.Index, "err", err)
 	}
@@ -348,7 +353,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := p.e.current.Load()
+	v := p.e.View()
 	for i := range t.settlements { // only now: delays depend on the time
 		if t.settlements[i], err = p.e.prepareSettle(p.sub, t.settlements[i]); err != nil {
 			return err
@@ -358,50 +363,50 @@ func (t *transaction) commit(ctx context.Context) error {
 	var own []*core.Message
 	for _, x := range t.sends {
 		if x.via != nil && x.via != p.e {
-			return core.Refuse(core.NotAllowed, "The transaction is bound to '%s': it cannot send through '%s'.", v.Name, x.via.current.Load().Name)
+			return core.Refuse(core.NotAllowed, "The transaction is bound to '%s': it cannot send through '%s'.", v.Name, x.via.View().Name)
 		}
 		if x.via == nil && x.e == p.e && p.sub == core.Main {
 			own = append(own, x.group...)
 			continue
 		}
-		work.Transfers = append(work.Transfers, asTransfers(x.group, x.e.current.Load().Name)...)
+		work.Transfers = append(work.Transfers, asTransfers(x.group, x.e.View().Name)...)
 	}
 	if err := checkKeys(v, own, p.partition); err != nil {
 		return err
 	}
-	identify(own)
+	entity.Identify(own)
 	work.Messages = own
-	var judged groupResult
+	var judged pipeline.Result
 	if p.e.pipeline != nil && len(own) > 0 {
 		if judged, err = p.e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}
 	}
-	at := v.partitions[p.sub][p.partition]
+	at := v.Queues[p.sub][p.partition]
 	if at.MaxBytes == 0 && work.Grows() {
 		if at.MaxBytes, err = t.b.quotaOf(ctx, v, p.partition); err != nil {
 			return err
 		}
 	}
-	ctx = p.e.withAudit(ctx, t.by, "")
+	ctx = p.e.audit.With(ctx, t.by, "")
 	if _, err = p.e.commit(ctx, v, at, work); err == nil {
-		p.e.noteResults(ctx, v.partitions[core.Main][p.partition], judged)
+		p.e.noteJudged(ctx, v.Queues[core.Main][p.partition], judged)
 	}
 	return err
 }
 
 // quotaOf is the quota that applies to a partition of the entity: its own, or that of the
 // subscription's topic.
-func (b *Broker) quotaOf(ctx context.Context, v *view, partition uint16) (int64, error) {
+func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
 		e, err := b.entity(ctx, topic)
 		if err != nil {
 			return 0, err
 		}
-		v = e.current.Load()
+		v = e.View()
 	}
-	if ps := v.partitions[core.Main]; int(partition) < len(ps) {
+	if ps := v.Queues[core.Main]; int(partition) < len(ps) {
 		return ps[partition].MaxBytes, nil
 	}
 	return 0, nil // the topic has been re-created
@@ -418,8 +423,8 @@ func (t *transaction) commitLocation() (location, error) {
 	if first.via != nil {
 		host = first.via
 	}
-	v := host.current.Load()
-	n := len(v.partitions[core.Main])
+	v := host.View()
+	n := len(v.Queues[core.Main])
 	if n == 1 {
 		return location{e: host}, nil
 	}
@@ -442,14 +447,14 @@ func (t *transaction) commitLocation() (location, error) {
 	return location{e: host, partition: core.PartitionOf(key, n)}, nil
 }
 
-func keyNeeded(v *view) error {
+func keyNeeded(v *entity.View) error {
 	return core.Refuse(core.NotAllowed, "A transaction on the partitioned entity '%s' needs messages with a SessionId or PartitionKey, or a ViaPartitionKey where they are sent through it.", v.Name)
 }
 
 // key is the key that binds x to a partition of host.
-func (x *enlistedSend) key(host *entry, v *view) (string, error) {
+func (x *enlistedSend) key(host *entry, v *entity.View) (string, error) {
 	if x.via == nil && x.e == host {
-		return groupKey(x.group, v.Settings.RequiresDuplicateDetection)
+		return entity.GroupKey(x.group, v.Settings.RequiresDuplicateDetection)
 	}
 	for _, m := range x.group {
 		if m.ViaPartitionKey != "" {
@@ -460,13 +465,13 @@ func (x *enlistedSend) key(host *entry, v *view) (string, error) {
 }
 
 // checkKeys refuses messages whose key belongs to another partition than the given one.
-func checkKeys(v *view, group []*core.Message, partition uint16) error {
-	n := len(v.partitions[core.Main])
+func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
+	n := len(v.Queues[core.Main])
 	if n == 1 || len(group) == 0 {
 		return nil
 	}
 	for _, m := range group {
-		if key := keyOf(m, v.Settings.RequiresDuplicateDetection); key == "" || core.PartitionOf(key, n) != partition {
+		if key := entity.KeyOf(m, v.Settings.RequiresDuplicateDetection); key == "" || core.PartitionOf(key, n) != partition {
 			return errSeveralPartitions
 		}
 	}
@@ -475,7 +480,7 @@ func checkKeys(v *view, group []*core.Message, partition uint16) error {
 
 // asTransfers addresses the messages of a group to a destination, for the transfer queue.
 func asTransfers(group []*core.Message, destination string) []*core.Message {
-	identify(group)
+	entity.Identify(group)
 	for _, m := range group {
 		m.Transit = &core.Transit{Destination: destination}
 	}

@@ -1,0 +1,259 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
+)
+
+// StoreResults stores groups in a partition in their order. Plain ones are appended; what the
+// others have become is committed.
+func (e *entry) StoreResults(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	end := 0
+	for first := 0; first < len(groups); first = end {
+		if first > 0 {
+			if err := answers[first-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
+				copy(answers[first:], failed(len(groups)-first, err)) // the groups behind must not overtake it
+				return answers
+			}
+		}
+		plain, size := results[first].IsPlain(), len(results[first])
+		end = first + 1
+		for end < len(groups) && results[end].IsPlain() == plain && (plain || size+len(results[end]) <= maxCommitMessages) {
+			size += len(results[end])
+			end++
+		}
+		if plain {
+			copy(answers[first:end], e.Append(ctx, v, partition, groups[first:end]))
+		} else {
+			copy(answers[first:end], e.commitResults(ctx, v, partition, results[first:end]))
+		}
+	}
+	return answers
+}
+
+// commitResults commits what groups have become in one step. If that is refused because of one of
+// them, each is committed alone.
+func (e *entry) commitResults(ctx context.Context, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
+	var w core.Work
+	at := make([][]int, len(results)) // indexes of their numbers
+	for i, r := range results {
+		at[i] = pipeline.AddResult(&w, v, r)
+	}
+	if len(w.Transfers) > 0 {
+		e.pipeline.NotePark(partition)
+	}
+	numbers, err := e.commit(ctx, v, v.Queues[core.Main][partition], w)
+	if err != nil && len(results) > 1 && !core.CodeOf(err).Retriable() {
+		var answers []core.Appended
+		for i := range results {
+			answers = append(answers, e.commitResults(ctx, v, partition, results[i:i+1])...)
+		}
+		return answers
+	}
+	if err != nil {
+		return failed(len(results), err)
+	}
+	answers := make([]core.Appended, len(results))
+	for i := range results {
+		e.noteJudged(ctx, v.Queues[core.Main][partition], results[i])
+		answers[i].Numbers = make([]int64, len(at[i]))
+		for j, place := range at[i] {
+			if place >= 0 {
+				answers[i].Numbers[j] = numbers[place]
+			}
+		}
+	}
+	return answers
+}
+
+// maxCommitMessages is how many messages of several groups are committed in one step.
+const maxCommitMessages = 100
+
+// commit carries out work in a partition of the entity. Messages of a topic are published. Refusals
+// are readable.
+func (e *entry) commit(ctx context.Context, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
+	numbers, err := e.tryCommit(ctx, v, p, w)
+	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
+		numbers, err = e.tryCommit(ctx, v, p, w)
+	}
+	if err != nil {
+		if core.CodeOf(err) == core.NotFound {
+			e.Suspect()
+		}
+		return nil, e.b.refusals.Of(err, &v.Entity)
+	}
+	e.traffic.Commit(p.Sub, &w, numbers)
+	e.audit.Committed(ctx, v, p, &w, numbers)
+	if v.Kind == core.Topic {
+		scheduled, _ := entity.ScheduledBy(&w)
+		e.wakeForScheduled([][]*core.Message{w.Messages, scheduled})
+	}
+	if entity.HasTransfers(&w) {
+		e.b.forwarders.MessagesAdded(v, core.Transfer)
+	}
+	return numbers, nil
+}
+
+func (e *entry) tryCommit(ctx context.Context, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
+	switch {
+	case entity.IsEmptyWork(&w):
+		return nil, nil
+	case v.Kind != core.Topic || len(w.Messages) == 0:
+		return e.b.store.Commit(ctx, p, w)
+	}
+	ms := w.Messages
+	w.Messages = nil
+	for range publishTries {
+		a, err := e.subscriptions(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.Version = a.Version
+		if !w.Reserve.IsZero() {
+			w.Publications = entity.WithoutCopies(ms)
+		} else if w.Publications, err = e.publicationsExcept(ctx, a, v, p.Index, ms, w.Effects); err != nil {
+			return nil, err
+		}
+		numbers, err := e.b.store.Commit(ctx, p, w)
+		if core.CodeOf(err) != core.Conflict {
+			return numbers, err
+		}
+		e.topic.NoteOutdated(a)
+	}
+	return nil, errChanging
+}
+
+// publicationsExcept is publications for one group, without copies of the messages that effects
+// replace.
+func (e *entry) publicationsExcept(ctx context.Context, a *topics.Subscriptions, v *entity.View, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
+	made := entity.WithoutCopies(ms)
+	staying := make([]*core.Message, 0, len(ms))
+	places := make([]int, 0, len(ms))
+	next := 0
+	for i, m := range ms {
+		for next < len(effects) && effects[next].Of < i {
+			next++
+		}
+		if next < len(effects) && effects[next].Of == i && effects[next].Instead {
+			continue
+		}
+		staying, places = append(staying, m), append(places, i)
+	}
+	groups, err := e.b.evaluator.Publications(ctx, a, v, partition, [][]*core.Message{staying}, e.audit.Of(ctx))
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range groups[0] {
+		made[places[i]] = x
+	}
+	return made, nil
+}
+
+// runPipeline passes messages that are to be sent to partitions through the pipeline. The batches
+// get their results, and lose the groups that are refused. It returns the results by the indexes of
+// the groups in the call.
+func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
+	byPlace := make([]pipeline.Result, len(answers))
+	var groups [][]*core.Message // with a verdict to come
+	var places []int
+	for i := range batches {
+		b := &batches[i]
+		if !e.pipeline.Parks || len(b.groups) == 0 || !e.pipeline.IsBehind(ctx, e.b.store, v, uint16(i)) {
+			groups = append(groups, b.groups...)
+			places = append(places, b.at...)
+			continue
+		}
+		run := e.beginRun(v, b.groups)
+		run.ParkAll()
+		for j, r := range run.Results(b.groups) {
+			byPlace[b.at[j]] = r
+		}
+	}
+	run := e.beginRun(v, groups)
+	run.AskAll(ctx)
+	for i, r := range run.Results(groups) {
+		byPlace[places[i]] = r
+	}
+	for i := range batches {
+		b := &batches[i]
+		behind := false
+		good := batch{partition: b.partition, results: make([]pipeline.Result, 0, len(b.groups))}
+		for j, at := range b.at {
+			if err := byPlace[at].Refusal(); err != nil {
+				answers[at].Err = err
+				continue
+			}
+			behind = byPlace[at].ParkBehind(behind)
+			good.add(b.groups[j], at)
+			good.results = append(good.results, byPlace[at])
+		}
+		*b = good
+	}
+	return byPlace
+}
+
+// runPipelineInto passes the messages of a transaction's work through the pipeline and replaces
+// them in the work by their results, which it also returns.
+func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition uint16, w *core.Work) (pipeline.Result, error) {
+	group := [][]*core.Message{w.Messages}
+	run := e.beginRun(v, group)
+	if e.pipeline.Parks && e.pipeline.IsBehind(ctx, e.b.store, v, partition) {
+		run.ParkAll()
+	} else {
+		run.AskAll(ctx)
+	}
+	r := run.Results(group)[0]
+	if err := r.Refusal(); err != nil {
+		return nil, err
+	}
+	r.ParkBehind(false)
+	others := len(w.Transfers)
+	w.Messages = nil
+	pipeline.AddResult(w, v, r)
+	if len(w.Transfers) > others {
+		e.pipeline.NotePark(partition)
+	}
+	return r, nil
+}
+
+// noteJudged notes in the history what stages did with a group, once that is stored.
+func (e *entry) noteJudged(ctx context.Context, p core.Partition, r pipeline.Result) {
+	for i := range r {
+		e.audit.Judged(ctx, p, r[i].Message, r[i].Events)
+	}
+}
+
+// beginRun begins a run of the entity's pipeline.
+func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run {
+	var now time.Time
+	if e.audit != nil {
+		now = e.b.store.Now()
+	}
+	return e.pipeline.Begin(v, groups, now)
+}
+
+// parkUnjudged parks the groups of a batch that were not stored because a router that a rule asks
+// did not answer, if its configuration says Park.
+func (e *entry) parkUnjudged(ctx context.Context, v *entity.View, b *batch, answers []core.Appended) {
+	var results []pipeline.Result
+	var places []int
+	for i := range answers {
+		if n, ok := errors.AsType[*entity.NoVerdict](answers[i].Err); ok && n.Parks {
+			b.results[i].ParkAll()
+			results, places = append(results, b.results[i]), append(places, i)
+		}
+	}
+	if len(results) == 0 {
+		return
+	}
+	for i, a := range e.commitResults(ctx, v, b.partition, results) {
+		answers[places[i]] = a
+	}
+}

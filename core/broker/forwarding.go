@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+)
+
+// forwardedBroker is the broker as its forwarders see it.
+type forwardedBroker struct{ b *Broker }
+
+// Entity implements forward.Host.
+func (f forwardedBroker) Entity(ctx context.Context, name string) (forward.Entity, error) {
+	return found(f.b.entity(ctx, name))
+}
+
+// Read implements forward.Host.
+func (f forwardedBroker) Read(ctx context.Context, name string) (forward.Entity, error) {
+	return found(f.b.load(ctx, name))
+}
+
+// found returns no entry as nil, not as an interface that holds nil.
+func found(e *entry, err error) (forward.Entity, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Cached implements forward.Host.
+func (f forwardedBroker) Cached(name string) forward.Entity {
+	if e := f.b.cached(name); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Walk implements forward.Host.
+func (f forwardedBroker) Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
+	return f.b.walk(ctx, visit)
+}
+
+// Key implements forward.Entity.
+func (e *entry) Key() string { return e.key }
+
+// Counters implements forward.Entity.
+func (e *entry) Counters() *entity.Counters { return &e.traffic }
+
+// Audit implements forward.Entity.
+func (e *entry) Audit() *audit.Writer { return e.audit }
+
+// Judge implements forward.Entity.
+func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result {
+	if e.pipeline == nil {
+		return nil
+	}
+	run := e.beginRun(v, groups)
+	run.AskAll(ctx)
+	return run.Results(groups)
+}
+
+// checkForwarding checks where changed settings of an entity forward to; before is zero for a new
+// entity. The destination must exist, and the identity must be allowed to send there. A
+// subscription that forwards is not deleted when idle.
+func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *core.Entity, old *core.Settings) error {
+	s := &ent.Settings
+	if old.RequiresSession && (s.ForwardTo == "") != (old.ForwardTo == "") {
+		return core.Refuse(core.InvalidArgument, "ForwardTo cannot be set or removed on the %s '%s', which requires sessions: create it anew.", ent.Kind, ent.Name)
+	}
+	for _, f := range [...]struct {
+		setting string
+		to      *string
+		was     string
+	}{
+		{"ForwardTo", &s.ForwardTo, old.ForwardTo},
+		{"ForwardDeadLetteredMessagesTo", &s.ForwardDeadLetteredMessagesTo, old.ForwardDeadLetteredMessagesTo},
+	} {
+		if *f.to == "" || *f.to == f.was {
+			continue
+		}
+		prefix, host, path := core.SplitAuthority(*f.to)
+		if *f.to = prefix + path; *f.to == f.was {
+			continue
+		}
+		if host != "" && !b.isOwnHost(ctx, host) {
+			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is no name of this namespace, so its entities cannot be reached from here.", f.setting, *f.to)
+		}
+		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
+			return err
+		}
+	}
+	if s.ForwardTo != "" && ent.Kind == core.Subscription {
+		s.AutoDeleteOnIdle = core.Forever
+	}
+	return nil
+}
+
+// isOwnHost reports whether a folded host names this namespace: an address, a name of the namespace
+// or the gateway, or a name by which the peer has called the gateway.
+func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
+		return true
+	}
+	return slices.ContainsFunc(core.HostsOf(ctx), func(called string) bool { return core.FoldHost(called) == host })
+}
+
+func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting, to string) error {
+	path := core.ResourcePath(to)
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		if err := b.forwarders.CheckRemote(setting, to, remote, entity); err != nil {
+			return err
+		}
+		return id.Check(core.Send, path, time.Now()) // the right on the whole namespace
+	}
+	dest, err := b.stored(ctx, path)
+	switch {
+	case core.CodeOf(err) == core.NotFound:
+		return core.Refuse(core.InvalidArgument, "%s is '%s': this namespace has no queue or topic of that name.", setting, to)
+	case err != nil:
+		return err
+	case dest.Kind == core.Subscription:
+		return core.Refuse(core.InvalidArgument, "%s is '%s', which is a subscription: forward to a queue or topic.", setting, to)
+	}
+	return id.Check(core.Send, dest.Name, time.Now())
+}
+
+// Forget drops the Transit.Keys of messages that were sent to a queue or topic,
+// once they cannot come again.
+func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, f := range e.View().Queues[core.Main] {
+		if err := b.store.Forget(ctx, f, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Export is an entity whose messages are forwarded to a remote.
+type Export struct {
+	Entity      string // a queue, or a subscription
+	DeadLetters bool   // its dead letters are forwarded
+	Remote, To  string
+	Waiting     int64     // messages that are not there yet
+	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
+}
+
+// Exports counts the messages that wait for remotes in the entities that forward to them.
+func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
+	all, ents, err := b.exports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts := b.countEntities(ctx, ents...)
+	for i := range all {
+		h, err := b.holding(ctx, &ents[i], &counts[i])
+		if err != nil {
+			return nil, b.refusals.Of(err, &ents[i])
+		}
+		sub := core.Main
+		if all[i].DeadLetters {
+			sub = core.DeadLetter
+		} else {
+			all[i].Oldest = h.Oldest
+		}
+		all[i].Waiting = h.Counts[sub].Ready + h.Counts[sub].Locked
+	}
+	return all, nil
+}
+
+// exports are the entities that forward to remotes, not counted.
+func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
+	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
+			if remote, to, ok := core.SplitRemote(entity.ForwardPath(&ent.Settings, sub)); ok {
+				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
+				ents = append(ents, *ent)
+			}
+		}
+		return false
+	})
+	return all, ents, err
+}
+
+// ForwardedTo are the entities of a remote that entities forward to.
+func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
+	all, _, err := b.exports(ctx)
+	for i := range all {
+		if core.FoldName(all[i].Remote) == core.FoldName(remote) && !slices.Contains(entities, all[i].To) {
+			entities = append(entities, all[i].To)
+		}
+	}
+	return entities, err
+}

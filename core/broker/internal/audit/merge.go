@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Merge merges the events of an entity's partitions, by time.
+func Merge(found [][]core.Event) []core.Event {
+	for i := range found {
+		found[i] = mergeEvents(found[i])
+	}
+	events := slices.Concat(found...)
+	slices.SortStableFunc(events, byTime)
+	return events
+}
+
+// mergeEvents merges the events that the broker has noted with those that the store has written.
+func mergeEvents(events []core.Event) []core.Event {
+	merged := make([]core.Event, 0, len(events))
+	var deliveries, others []core.Event
+	later := map[int64]bool{} // numbers of messages while they were scheduled
+	for i := range events {
+		e := &events[i]
+		if e.Kind == core.EventScheduled && e.Sub == core.Main {
+			later[e.Number] = true
+		}
+		if e.Gateway == "" {
+			merged = append(merged, *e)
+			continue
+		}
+		if fact := describedEvent(merged, e); fact != nil {
+			if e.Kind == core.EventForwarded {
+				fact.Kind = e.Kind
+			}
+			fact.Note, fact.Reason = e.Note, cmp.Or(fact.Reason, e.Reason)
+			continue
+		}
+		if e.Kind == core.EventDelivered {
+			deliveries = append(deliveries, *e)
+		} else {
+			others = append(others, *e)
+		}
+	}
+	merged = append(placeDeliveries(merged, deliveries), others...)
+	return slices.DeleteFunc(merged, func(e core.Event) bool {
+		// Rules matched when the message was scheduled are matched again when it is due.
+		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
+	})
+}
+
+// placeDeliveries puts each delivery before the event that ended its lock, even if the clock of the
+// delivering gateway was ahead of that of the settling one.
+func placeDeliveries(events, deliveries []core.Event) []core.Event {
+	before := map[int][]core.Event{} // by the index of the event that ended the lock
+	for _, d := range deliveries {
+		end, last := -1, -1
+		for i := range events {
+			e := &events[i]
+			if e.Sub != d.Sub || e.Number != d.Number {
+				continue
+			}
+			last = i
+			if !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
+				continue
+			}
+			if end = i; !e.Time.Before(d.Time) {
+				break
+			}
+		}
+		switch {
+		case end >= 0:
+			if f := &events[end]; f.Time.Before(d.Time) {
+				d.Time = f.Time
+			}
+		case last >= 0 && events[last].Time.After(d.Time): // it is still locked
+			d.Time = events[last].Time
+		}
+		before[end] = append(before[end], d)
+	}
+	all := make([]core.Event, 0, len(events)+len(deliveries))
+	for i := range events {
+		all = append(append(all, before[i]...), events[i])
+	}
+	return append(all, before[-1]...)
+}
+
+// endsLock reports whether an event of that kind ends a lock.
+func endsLock(k core.EventKind) bool {
+	switch k {
+	case core.EventCompleted, core.EventAbandoned, core.EventPostponed, core.EventReleased, core.EventDeferred,
+		core.EventLockExpired, core.EventDeadLettered, core.EventForwarded:
+		return true
+	default:
+		return false
+	}
+}
+
+// skew bounds how much later than the broker's note the store's event may be.
+const skew = time.Second
+
+// describedEvent is the store's event that a note describes: the last one before it. It is nil if
+// the note stands alone, or the event has been dropped.
+func describedEvent(events []core.Event, note *core.Event) *core.Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		e := &events[i]
+		same := e.Sub == note.Sub && e.Number == note.Number && (e.Number != 0 || e.MessageID == note.MessageID)
+		if same && e.Gateway == "" && describes(note.Kind, e.Kind) && !e.Time.After(note.Time.Add(skew)) {
+			return e
+		}
+	}
+	return nil
+}
+
+// describes reports whether a note of one kind may describe an event of another.
+func describes(note, event core.EventKind) bool {
+	switch note {
+	case core.EventAccepted:
+		return event == note || event == core.EventScheduled
+	case core.EventAbandoned:
+		return event == note || event == core.EventPostponed
+	case core.EventForwarded:
+		return event == core.EventCompleted
+	default:
+		return note == event
+	}
+}
+
+// byTime orders events by time, and those of one instant by cause and effect.
+func byTime(a, b core.Event) int {
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
+}
+
+// rank orders events of one instant; events of equal rank keep their order.
+func rank(e *core.Event) int {
+	switch e.Kind {
+	case core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
+		return 0
+	case core.EventAccepted, core.EventScheduled, core.EventActivated:
+		return 1
+	case core.EventMatched, core.EventUnmatched:
+		return 2
+	default:
+		return 3
+	}
+}

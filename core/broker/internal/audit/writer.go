@@ -1,0 +1,332 @@
+// Package audit writes to the histories of messages what only the broker knows, and merges that
+// with what the store has written.
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+const (
+	// noteDelay is how long events are collected before they are written.
+	noteDelay = 50 * time.Millisecond
+	// maxNotes is how many events may wait to be written; further ones are dropped.
+	maxNotes = 50_000
+	// maxReason is how many characters of a reason are kept.
+	maxReason = 200
+	// noteTimeout bounds the writing of the events collected.
+	noteTimeout = 5 * time.Second
+)
+
+// Writer writes to histories what only the broker knows. It writes in batches; no call waits
+// for it.
+//
+// Each entity with a history has the writer of its broker; the others have nil, whose methods note
+// nothing.
+type Writer struct {
+	store   core.Store
+	gateway string // its name in histories
+	log     *slog.Logger
+	woken   chan struct{} // there is something to write; holds at most one
+
+	writing chan struct{} // holds one while no flush is under way: events stay in order
+
+	mu     sync.Mutex
+	notes  map[core.Partition][]core.Event
+	count  int
+	missed int // events dropped since the last report
+}
+
+// NewWriter returns a Writer that writes while Run runs.
+func NewWriter(store core.Store, gateway string, log *slog.Logger) *Writer {
+	a := &Writer{store: store, gateway: gateway, log: log, woken: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+	a.writing <- struct{}{}
+	return a
+}
+
+// Add queues events for the history of a partition.
+func (a *Writer) Add(p core.Partition, events ...core.Event) {
+	if len(events) == 0 {
+		return
+	}
+	for i := range events {
+		events[i].Gateway = a.gateway
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if room := maxNotes - a.count; len(events) > room {
+		a.missed += len(events) - room
+		events = events[:room]
+	}
+	a.notes[p] = append(a.notes[p], events...)
+	a.count += len(events)
+	select {
+	case a.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until ctx ends.
+func (a *Writer) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.woken:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(noteDelay):
+		}
+		a.Flush(ctx)
+	}
+}
+
+// Flush writes the queued events within noteTimeout, even if ctx ends. Events that cannot be
+// written are dropped.
+func (a *Writer) Flush(ctx context.Context) {
+	<-a.writing
+	defer func() { a.writing <- struct{}{} }()
+	a.mu.Lock()
+	notes, missed := a.notes, a.missed
+	a.notes, a.count, a.missed = map[core.Partition][]core.Event{}, 0, 0
+	a.mu.Unlock()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	partitions := slices.Collect(maps.Keys(notes))
+	errs := make([]error, len(partitions))
+	entity.InParallel(len(partitions), func(i int) { errs[i] = a.store.Annotate(call, partitions[i], notes[partitions[i]]) })
+	var failure error
+	for i, err := range errs {
+		if err != nil {
+			failure, missed = err, missed+len(notes[partitions[i]])
+		}
+	}
+	if missed > 0 {
+		a.log.Warn("histories are incomplete: some events were dropped", "events", missed, "err", failure)
+	}
+}
+
+// Party is the client that uses an entity, if the entity has a history.
+func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, v *entity.View) core.Party {
+	if a == nil {
+		return core.Party{}
+	}
+	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
+}
+
+// Context says on whose behalf messages come to an entity, and collects what the broker finds
+// out about them.
+type Context struct {
+	by   core.Party
+	from string // the entity that they were forwarded from; "" for a sender
+
+	mu      sync.Mutex
+	matched map[*core.Message][]core.Event // by message: what rules made of it
+}
+
+type contextKey struct{}
+
+// Begin is the Context of messages that come from a party, or from another entity; nil without
+// a history.
+func (a *Writer) Begin(by core.Party, from string) *Context {
+	if a == nil {
+		return nil
+	}
+	return &Context{by: by, from: from, matched: map[*core.Message][]core.Event{}}
+}
+
+// With returns a context under which events are noted for a party, or for the entity from.
+func (a *Writer) With(ctx context.Context, by core.Party, from string) context.Context {
+	if a == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, contextKey{}, a.Begin(by, from))
+}
+
+// Of is the Context of a context; nil without a history.
+func (a *Writer) Of(ctx context.Context) *Context {
+	if a == nil {
+		return nil
+	}
+	x, _ := ctx.Value(contextKey{}).(*Context)
+	return x
+}
+
+// Match keeps the events of a message's rules.
+func (x *Context) Match(m *core.Message, events []core.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.matched[m] = events
+}
+
+// matches returns what match has kept.
+func (x *Context) matches(m *core.Message) []core.Event {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.matched[m]
+}
+
+// Published notes what rules made of a message that lay in a partition of its topic until it was
+// due.
+func (a *Writer) Published(p core.Partition, x *Context, now time.Time, d *core.Delivery) {
+	if x != nil {
+		a.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
+	}
+}
+
+// Arrived notes which client sent messages that were stored under these numbers, or dropped as
+// duplicates, and which rules they matched.
+func (a *Writer) Arrived(ctx context.Context, p core.Partition, ms []*core.Message, numbers []int64) {
+	x := a.Of(ctx)
+	if x == nil {
+		return
+	}
+	now := a.store.Now()
+	var events []core.Event
+	for i, m := range ms {
+		kind := core.EventAccepted
+		switch {
+		case numbers[i] != 0:
+		case entity.WithoutMoveKey(m) != m: // a repeated move
+			continue
+		default:
+			kind = core.EventDuplicate
+		}
+		events = append(events, core.Event{
+			Time: now, Kind: kind, Sub: p.Sub, Number: numbers[i], MessageID: m.MessageID, Note: core.Note{By: x.by, Entity: x.from},
+		})
+		if numbers[i] != 0 {
+			events = append(events, at(now, numbers[i], x.matches(m))...)
+		}
+	}
+	a.Add(p, events...)
+}
+
+// at sets the time and the number of events.
+func at(now time.Time, number int64, events []core.Event) []core.Event {
+	for i := range events {
+		events[i].Time, events[i].Number = now, number
+	}
+	return events
+}
+
+// settledAs are the events of outcomes.
+var settledAs = [...]core.EventKind{
+	core.Complete: core.EventCompleted, core.Abandon: core.EventAbandoned, core.Defer: core.EventDeferred,
+	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,
+}
+
+// Settled notes which client settled messages.
+func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
+	if a == nil {
+		return
+	}
+	now := a.store.Now()
+	for i := range settlements {
+		s := &settlements[i]
+		if errs[i] != nil {
+			continue
+		}
+		x := core.Event{
+			Time: now, Kind: settledAs[s.Outcome], Sub: sub, Number: s.Token.SequenceNumber(), Note: core.Note{By: by},
+		}
+		if s.Outcome == core.DeadLetterOutcome {
+			x.Reason = ReasonOf(s.Properties)
+		}
+		a.Add(v.Queues[sub][s.Token.Partition()], x)
+	}
+}
+
+// ReasonOf is why a message was dead-lettered, by its properties.
+func ReasonOf(p core.Properties) string {
+	reason, _ := p.Get(core.PropertyDeadLetterReason)
+	text, _ := reason.(string)
+	return entity.Truncate(text, maxReason)
+}
+
+// Delivered notes which client received messages.
+func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery, by core.Party) {
+	if a == nil {
+		return
+	}
+	now := a.store.Now()
+	for i := range ds {
+		d := &ds[i]
+		partition, _ := core.SplitSequenceNumber(d.SequenceNumber)
+		x := core.Event{
+			Time: now, Kind: core.EventDelivered, Sub: sub, Number: d.SequenceNumber, MessageID: d.MessageID,
+			Count: d.DeliveryCount, Until: d.LockedUntil, Note: core.Note{By: by},
+		}
+		a.Add(v.Queues[sub][partition], x)
+	}
+}
+
+// Cancelled notes which client cancelled scheduled messages.
+func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, by core.Party) {
+	if a == nil {
+		return
+	}
+	now := a.store.Now()
+	for _, n := range numbers {
+		x := core.Event{Time: now, Kind: core.EventCancelled, Sub: sub, Number: n, Note: core.Note{By: by}}
+		a.Add(v.Queues[sub][entity.PartitionOfNumber(&n)], x)
+	}
+}
+
+// Committed notes the events of work that was committed.
+func (a *Writer) Committed(ctx context.Context, v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
+	x := a.Of(ctx)
+	if x == nil {
+		return
+	}
+	a.Settled(v, p.Sub, w.Settlements, make([]error, len(w.Settlements)), x.by)
+	a.Cancelled(v, p.Sub, w.Cancels, x.by)
+	instead := make(map[int]bool, len(w.Effects))
+	for i := range w.Effects {
+		instead[w.Effects[i].Of] = w.Effects[i].Instead
+	}
+	var ms []*core.Message
+	var given []int64
+	for i, m := range w.Messages {
+		if !instead[i] {
+			ms, given = append(ms, m), append(given, numbers[i])
+		}
+	}
+	scheduled, theirs := entity.ScheduledBy(w)
+	a.Arrived(ctx, v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
+}
+
+// Judged notes what stages did with a message, once that is stored.
+func (a *Writer) Judged(ctx context.Context, p core.Partition, m *core.Message, events []core.Event) {
+	x := a.Of(ctx)
+	if x == nil {
+		return
+	}
+	for _, did := range events {
+		did.MessageID, did.By = m.MessageID, x.by
+		a.Add(p, did)
+	}
+}
+
+// Moved notes where a forwarder has moved a message, or, where to is empty, how it ended its lock.
+func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
+	if a == nil {
+		return
+	}
+	x := core.Event{
+		Time: a.store.Now(), Kind: core.EventForwarded, Sub: p.Sub, Number: s.Token.SequenceNumber(),
+		Reason: ReasonOf(s.Properties), Note: core.Note{Entity: to},
+	}
+	if to == "" {
+		x.Kind = settledAs[s.Outcome]
+	}
+	a.Add(p, x)
+}

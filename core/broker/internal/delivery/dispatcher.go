@@ -1,0 +1,418 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// MaxLock is how many messages one Lock call asks for at most.
+	MaxLock = 200
+	// minShare is the credit that one partition gets before the rest is split among several.
+	minShare = 32
+	// IdleLife is how long a dispatcher stays after its last receiver: a client that
+	// polls comes back soon.
+	IdleLife = 10 * time.Second
+)
+
+// dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
+// Workers call the store. The first goroutine that finds callbacks queued, and no other one running
+// them, runs them, one at a time, in order and without mu.
+type dispatcher struct {
+	e       *Entity
+	sub     core.SubQueue
+	workers []*worker
+	unwatch []func()
+	stopped atomic.Bool
+
+	sweepSoon chan struct{} // wakes the sweeper; holds at most one
+	quit      chan struct{} // closed by stop
+
+	mu           sync.Mutex
+	deliverEnded sync.Cond // a Deliver callback that a Close waits for has ended
+	receivers    []*receiver
+	removing     int // receivers in ReceiveAndDelete mode
+	nextReceiver int // index of the receiver that is served first
+	nextWorker   int // index of the worker that gets credit first
+	credit       int // of all receivers
+	reserved     int // credit that Lock calls under way have asked for
+	draining     int // receivers with a Drain under way
+	queue        []*receiver
+	calling      bool // a goroutine runs callbacks
+	retireTimer  *time.Timer
+	nextExpiry   time.Time // when the sweeper is to look, by the store's clock
+}
+
+// newDispatcher starts a dispatcher; e.mu is held. It returns false when the
+// broker has stopped.
+func newDispatcher(e *Entity, sub core.SubQueue) (*dispatcher, bool) {
+	d := &dispatcher{e: e, sub: sub, sweepSoon: make(chan struct{}, 1), quit: make(chan struct{})}
+	d.deliverEnded.L = &d.mu
+	v := e.View()
+	for i := range v.Queues[sub] {
+		d.workers = append(d.workers, &worker{d: d, index: i, woken: make(chan struct{}, 1), poller: poller{ready: true}})
+	}
+	if !e.Start(d.run) {
+		return nil, false
+	}
+	for i, w := range d.workers {
+		d.unwatch = append(d.unwatch, e.Store.Watch(v.Queues[sub][i].Ref, w))
+	}
+	return d, true
+}
+
+// run runs the workers and, for a dead-letter queue, the sweeper.
+func (d *dispatcher) run() {
+	var wg sync.WaitGroup
+	for _, w := range d.workers {
+		wg.Go(w.run)
+	}
+	if d.sub == core.DeadLetter {
+		wg.Go(d.sweep)
+	}
+	wg.Wait()
+}
+
+// stop ends a dispatcher without receivers, once. Calls under way end by themselves.
+func (d *dispatcher) stop() {
+	if d.stopped.Swap(true) {
+		return
+	}
+	close(d.quit)
+	for _, unwatch := range d.unwatch {
+		unwatch()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.retireTimer != nil {
+		d.retireTimer.Stop()
+	}
+	for _, w := range d.workers {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		w.signal()
+	}
+}
+
+// add admits a receiver. e.mu is held.
+func (d *dispatcher) add(r *receiver) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if limit := d.e.MaxReceivers; len(d.receivers) >= limit {
+		return core.Refuse(core.QuotaExceeded, "'%s' already has %d receivers here, which is the limit: close some.", d.e.View().Name, limit)
+	}
+	if d.retireTimer != nil {
+		d.retireTimer.Stop()
+		d.retireTimer = nil
+	}
+	d.receivers = append(d.receivers, r)
+	if r.o.Mode == core.ReceiveAndDelete {
+		d.removing++
+	}
+	return nil
+}
+
+// remove removes a receiver and its credit. d.mu is held.
+func (d *dispatcher) remove(r *receiver) {
+	r.closed = true
+	d.credit -= r.credit
+	if r.o.Mode == core.ReceiveAndDelete {
+		d.removing--
+	}
+	for i, other := range d.receivers {
+		if other == r {
+			d.receivers = append(d.receivers[:i], d.receivers[i+1:]...)
+			break
+		}
+	}
+	if len(d.receivers) == 0 && d.retireTimer == nil && !d.stopped.Load() {
+		d.retireTimer = time.AfterFunc(IdleLife, d.retireIdle)
+	}
+}
+
+// retireIdle stops the dispatcher unless it has receivers again.
+func (d *dispatcher) retireIdle() {
+	d.e.mu.Lock()
+	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()
+	if idle {
+		d.e.dispatchers[d.sub] = nil
+		if d.sub == core.DeadLetter {
+			d.e.sweeps.Store(nil)
+		}
+	}
+	d.e.mu.Unlock()
+	if idle {
+		d.stop()
+	}
+}
+
+func (d *dispatcher) hasReceivers() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.receivers) > 0
+}
+
+// closeReceivers closes all receivers with an error.
+func (d *dispatcher) closeReceivers(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.receivers) > 0 {
+		r := d.receivers[len(d.receivers)-1]
+		r.err = err
+		d.remove(r)
+		d.enqueue(r)
+	}
+	d.wakeIdleWorker()
+}
+
+// assign gives unreserved credit to the partitions that may have messages, in turn. d.mu is held.
+func (d *dispatcher) assign() {
+	free, ready := d.credit-d.reserved, 0
+	if free <= 0 {
+		return
+	}
+	for _, w := range d.workers {
+		if w.ready && !w.busy {
+			ready++
+		}
+	}
+	for i, first := 0, d.nextWorker; i < len(d.workers) && free > 0 && ready > 0; i++ {
+		at := (first + i) % len(d.workers)
+		w := d.workers[at]
+		if !w.ready || w.busy {
+			continue
+		}
+		n := min(max((free+ready-1)/ready, min(free, minShare)), MaxLock)
+		w.grant(n)
+		w.granted = n
+		free -= n
+		ready--
+		d.nextWorker = at + 1
+		w.signal()
+	}
+}
+
+// share gives deliveries to receivers with credit, as evenly as possible, and returns the surplus.
+// Those of receivers in ReceiveAndDelete mode go to removals; if removals is nil, these receivers
+// get none. d.mu is held.
+func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
+	for len(ds) > 0 {
+		willing := 0
+		for _, r := range d.receivers {
+			if r.credit > 0 && r.takes(removals) {
+				willing++
+			}
+		}
+		if willing == 0 {
+			return ds
+		}
+		each := (len(ds) + willing - 1) / willing
+		for i, first := 0, d.nextReceiver; i < len(d.receivers) && len(ds) > 0; i++ {
+			at := (first + i) % len(d.receivers)
+			r := d.receivers[at]
+			n := min(each, r.credit, len(ds))
+			if n == 0 || !r.takes(removals) {
+				continue
+			}
+			r.credit -= n
+			d.credit -= n
+			d.nextReceiver = at + 1
+			part := ds[:n:n]
+			ds = ds[n:]
+			if r.o.Mode == core.ReceiveAndDelete {
+				r.inFlight += n
+				*removals = append(*removals, removal{r, part})
+				continue
+			}
+			d.give(r, part)
+		}
+	}
+	return nil
+}
+
+// give queues deliveries for a receiver's callback. d.mu is held.
+func (d *dispatcher) give(r *receiver, ds []core.Delivery) {
+	if len(r.pending) == 0 {
+		r.pending = ds
+	} else {
+		r.pending = append(r.pending, ds...)
+	}
+	d.enqueue(r)
+}
+
+// enqueue queues r's callbacks. d.mu is held.
+func (d *dispatcher) enqueue(r *receiver) {
+	if !r.queued {
+		r.queued = true
+		d.queue = append(d.queue, r)
+	}
+}
+
+// wakeIdleWorker has an idle worker run the queued callbacks, for a caller that must not run them
+// itself. Busy workers run them afterwards. d.mu is held.
+func (d *dispatcher) wakeIdleWorker() {
+	if len(d.queue) == 0 || d.calling {
+		return
+	}
+	for _, w := range d.workers {
+		if !w.busy {
+			w.signal()
+			return
+		}
+	}
+}
+
+// flush runs queued callbacks, unless another goroutine does. d.mu is held, and released during
+// callbacks.
+func (d *dispatcher) flush() {
+	if d.calling {
+		return
+	}
+	d.calling = true
+	for len(d.queue) > 0 {
+		r := d.queue[0]
+		if len(d.queue) == 1 {
+			d.queue = d.queue[:0]
+		} else {
+			d.queue = d.queue[1:]
+		}
+		r.queued = false
+		d.runCallbacks(r)
+	}
+	d.calling = false
+}
+
+// runCallbacks runs one receiver's callbacks: Deliver, then those of Drains, then Closed. d.mu is
+// held, and released during callbacks.
+func (d *dispatcher) runCallbacks(r *receiver) {
+	ds, drained, closed := r.pending, r.drained, r.o.Closed
+	r.pending = nil
+	switch {
+	case !r.closed:
+	case r.o.Mode == core.ReceiveAndDelete:
+		d.giveRemoved(ds)
+		ds = nil
+	default:
+		ds = d.share(ds, nil)
+	}
+	unspent := 0
+	var done []func(int)
+	if r.closed || !r.drainsOn() {
+		done, r.drained, r.targets = drained, nil, nil
+		if len(done) > 0 {
+			d.draining--
+			unspent = r.credit
+			if !r.closed {
+				d.credit -= unspent
+			}
+			r.credit = 0
+		}
+	}
+	if r.err == nil || r.told {
+		closed = nil
+	}
+	r.told = r.told || closed != nil
+	isClosed, err := r.closed, r.err
+	r.delivering = len(ds) > 0 && !isClosed
+	d.mu.Unlock()
+	if len(ds) > 0 {
+		if isClosed {
+			d.release(ds)
+		} else {
+			d.e.traffic.Queues[d.sub].Delivered.Add(int64(len(ds)))
+			d.e.audit.Delivered(d.e.View(), d.sub, ds, r.by)
+			callDeliver(r.o.Deliver, ds)
+			d.mu.Lock()
+			r.delivering = false
+			if r.awaited {
+				d.deliverEnded.Broadcast()
+			}
+			d.mu.Unlock()
+		}
+	}
+	for _, f := range done {
+		f(unspent)
+		unspent = 0
+	}
+	if closed != nil {
+		closed(err)
+	}
+	d.mu.Lock()
+}
+
+// release releases locks, so that other receivers may have the messages.
+func (d *dispatcher) release(ds []core.Delivery) {
+	settlements := make([]core.Settlement, 0, len(ds))
+	for _, each := range ds {
+		if !each.LockToken.IsZero() {
+			settlements = append(settlements, core.Settlement{Token: each.LockToken, Outcome: core.Release})
+		}
+	}
+	for _, err := range d.e.Settle(d.e.Base, d.sub, settlements) {
+		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
+			d.e.Log.Warn("release surplus messages: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
+			return
+		}
+	}
+}
+
+// checkDrains queues the callbacks of Drains that have nothing more to wait for. d.mu is held.
+func (d *dispatcher) checkDrains() {
+	if d.draining == 0 {
+		return
+	}
+	for _, r := range d.receivers {
+		if len(r.drained) > 0 && !r.drainsOn() {
+			d.enqueue(r)
+		}
+	}
+}
+
+// giveRemoved gives removed messages to receivers in ReceiveAndDelete mode. Without a receiver they
+// are lost, as that mode allows. d.mu is held.
+func (d *dispatcher) giveRemoved(ds []core.Delivery) {
+	for _, r := range d.receivers {
+		n := min(r.credit, len(ds))
+		if r.o.Mode != core.ReceiveAndDelete || n == 0 {
+			continue
+		}
+		r.credit -= n
+		d.credit -= n
+		d.give(r, ds[:n:n])
+		ds = ds[n:]
+	}
+	if len(ds) > 0 {
+		d.e.Log.Info("messages were removed for a receiver that closed meanwhile", "entity", d.e.View().Name, "count", len(ds))
+	}
+}
+
+// context is for calls to the store on behalf of no single caller.
+func (d *dispatcher) context() context.Context { return d.e.Base }
+
+// openReceivers returns the number of receivers, and their credit.
+func (d *dispatcher) openReceivers() (receivers, credit int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.receivers), d.credit
+}
+
+func (d *dispatcher) dropUndelivered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.queue { // receivers that have closed are only here
+		if r.closed {
+			r.pending = nil
+		}
+	}
+	for _, r := range d.receivers {
+		r.credit += len(r.pending)
+		d.credit += len(r.pending)
+		r.pending = nil
+	}
+	d.assign()
+}

@@ -1,0 +1,263 @@
+// Package delivery decides which receiver gets which message. An Entity holds what is open on an
+// entity on this gateway.
+//
+// Each queue or sub-queue with receivers has one dispatcher, with one worker per partition: the
+// credit of all receivers together becomes one Lock call at a time per partition. An idle gateway
+// does not poll, except for the sweeps of dispatchers of dead letters.
+//
+// Sessions have a hub per entity instead. Each open session has a goroutine that locks its messages
+// in order. Calls that wait for a free session stand in one queue, and a finder per partition asks
+// the store for one. Sessions and finders follow the store's doorbells and due times, and look
+// without them every few seconds.
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
+)
+
+// Shared is what the receivers of all entities of a broker share.
+type Shared struct {
+	Store        core.Store
+	Base         context.Context // for calls on behalf of no caller
+	Log          *slog.Logger
+	Barrier      *pause.Barrier // passed before each step of the background
+	Refusals     *entity.Refusals
+	Limits       core.Limits
+	MaxReceivers int // on one queue or sub-queue
+	// Start starts a task that the end of the broker waits for. It returns false once the broker
+	// has stopped.
+	Start func(f func()) bool
+}
+
+// call calls a function of a bridge: in a goroutine, or at once while the broker stops.
+func (s *Shared) call(f func()) {
+	if !s.Start(f) {
+		f()
+	}
+}
+
+// Source is the entity that messages come from.
+type Source interface {
+	View() *entity.View
+	// Refresh reads the entity again if it may be outdated. If it is gone, its receivers are
+	// closed.
+	Refresh(ctx context.Context)
+	// Suspect has the entity read again: the store answered as if it had been deleted.
+	Suspect()
+	// Use notes that the entity is used now.
+	Use()
+}
+
+// Entity holds the receivers and sessions that are open on one entity on this gateway.
+type Entity struct {
+	*Shared
+	Source
+	traffic *entity.Counters
+	audit   *audit.Writer // nil: no history
+
+	mu          sync.Mutex
+	ended       error                       // set once: no receiver may be added
+	dispatchers [core.SubQueues]*dispatcher // by sub-queue; nil while there are no receivers
+	hub         *sessionHub                 // nil while there are no session receivers
+	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
+	sweeps atomic.Pointer[dispatcher]
+}
+
+// New makes what is open on an entity: nothing yet.
+func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
+	return &Entity{Shared: s, Source: of, traffic: t, audit: a}
+}
+
+// OpenReceiver opens a receiver on a queue or sub-queue.
+func (e *Entity) OpenReceiver(sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended != nil {
+		return nil, e.ended
+	}
+	v := e.View()
+	if !v.Settings.Status.CanReceive() {
+		return nil, entity.Disabled(v.Name)
+	}
+	if err := v.Receivable(sub); err != nil {
+		return nil, err
+	}
+	d := e.dispatchers[sub]
+	if d == nil {
+		var ok bool
+		if d, ok = newDispatcher(e, sub); !ok {
+			return nil, entity.ErrStopping
+		}
+		e.dispatchers[sub] = d
+		if sub == core.DeadLetter {
+			e.sweeps.Store(d)
+		}
+	}
+	r := &receiver{d: d, o: o, by: by}
+	if err := d.add(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// AcceptSession locks a session, or waits for a free one.
+func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by core.Party) (core.Session, error) {
+	h, err := e.sessionHub()
+	if err != nil {
+		return nil, err
+	}
+	defer h.leave()
+	var lock core.SessionLock
+	if o.Next {
+		lock, err = h.next(ctx, o.Sharing)
+	} else {
+		lock, err = h.acceptByID(ctx, &o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.open(lock, o, by)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// sessionHub returns the entity's hub, which is made when it is first needed, and admits an
+// AcceptSession call to it. Without an error, the caller must leave.
+func (e *Entity) sessionHub() (*sessionHub, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended != nil {
+		return nil, e.ended
+	}
+	if v := e.View(); !v.Settings.Status.CanReceive() {
+		return nil, entity.Disabled(v.Name)
+	}
+	if e.hub == nil {
+		e.hub = newSessionHub(e)
+	}
+	return e.hub, e.hub.enter()
+}
+
+// open returns what is open.
+func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dispatchers, e.hub
+}
+
+// Update closes the receivers and sessions that the entity's new settings no longer allow.
+func (e *Entity) Update() {
+	v := e.View()
+	dispatchers, hub := e.open()
+	if !v.Settings.Status.CanReceive() {
+		closeReceivers(dispatchers, entity.Disabled(v.Name))
+		if hub != nil {
+			hub.closeAll(entity.Disabled(v.Name))
+		}
+		return
+	}
+	if main := dispatchers[core.Main]; main != nil {
+		if err := v.Receivable(core.Main); err != nil { // it has begun to forward
+			main.closeReceivers(err)
+		}
+	}
+}
+
+// End closes everything, for good.
+func (e *Entity) End(err error) {
+	e.mu.Lock()
+	if e.ended != nil {
+		e.mu.Unlock()
+		return
+	}
+	e.ended = err
+	dispatchers, hub := e.dispatchers, e.hub
+	e.dispatchers, e.hub = [core.SubQueues]*dispatcher{}, nil
+	e.sweeps.Store(nil)
+	e.mu.Unlock()
+	closeReceivers(dispatchers, err)
+	for _, d := range dispatchers {
+		if d != nil {
+			d.stop()
+		}
+	}
+	if hub != nil {
+		hub.stop(err)
+	}
+}
+
+func closeReceivers(dispatchers [core.SubQueues]*dispatcher, err error) {
+	for _, d := range dispatchers {
+		if d != nil {
+			d.closeReceivers(err)
+		}
+	}
+}
+
+// InUse reports whether a receiver has the entity open, or had it a short while ago.
+func (e *Entity) InUse() bool {
+	dispatchers, hub := e.open()
+	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
+}
+
+// HasReceivers reports whether a receiver or session is open, or a call waits for a session.
+func (e *Entity) HasReceivers() bool {
+	dispatchers, hub := e.open()
+	return hub != nil && hub.busy() ||
+		slices.ContainsFunc(dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
+}
+
+// Sessions are the open sessions.
+func (e *Entity) Sessions() []*Session {
+	if _, hub := e.open(); hub != nil {
+		return hub.sessions()
+	}
+	return nil
+}
+
+// DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
+// gives back their credit. The barrier is closed.
+func (e *Entity) DropUndelivered() {
+	dispatchers, _ := e.open()
+	for _, d := range dispatchers {
+		if d != nil {
+			d.dropUndelivered()
+		}
+	}
+}
+
+// AwaitsDeadLetters reports whether receivers of dead letters are open.
+func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
+
+// ExpectExpiry has the main queue swept at the given time, for the receivers of dead letters. Zero
+// is ignored.
+func (e *Entity) ExpectExpiry(at time.Time) {
+	if d := e.sweeps.Load(); d != nil {
+		d.expectExpiry(at)
+	}
+}
+
+// Count counts the open receivers and sessions.
+func (e *Entity) Count(t *entity.Traffic) {
+	dispatchers, hub := e.open()
+	for sub, d := range dispatchers {
+		if d != nil {
+			t.Queues[sub].Receivers, t.Queues[sub].Credit = d.openReceivers()
+		}
+	}
+	if hub != nil {
+		t.Sessions, t.Waiting = hub.counts()
+	}
+}

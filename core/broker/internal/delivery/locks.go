@@ -1,0 +1,128 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+const (
+	// PeekBytes bounds what a Peek returns, except for its last message.
+	PeekBytes = 256 << 10
+	// PeekPage is how many messages a Peek asks the store for at most at a time.
+	PeekPage = 256
+	// MaxPurge is how many messages a Purge that looks at them removes at most.
+	MaxPurge = 4000
+)
+
+// Settle ends locks by their tokens.
+func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+	v := e.View()
+	partitions := v.Queues[sub]
+	if p, ok := entity.OnlyPartition(settlements, len(partitions), entity.PartitionOfSettlement); ok {
+		errs := e.Store.Settle(ctx, partitions[p], settlements)
+		e.traffic.Queues[sub].Settle(settlements, errs)
+		return e.Refusals.Locks(errs, v)
+	}
+	groups, strays := entity.GroupByPartition(settlements, len(partitions), entity.PartitionOfSettlement)
+	errs := make([]error, len(settlements))
+	for _, i := range strays {
+		errs[i] = entity.ErrLockLost
+	}
+	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
+		answers := e.Store.Settle(ctx, partitions[p.Partition], p.Items)
+		e.traffic.Queues[sub].Settle(p.Items, answers)
+		for i, err := range e.Refusals.Locks(answers, v) {
+			errs[p.Index(i)] = err
+		}
+	})
+	return errs
+}
+
+// SettleAll settles the deliveries that are locked.
+func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
+	settlements := make([]core.Settlement, 0, len(ds))
+	for i := range ds {
+		if !ds[i].LockToken.IsZero() {
+			settlements = append(settlements, core.Settlement{Token: ds[i].LockToken, Outcome: o})
+		}
+	}
+	return e.Settle(ctx, sub, settlements)
+}
+
+// RemoveLocked completes deliveries. Removed messages cannot be brought back, so the call fails
+// only if none could be removed.
+func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
+	gone := ds[:0]
+	var failure error
+	for i, err := range e.SettleAll(ctx, sub, ds, core.Complete) {
+		if err != nil {
+			failure = err
+			continue
+		}
+		d := ds[i]
+		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
+		gone = append(gone, d)
+	}
+	if len(gone) == 0 {
+		return nil, failure
+	}
+	return gone, nil
+}
+
+// Purge removes up to limit messages of one partition, or of the session of that lock; lock locks
+// them. Messages that are too young stay locked until the end, so that no message is met twice.
+func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(int) ([]core.Delivery, error),
+	before time.Time, limit int, by core.Party,
+) (removed int, err error) {
+	var young []core.Delivery
+	defer func() {
+		if len(young) > 0 {
+			e.SettleAll(context.WithoutCancel(ctx), p.Sub, young, core.Release)
+		}
+	}()
+	for removed < limit && len(young) < MaxLock {
+		asked := min(limit-removed, MaxLock)
+		ds, err := lock(asked)
+		if err != nil {
+			return removed, err
+		}
+		settlements := make([]core.Settlement, 0, len(ds))
+		for _, d := range ds {
+			if d.EnqueuedTime.Before(before) {
+				settlements = append(settlements, core.Settlement{Token: d.LockToken, Session: under})
+			} else {
+				young = append(young, d)
+			}
+		}
+		errs := e.Store.Settle(ctx, p, settlements)
+		e.traffic.Queues[p.Sub].Settle(settlements, errs)
+		e.audit.Settled(e.View(), p.Sub, settlements, errs, by)
+		for _, err := range errs {
+			if err == nil {
+				removed++
+			}
+		}
+		if len(ds) < asked {
+			break
+		}
+	}
+	return removed, nil
+}
+
+// PurgeAll removes up to limit messages of partitions, whatever their age.
+func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
+	for _, p := range partitions {
+		if removed >= limit {
+			break
+		}
+		n, failure := e.Store.Purge(ctx, p, limit-removed)
+		e.traffic.Queues[p.Sub].Settled[core.Complete].Add(int64(n))
+		removed += n
+		err = cmp.Or(err, failure)
+	}
+	return removed, err
+}

@@ -1,0 +1,560 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+const (
+	// sessionLookInterval is how often a session with credit looks for messages, in case the
+	// store's doorbell has been missed.
+	sessionLookInterval = 10 * time.Second
+	// releaseTimeout bounds the release of a session. If it fails, the lock expires.
+	releaseTimeout = 5 * time.Second
+	// SettleTimeout bounds how long a closed session waits for the settlements under way.
+	SettleTimeout = 30 * time.Second
+	// ExpiryGrace is how long after the end of a lock its client is told, unless another client
+	// waits for the session: clients whose work takes as long as the lock close the session
+	// themselves within that time.
+	ExpiryGrace = 300 * time.Millisecond
+)
+
+// Session implements core.Session. One goroutine (run) calls the store and runs the callbacks, so
+// messages are delivered strictly in order.
+type Session struct {
+	hub   *sessionHub
+	o     core.SessionOptions
+	by    core.Party // for the history, if there is one
+	lock  core.SessionLock
+	woken chan struct{} // something changed; holds at most one
+	done  chan struct{} // closed when the session has been released
+
+	mu          sync.Mutex
+	until       time.Time       // end of the lock, by the store's clock
+	renewing    int             // Renew calls under way, which may have moved until
+	credit      int             // unspent
+	poller                      // of looks for messages
+	checks      bool            // ask the store whether the lock still stands, even without credit
+	purges      int             // Purge calls under way; no messages are locked meanwhile
+	lookAt      time.Time       // when to look without the doorbell; zero: unknown
+	drained     []func(int)     // callbacks of Drains under way
+	targetCalls uint64          // the count of looks that the Drains wait for
+	ended       error           // why the broker closed it
+	expired     bool            // ended because the lock's time was over
+	endsNow     bool            // do not wait for ExpiryGrace
+	closed      bool            // Close or CloseAfter was called
+	settled     <-chan struct{} // the release waits for its end; nil: for nothing
+
+	delivering   bool      // the Deliver callback runs
+	deliverEnded sync.Cond // a Deliver callback has ended
+}
+
+func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {
+	s := &Session{
+		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
+		woken: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	s.deliverEnded.L = &s.mu
+	return s
+}
+
+// ID implements core.Session.
+func (s *Session) ID() string { return s.lock.ID }
+
+// EntityID is the ID of the queue or topic that the session's entity is or belongs to.
+func (s *Session) EntityID() string { return s.hub.e.View().Root() }
+
+// Lock implements core.Session.
+func (s *Session) Lock() core.SessionLock { return s.lock }
+
+// LockedUntil implements core.Session.
+func (s *Session) LockedUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until
+}
+
+// AddCredit implements core.Receiver.
+func (s *Session) AddCredit(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && !s.isOver() {
+		s.credit += n
+		s.signal()
+	}
+}
+
+// Drain implements core.Receiver.
+func (s *Session) Drain(drained func(unspent int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isOver() { // its goroutine may have ended
+		s.hub.e.call(func() { drained(0) })
+		return
+	}
+	s.drained = append(s.drained, drained)
+	s.targetCalls = s.ahead()
+	s.signal()
+}
+
+// Close implements core.Receiver. The goroutine releases the session at once; a call that accepts
+// it here meanwhile waits for that.
+func (s *Session) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.signal()
+	if s.delivering && isInDeliver() {
+		return
+	}
+	for s.delivering {
+		s.deliverEnded.Wait()
+	}
+}
+
+// CloseAfter implements core.Session. If settled is not closed in time, the session is released
+// without it.
+func (s *Session) CloseAfter(settled <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed, s.settled = true, settled
+		s.signal()
+	}
+}
+
+// awaitSettled waits for the settlements that CloseAfter speaks of.
+func (s *Session) awaitSettled(settled <-chan struct{}) {
+	if settled == nil {
+		return
+	}
+	timer := time.NewTimer(SettleTimeout)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+	case <-s.hub.e.Base.Done():
+	}
+}
+
+// isOver reports whether the session takes no more calls. s.mu is held.
+func (s *Session) isOver() bool { return s.closed || s.ended != nil }
+
+// End closes the session with an error, at once.
+func (s *Session) End(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended == nil {
+		s.ended = err
+	}
+	s.endsNow = true
+	s.signal()
+}
+
+// endNow ends the wait for ExpiryGrace.
+func (s *Session) endNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endsNow = true
+	s.signal()
+}
+
+// wakeByName is called for a doorbell that names the session: there may be messages, or another
+// gateway's receiver has taken the session over.
+func (s *Session) wakeByName() {
+	s.wake()
+	if s.lock.Mode == core.NonExclusive {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.checks = true
+		s.signal()
+	}
+}
+
+// wake says that there may be messages.
+func (s *Session) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.poller.wake() {
+		s.signal()
+	}
+}
+
+func (s *Session) signal() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run works until the session is over, and then releases it.
+func (s *Session) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		n, look, pause, open := s.next()
+		switch {
+		case !open:
+			s.finish()
+			return
+		case look:
+			s.lockMessages(n)
+		default:
+			timer.Reset(pause)
+			select {
+			case <-s.woken:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// next decides what to do: look for n messages, or pause. It answers Drains that have nothing more
+// to wait for.
+func (s *Session) next() (n int, look bool, pause time.Duration, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		now := s.hub.e.Store.Now()
+		if s.renewing == 0 && !now.Before(s.until) && s.ended == nil {
+			s.ended, s.expired = entity.ErrSessionLost, true
+		}
+		if s.isOver() {
+			return 0, false, 0, false
+		}
+		if !s.lookAt.IsZero() && !now.Before(s.lookAt) {
+			s.ready, s.lookAt = true, time.Time{}
+		}
+		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.calls >= s.targetCalls) {
+			s.drain()
+			continue
+		}
+		if s.checks || s.credit > 0 && s.ready && s.purges == 0 {
+			s.begin()
+			s.checks = false
+			n := min(s.credit, MaxLock)
+			if s.purges > 0 {
+				n = 0
+			}
+			return n, true, 0, true
+		}
+		return 0, false, s.pause(now), true
+	}
+}
+
+// drain runs the callbacks of Drains. s.mu is held, and released during callbacks.
+func (s *Session) drain() {
+	calls, unspent := s.drained, s.credit
+	s.drained, s.credit = nil, 0
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	for _, drained := range calls {
+		drained(unspent)
+		unspent = 0
+	}
+}
+
+// pause is how long until something is due. s.mu is held.
+func (s *Session) pause(now time.Time) time.Duration {
+	pause := s.until.Sub(now)
+	if s.renewing > 0 {
+		pause = sessionLookInterval // or until the renewal has ended
+	}
+	if s.credit > 0 && !s.lookAt.IsZero() {
+		pause = min(pause, s.lookAt.Sub(now))
+	}
+	return max(pause, time.Millisecond)
+}
+
+// lockMessages locks up to n messages and delivers them.
+func (s *Session) lockMessages(n int) {
+	e := s.hub.e
+	e.Barrier.Enter()
+	defer e.Barrier.Leave()
+	ctx := e.Base
+	e.Refresh(ctx) // if the entity is gone, this has ended the session
+	p := s.partition()
+	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, n)
+	locked := len(ds)
+	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
+		ds = s.remove(p, ds)
+	}
+	s.mu.Lock()
+	s.noteLook(err, locked == n)
+	s.credit -= len(ds)
+	open := !s.isOver()
+	s.delivering = open && len(ds) > 0
+	s.mu.Unlock()
+	if !next.IsZero() && open {
+		s.hub.due(s.lock.Index, next)
+	}
+	switch {
+	case len(ds) == 0:
+	case open:
+		e.traffic.Queues[core.Main].Delivered.Add(int64(len(ds)))
+		e.audit.Delivered(e.View(), core.Main, ds, s.by)
+		callDeliver(s.o.Deliver, ds)
+		s.mu.Lock()
+		s.delivering = false
+		s.deliverEnded.Broadcast()
+		s.mu.Unlock()
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // for the next holder
+		e.SettleAll(e.Base, core.Main, ds, core.Release)
+	case s.o.Mode == core.ReceiveAndDelete:
+		e.Log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.View().Name, "count", len(ds))
+	}
+}
+
+// noteLook notes the result of a look and when to look again. s.mu is held.
+func (s *Session) noteLook(err error, full bool) {
+	e := s.hub.e
+	if core.CodeOf(err) == core.SessionLockLost {
+		s.poller.end(false, nil)
+		if s.ended == nil {
+			s.ended = entity.ErrSessionLost
+		}
+		return
+	}
+	if began, _ := s.poller.end(full, err); began {
+		e.Log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
+	}
+	pause := sessionLookInterval
+	if err != nil {
+		pause = s.backoff
+	}
+	s.lookAt = e.Store.Now().Add(pause)
+}
+
+// remove completes messages and returns those that the store has removed. It releases the others.
+func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
+	e := s.hub.e
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken}
+	}
+	errs := e.Store.Settle(e.Base, p, settlements)
+	e.traffic.Queues[core.Main].Settle(settlements, errs)
+	gone := ds[:0]
+	var kept []core.Delivery
+	for i, err := range errs {
+		if err != nil {
+			kept = append(kept, ds[i])
+			continue
+		}
+		d := ds[i]
+		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
+		gone = append(gone, d)
+	}
+	if len(kept) > 0 {
+		e.SettleAll(e.Base, core.Main, kept, core.Release)
+	}
+	return gone
+}
+
+// awaitGrace waits for ExpiryGrace after the end of the lock.
+func (s *Session) awaitGrace() {
+	timer := time.NewTimer(ExpiryGrace)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		waits := s.expired && !s.endsNow && !s.closed
+		s.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-s.woken:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// finish releases the session, unless its lock has ended, and runs the remaining callbacks.
+func (s *Session) finish() {
+	s.mu.Lock()
+	ended, drained, unspent, settled := s.ended, s.drained, s.credit, s.settled
+	s.drained, s.credit = nil, 0
+	s.mu.Unlock()
+	s.awaitSettled(settled)
+	if core.CodeOf(ended) != core.SessionLockLost {
+		s.hub.release(s.lock)
+	}
+	for _, f := range drained {
+		f(unspent)
+		unspent = 0
+	}
+	s.awaitGrace()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if ended != nil && !closed && s.o.Closed != nil {
+		s.o.Closed(ended)
+	}
+	s.hub.remove(s)
+	close(s.done)
+}
+
+// partition is the session's partition, with the current policy.
+func (s *Session) partition() core.Partition {
+	return s.hub.e.View().Queues[core.Main][s.lock.Index]
+}
+
+// call makes one call to the store on behalf of the holder.
+func (s *Session) call(f func(core.Partition) error) error {
+	s.mu.Lock()
+	over := s.isOver()
+	s.mu.Unlock()
+	if over {
+		return entity.ErrSessionLost
+	}
+	e := s.hub.e
+	e.Use()
+	err := f(s.partition())
+	if core.CodeOf(err) == core.SessionLockLost {
+		s.End(entity.ErrSessionLost)
+	}
+	return e.Refusals.Of(err, &e.View().Entity)
+}
+
+// Renew implements core.Session.
+func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
+	s.mu.Lock()
+	s.renewing++
+	s.mu.Unlock()
+	err = s.call(func(p core.Partition) (err error) {
+		until, err = s.hub.e.Store.RenewSession(ctx, p, s.lock)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewing--
+	if err == nil && until.After(s.until) {
+		s.until = until
+	}
+	s.signal()
+	return until, err
+}
+
+// State implements core.Session.
+func (s *Session) State(ctx context.Context) (state []byte, err error) {
+	err = s.call(func(p core.Partition) (err error) {
+		state, err = s.hub.e.Store.SessionState(ctx, p, s.lock)
+		return err
+	})
+	return state, err
+}
+
+// SetState implements core.Session. A state may be as large as a message.
+func (s *Session) SetState(ctx context.Context, state []byte) error {
+	if err := s.hub.e.View().CheckState(state); err != nil {
+		return err
+	}
+	return s.call(func(p core.Partition) error {
+		return s.hub.e.Store.SetSessionState(ctx, p, s.lock, state)
+	})
+}
+
+// ReceiveDeferred implements core.Session.
+func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	for i := range numbers {
+		if entity.PartitionOfNumber(&numbers[i]) != s.lock.Index {
+			return nil, entity.ErrNoNumber
+		}
+	}
+	var found []core.Delivery
+	err := s.call(func(p core.Partition) (err error) {
+		found, err = s.hub.e.Store.LockDeferred(ctx, p, numbers, &s.lock)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.hub.e.traffic.Queues[core.Main].Delivered.Add(int64(len(found)))
+	s.hub.e.audit.Delivered(s.hub.e.View(), core.Main, found, s.by)
+	if mode == core.ReceiveAndDelete {
+		return s.hub.e.RemoveLocked(ctx, core.Main, found)
+	}
+	return found, nil
+}
+
+const (
+	// sessionScan bounds how many messages of the partition a Peek in a session reads,
+	// sessionScanBytes how many bytes they may have.
+	sessionScan      = 20_000
+	sessionScanBytes = 64 << 20
+)
+
+// Peek implements core.Session. It reads through the partition, which holds other sessions, too.
+// The read is bounded: messages far behind are found by a Peek from a later number.
+func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
+	index, n := core.SplitSequenceNumber(max(from, 0))
+	switch {
+	case index < s.lock.Index:
+		n = 0
+	case index > s.lock.Index:
+		return nil, nil
+	}
+	var found []core.Delivery
+	key := s.lock.Key()
+	err := s.call(func(p core.Partition) error {
+		size, scanned := 0, 0
+		for looked := 0; len(found) < limit && looked < sessionScan && scanned < sessionScanBytes; {
+			ds, err := s.hub.e.Store.Peek(ctx, p, n, PeekPage)
+			if err != nil && len(found) > 0 {
+				return nil // the next Peek reports it
+			}
+			for i := range ds {
+				scanned += ds[i].Size()
+				if ds[i].SessionKey() != key {
+					continue
+				}
+				found = append(found, ds[i])
+				if size += ds[i].Size(); size >= PeekBytes || len(found) == limit {
+					return nil
+				}
+			}
+			if err != nil || len(ds) < PeekPage {
+				return err
+			}
+			looked += len(ds)
+			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
+			n++
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Purge implements core.Session. Messages that are too young stay locked until it ends. No other
+// messages are delivered meanwhile: they would come out of order.
+func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	e := s.hub.e
+	s.countPurge(1)
+	defer s.countPurge(-1)
+	err = s.call(func(p core.Partition) (err error) {
+		lock := func(n int) ([]core.Delivery, error) {
+			ds, _, err := e.Store.LockInSession(ctx, p, s.lock, n)
+			return ds, err
+		}
+		removed, err = e.Purge(ctx, p, &s.lock, lock, before, e.Limits.Purge(min(limit, MaxPurge)), s.by)
+		return err
+	})
+	if removed > 0 {
+		return removed, nil // the next call reports the error
+	}
+	return 0, err
+}
+
+// countPurge counts the Purge calls under way.
+func (s *Session) countPurge(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.purges += n
+	s.ready = true
+	s.signal()
+}

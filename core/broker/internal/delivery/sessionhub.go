@@ -1,0 +1,301 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// sessionHub keeps the sessions of one entity that are open on this gateway, and gives free
+// sessions to the calls that wait for one, in the order in which they came. It asks each partition
+// for one session at a time, and for no more sessions than calls wait for.
+type sessionHub struct {
+	e       *Entity
+	finders []*sessionFinder
+	unwatch []func()
+
+	mu          sync.Mutex
+	ended       error                        // set once: no call is admitted any more
+	accepting   int                          // AcceptSession calls under way
+	held        map[core.SessionKey]*Session // by key: the session opened last
+	all         map[*Session]struct{}        // all open sessions, also those whose lock has ended
+	waiters     []*waiter                    // calls that wait for a free session, in order
+	finding     int                          // finders at work
+	nextFinder  int                          // index of the finder that goes first
+	retireTimer *time.Timer
+}
+
+// newSessionHub makes the hub of an entity; e.mu is held.
+func newSessionHub(e *Entity) *sessionHub {
+	h := &sessionHub{e: e, held: map[core.SessionKey]*Session{}, all: map[*Session]struct{}{}}
+	v := e.View()
+	for i := range v.Queues[core.Main] {
+		h.finders = append(h.finders, &sessionFinder{hub: h, index: i})
+	}
+	for i, s := range h.finders {
+		h.unwatch = append(h.unwatch, e.Store.Watch(v.Queues[core.Main][i].Ref, core.WakeFunc(func(key core.SessionKey) { h.wake(s, key) })))
+	}
+	return h
+}
+
+// enter admits an AcceptSession call. Unless it is refused, the caller must leave.
+func (h *sessionHub) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if limit := h.e.MaxReceivers; len(h.all)+h.accepting >= limit {
+		return core.Refuse(core.QuotaExceeded, "'%s' already has %d session receivers here, which is the limit: close some.", h.e.View().Name, limit)
+	}
+	h.accepting++
+	return nil
+}
+
+func (h *sessionHub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.accepting--
+	h.retireLater()
+}
+
+// wake is called by the store's doorbell.
+func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if key == "" {
+		s.wake()
+		h.assign()
+		h.wakeHoldersAt(s, time.Time{})
+	} else if held := h.held[key]; held != nil {
+		held.wakeByName()
+	}
+}
+
+// holderSpacing is the least pause between two looks of all holders of a partition, per open
+// session. A doorbell or a due time that names no session must not make a thousand sessions ask the
+// store for each message.
+const holderSpacing = time.Millisecond
+
+// wakeHoldersAt has the holders of a partition look for messages at the given time of the store's
+// clock, or soon after; zero is now. h.mu is held.
+func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
+	if len(h.all) == 0 || h.ended != nil {
+		return
+	}
+	now := h.e.Store.Now()
+	pause := time.Duration(len(h.all)) * holderSpacing
+	if !at.IsZero() {
+		pause = max(pause, at.Sub(now))
+	}
+	at = now.Add(pause)
+	if !s.holdersDue.IsZero() && !at.Before(s.holdersDue) {
+		return
+	}
+	s.holdersDue = at
+	if s.holdersTimer != nil {
+		s.holdersTimer.Reset(pause)
+	} else {
+		s.holdersTimer = time.AfterFunc(pause, s.wakeHolders)
+	}
+}
+
+// wakeHolders wakes all sessions of the partition.
+func (s *sessionFinder) wakeHolders() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.holdersDue = time.Time{}
+	for held := range s.hub.all {
+		if int(held.lock.Index) == s.index {
+			held.wake()
+		}
+	}
+}
+
+// due has the holders of a partition look for messages at the time when the store says that some
+// are due.
+func (h *sessionHub) due(partition uint16, next time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wakeHoldersAt(h.finders[partition], next)
+}
+
+// refusal is why no call is admitted, for now or for good; nil if calls are. h.mu is held.
+func (h *sessionHub) refusal() error {
+	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
+		return entity.Disabled(v.Name)
+	}
+	return h.ended
+}
+
+// acceptByID locks the session of that id, or takes it over. If the session is being closed here,
+// it waits for that.
+func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
+	id := o.ID
+	e, key := h.e, core.KeyOfSession(id)
+	h.mu.Lock()
+	held := h.held[key]
+	h.mu.Unlock()
+	if held != nil && held.closing() {
+		held.endNow()
+		select {
+		case <-held.done:
+		case <-ctx.Done():
+			return core.SessionLock{}, entity.ErrTimeout
+		}
+	}
+	v := h.e.View()
+	partitions := v.Queues[core.Main]
+	p := partitions[core.PartitionOf(string(key), len(partitions))]
+	if o.TakeOver.IsZero() {
+		l, err = e.Store.AcceptSession(ctx, p, id, o.Sharing)
+	} else {
+		l, err = e.Store.TakeOverSession(ctx, p, id, o.TakeOver)
+	}
+	if core.CodeOf(err) == core.SessionLocked {
+		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
+	}
+	return l, e.Refusals.Of(err, &v.Entity)
+}
+
+// closing reports whether the session is about to be released.
+func (s *Session) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isOver()
+}
+
+// open makes a session of a lock and starts it.
+func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party) (*Session, error) {
+	s := newSession(h, l, o, by)
+	h.mu.Lock()
+	err := h.refusal()
+	if err == nil {
+		if former := h.held[l.Key()]; former != nil {
+			former.End(entity.ErrSessionLost) // the new lock has ended its
+		}
+		h.held[l.Key()] = s
+		h.all[s] = struct{}{}
+	}
+	h.mu.Unlock()
+	if err == nil && h.e.Start(s.run) {
+		return s, nil
+	}
+	if err == nil {
+		err = entity.ErrStopping
+		h.remove(s)
+	}
+	h.release(l)
+	return nil, err
+}
+
+// remove removes a session that has ended.
+func (h *sessionHub) remove(s *Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, s)
+	if key := s.lock.Key(); h.held[key] == s {
+		delete(h.held, key)
+	}
+	h.retireLater()
+}
+
+// release releases a session's lock in the store.
+func (h *sessionHub) release(l core.SessionLock) {
+	e := h.e
+	ctx, cancel := context.WithTimeout(e.Base, releaseTimeout)
+	defer cancel()
+	err := e.Store.ReleaseSession(ctx, h.e.View().Queues[core.Main][l.Index], l)
+	if code := core.CodeOf(err); code != "" && code != core.SessionLockLost && code != core.NotFound {
+		e.Log.Warn("release a session: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
+	}
+}
+
+func (h *sessionHub) sessions() []*Session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*Session, 0, len(h.all))
+	for s := range h.all {
+		all = append(all, s)
+	}
+	return all
+}
+
+// closeAll refuses all waiters and ends all sessions.
+func (h *sessionHub) closeAll(err error) {
+	h.mu.Lock()
+	for _, w := range h.waiters {
+		w.answer <- sessionGrant{err: err}
+	}
+	h.waiters = nil
+	h.stopTimers()
+	h.mu.Unlock()
+	for _, s := range h.sessions() {
+		s.End(err)
+	}
+}
+
+// busy reports whether a session is open or a call waits for one.
+func (h *sessionHub) busy() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all) > 0 || h.accepting > 0
+}
+
+// retireLater has the hub end after a while without sessions and calls. h.mu is held.
+func (h *sessionHub) retireLater() {
+	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
+		return
+	}
+	if h.retireTimer == nil {
+		h.retireTimer = time.AfterFunc(IdleLife, h.retireIdle)
+		return
+	}
+	h.retireTimer.Reset(IdleLife)
+}
+
+func (h *sessionHub) retireIdle() {
+	h.e.mu.Lock()
+	idle := h.e.hub == h && !h.busy()
+	if idle {
+		h.e.hub = nil
+	}
+	h.e.mu.Unlock()
+	if idle {
+		h.stop(entity.ErrStopping)
+	}
+}
+
+// stop ends the hub, once: no call is admitted any more. Sessions end by themselves.
+func (h *sessionHub) stop(err error) {
+	h.mu.Lock()
+	stopped := h.ended != nil
+	if !stopped {
+		h.ended = err
+		if h.retireTimer != nil {
+			h.retireTimer.Stop()
+		}
+		for _, s := range h.finders {
+			for _, t := range [...]*time.Timer{s.timer, s.holdersTimer} {
+				if t != nil {
+					t.Stop()
+				}
+			}
+		}
+	}
+	h.mu.Unlock()
+	if stopped {
+		return
+	}
+	for _, unwatch := range h.unwatch {
+		unwatch()
+	}
+	h.closeAll(err)
+}
+
+// counts returns the number of open sessions, and of calls that wait for one.
+func (h *sessionHub) counts() (held, waiting int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all), len(h.waiters)
+}

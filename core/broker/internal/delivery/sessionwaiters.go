@@ -1,0 +1,125 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// waiter is a call that waits for a free session.
+type waiter struct {
+	mode   core.SessionMode
+	answer chan sessionGrant // has room for the one answer
+}
+
+// sessionGrant is a session's lock, or the reason why there is none.
+type sessionGrant struct {
+	lock core.SessionLock
+	err  error
+}
+
+// next waits for a free session that has messages, until ctx ends.
+func (h *sessionHub) next(ctx context.Context, m core.SessionMode) (core.SessionLock, error) {
+	w, err := h.join(m)
+	if err != nil {
+		return core.SessionLock{}, err
+	}
+	select {
+	case g := <-w.answer:
+		return g.lock, g.err
+	case <-ctx.Done():
+	}
+	h.giveUp(w)
+	select {
+	case g := <-w.answer: // the answer came first
+		return g.lock, g.err
+	default:
+		return core.SessionLock{}, core.Refuse(core.Timeout, "The operation did not complete within the allotted timeout: '%s' has no free session with messages.", h.e.View().Name)
+	}
+}
+
+func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.refusal(); err != nil {
+		return nil, err
+	}
+	if len(h.waiters) == 0 { // doorbells were ignored while no call waited
+		for _, s := range h.finders {
+			s.ready = s.ready || s.backoff == 0
+		}
+	}
+	w := &waiter{mode: m, answer: make(chan sessionGrant, 1)}
+	h.waiters = append(h.waiters, w)
+	h.assign()
+	return w, nil
+}
+
+// giveUp removes a waiter.
+func (h *sessionHub) giveUp(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, other := range h.waiters {
+		if other == w {
+			h.waiters = append(h.waiters[:i], h.waiters[i+1:]...)
+			break
+		}
+	}
+	h.stopTimers()
+}
+
+// stopTimers stops the finders' timers when no call waits. h.mu is held.
+func (h *sessionHub) stopTimers() {
+	if len(h.waiters) > 0 {
+		return
+	}
+	for _, s := range h.finders {
+		if s.timer != nil && s.backoff == 0 {
+			s.timer.Stop()
+		}
+	}
+}
+
+// assign starts finders for partitions that may have free sessions, in turn, as many as calls wait.
+// h.mu is held.
+func (h *sessionHub) assign() {
+	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
+		at := (first + i) % len(h.finders)
+		s := h.finders[at]
+		if s.busy || !s.ready {
+			continue
+		}
+		s.begin()
+		h.finding++
+		h.nextFinder = at + 1
+		if !h.e.Start(s.find) {
+			s.busy = false
+			h.finding--
+			return
+		}
+	}
+}
+
+// wantedMode is the lock mode that the first waiter asks for.
+func (h *sessionHub) wantedMode() core.SessionMode {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.waiters) == 0 {
+		return core.Exclusive
+	}
+	return h.waiters[0].mode
+}
+
+// grant gives a session to the first waiter for its mode; false means that there is none. h.mu is
+// held.
+func (h *sessionHub) grant(l core.SessionLock) bool {
+	i := slices.IndexFunc(h.waiters, func(w *waiter) bool { return w.mode == l.Mode })
+	if i < 0 {
+		return false
+	}
+	h.waiters[i].answer <- sessionGrant{lock: l}
+	h.waiters = slices.Delete(h.waiters, i, i+1)
+	h.stopTimers()
+	return true
+}

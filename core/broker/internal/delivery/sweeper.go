@@ -1,0 +1,88 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// MaxSweepWait is how often the main queue is swept while a receiver of the dead-letter queue
+// waits. Messages that another gateway has sent may expire, and locks that another has taken,
+// without this gateway knowing of them.
+const MaxSweepWait = 5 * time.Second
+
+// sweep sweeps the main queue when something there is due, while receivers of dead letters have
+// credit. Arriving dead letters ring the doorbell.
+func (d *dispatcher) sweep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-d.quit:
+			return
+		case <-d.sweepSoon:
+		case <-timer.C:
+		}
+		if !d.hasCredit() {
+			timer.Stop()
+			continue
+		}
+		timer.Reset(d.sweepOnce())
+	}
+}
+
+// sweepOnce sweeps all partitions and returns how long to wait.
+func (d *dispatcher) sweepOnce() time.Duration {
+	store := d.e.Store
+	var first time.Time
+	for _, p := range d.e.View().Queues[core.Main] {
+		next, err := store.Sweep(d.context(), p)
+		if err != nil { // the workers log outages
+			continue
+		}
+		if !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	now := store.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.nextExpiry.After(now) { // it is done
+		d.nextExpiry = time.Time{}
+	}
+	if first.IsZero() || !d.nextExpiry.IsZero() && d.nextExpiry.Before(first) {
+		first = d.nextExpiry
+	}
+	if first.IsZero() {
+		return MaxSweepWait
+	}
+	return min(max(first.Sub(now), time.Millisecond), MaxSweepWait)
+}
+
+// hasCredit reports whether a receiver waits.
+func (d *dispatcher) hasCredit() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.credit > 0
+}
+
+// expectExpiry has the sweeper look at the given time, if that is earlier than planned. Zero is
+// ignored.
+func (d *dispatcher) expectExpiry(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.nextExpiry.IsZero() || at.Before(d.nextExpiry) {
+		d.nextExpiry = at
+		d.wakeSweeper()
+	}
+}
+
+func (d *dispatcher) wakeSweeper() {
+	select {
+	case d.sweepSoon <- struct{}{}:
+	default:
+	}
+}

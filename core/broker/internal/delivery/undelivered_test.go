@@ -1,0 +1,48 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// onlyView is an entity that never changes.
+type onlyView struct{ v *entity.View }
+
+func (e onlyView) View() *entity.View    { return e.v }
+func (onlyView) Refresh(context.Context) {}
+func (onlyView) Suspect()                {}
+func (onlyView) Use()                    {}
+
+// A receiver that has not been told yet of what was locked for it is never told, and has its credit
+// back.
+func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
+	v := new(entity.Policy).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
+	ctx, cancel := context.WithCancel(t.Context())
+	e := New(&Shared{
+		Store: memstore.New(memstore.Options{}), Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
+		Start: func(f func()) bool { go f(); return true },
+	}, onlyView{v}, &entity.Counters{}, nil)
+	defer e.End(core.Busy)
+	defer cancel()
+	_, err := e.OpenReceiver(core.Main, core.ReceiverOptions{Deliver: func([]core.Delivery) { t.Error("something was delivered") }}, core.Party{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := e.dispatchers[core.Main]
+	d.mu.Lock()
+	d.calling = true // another goroutine runs callbacks
+	d.give(d.receivers[0], make([]core.Delivery, 3))
+	d.mu.Unlock()
+	e.DropUndelivered()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.receivers[0]; len(r.pending) > 0 || r.credit != 3 || d.credit != 3 {
+		t.Errorf("%d messages wait, the receiver has a credit of %d, all have %d: want 0, 3, 3", len(r.pending), r.credit, d.credit)
+	}
+}

@@ -1,0 +1,231 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// worker locks messages of one partition for its dispatcher, one call at a time. Its fields below
+// woken are guarded by d.mu.
+type worker struct {
+	d     *dispatcher
+	index int
+	woken chan struct{} // something changed; holds at most one
+
+	poller      // of grants
+	granted int // how many messages to lock; 0 once begun
+	handed  int // how many messages a call of the store locks for the worker, since Reserve
+	timer   *time.Timer
+}
+
+// removal is deliveries that a receiver gets once they have been removed.
+type removal struct {
+	r  *receiver
+	ds []core.Delivery
+}
+
+func (w *worker) signal() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Wake implements core.Watcher: there may be messages. The store's doorbell and a timer call it.
+func (w *worker) Wake(core.SessionKey) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.poller.wake() {
+		w.d.assign()
+	}
+}
+
+// Reserve implements core.Watcher: a call of the store that brings messages becomes the worker's,
+// if the worker has none under way. Receivers in ReceiveAndDelete mode get nothing that way: their
+// messages take a second call, for which the sender would wait.
+func (w *worker) Reserve() int {
+	d := w.d
+	if !d.e.Barrier.TryEnter() {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(d.credit-d.reserved, MaxLock)
+	if n <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
+		d.e.Barrier.Leave()
+		return 0
+	}
+	w.grant(n)
+	w.handed = n
+	return n
+}
+
+// HandOver implements core.Watcher.
+func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
+	defer w.d.e.Barrier.Leave()
+	w.locked(w.handed, ds, next, more, err)
+}
+
+// grant has the worker lock up to n messages. d.mu is held.
+func (w *worker) grant(n int) {
+	w.begin()
+	w.d.reserved += n
+}
+
+// retry ends a pause after a failure.
+func (w *worker) retry() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.ready = true
+	w.d.assign()
+}
+
+// run works until the dispatcher stops.
+func (w *worker) run() {
+	for {
+		n, ok := w.await()
+		if !ok {
+			return
+		}
+		w.lock(n)
+	}
+}
+
+// await waits for a grant, and runs callbacks meanwhile.
+func (w *worker) await() (n int, ok bool) {
+	d := w.d
+	for {
+		d.e.Barrier.Enter()
+		d.mu.Lock()
+		d.flush()
+		n, w.granted = w.granted, 0
+		d.mu.Unlock()
+		d.e.Barrier.Leave()
+		if n > 0 {
+			return n, true
+		}
+		if d.stopped.Load() {
+			return 0, false
+		}
+		<-w.woken
+	}
+}
+
+// lock locks up to n messages and shares them out.
+func (w *worker) lock(n int) {
+	d := w.d
+	d.e.Barrier.Enter()
+	defer d.e.Barrier.Leave()
+	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
+	p := d.e.View().Queues[d.sub][w.index]
+	ds, next, err := d.e.Store.Lock(d.context(), p, n)
+	w.locked(n, ds, next, len(ds) == n, err)
+}
+
+// locked shares out what was locked for a grant of n messages. more says that others may be
+// available.
+func (w *worker) locked(n int, ds []core.Delivery, next time.Time, more bool, err error) {
+	d := w.d
+	var removals []removal
+	d.mu.Lock()
+	d.reserved -= n
+	surplus := d.share(ds, &removals)
+	if len(removals) > 0 {
+		d.flush() // other receivers need not wait for the removal
+		d.mu.Unlock()
+		w.remove(d.e.View().Queues[d.sub][w.index], removals)
+		d.mu.Lock()
+	}
+	began, ended := w.end(more, err)
+	switch {
+	case err != nil:
+		w.after(w.backoff, w.retry)
+	case !w.ready:
+		w.wakeAt(next)
+	}
+	if began || ended {
+		w.noteOutage(err)
+	}
+	d.checkDrains()
+	d.assign()
+	d.flush()
+	d.mu.Unlock()
+	if len(surplus) > 0 {
+		d.release(surplus)
+	}
+}
+
+// remove completes the messages of receivers in ReceiveAndDelete mode, and gives the removed ones
+// to them. The others stay locked until their locks expire, or another receiver has them already.
+func (w *worker) remove(p core.Partition, removals []removal) {
+	d := w.d
+	n := 0
+	for _, m := range removals {
+		n += len(m.ds)
+	}
+	settlements := make([]core.Settlement, 0, n)
+	for _, m := range removals {
+		for i := range m.ds {
+			settlements = append(settlements, core.Settlement{Token: m.ds[i].LockToken})
+		}
+	}
+	errs := d.e.Store.Settle(d.context(), p, settlements)
+	d.e.traffic.Queues[d.sub].Settle(settlements, errs)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range removals {
+		gone := m.ds[:0]
+		for i := range m.ds {
+			if errs[i] == nil {
+				each := m.ds[i]
+				each.LockToken, each.LockedUntil = core.LockToken{}, time.Time{}
+				gone = append(gone, each)
+			}
+		}
+		failed := len(m.ds) - len(gone)
+		errs = errs[len(m.ds):]
+		m.r.inFlight -= len(m.ds)
+		if m.r.closed {
+			d.giveRemoved(gone)
+			continue
+		}
+		m.r.credit += failed
+		d.credit += failed
+		if len(gone) > 0 {
+			d.give(m.r, gone)
+		}
+	}
+}
+
+// wakeAt sets the timer for the next due time that the store knows. d.mu is held.
+func (w *worker) wakeAt(next time.Time) {
+	switch {
+	case !next.IsZero():
+		w.after(max(next.Sub(w.d.e.Store.Now()), time.Millisecond), func() { w.Wake("") })
+	case w.timer != nil:
+		w.timer.Stop()
+	}
+}
+
+func (w *worker) after(pause time.Duration, f func()) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if !w.d.stopped.Load() {
+		w.timer = time.AfterFunc(pause, f)
+	}
+}
+
+// noteOutage logs that an outage has begun, or ended. d.mu is held.
+func (w *worker) noteOutage(err error) {
+	log := w.d.e.Log
+	switch {
+	case err == nil:
+		log.Info("the partition answers again", "entity", w.d.e.View().Name, "partition", w.index)
+	case core.CodeOf(err) == core.NotFound:
+		w.d.e.Suspect()
+	default:
+		log.Warn("lock messages: the partition does not answer; trying again", "entity", w.d.e.View().Name, "partition", w.index, "err", err)
+	}
+}

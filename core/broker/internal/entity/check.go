@@ -1,0 +1,197 @@
+package entity
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// AdmitGroup checks a group of messages and fills in what the broker decides. The first bad message
+// fails the whole group.
+func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
+	size := int64(0)
+	for _, m := range group {
+		if err := v.Admit(m); err != nil {
+			return err
+		}
+		m.WasScheduled = !m.ScheduledEnqueueTime.IsZero() && m.ScheduledEnqueueTime.After(now())
+		if v.maxBatch > 0 && len(group) > 1 {
+			size += int64(m.HeaderSize() + len(m.Body.Bytes))
+		}
+	}
+	if size > v.maxBatch {
+		return core.Refuse(core.TooLarge, "The batch has %d bytes, which exceeds the limit of %d bytes.", size, v.maxBatch)
+	}
+	return nil
+}
+
+// Admit checks a message and fills in its time to live.
+func (v *View) Admit(m *core.Message) error {
+	if err := v.Check(m); err != nil {
+		return err
+	}
+	m.TimeToLive = CappedLife(m.TimeToLive, v.Settings.DefaultMessageTimeToLive)
+	return nil
+}
+
+// Check applies the limits of the Service Bus wire contract, "Limits".
+func (v *View) Check(m *core.Message) error {
+	for _, key := range [...]struct{ name, text string }{
+		{"SessionId", m.SessionID},
+		{"PartitionKey", m.PartitionKey},
+		{"ViaPartitionKey", m.ViaPartitionKey},
+		{"ReplyToSessionId", m.ReplyToSessionID},
+	} {
+		if TooLong(key.text) {
+			return LongKey(key.name, key.text)
+		}
+	}
+	if TooLong(m.MessageID.Raw()) {
+		return LongKey("MessageId", m.MessageID.String())
+	}
+	if m.HasSession() && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
+		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
+	}
+	if !m.HasSession() && v.Settings.RequiresSession && v.Kind == core.Queue {
+		return ErrNoSessionID
+	}
+	if m.TimeToLive < 0 {
+		return core.Refuse(core.OutOfRange, "TimeToLive is %v: it must not be negative.", m.TimeToLive)
+	}
+	header := m.HeaderSize()
+	if size := int64(header + len(m.Body.Bytes)); size > v.MaxMessage {
+		return core.Refuse(core.TooLarge, "The message has %d bytes, which exceeds the limit of %d bytes for '%s'.", size, v.MaxMessage, v.Name)
+	}
+	if err := checkProperties(m.Properties); err != nil {
+		return err
+	}
+	if header > core.MaxHeaderBytes {
+		name, size := largestPart(m)
+		return core.Refuse(core.InvalidArgument, "The properties of the message have %d bytes together, which exceeds the limit of %d bytes. The largest is %s with %d bytes.", header, core.MaxHeaderBytes, name, size)
+	}
+	return nil
+}
+
+// TooLong reports whether a key has more characters than keys may have.
+func TooLong(key string) bool {
+	return len(key) > core.MaxKeyLength && utf8.RuneCountInString(key) > core.MaxKeyLength
+}
+
+// LongKey is the refusal of such a key.
+func LongKey(name, text string) error {
+	return core.Refuse(core.InvalidArgument, "%s has %d characters: it may have at most %d.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
+}
+
+// checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
+// values only; described values stand for .NET types.
+func checkProperties(p core.Properties) error {
+	if p.IsEmpty() {
+		return nil
+	}
+	for k, v := range value.MapEntries(p.Encoded()) {
+		switch value.KindOf(v) {
+		case value.KindList, value.KindMap, value.KindArray:
+			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
+		}
+		if len(k) > core.MaxPropertyNameLength || len(v) > core.MaxPropertyNameLength {
+			if n := max(utf8.RuneCount(k), characters(v)); n > core.MaxPropertyNameLength {
+				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters: name and value may have at most %d each.", k, n, core.MaxPropertyNameLength)
+			}
+		}
+	}
+	return nil
+}
+
+// characters is the length of an encoded string, or the encoded size of another value.
+func characters(encoded []byte) int {
+	if text, _, err := value.ReadText(encoded); err == nil {
+		return utf8.RuneCount(text)
+	}
+	const constructor = 5 // a format code and four bytes of size
+	return len(encoded) - constructor
+}
+
+// largestPart names the property that takes the most of a message's metadata.
+func largestPart(m *core.Message) (name string, size int) {
+	consider := func(n string, s int) {
+		if s > size {
+			name, size = n, s
+		}
+	}
+	consider("UserId", len(m.UserID))
+	consider("CorrelationId", len(m.CorrelationID.Raw()))
+	consider("To", len(m.To))
+	consider("Label", len(m.Subject))
+	consider("ReplyTo", len(m.ReplyTo))
+	consider("ContentType", len(m.ContentType))
+	consider("ContentEncoding", len(m.ContentEncoding))
+	consider("the footer", len(m.Footer))
+	for _, part := range []struct {
+		kind string
+		of   core.Properties
+	}{{"message annotation", m.Annotations}, {"user property", m.Properties}} {
+		if part.of.IsEmpty() {
+			continue
+		}
+		for k, v := range value.MapEntries(part.of.Encoded()) {
+			if len(k)+len(v) > size {
+				consider(part.kind+" '"+string(k[:min(len(k), core.MaxKeyLength)])+"'", len(k)+len(v))
+			}
+		}
+	}
+	return name, size
+}
+
+// Identify gives an id of 32 hexadecimal digits to messages that have none. It is unique, so
+// duplicate detection never drops it.
+func Identify(group []*core.Message) {
+	for _, m := range group {
+		if m.MessageID.IsZero() {
+			m.MessageID = core.StringID(newGUID())
+		}
+	}
+}
+
+func newGUID() string {
+	var b [16]byte
+	for i, n := 0, rand.Uint64(); i < 8; i++ {
+		b[i] = byte(n >> (8 * i))
+	}
+	for i, n := 0, rand.Uint64(); i < 8; i++ {
+		b[8+i] = byte(n >> (8 * i))
+	}
+	b[6] = b[6]&0x0f | 0x40 // RFC 9562 version 4
+	b[8] = b[8]&0x3f | 0x80 // RFC 9562 variant
+	return hex.EncodeToString(b[:])
+}
+
+// Soonest is when the first message of the groups with a time to live expires; zero: none.
+func Soonest(groups [][]*core.Message, now time.Time) time.Time {
+	var first time.Duration
+	for _, g := range groups {
+		for _, m := range g {
+			if m.TimeToLive > 0 && (first == 0 || m.TimeToLive < first) {
+				first = m.TimeToLive
+			}
+		}
+	}
+	if first == 0 {
+		return time.Time{}
+	}
+	return now.Add(first)
+}
+
+// CappedLife is a message's time to live, 0 for one without end, bounded by a setting.
+func CappedLife(life, limit time.Duration) time.Duration {
+	if life <= 0 || life > limit {
+		life = limit
+	}
+	if life == core.Forever {
+		return 0
+	}
+	return life
+}

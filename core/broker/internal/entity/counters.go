@@ -1,0 +1,103 @@
+package entity
+
+import (
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Counters is what Traffic reports, while it grows. A call adds to each counter once.
+type Counters struct {
+	Accepted, Absorbed, Cancelled atomic.Int64
+	Queues                        [core.SubQueues]QueueCounters
+}
+
+// QueueCounters count the traffic out of a queue or sub-queue.
+type QueueCounters struct {
+	Delivered, Lost, Moved atomic.Int64
+	Settled                [core.Release + 1]atomic.Int64
+}
+
+// Accept counts the results of appending groups.
+func (t *Counters) Accept(answers []core.Appended) {
+	stored, others := 0, 0
+	for i := range answers {
+		s := countStored(answers[i].Numbers)
+		stored += s
+		others += len(answers[i].Numbers) - s
+	}
+	t.add(stored, others)
+}
+
+func (t *Counters) add(accepted, absorbed int) {
+	if accepted > 0 {
+		t.Accepted.Add(int64(accepted))
+	}
+	if absorbed > 0 {
+		t.Absorbed.Add(int64(absorbed))
+	}
+}
+
+// countStored counts the messages that got a number.
+func countStored(numbers []int64) (n int) {
+	for _, number := range numbers {
+		if number != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Commit counts committed work in a sub-queue, with the numbers of its messages.
+func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
+	stored := countStored(numbers)
+	t.add(stored+len(w.Scheduled), len(numbers)-stored)
+	if n := len(w.Cancels); n > 0 {
+		t.Cancelled.Add(int64(n))
+	}
+	t.Queues[sub].Settle(w.Settlements, make([]error, len(w.Settlements)))
+}
+
+// Settle counts ended locks.
+func (o *QueueCounters) Settle(settlements []core.Settlement, errs []error) {
+	var ended [core.Release + 1]int64
+	for i, err := range errs {
+		switch outcome, code := settlements[i].Outcome, core.CodeOf(err); {
+		case code == "" && outcome <= core.Release:
+			ended[outcome]++
+		case code == core.LockLost || code == core.SessionLockLost:
+			o.Lost.Add(1)
+		}
+	}
+	for outcome, n := range ended {
+		if n > 0 {
+			o.Settled[outcome].Add(n)
+		}
+	}
+}
+
+// Traffic counts what this gateway has done with an entity's messages since it first used the
+// entity, and its current clients. Each gateway counts its own. Copies that a subscription gets
+// from its topic, and expired messages, are not counted here but in the store (see Holding).
+type Traffic struct {
+	Entity string
+	Kind   core.Kind
+
+	Accepted  int64 // messages from senders, transactions and forwarders, including scheduled ones
+	Absorbed  int64 // accepted messages that were not stored: duplicates, and those that the pipeline dropped or routed away
+	Cancelled int64 // scheduled messages
+	Senders   int   // open senders
+	Sessions  int   // open sessions
+	Waiting   int   // calls that wait for a free session
+	Queues    [core.SubQueues]QueueTraffic
+}
+
+// QueueTraffic is the traffic out of a queue or sub-queue.
+type QueueTraffic struct {
+	Delivered int64                   // messages delivered, counted at each delivery
+	Settled   [core.Release + 1]int64 // locks ended, by outcome; receive-and-delete counts as Complete
+	LocksLost int64                   // settlements that came too late
+	Moved     int64                   // messages that forwarders moved away
+	Receivers int                     // open receivers, without sessions
+	Credit    int                     // their unspent credit
+}

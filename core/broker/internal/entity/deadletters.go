@@ -1,0 +1,54 @@
+package entity
+
+import (
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ReasonProperties are the properties of a dead letter that say why it is one.
+func ReasonProperties(reason, description string) core.Properties {
+	over, err := core.NewProperties(
+		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},
+		core.Property{Key: core.PropertyDeadLetterDescription, Value: Truncate(description, core.MaxDeadLetterTextChars)},
+	)
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	return over
+}
+
+// DeadLetterProperties shortens the reason and the description to what a dead letter may carry.
+// Values that are no strings stay as the receiver gave them.
+func DeadLetterProperties(p core.Properties) (core.Properties, error) {
+	var shorter []core.Property
+	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {
+		v, _ := p.Get(name)
+		text, _ := v.(string)
+		if cut := Truncate(text, core.MaxDeadLetterTextChars); len(cut) < len(text) {
+			shorter = append(shorter, core.Property{Key: name, Value: cut})
+		}
+	}
+	if shorter == nil {
+		return p, nil
+	}
+	over, err := core.NewProperties(shorter...)
+	if err != nil {
+		return p, err
+	}
+	return p.Merge(over), nil
+}
+
+// Truncate keeps the first n characters.
+func Truncate(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for at := range s {
+		if n == 0 {
+			return s[:at]
+		}
+		n--
+	}
+	return s
+}

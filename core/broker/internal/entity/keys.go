@@ -1,0 +1,57 @@
+package entity
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// KeyOf is the key that selects a message's partition: its session id, else its partition key, else
+// with duplicate detection its message id. A message with the key "" may go to any partition.
+func KeyOf(m *core.Message, duplicates bool) string {
+	switch {
+	case m.PinKey() != "":
+		return m.PinKey()
+	case duplicates:
+		return m.MessageID.String()
+	default:
+		return ""
+	}
+}
+
+// GroupKey is the key of a group on a partitioned entity: all keys of the messages must be equal,
+// and messages without one follow the others.
+func GroupKey(group []*core.Message, duplicates bool) (string, error) {
+	key := ""
+	for _, m := range group {
+		k := KeyOf(m, duplicates)
+		switch {
+		case k == "" || k == key:
+		case key == "":
+			key = k
+		case duplicates:
+			return "", core.Refuse(core.NotAllowed, "The messages of a batch to a partitioned entity with duplicate detection have different keys ('%.64s' and '%.64s'): give them a common SessionId or PartitionKey, or send them in separate batches.", key, k)
+		default:
+			return "", core.Refuse(core.NotAllowed, "The messages of a batch to a partitioned entity have different keys ('%.64s' and '%.64s'): give them one SessionId or PartitionKey, or send them in separate batches.", key, k)
+		}
+	}
+	return key, nil
+}
+
+// WithoutMoveKey is the message as its copies have it: the key of a move belongs to the topic.
+func WithoutMoveKey(m *core.Message) *core.Message {
+	if m.Transit == nil || m.Transit.Key == "" {
+		return m
+	}
+	own, transit := *m, *m.Transit
+	transit.Key = ""
+	own.Transit = &transit
+	return &own
+}
+
+// PartitionOfNumber is the partition of a message, by its sequence number.
+func PartitionOfNumber(n *int64) uint16 {
+	index, _ := core.SplitSequenceNumber(*n)
+	return index
+}
+
+// PartitionOfSettlement is the partition of the message that is settled.
+func PartitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }

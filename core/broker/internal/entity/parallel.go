@@ -1,0 +1,87 @@
+package entity
+
+import "sync"
+
+// parallel is how many calls to the store or to plugins run at a time.
+const parallel = 16
+
+// InParallel calls f for 0..n-1, up to parallel at a time, and waits.
+func InParallel(n int, f func(i int)) {
+	slots := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
+
+// PartitionGroup holds the items of one call that belong to one partition.
+type PartitionGroup[T any] struct {
+	Partition uint16
+	Items     []T
+	at        []int // their indexes in the call; nil: all, in order
+}
+
+// OnlyPartition returns the partition that all items have in common, if there is one below n.
+func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
+	if len(items) == 0 {
+		return 0, false
+	}
+	partition = of(&items[0])
+	for i := range items {
+		if of(&items[i]) != partition {
+			return 0, false
+		}
+	}
+	return partition, int(partition) < n
+}
+
+// GroupByPartition groups items by partition. Items whose partition is not below n are returned as
+// indexes in strays. If all items have the same partition, nothing is copied.
+func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
+	if partition, ok := OnlyPartition(items, n, of); ok {
+		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil
+	}
+	byPartition := make([]PartitionGroup[T], n)
+	for i := range items {
+		p := of(&items[i])
+		if int(p) >= n {
+			strays = append(strays, i)
+			continue
+		}
+		byPartition[p].Items = append(byPartition[p].Items, items[i])
+		byPartition[p].at = append(byPartition[p].at, i)
+	}
+	for p := range byPartition {
+		if len(byPartition[p].Items) > 0 {
+			byPartition[p].Partition = uint16(p)
+			groups = append(groups, byPartition[p])
+		}
+	}
+	return groups, strays
+}
+
+// Index is the index in the call of the group's i-th item.
+func (p *PartitionGroup[T]) Index(i int) int {
+	if p.at == nil {
+		return i
+	}
+	return p.at[i]
+}
+
+// EachGroup calls f for each group, concurrently if there are several, and waits.
+func EachGroup[T any](groups []PartitionGroup[T], f func(p *PartitionGroup[T])) {
+	if len(groups) == 1 {
+		f(&groups[0])
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range groups {
+		wg.Go(func() { f(&groups[i]) })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,127 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Refusals without names are made once.
+var (
+	ErrStopping = core.Refuse(core.Busy, "The server is stopping. Connect again.")
+	ErrLockLost = core.Refuse(core.LockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
+
+	ErrSessionLost  = core.Refuse(core.SessionLockLost, "The session lock has expired on the MessageSession. Accept a new MessageSession.")
+	ErrNoSessions   = core.Refuse(core.NotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions.")
+	errSessionsOnly = core.Refuse(core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.")
+	ErrNoSessionID  = core.Refuse(core.NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
+
+	errBusy     = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
+	ErrTimeout  = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
+	errSettled  = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
+	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or is not in the state the operation asks for.")
+)
+
+// Refusals makes errors of a namespace readable for clients.
+type Refusals struct {
+	Host      string // the name that peers reach the namespace by; "": none
+	Namespace string // its name
+	Log       *slog.Logger
+}
+
+// NotFound is the text by which SDKs recognise a missing entity.
+func (r *Refusals) NotFound(name string) error {
+	if r.Host != "" {
+		name = "sb://" + r.Host + "/" + core.ResourcePath(name)
+	}
+	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
+}
+
+// Exists is the refusal of a name in use. Subscriptions are named by their parts, as at Service
+// Bus.
+func (r *Refusals) Exists(ent *core.Entity) error {
+	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
+	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
+		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", r.Namespace, topic, own, more)
+	}
+	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
+}
+
+// Of makes the store's error for an entity readable for the peer, and keeps whether it is
+// NotDone. Refusals of the broker pass. An error without a Code means that the store was not
+// reached: it is logged, and the peer is told to try again.
+func (r *Refusals) Of(err error, entity *core.Entity) error {
+	if err == nil {
+		return nil
+	}
+	if core.IsNotDone(err) {
+		return core.CertainlyNotDone(r.readable(err, entity))
+	}
+	return r.readable(err, entity)
+}
+
+func (r *Refusals) readable(err error, entity *core.Entity) error {
+	if n, ok := errors.AsType[*NoVerdict](err); ok {
+		return n
+	}
+	if r, ok := errors.AsType[*core.Refusal](err); ok {
+		return r
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return ErrTimeout
+	}
+	switch code := core.CodeOf(err); code {
+	case core.LockLost:
+		return ErrLockLost
+	case core.SessionLockLost:
+		return ErrSessionLost
+	case core.MessageNotFound:
+		return ErrNoNumber
+	case core.NotFound:
+		return r.NotFound(entity.Name)
+	case core.NotAllowed:
+		return errSettled
+	case core.QuotaExceeded:
+		return core.Refuse(code, "The maximum entity size has been reached or exceeded for %s: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
+			entity.Kind, entity.Name, entity.Megabytes()<<20)
+	case core.Busy:
+		return errBusy
+	default:
+		r.Log.Warn("store call", "entity", entity.Name, "err", err)
+		return errBusy
+	}
+}
+
+// Locks makes the errors of locks readable, in place. A lock of a partition that is gone is
+// lost.
+func (r *Refusals) Locks(errs []error, v *View) []error {
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case core.CodeOf(err) == core.NotFound:
+			errs[i] = ErrLockLost
+		default:
+			errs[i] = r.Of(err, &v.Entity)
+		}
+	}
+	return errs
+}
+
+// NoVerdict is the error of a message that was not judged because a router did not answer.
+type NoVerdict struct {
+	Refusal error // what the sender is told
+	Parks   bool  // the message is to be parked
+}
+
+func (n *NoVerdict) Error() string { return n.Refusal.Error() }
+
+// Unwrap returns what the sender is told.
+func (n *NoVerdict) Unwrap() error { return n.Refusal }
+
+// LacksVerdict reports whether the error is a NoVerdict.
+func LacksVerdict(err error) bool {
+	_, ok := errors.AsType[*NoVerdict](err)
+	return ok
+}

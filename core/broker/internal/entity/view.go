@@ -1,0 +1,168 @@
+// Package entity knows an entity of the namespace as the broker has last read it: its partitions,
+// which messages it admits, the keys that select a partition, what it counts, and how errors about
+// it read.
+package entity
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// View is an entity at one revision, with its core.Partitions. It never changes.
+type View struct {
+	core.Entity
+	Queues     [core.SubQueues][]core.Partition // by sub-queue
+	MaxMessage int64                            // bytes
+	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
+}
+
+// Policy is what the configuration says of all entities of a namespace.
+type Policy struct {
+	Limits    core.Limits
+	Histories []History
+}
+
+// View is a view of the entity.
+func (c *Policy) View(ent core.Entity) *View {
+	v := &View{Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes}
+	for sub := range v.Queues {
+		v.Queues[sub] = make([]core.Partition, ent.Partitions)
+		for i := range v.Queues[sub] {
+			v.Queues[sub][i] = c.Partition(&ent, uint16(i), core.SubQueue(sub))
+		}
+	}
+	return v
+}
+
+// Unlimited is the view without its quota.
+func (v *View) Unlimited() *View {
+	u := *v
+	u.Queues[core.Main] = slices.Clone(v.Queues[core.Main])
+	for i := range u.Queues[core.Main] {
+		u.Queues[core.Main][i].MaxBytes = 0
+	}
+	return &u
+}
+
+// Partition is the entity's partition. Messages to be forwarded are tried
+// without a limit. Quota and duplicate detection apply to what is sent to the entity, not to moves
+// between its sub-queues.
+func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
+	p := ent.Partition(i, sub)
+	p.History = c.Bounds(ent)
+	if sub != core.Main {
+		p.MaxBytes, p.DuplicateWindow = 0, 0
+	} else if ent.Kind != core.Subscription { // the quota of a subscription is its topic's
+		p.MaxBytes = ent.Megabytes() << 20 / int64(ent.Partitions)
+	}
+	if sub == core.Transfer || sub == core.TransferDeadLetter || ent.Settings.ForwardTo != "" {
+		p.MaxDeliveryCount = 0
+	}
+	return p
+}
+
+// Root is the ID of the queue or topic that the entity is or belongs to.
+func (v *View) Root() string {
+	if v.Kind == core.Subscription {
+		return v.TopicID
+	}
+	return v.ID
+}
+
+// Receivable refuses to take messages, except by their numbers, from where only forwarders or
+// session holders take them.
+func (v *View) Receivable(sub core.SubQueue) error {
+	switch {
+	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
+		return core.Refuse(core.NotAllowed, "'%s' is a topic: receive from its subscriptions, '%s'.", v.Name, core.SubscriptionPath(v.Name, "<name>"))
+	case sub == core.Transfer:
+		return core.Refuse(core.NotAllowed, "'%s' holds messages on their way to other entities: receive from '%s'.", v.Name+sub.Suffix(), v.Name+sub.DeadLetters().Suffix())
+	case sub == core.Main && v.Settings.ForwardTo != "":
+		return Forwards(v)
+	default:
+		return v.Sessionless(sub)
+	}
+}
+
+// Sessionless refuses to take messages of an entity with sessions outside of a session. Sub-queues
+// have no sessions.
+func (v *View) Sessionless(sub core.SubQueue) error {
+	if v.Queues[sub][0].Sessions {
+		return errSessionsOnly
+	}
+	return nil
+}
+
+// CheckState refuses a state that is larger than a message may be.
+func (v *View) CheckState(state []byte) error {
+	if int64(len(state)) > v.MaxMessage {
+		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.MaxMessage, v.Name)
+	}
+	return nil
+}
+
+// Forwards is the refusal to receive from an entity that forwards its messages.
+func Forwards(v *View) error {
+	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, ForwardPath(&v.Settings, core.Main))
+}
+
+// Disabled is the refusal of an entity whose status does not allow the operation.
+func Disabled(name string) error {
+	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
+}
+
+// ForwardPath is the path that a sub-queue is forwarded to; "" where it is not.
+func ForwardPath(s *core.Settings, sub core.SubQueue) string {
+	switch sub {
+	case core.Main:
+		return core.ResourcePath(s.ForwardTo)
+	case core.DeadLetter:
+		return core.ResourcePath(s.ForwardDeadLetteredMessagesTo)
+	default:
+		return ""
+	}
+}
+
+// Bounds are those of the first History whose pattern fits the entity.
+func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
+	name := ent.Name
+	if topic, _, ok := core.SplitSubscription(name); ok {
+		name = topic
+	}
+	for i := range c.Histories {
+		h := &c.Histories[i]
+		if FitsPattern(core.FoldName(h.Entity), core.FoldName(name)) {
+			return core.HistoryBounds{Keep: h.Keep, Max: (h.Max + ent.Partitions - 1) / ent.Partitions}
+		}
+	}
+	return core.HistoryBounds{}
+}
+
+// History says which entities have a history of their messages. It is configuration: all gateways
+// of a namespace should have the same.
+type History struct {
+	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A topic's
+	// subscriptions have a history as the topic has.
+	Entity string
+	Keep   time.Duration // how long events are kept
+	Max    int           // events of a queue, a topic or a subscription, in all its partitions
+}
+
+// FitsPattern reports whether a name fits a pattern.
+func FitsPattern(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	for _, part := range parts[1 : len(parts)-1] {
+		if !ok {
+			return false
+		}
+		_, rest, ok = strings.Cut(rest, part) // the first match is as good as any
+	}
+	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
+}

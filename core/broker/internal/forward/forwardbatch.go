@@ -1,0 +1,359 @@
+package forward
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+)
+
+// Reasons of transfer dead letters, beside those in core.
+const (
+	ReasonNoDestination = "MessagingEntityNotFound"
+	ReasonTooLarge      = "MessageSizeExceeded"
+	ReasonDisabled      = "MessagingEntityDisabled"
+	ReasonFull          = "QuotaExceeded"
+	reasonUnsuitable    = "ForwardingFailed"
+)
+
+var (
+	// errNoVerdict stands for a missing verdict of the destination's pipeline.
+	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The message has no verdict.")}
+	// errTooManyHops says that a message has been forwarded too often.
+	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
+)
+
+// forwardBatch is a batch of messages on its way from a partition. A crash at any point repeats a
+// step: the destination knows what it has stored by the key of the move, until the source has been
+// settled.
+type forwardBatch struct {
+	pf      *partitionForwarder
+	e       Entity // the source
+	v       *entity.View
+	p       core.Partition
+	ds      []core.Delivery
+	dests   map[string]resolved
+	batches []*destinationBatch
+	byDest  map[destination]*destinationBatch
+
+	remoteBatches []*remoteBatch
+	returned      []int // deliveries that a remote did not take
+
+	mu          sync.Mutex // guards what follows: batches are delivered concurrently
+	locked      time.Time  // no later than when the source's locks began or were renewed
+	settlements []core.Settlement
+	stored      []stored // by settlement: the keys to forget after it
+	rejected    []int    // deliveries to dead-letter
+	reasons     []error  // why, by rejected
+}
+
+// resolved is a destination, or the reason why it was not found.
+type resolved struct {
+	e   Entity
+	v   *entity.View
+	err error
+}
+
+// destinationBatch holds the messages of a forward batch that go to one partition.
+type destinationBatch struct {
+	to     destination
+	v      *entity.View
+	groups [][]*core.Message
+	at     []int // their indexes in the forward batch
+}
+
+// stored is the place where a message was stored under a key; none if the key is "".
+type stored struct {
+	p   core.Partition
+	key string
+	to  string // the entity; "" for a message that was not moved
+}
+
+// forward moves locked messages to their destinations and returns how many have left the source.
+func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
+	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
+	for i := range ds {
+		fb.assign(ctx, i)
+	}
+	if fb.isTooLate() {
+		for _, batch := range fb.batches {
+			fb.holdBackAll(batch, batch.at)
+		}
+		for _, c := range fb.remoteBatches {
+			for _, i := range c.at {
+				fb.holdBack(i, c.destination())
+			}
+		}
+		fb.batches, fb.remoteBatches = nil, nil
+	}
+	var wg sync.WaitGroup
+	for _, batch := range fb.batches {
+		wg.Go(func() { fb.deliver(ctx, batch) })
+	}
+	if len(fb.remoteBatches) > 0 {
+		fb.sendAll(ctx)
+	}
+	wg.Wait()
+	fb.deadLetterRejected(ctx)
+	fb.releaseReturned(ctx)
+	return fb.finish(ctx)
+}
+
+// isTooLate reports whether it is too late to store anything: see CallTimeout.
+func (fb *forwardBatch) isTooLate() bool {
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	return time.Since(fb.locked) > forwardLock/2
+}
+
+// assign adds a message to the batch of its destination.
+func (fb *forwardBatch) assign(ctx context.Context, i int) {
+	d := &fb.ds[i]
+	to, hops := fb.pf.parent.to, uint8(0)
+	if d.Transit != nil {
+		hops = d.Transit.Hops
+		if to == "" {
+			to = d.Transit.Destination
+		}
+	}
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		fb.assignRemote(i, remote, entity)
+		return
+	}
+	returns := fb.p.Sub == core.Transfer && core.FoldName(to) == fb.e.Key() // a parked message returns to its own entity
+	if !returns {
+		hops++
+	}
+	if hops > core.MaxHops {
+		fb.reject(i, errTooManyHops)
+		return
+	}
+	dest := fb.resolve(ctx, to)
+	switch {
+	case dest.e != nil:
+	case IsPermanent(dest.err):
+		fb.reject(i, dest.err)
+		return
+	default:
+		fb.pf.holdBack(d, destination{})
+		return
+	}
+	m := fb.forwarded(d, hops)
+	if returns {
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // a number in the transfer queue means nothing to receivers
+	}
+	if err := dest.v.Admit(m); err != nil {
+		fb.reject(i, err)
+		return
+	}
+	key := entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection)
+	if key == "" {
+		key = m.Transit.Key // a repeated step must find the same partition
+	}
+	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.Queues[core.Main]))}
+	if !dest.v.Settings.Status.CanSend() {
+		fb.destinationRefused(i, where, entity.Disabled(dest.v.Name))
+		return
+	}
+	if _, blocked := fb.pf.blocked[where]; blocked {
+		fb.pf.holdBack(d, where)
+		return
+	}
+	batch := fb.byDest[where]
+	if batch == nil {
+		batch = &destinationBatch{to: where, v: dest.v}
+		if dest.e.Key() == fb.e.Key() {
+			batch.v = dest.v.Unlimited() // its messages count there already
+		}
+		fb.byDest[where] = batch
+		fb.batches = append(fb.batches, batch)
+	}
+	batch.groups = append(batch.groups, []*core.Message{m})
+	batch.at = append(batch.at, i)
+}
+
+// resolve finds a destination by name, once for each forward batch.
+func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
+	if r, ok := fb.dests[name]; ok {
+		return r
+	}
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	var r resolved
+	s := fb.pf.parent.set
+	e, err := s.Host.Entity(call, name)
+	if err == nil && !e.View().Settings.Status.CanSend() {
+		e, err = s.Host.Read(call, name) // the cached status may be old, and decides about dead letters
+	}
+	switch {
+	case name == "":
+		r.err = core.Refuse(core.NotFound, "The message has no destination.")
+	case err != nil:
+		r.err = err
+	default:
+		if v := e.View(); v.Kind == core.Subscription {
+			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which takes no messages but its topic's.", v.Name)
+		} else {
+			r.e, r.v = e, v
+		}
+	}
+	fb.dests[name] = r
+	return r
+}
+
+// forwarded is the message as its destination gets it.
+func (fb *forwardBatch) forwarded(d *core.Delivery, hops uint8) *core.Message {
+	m := *d.Message
+	m.Transit = &core.Transit{
+		EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+		DeadLetterSource:       d.DeadLetterSource,
+		Hops:                   hops,
+		Key:                    fb.moveKey(d),
+	}
+	if fb.p.Sub == core.DeadLetter {
+		m.Transit.DeadLetterSource = fb.v.Name
+	}
+	return &m
+}
+
+// moveKey identifies this move: sequence numbers are never reused.
+func (fb *forwardBatch) moveKey(d *core.Delivery) string {
+	_, n := core.SplitSequenceNumber(d.SequenceNumber)
+	b := make([]byte, 0, 64)
+	b = append(b, fb.p.Entity...)
+	b = append(b, '/')
+	b = append(b, fb.p.Subscription...)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(fb.p.Index), 10)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(fb.p.Sub), 10)
+	b = append(b, '/')
+	return string(strconv.AppendInt(b, n, 10))
+}
+
+// deliver stores a batch at its destination.
+func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
+	batch.to.e.Use()
+	ctx = batch.to.e.Audit().With(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	answers := fb.store(ctx, batch)
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	for i, a := range answers {
+		at := batch.at[i]
+		switch {
+		case a.Err == nil:
+			fb.settle(at, core.Settlement{}, stored{batch.v.Queues[core.Main][batch.to.partition], batch.groups[i][0].Transit.Key, batch.v.Name})
+		case entity.LacksVerdict(a.Err):
+			fb.pf.holdBack(&fb.ds[at], batch.to)
+			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
+		case core.CodeOf(a.Err) == core.QuotaExceeded:
+			fb.destinationRefused(at, batch.to, a.Err)
+		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // retry: the next resolve tells whether the entity is gone
+			fb.pf.holdBack(&fb.ds[at], batch.to)
+		default:
+			fb.reject(at, a.Err)
+		}
+	}
+}
+
+// store stores a batch, after the destination's pipeline if it has one. Each result is stored with
+// the key of its move, so a repeated step stores nothing twice, whatever the verdict is then. A
+// message without a verdict stays at the source, with those behind it, which would overtake it.
+func (fb *forwardBatch) store(ctx context.Context, batch *destinationBatch) []core.Appended {
+	e := batch.to.e
+	judging, cancel := context.WithTimeout(ctx, CallTimeout)
+	judged := e.Judge(judging, batch.v, batch.groups)
+	cancel()
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	if judged == nil {
+		return e.Append(call, batch.v, batch.to.partition, batch.groups)
+	}
+	answers := make([]core.Appended, len(batch.groups))
+	var groups [][]*core.Message
+	var results []pipeline.Result
+	var at []int
+	late, waiting := fb.isTooLate(), false
+	for i, r := range judged {
+		waiting = waiting || r[0].State == pipeline.Parked || r[0].State == pipeline.Refused
+		switch {
+		case late || waiting && r[0].State != pipeline.Gone:
+			answers[i].Err = errNoVerdict
+		default:
+			groups, results, at = append(groups, batch.groups[i]), append(results, r), append(at, i)
+		}
+	}
+	for i, a := range e.StoreResults(call, batch.v, batch.to.partition, groups, results) {
+		answers[at[i]] = a
+	}
+	return answers
+}
+
+// holdBackAll holds back all messages of a batch.
+func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
+	for _, i := range at {
+		fb.pf.holdBack(&fb.ds[i], batch.to)
+	}
+}
+
+// settle notes how a message leaves the source.
+func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
+	s.Token = fb.ds[i].LockToken
+	fb.settlements = append(fb.settlements, s)
+	fb.stored = append(fb.stored, where)
+}
+
+// finish settles the source and returns how many messages have left it. The keys of their moves are
+// forgotten at the destinations.
+func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
+	if len(fb.settlements) == 0 {
+		return 0
+	}
+	s := fb.pf.parent.set
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	forget := map[core.Ref][]string{}
+	where := map[core.Ref]core.Partition{}
+	for i, err := range s.Store.Settle(call, fb.p, fb.settlements) {
+		if err != nil { // the move will be repeated, and its key prevents a second copy
+			continue
+		}
+		ended++
+		fb.e.Audit().Moved(fb.v.Queues[fb.p.Sub][fb.p.Index], &fb.settlements[i], fb.stored[i].to)
+		if s := fb.stored[i]; s.key != "" {
+			forget[s.p.Ref] = append(forget[s.p.Ref], s.key)
+			where[s.p.Ref] = s.p
+		}
+	}
+	for ref, keys := range forget {
+		if err := s.Store.Forget(call, where[ref], keys); err != nil && core.CodeOf(err) != core.NotFound {
+			s.Log.Debug("keys of ended moves stay until they expire", "entity", fb.v.Name, "err", err)
+		}
+	}
+	if ended > 0 {
+		fb.e.Use()
+	}
+	return ended
+}
+
+// publishDue publishes scheduled messages of a topic that are due, and returns how many have left
+// the topic's own queue.
+func (pf *partitionForwarder) publishDue(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery) (moved int) {
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	answers := e.PublishDue(call, p, ds)
+	for i, a := range answers {
+		switch {
+		case a.Err == nil:
+			moved++
+		case core.CodeOf(a.Err) == core.LockLost: // another gateway has published it
+		default:
+			pf.holdBack(&ds[i], destination{})
+		}
+	}
+	return moved
+}

@@ -1,0 +1,484 @@
+// Package forward moves messages that no client asks for: to where entities forward, out of
+// transfer queues, to other brokers, and scheduled messages of topics when they are due.
+package forward
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+)
+
+const (
+	// ScanInterval is how often all entities are checked for messages that need a forwarder:
+	// another gateway may have died that knew of them.
+	ScanInterval = time.Minute
+	// IdleLife is how long a temporary forwarder stays after its last message.
+	IdleLife = time.Minute
+	// readRetry is how long to wait before an entity that could not be read is read again.
+	readRetry = time.Second
+	// stepGrace is how long steps under way may still take at the end.
+	stepGrace = 5 * time.Second
+	// MaxConcurrentSteps is how many partition forwarders work at a time.
+	MaxConcurrentSteps = 64
+)
+
+// Config is what forwarders need. Remotes and Wait are those of the broker's Options.
+type Config struct {
+	Host      Host
+	Namespace string // its ID
+	Store     core.Store
+	Base      context.Context // for calls on behalf of no caller
+	Log       *slog.Logger
+	Policy    *entity.Policy
+	Barrier   *pause.Barrier // passed before each step
+	Remotes   map[string]core.Remote
+	Wait      bool // for destinations that are disabled or full
+}
+
+// Host is the broker whose messages are moved.
+type Host interface {
+	// Entity finds an entity, in the cache while that is fresh.
+	Entity(ctx context.Context, name string) (Entity, error)
+	// Read finds an entity in the store.
+	Read(ctx context.Context, name string) (Entity, error)
+	// Cached finds an entity in the cache; nil: it is not there.
+	Cached(name string) Entity
+	// Walk visits all entities of the namespace.
+	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
+}
+
+// Entity is an entity that messages are moved from, or to.
+type Entity interface {
+	Key() string // its folded name
+	View() *entity.View
+	Use()
+	Counters() *entity.Counters
+	Audit() *audit.Writer // nil: no history
+	// Append stores groups of messages in a partition, as those of a sender without a pipeline.
+	Append(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
+	// Judge passes groups of messages through the entity's pipeline; nil: it has none.
+	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
+	// StoreResults stores groups of messages with what the pipeline has made of them.
+	StoreResults(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
+	// PublishDue publishes scheduled messages of the topic that are due and locked. The error of a
+	// message that another gateway has published is LockLost.
+	PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended
+}
+
+// Forwarders move messages without a client's request: from entities that forward, out of transfer
+// queues, and scheduled messages of a topic to its subscriptions. Only entities that need a
+// forwarder have one. An idle forwarder is a doorbell and a timer.
+//
+// Every gateway forwards. The locks of messages divide the work, and order leases keep the order.
+type Forwarders struct {
+	Config
+	remotes remotes
+
+	mu     sync.Mutex
+	open   bool // between start and end of run
+	byKey  map[forwarderKey]*forwarder
+	byName map[string][]*forwarder
+
+	pending struct { // what changed was called with
+		mu    sync.Mutex
+		names map[string]struct{} // folded
+		all   bool
+	}
+	woken chan struct{} // pending has changed; holds at most one
+
+	localWork, remoteWork workQueue // steps that move messages here, and steps that wait for a remote
+
+	tasks  sync.WaitGroup  // goroutines that take steps
+	ctx    context.Context // of steps
+	cancel context.CancelFunc
+}
+
+// workQueue holds the partition forwarders that are due for a step, and counts the goroutines that
+// take steps.
+type workQueue struct {
+	mu     sync.Mutex
+	queue  []*partitionForwarder
+	active int // goroutines
+	closed bool
+}
+
+// forwarderKey is the source of a forwarder: the ID of an entity, and the sub-queue.
+type forwarderKey struct {
+	id  string
+	sub core.SubQueue
+}
+
+// forwarder empties one sub-queue of one entity.
+type forwarder struct {
+	set  *Forwarders
+	key  forwarderKey
+	name string // of the entity, folded
+	to   string // where the settings forward to, as forwardTarget has it; "": each message says it
+	// temporary says that the forwarder ends when it has nothing left to do.
+	temporary   bool
+	remote      string                // the remote that the settings forward to, folded; "": none
+	partitions  []*partitionForwarder // by partition
+	retireTimer *time.Timer           // guarded by set.mu
+}
+
+// New makes the forwarders of a broker, which begin with Run.
+func New(c Config) *Forwarders {
+	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: make(chan struct{}, 1)}
+	s.pending.names = map[string]struct{}{}
+	s.ctx, s.cancel = context.WithCancel(s.Base)
+	return s
+}
+
+// Run reconciles the forwarders with the entities' settings, until ctx ends. Then it stops them and
+// waits for their steps.
+func (s *Forwarders) Run(ctx context.Context) {
+	s.mu.Lock()
+	s.open = true
+	s.mu.Unlock()
+	defer s.remotes.watch(s)()
+	tick := time.NewTicker(ScanInterval)
+	defer tick.Stop()
+	retry := time.NewTimer(readRetry)
+	retry.Stop()
+	defer retry.Stop()
+	scanned := make(chan struct{}, 1) // holds one while no scan is under way
+	scanned <- struct{}{}
+	var due <-chan struct{} = scanned // nil while no scan is wanted
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-due:
+			due = nil
+			s.tasks.Go(func() {
+				s.scan(ctx)
+				scanned <- struct{}{}
+			})
+		case <-tick.C:
+			due = scanned
+		case <-s.woken:
+			all, ok := s.readChanges(ctx)
+			if all {
+				due = scanned
+			}
+			if !ok {
+				retry.Reset(readRetry)
+			}
+		case <-retry.C:
+			s.wake()
+		}
+	}
+	s.stop()
+}
+
+func (s *Forwarders) stop() {
+	s.mu.Lock()
+	s.open = false
+	for _, f := range s.byKey {
+		s.end(f)
+	}
+	s.mu.Unlock()
+	grace := time.AfterFunc(stepGrace, s.cancel)
+	defer grace.Stop()
+	s.localWork.close()
+	s.remoteWork.close()
+	s.tasks.Wait()
+	s.cancel()
+}
+
+// Changed notes that the entity of the folded name has changed; "" is any entity. It does not
+// block.
+func (s *Forwarders) Changed(name string) {
+	s.pending.mu.Lock()
+	if name == "" {
+		s.pending.all = true
+	} else {
+		s.pending.names[name] = struct{}{}
+	}
+	s.pending.mu.Unlock()
+	s.wake()
+}
+
+func (s *Forwarders) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// readChanges reads the entities that have changed. all says that any may have changed; ok is false
+// when the store did not answer for some, which stay pending.
+func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
+	s.pending.mu.Lock()
+	names := s.pending.names
+	all = s.pending.all
+	s.pending.names, s.pending.all = map[string]struct{}{}, false
+	s.pending.mu.Unlock()
+	ok = true
+	for name := range names {
+		ent, err := s.Store.Entity(ctx, s.Namespace, name)
+		switch {
+		case err == nil:
+			s.reconcile(&ent)
+		case core.CodeOf(err) == core.NotFound:
+			s.remove(name)
+		default:
+			s.pending.mu.Lock()
+			s.pending.names[name] = struct{}{}
+			s.pending.mu.Unlock()
+			ok = false
+			continue
+		}
+		s.retry(name)
+	}
+	return all, ok
+}
+
+// scan checks all entities.
+func (s *Forwarders) scan(ctx context.Context) {
+	err := s.Host.Walk(ctx, func(ent *core.Entity) (gone bool) {
+		s.reconcile(ent)
+		s.startForBacklog(ctx, ent)
+		return false
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("entities were not checked for messages to forward; the next scan does it", "err", err)
+	}
+}
+
+// reconcile starts and ends the forwarders of an entity as its settings ask for.
+func (s *Forwarders) reconcile(ent *core.Entity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := core.FoldName(ent.Name)
+	for sub := range core.SubQueues {
+		to := forwardTarget(&ent.Settings, sub)
+		if f := s.byKey[forwarderKey{ent.ID, sub}]; f != nil && f.to != to {
+			s.end(f)
+		}
+		if to != "" {
+			s.start(ent, sub)
+		}
+	}
+	for _, f := range slices.Clone(s.byName[name]) {
+		if f.key.id != ent.ID {
+			s.end(f)
+		}
+	}
+}
+
+// remove ends the forwarders of a deleted entity.
+func (s *Forwarders) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range slices.Clone(s.byName[name]) {
+		s.end(f)
+	}
+}
+
+// retry wakes the forwarders that wait for the entity of the folded name, or whose messages may.
+func (s *Forwarders) retry(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.byKey {
+		if f.to == name || f.name == name || f.key.sub == core.Transfer {
+			for _, pf := range f.partitions {
+				pf.retry()
+			}
+		}
+	}
+}
+
+// startForBacklog starts forwarders for messages that an entity holds.
+func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
+	subs := []core.SubQueue{core.Transfer}
+	if ent.Kind == core.Topic {
+		subs = []core.SubQueue{core.Main, core.Transfer}
+	}
+	for _, sub := range subs {
+		for i := range ent.Partitions {
+			stats, err := s.Store.Stats(ctx, s.Policy.Partition(ent, uint16(i), sub))
+			if err == nil && stats.Ready+stats.Locked+stats.Scheduled > 0 {
+				s.mu.Lock()
+				s.start(ent, sub)
+				s.mu.Unlock()
+				break
+			}
+		}
+	}
+}
+
+// MessagesAdded wakes the forwarder of a sub-queue, which has new messages.
+func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.start(&v.Entity, sub); f != nil {
+		for _, pf := range f.partitions {
+			pf.wake("")
+		}
+	}
+}
+
+// ExpectExpiry wakes the forwarder of an entity's dead letters when a message of the entity may
+// expire. Zero is never.
+func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.byKey[forwarderKey{v.ID, core.DeadLetter}]; f != nil {
+		for _, pf := range f.partitions {
+			pf.wakeAt(at)
+		}
+	}
+}
+
+// start makes the forwarder of a sub-queue unless there is one. s.mu is held.
+func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
+	key := forwarderKey{ent.ID, sub}
+	if f := s.byKey[key]; f != nil || !s.open {
+		return f
+	}
+	f := &forwarder{set: s, key: key, name: core.FoldName(ent.Name), to: forwardTarget(&ent.Settings, sub)}
+	f.temporary = f.to == ""
+	if remote, _, ok := core.SplitRemote(f.to); ok {
+		f.remote = remote
+		if s.remotes[remote] == nil {
+			s.Log.Warn("entity forwards to a remote that the configuration does not name: its messages wait", "entity", ent.Name, "to", f.to)
+		}
+	}
+	for i := range ent.Partitions {
+		f.partitions = append(f.partitions, &partitionForwarder{parent: f, index: i})
+	}
+	s.byKey[key] = f
+	s.byName[f.name] = append(s.byName[f.name], f)
+	s.Log.Debug("forwarder started", "entity", ent.Name, "sub", sub.Suffix(), "to", f.to)
+	for i, pf := range f.partitions {
+		pf.open(s.Store.Watch(ent.Ref(uint16(i), sub), core.WakeFunc(pf.wake)))
+	}
+	return f
+}
+
+// end stops a forwarder. s.mu is held.
+func (s *Forwarders) end(f *forwarder) {
+	delete(s.byKey, f.key)
+	s.byName[f.name] = slices.DeleteFunc(s.byName[f.name], func(other *forwarder) bool { return other == f })
+	if len(s.byName[f.name]) == 0 {
+		delete(s.byName, f.name)
+	}
+	if f.retireTimer != nil {
+		f.retireTimer.Stop()
+	}
+	for _, pf := range f.partitions {
+		pf.stop()
+	}
+}
+
+// retireIfIdle is called when a partition forwarder of a temporary forwarder has found nothing.
+func (s *Forwarders) retireIfIdle(f *forwarder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey[f.key] != f || !f.idle() {
+		return
+	}
+	if f.retireTimer == nil {
+		f.retireTimer = time.AfterFunc(IdleLife, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			f.retireTimer = nil
+			if s.byKey[f.key] == f && f.idle() {
+				s.end(f)
+			}
+		})
+	}
+}
+
+func (f *forwarder) idle() bool {
+	for _, pf := range f.partitions {
+		if !pf.isIdle() {
+			return false
+		}
+	}
+	return true
+}
+
+// enqueue has a partition forwarder take a step. Steps that wait for remotes have a queue of their
+// own, so that they do not delay the others.
+func (s *Forwarders) enqueue(pf *partitionForwarder) {
+	q := &s.localWork
+	if pf.parent.remote != "" {
+		q = &s.remoteWork
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.queue = append(q.queue, pf)
+	if q.active < MaxConcurrentSteps {
+		q.active++
+		s.tasks.Go(func() { s.serve(q) })
+	}
+}
+
+func (q *workQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}
+
+// serve takes steps until the queue is empty.
+func (s *Forwarders) serve(q *workQueue) {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.queue = nil
+			q.active--
+			q.mu.Unlock()
+			return
+		}
+		pf := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		pf.serve(s.ctx)
+	}
+}
+
+// DropHeld drops the messages that partition forwarders hold back: they are gone, and new messages
+// need not wait behind them. In entities that were not cleared, their locks expire. The barrier is
+// closed.
+func (s *Forwarders) DropHeld() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.byKey {
+		for _, l := range p.partitions {
+			l.held, l.blocked, l.manyDestinations, l.holdTime = nil, nil, false, 0
+			l.retry()
+		}
+	}
+}
+
+// forwardTarget is ForwardPath with folded names, except for the name of an entity at a remote,
+// which may be case-sensitive.
+func forwardTarget(s *core.Settings, sub core.SubQueue) string {
+	to := entity.ForwardPath(s, sub)
+	if remote, entity, ok := core.SplitRemote(to); ok {
+		return core.FoldName(remote) + ":" + entity
+	}
+	return core.FoldName(to)
+}
+
+// Len is how many forwarders there are.
+func (s *Forwarders) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byKey)
+}

@@ -1,0 +1,98 @@
+package forward
+
+import (
+	"context"
+	"errors"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// destinationRefused handles a message whose destination is disabled or full. A parked message has
+// arrived there already, and waits.
+func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
+	if fb.pf.parent.set.Wait || fb.p.Sub == core.Transfer && to.e.Key() == fb.e.Key() {
+		fb.pf.holdBack(&fb.ds[i], to)
+		return
+	}
+	fb.reject(i, err)
+}
+
+// reject notes that a message can never be moved.
+func (fb *forwardBatch) reject(i int, err error) {
+	fb.rejected = append(fb.rejected, i)
+	fb.reasons = append(fb.reasons, err)
+}
+
+// deadLetterRejected dead-letters the rejected messages. A message with too many hops goes to the
+// dead-letter queue of the entity that it has reached; one that cannot reach its destination
+// becomes a transfer dead letter.
+func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
+	transferDeadLetters := fb.v.Queues[core.TransferDeadLetter][fb.p.Index]
+	var groups [][]*core.Message
+	var at []int
+	for n, i := range fb.rejected {
+		d := &fb.ds[i]
+		why := deadLetterReason(d, fb.reasons[n])
+		if fb.p.Sub == core.Transfer || fb.p.Sub == core.Main && errors.Is(fb.reasons[n], errTooManyHops) {
+			fb.settle(i, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}, stored{})
+			continue
+		}
+		m := *d.Message
+		m.Properties = m.Properties.Merge(why)
+		transit := core.Transit{EnqueuedSequenceNumber: d.EnqueuedSequenceNumber, DeadLetterSource: d.DeadLetterSource, Key: fb.moveKey(d)}
+		if d.Transit != nil {
+			transit.Hops = d.Transit.Hops
+		}
+		m.Transit = &transit
+		groups = append(groups, []*core.Message{&m})
+		at = append(at, i)
+	}
+	if len(groups) == 0 {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	for n, a := range fb.pf.parent.set.Store.Append(call, transferDeadLetters, groups) {
+		if a.Err != nil {
+			fb.pf.holdBack(&fb.ds[at[n]], destination{})
+			continue
+		}
+		fb.settle(at[n], core.Settlement{}, stored{p: transferDeadLetters, key: groups[n][0].Transit.Key})
+	}
+}
+
+// IsPermanent reports whether a retry cannot succeed.
+func IsPermanent(err error) bool {
+	switch core.CodeOf(err) {
+	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// deadLetterReason is why a message was not moved, and why it was dead-lettered before, if it was.
+func deadLetterReason(d *core.Delivery, err error) core.Properties {
+	reason, text := reasonUnsuitable, core.TextOf(err)
+	switch {
+	case errors.Is(err, errTooManyHops):
+		reason = core.ReasonMaxHops
+	case errors.Is(err, entity.ErrNoSessionID):
+		reason, text = core.ReasonNoSession, core.DescriptionNoSession
+	case core.CodeOf(err) == core.NotFound:
+		reason = ReasonNoDestination
+	case core.CodeOf(err) == core.TooLarge:
+		reason = ReasonTooLarge
+	case core.CodeOf(err) == core.EntityDisabled:
+		reason = ReasonDisabled
+	case core.CodeOf(err) == core.QuotaExceeded:
+		reason = ReasonFull
+	}
+	if before, ok := d.Properties.Get(core.PropertyDeadLetterReason); ok {
+		if s, ok := before.(string); ok {
+			text += " It was dead-lettered before: " + s
+		}
+	}
+	return entity.ReasonProperties(reason, text)
+}

@@ -1,0 +1,121 @@
+package forward
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// shortYield and LongYield bound how long a partition forwarder leaves a partition to another
+	// gateway that has older messages of it under lock. A forwarder that moved messages within
+	// leaseDuration starts with shortYield, the others with LongYield: so one gateway goes on and
+	// the others stay out of its way.
+	shortYield    = 2 * time.Millisecond
+	LongYield     = 300 * time.Millisecond
+	leaseDuration = time.Second
+	// LongestYield bounds the yielding in all: the other gateway may have died.
+	LongestYield = 5 * time.Second
+	// lookBack is how many messages a partition forwarder peeks at in each of at most maxGaps gaps,
+	// to find out whether another gateway holds an older one.
+	lookBack = 8
+	maxGaps  = 4
+)
+
+// orderLease keeps the order of a partition's messages while several gateways move them. A
+// partition forwarder that finds older messages locked by another gateway yields to it. A batch
+// that directly follows the one before needs no look.
+type orderLease struct {
+	highest       int64     // the highest number that was moved, or tried
+	movedAt       time.Time // when that was
+	yieldingSince time.Time // start of the yielding; zero: it does not yield
+	yieldUntil    time.Time // when it tries again, with one message
+	pause         time.Duration
+}
+
+// mayMove reports whether this partition forwarder may move the messages that it has locked. If
+// not, it releases them and tries again at lease.yieldUntil.
+func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
+	lease := &pf.lease
+	low := lease.highest
+	if pf.parent.remote != "" {
+		low = 0 // another gateway may have given back messages in front
+	}
+	high, fresh := low, 0 // fresh counts the numbers above low
+	for i := range ds {
+		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
+		if n > low {
+			fresh++
+		}
+		high = max(high, n)
+	}
+	if high-low > int64(fresh) && pf.othersHoldOlder(ctx, p, low, high, ds) {
+		now := time.Now()
+		if lease.yieldingSince.IsZero() {
+			lease.yieldingSince, lease.pause = now, LongYield
+			if now.Sub(lease.movedAt) < leaseDuration {
+				lease.pause = shortYield
+			}
+		}
+		if now.Sub(lease.yieldingSince) < pf.longestYield() {
+			lease.yieldUntil = now.Add(lease.pause/2 + rand.N(lease.pause))
+			lease.pause = min(2*lease.pause, LongYield)
+			return false
+		}
+	}
+	*lease = orderLease{highest: high, movedAt: time.Now()}
+	return true
+}
+
+// othersHoldOlder reports whether a message between two numbers waits for delivery and is not among
+// ds: then another gateway has locked it.
+func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	mine := make(map[int64]bool, len(ds))
+	for i := range ds {
+		_, n := core.SplitSequenceNumber(ds[i].SequenceNumber)
+		mine[n] = true
+	}
+	next, gaps := low+1, maxGaps
+	if pf.parent.remote != "" {
+		gaps += len(ds) // as many as there can be
+	}
+	for range gaps {
+		for mine[next] {
+			next++
+		}
+		if next >= high {
+			return false
+		}
+		there, err := pf.parent.set.Store.Peek(call, p, next, lookBack)
+		if err != nil || len(there) == 0 {
+			return err != nil && pf.parent.remote != ""
+		}
+		for i := range there {
+			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)
+			if next >= high {
+				return false
+			}
+			if mine[next] {
+				break
+			}
+			if there[i].State == core.Active {
+				return true
+			}
+			next++
+		}
+	}
+	return false
+}
+
+// LongestYield is how long the partition forwarder yields in all. Where messages go to a remote, it
+// is longer than another gateway's wait for that remote.
+func (pf *partitionForwarder) longestYield() time.Duration {
+	if pf.parent.remote != "" {
+		return remoteTimeout + forwardLock
+	}
+	return LongestYield
+}

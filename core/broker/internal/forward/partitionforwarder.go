@@ -1,0 +1,379 @@
+package forward
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+const (
+	// forwardBatchSize is how many messages a step moves.
+	forwardBatchSize = 200
+	// forwardLock is how long a step locks messages, and CallTimeout how long one of its
+	// calls may take. A move must not be stored so late that its source is unlocked, moved again
+	// and its key forgotten: it would be a second copy.
+	forwardLock = 20 * time.Second
+	CallTimeout = 3 * time.Second
+	// minHold and MaxHold bound how long messages are held back that their destination does not
+	// take, and maxHeld how many are.
+	minHold = 100 * time.Millisecond
+	MaxHold = 10 * time.Second
+	// maxVerdictHold is the longest hold where the verdict of a pipeline is missing.
+	maxVerdictHold = time.Second
+	maxHeld        = 2000
+	// maxSweepPause is how often a queue whose dead letters are forwarded is swept while nothing is
+	// known to be due.
+	maxSweepPause = 30 * time.Second
+)
+
+// partitionForwarder is a forwarder's work on one partition, in steps, one at a time.
+type partitionForwarder struct {
+	parent *forwarder
+	index  int
+
+	// State of the step under way.
+	held             []core.Settlement        // messages that could not be moved yet
+	blocked          map[destination]struct{} // their destinations
+	manyDestinations bool                     // other messages may have other destinations
+	holdTime         time.Duration            // how long they are held back; 0 when all goes well
+	retryAt          time.Time                // when they are tried again
+	lease            orderLease
+	remoteStalled    bool      // a remote did not take all messages
+	remoteAway       bool      // the remote could not be reached
+	pausedUntil      time.Time // no message is sent before, whatever wakes the forwarder
+
+	mu        sync.Mutex
+	unwatch   func()
+	queued    bool // a step is queued, or under way
+	woken     bool // woken since the step under way began
+	retryHeld bool // try the held messages again
+	stopped   bool
+	idle      bool // the last step found nothing, and nothing is due
+	timer     *time.Timer
+	due       time.Time // when the timer fires, by this machine's clock
+}
+
+// destination is a partition that messages are moved to, or an entity of a remote.
+type destination struct {
+	e         Entity
+	partition uint16
+	remote    string // REMOTE:ENTITY
+}
+
+// open starts the partition forwarder.
+func (pf *partitionForwarder) open(unwatch func()) {
+	pf.mu.Lock()
+	pf.unwatch = unwatch
+	pf.mu.Unlock()
+	pf.wake("")
+}
+
+// wake says that there may be messages. The store's doorbell and the timer call it.
+func (pf *partitionForwarder) wake(core.SessionKey) {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.schedule()
+}
+
+// retry wakes the partition forwarder to try held messages again, too: their destination may take
+// them now.
+func (pf *partitionForwarder) retry() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.retryHeld = true
+	pf.schedule()
+}
+
+// schedule queues a step. pf.mu is held.
+func (pf *partitionForwarder) schedule() {
+	switch {
+	case pf.stopped:
+	case pf.queued:
+		pf.woken = true
+	default:
+		pf.queued, pf.idle = true, false
+		pf.parent.set.enqueue(pf)
+	}
+}
+
+// wakeAt wakes the partition forwarder at an instant of the store's clock.
+func (pf *partitionForwarder) wakeAt(at time.Time) {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.wakeAfter(max(at.Sub(pf.parent.set.Store.Now()), time.Millisecond))
+}
+
+// wakeAfter sets the timer, unless it fires sooner already. pf.mu is held.
+func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
+	due := time.Now().Add(pause)
+	switch {
+	case pf.stopped || !pf.due.IsZero() && !due.Before(pf.due):
+	case pf.timer == nil:
+		pf.due = due
+		pf.timer = time.AfterFunc(pause, pf.elapsed)
+	default:
+		pf.due = due
+		pf.timer.Reset(pause)
+	}
+}
+
+func (pf *partitionForwarder) elapsed() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.due = time.Time{}
+	pf.schedule()
+}
+
+func (pf *partitionForwarder) isIdle() bool {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	return pf.idle && !pf.queued
+}
+
+// stop ends the partition forwarder; a last step releases the messages that are held back.
+func (pf *partitionForwarder) stop() {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	if pf.stopped {
+		return
+	}
+	pf.stopped = true
+	pf.unwatch()
+	if pf.timer != nil {
+		pf.timer.Stop()
+	}
+	if !pf.queued {
+		pf.queued = true
+		pf.parent.set.enqueue(pf)
+	}
+}
+
+// nextStep is what follows a step.
+type nextStep struct {
+	again bool          // at once: there is more to do
+	pause time.Duration // else after this; 0: when woken
+}
+
+// serve takes a step and schedules the next.
+func (pf *partitionForwarder) serve(ctx context.Context) {
+	pf.parent.set.Barrier.Enter()
+	defer pf.parent.set.Barrier.Leave()
+	pf.mu.Lock()
+	pf.woken = false
+	stopped, retryHeld := pf.stopped, pf.retryHeld
+	pf.retryHeld = false
+	pf.mu.Unlock()
+	if stopped {
+		pf.releaseHeld(ctx)
+		return
+	}
+	if retryHeld {
+		pf.retryAt, pf.pausedUntil = time.Time{}, time.Time{}
+	}
+	next := pf.step(ctx)
+
+	pf.mu.Lock()
+	switch {
+	case pf.stopped:
+		pf.mu.Unlock()
+		pf.releaseHeld(ctx)
+		return
+	case next.again || pf.woken:
+		pf.parent.set.enqueue(pf)
+		pf.mu.Unlock()
+		return
+	}
+	pf.queued = false
+	if next.pause > 0 {
+		pf.wakeAfter(next.pause)
+	}
+	pf.idle = next.pause == 0
+	rest := pf.idle && pf.parent.temporary
+	pf.mu.Unlock()
+	if rest {
+		pf.parent.set.retireIfIdle(pf.parent)
+	}
+}
+
+// step locks a batch of messages and moves them.
+func (pf *partitionForwarder) step(ctx context.Context) nextStep {
+	s := pf.parent.set
+	if len(pf.held) > 0 && !time.Now().Before(pf.retryAt) {
+		pf.releaseHeld(ctx)
+	}
+	if len(pf.held) >= maxHeld {
+		return nextStep{pause: max(time.Until(pf.retryAt), time.Millisecond)}
+	}
+	if pause := max(time.Until(pf.lease.yieldUntil), time.Until(pf.pausedUntil)); pause > 0 {
+		return nextStep{pause: pause}
+	}
+	e, err := s.Host.Entity(ctx, pf.parent.name)
+	if core.CodeOf(err) == core.NotFound {
+		s.Changed(pf.parent.name)
+		return nextStep{}
+	}
+	if err != nil {
+		return pf.backOff()
+	}
+	v := e.View()
+	if v.ID != pf.parent.key.id || !pf.mayTake(v) {
+		return nextStep{}
+	}
+	var pause time.Duration
+	if pf.parent.key.sub == core.DeadLetter {
+		pause = pf.sweep(ctx, v)
+	}
+	p := v.Queues[pf.parent.key.sub][pf.index]
+	p.LockDuration = forwardLock
+	asked := forwardBatchSize
+	r := s.remotes[pf.parent.remote]
+	if r != nil {
+		asked = r.Window()
+	}
+	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
+		asked = 1 // try one message first
+	}
+	pf.remoteStalled, pf.remoteAway = false, false
+	locked := time.Now()
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	ds, next, err := s.Store.Lock(call, p, asked)
+	cancel()
+	if err != nil {
+		return pf.backOff()
+	}
+	moved := 0
+	if len(ds) > 0 {
+		if !pf.mayMove(ctx, p, ds) {
+			pf.releaseUntried(ctx, p, ds)
+			return nextStep{pause: max(time.Until(pf.lease.yieldUntil), time.Millisecond)}
+		}
+		if pf.parent.key.sub == core.Main && v.Kind == core.Topic {
+			moved = pf.publishDue(ctx, e, p, ds)
+		} else {
+			moved = pf.forward(ctx, e, p, ds, locked)
+		}
+		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
+	}
+	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
+}
+
+// planNext decides what follows a step. full says that the step found as many messages as it asked
+// for, moved that it moved one.
+func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
+	if pf.remoteStalled {
+		if moved {
+			pf.holdTime = 0
+		}
+		pf.lengthenHold()
+		pf.pausedUntil = time.Now().Add(pf.holdTime)
+		return nextStep{pause: pf.holdTime}
+	}
+	if len(pf.held) == 0 {
+		pf.holdTime = 0
+		if full {
+			return nextStep{again: true}
+		}
+	} else {
+		if full && len(pf.held) < maxHeld && (moved || pf.manyDestinations) {
+			return nextStep{again: true}
+		}
+		pause = sooner(pause, max(time.Until(pf.retryAt), time.Millisecond))
+	}
+	if !next.IsZero() {
+		pause = sooner(pause, max(next.Sub(pf.parent.set.Store.Now()), time.Millisecond))
+	}
+	return nextStep{pause: pause}
+}
+
+// sooner is the shorter of two pauses; 0 is no pause.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// backOff is the next step when the store does not answer.
+func (pf *partitionForwarder) backOff() nextStep {
+	pf.lengthenHold()
+	return nextStep{pause: pf.holdTime}
+}
+
+// mayTake reports whether messages may be taken from the source. A disabled entity keeps its
+// messages; those that are scheduled, or in the transfer queue, were accepted before.
+func (pf *partitionForwarder) mayTake(v *entity.View) bool {
+	switch {
+	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:
+		return true
+	case forwardTarget(&v.Settings, pf.parent.key.sub) != pf.parent.to:
+		return false // the settings have changed: this forwarder ends soon
+	default:
+		return v.Settings.Status.CanReceive()
+	}
+}
+
+// sweep sweeps the queue whose dead letters this forwarder moves, and returns when to do so again.
+func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Duration {
+	s := pf.parent.set
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	next, err := s.Store.Sweep(call, v.Queues[core.Main][pf.index])
+	if err != nil || next.IsZero() {
+		return maxSweepPause
+	}
+	return min(max(next.Sub(s.Store.Now()), time.Millisecond), maxSweepPause)
+}
+
+// holdBack keeps a message locked until its destination may take it.
+func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
+	if len(pf.held) == 0 {
+		pf.lengthenHold()
+		pf.retryAt = time.Now().Add(pf.holdTime)
+	}
+	pf.held = append(pf.held, core.Settlement{Token: d.LockToken, Outcome: core.Release})
+	if to != (destination{}) {
+		if pf.blocked == nil {
+			pf.blocked = map[destination]struct{}{}
+		}
+		pf.blocked[to] = struct{}{}
+		pf.manyDestinations = pf.manyDestinations || pf.parent.key.sub == core.Transfer || to.e != nil && to.e.View().Partitions > 1
+	}
+}
+
+// lengthenHold doubles the pause that follows a failure.
+func (pf *partitionForwarder) lengthenHold() { pf.holdTime = min(max(2*pf.holdTime, minHold), MaxHold) }
+
+// releaseUntried releases messages that were not tried.
+func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partition, ds []core.Delivery) {
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
+	}
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	pf.parent.set.Store.Settle(call, p, settlements) // if it fails, the locks expire
+}
+
+// releaseHeld releases the messages that are held back.
+func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
+	held := pf.held
+	pf.held, pf.blocked, pf.manyDestinations = nil, nil, false
+	if len(held) == 0 {
+		return
+	}
+	if e := pf.parent.set.Host.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
+		call, cancel := context.WithTimeout(ctx, CallTimeout)
+		defer cancel()
+		pf.parent.set.Store.Settle(call, e.View().Queues[pf.parent.key.sub][pf.index], held) // if it fails, the locks expire
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

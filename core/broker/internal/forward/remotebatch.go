@@ -1,0 +1,199 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// remoteBatchBytes is about how much is sent to a remote at a time.
+	remoteBatchBytes = 8 << 20
+	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout is the same
+	// where messages for other destinations wait behind.
+	remoteTimeout   = 2 * time.Minute
+	transferTimeout = forwardLock / 2
+)
+
+// remoteBatch holds the messages of a forward batch that go to one entity of a remote.
+type remoteBatch struct {
+	remote core.Remote
+	name   string // of the remote, folded
+	entity string
+	ms     []*core.Message
+	at     []int // their indexes in the forward batch
+}
+
+func (rb *remoteBatch) destination() destination {
+	return destination{remote: rb.name + ":" + rb.entity}
+}
+
+// assignRemote adds a message to the batch of its remote entity.
+func (fb *forwardBatch) assignRemote(i int, remote, entity string) {
+	name, d := core.FoldName(remote), &fb.ds[i]
+	r := fb.pf.parent.set.remotes[name]
+	if r == nil {
+		fb.holdBack(i, destination{remote: name})
+		return
+	}
+	m := fb.exported(d)
+	if !m.CountHop() {
+		fb.reject(i, errTooManyHops)
+		return
+	}
+	rb := fb.remoteBatch(r, name, entity)
+	if _, blocked := fb.pf.blocked[rb.destination()]; blocked {
+		fb.holdBack(i, rb.destination())
+		return
+	}
+	rb.ms, rb.at = append(rb.ms, m), append(rb.at, i)
+}
+
+func (fb *forwardBatch) remoteBatch(r core.Remote, name, entity string) *remoteBatch {
+	for _, rb := range fb.remoteBatches {
+		if rb.name == name && rb.entity == entity {
+			return rb
+		}
+	}
+	rb := &remoteBatch{remote: r, name: name, entity: entity}
+	fb.remoteBatches = append(fb.remoteBatches, rb)
+	return rb
+}
+
+// exported is the message as a remote gets it. Its id is the same each time, so that a target with
+// duplicate detection drops repetitions.
+func (fb *forwardBatch) exported(d *core.Delivery) *core.Message {
+	m := *d.Message
+	m.Transit = nil
+	if m.MessageID.IsZero() {
+		m.MessageID = core.StringID(fb.moveKey(d))
+	}
+	return &m
+}
+
+// holdBack notes that a message could not be sent yet. A forwarder whose messages all go to a
+// remote releases it: the next lock finds the oldest message again, with those of the same key
+// behind it. From a transfer queue, other messages may go elsewhere.
+func (fb *forwardBatch) holdBack(i int, to destination) {
+	if fb.pf.parent.remote == "" {
+		fb.pf.holdBack(&fb.ds[i], to)
+		return
+	}
+	fb.pf.remoteStalled = true
+	fb.returned = append(fb.returned, i)
+}
+
+// send sends a remote batch in chunks, and stops after a chunk that failed in part: the messages
+// behind must not overtake. A crash repeats it.
+func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
+	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
+		n := rb.chunk()
+		smooth = fb.noteAnswers(rb, rb.remote.Send(ctx, rb.entity, rb.ms[:n]))
+		rb.ms, rb.at = rb.ms[n:], rb.at[n:]
+	}
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	for _, i := range rb.at {
+		fb.holdBack(i, rb.destination())
+	}
+}
+
+// chunk is how many messages are sent at a time.
+func (rb *remoteBatch) chunk() (n int) {
+	for size := 0; n < len(rb.ms); n++ {
+		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {
+			break
+		}
+	}
+	return n
+}
+
+// noteAnswers notes the results of the first messages of a remote batch; it reports whether none
+// has to wait.
+func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
+	smooth = true
+	for i, err := range answers {
+		at := rb.at[i]
+		switch {
+		case err == nil:
+			fb.settle(at, core.Settlement{}, stored{to: rb.name + ":" + rb.entity})
+		case IsPermanent(err) && core.CodeOf(err) != core.NotFound:
+			fb.reject(at, err)
+		default:
+			smooth = false
+			if _, ok := errors.AsType[*core.Away](err); ok {
+				fb.pf.remoteAway = true
+			}
+			fb.holdBack(at, rb.destination())
+		}
+	}
+	return smooth
+}
+
+// sendAll sends all remote batches while it keeps the locks of the forward batch.
+func (fb *forwardBatch) sendAll(ctx context.Context) {
+	patience := remoteTimeout
+	if fb.p.Sub == core.Transfer {
+		patience = transferTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(fb.pf.parent.set.Barrier.Pausing(), cancel)()
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		fb.renewLocks(ctx, cancel)
+	}()
+	for _, rb := range fb.remoteBatches {
+		fb.send(ctx, rb)
+	}
+	cancel()
+	<-renewed
+}
+
+// renewLocks extends the locks of the forward batch until ctx ends. It cancels ctx when the store
+// has not answered for so long that the locks may end.
+func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
+	tokens := make([]core.LockToken, len(fb.ds))
+	for i := range fb.ds {
+		tokens[i] = fb.ds[i].LockToken
+	}
+	tick := time.NewTicker(forwardLock / 5)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked := time.Now()
+		call, done := context.WithTimeout(ctx, CallTimeout)
+		renewals := fb.pf.parent.set.Store.Renew(call, fb.p, tokens)
+		done()
+		if len(renewals) > 0 && (renewals[0].Err == nil || core.CodeOf(renewals[0].Err) == core.LockLost) {
+			fb.mu.Lock()
+			fb.locked = asked
+			fb.mu.Unlock()
+		}
+		if fb.isTooLate() {
+			cancel()
+			return
+		}
+	}
+}
+
+// releaseReturned releases the messages that a remote did not take.
+func (fb *forwardBatch) releaseReturned(ctx context.Context) {
+	if len(fb.returned) == 0 {
+		return
+	}
+	ds := make([]core.Delivery, len(fb.returned))
+	for n, i := range fb.returned {
+		ds[n] = fb.ds[i]
+	}
+	fb.pf.releaseUntried(ctx, fb.p, ds)
+}

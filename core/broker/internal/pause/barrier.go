@@ -1,0 +1,104 @@
+// Package pause stops the background work of a broker for a while.
+package pause
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Barrier stops background work for a while. Workers, session holders and partition forwarders
+// pass it before each step; while it is closed, none of them is inside.
+type Barrier struct {
+	inside atomic.Int64
+	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
+	left   chan struct{}               // the last one inside a closed barrier has left; holds at most one
+	pauser chan struct{}               // holds one while no caller has closed the barrier
+	signal atomic.Pointer[pauseSignal]
+}
+
+// pausePeriod ends when the barrier opens again.
+type pausePeriod struct{ over chan struct{} }
+
+// pauseSignal is a context that ends when the barrier closes the next time.
+type pauseSignal struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+// NewBarrier returns an open Barrier.
+func NewBarrier() *Barrier {
+	pb := &Barrier{left: make(chan struct{}, 1), pauser: make(chan struct{}, 1)}
+	pb.pauser <- struct{}{}
+	pb.rearm()
+	return pb
+}
+
+// rearm makes a new pause signal.
+func (pb *Barrier) rearm() {
+	ctx, cancel := context.WithCancel(context.Background())
+	pb.signal.Store(&pauseSignal{ctx, cancel})
+}
+
+// Enter waits until the barrier is open. The caller must leave, and must not enter again before.
+func (pb *Barrier) Enter() {
+	for {
+		pb.inside.Add(1)
+		b := pb.paused.Load()
+		if b == nil {
+			return
+		}
+		pb.Leave()
+		<-b.over
+	}
+}
+
+// TryEnter is enter for callers that must not wait: it returns false while the barrier is closed.
+func (pb *Barrier) TryEnter() bool {
+	pb.inside.Add(1)
+	if pb.paused.Load() == nil {
+		return true
+	}
+	pb.Leave()
+	return false
+}
+
+// Leave ends what Enter or TryEnter has begun.
+func (pb *Barrier) Leave() {
+	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
+		select {
+		case pb.left <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Pausing is a context that ends when the barrier is about to close, for long steps inside.
+func (pb *Barrier) Pausing() context.Context { return pb.signal.Load() }
+
+// Pause closes the barrier and waits until no step is inside. Unless it fails because ctx has
+// ended, the caller must resume.
+func (pb *Barrier) Pause(ctx context.Context) error {
+	select {
+	case <-pb.pauser:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	pb.paused.Store(&pausePeriod{make(chan struct{})})
+	pb.signal.Load().cancel()
+	for pb.inside.Load() > 0 {
+		select {
+		case <-pb.left:
+		case <-ctx.Done():
+			pb.Resume()
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Resume opens the barrier.
+func (pb *Barrier) Resume() {
+	pb.rearm()
+	close(pb.paused.Swap(nil).over)
+	pb.pauser <- struct{}{}
+}

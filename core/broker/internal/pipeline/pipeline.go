@@ -1,0 +1,141 @@
+// Package pipeline passes messages through the routers in front of an entity, and parks those whose
+// router does not answer. What becomes of a group of messages is a Result, which the caller stores.
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// Pipeline is the stages that messages pass on their way into entities, whether they are sent or
+// forwarded. It is configuration: all gateways of a namespace must have the same.
+type Pipeline struct {
+	// Entity is the name of a queue or topic, or a pattern in which each * stands
+	// for any characters, '/' too. Case does not matter.
+	Entity string
+	// Ingress are the stages, in the order in which messages pass them.
+	Ingress []Stage
+	// To, if not nil, is the stage for messages that have a To property, after Ingress.
+	To *Stage
+	// FollowTo, where To is nil, are names of queues and topics, or patterns like Entity. A message
+	// whose To names another queue or topic that fits one of them is routed there after Ingress.
+	FollowTo []string
+}
+
+// Stage is a router, and how it is used.
+type Stage struct {
+	Name        string // of the router, for peers and logs
+	Router      core.Router
+	Parameters  core.Properties
+	Unavailable Unavailable
+}
+
+// Unavailable says what happens to a message whose router does not answer.
+type Unavailable uint8
+
+// What to do without a router. Under Refuse and Park, a forwarded message waits at its source.
+const (
+	Refuse Unavailable = iota // the sender is told to try again
+	Pass                      // as if the stage were absent
+	Park                      // the message is accepted, and passes all stages once the router is back
+)
+
+// Stages is the pipeline of one entity.
+type Stages struct {
+	log    *slog.Logger
+	stages []*stage
+	Parks  bool
+	parked []parkedMark // by partition
+}
+
+// stage is a Stage of an entity's pipeline.
+type stage struct {
+	Stage
+	at     core.Stage
+	counts struct{ judged, dropped, deadLettered, routed, parked, passed, refused atomic.Int64 }
+}
+
+// StageCounts counts what a stage of this gateway has done with messages, since the broker was
+// made. Messages that were refused or parked may come again.
+type StageCounts struct {
+	Entity       string `json:"entity"`
+	Kind         string `json:"stage"`
+	Router       string `json:"plugin"`
+	Judged       int64  `json:"judged"`
+	Dropped      int64  `json:"dropped"`
+	DeadLettered int64  `json:"deadLettered"`
+	Routed       int64  `json:"routed"` // to other entities; counts each message once
+	// Messages without an answer of the router.
+	Parked  int64 `json:"parked"`
+	Passed  int64 `json:"passedUnjudged"`
+	Refused int64 `json:"refused"`
+}
+
+// New is the pipeline of an entity: the first of all whose pattern fits; nil if none does. parks
+// says that rules of topics may have messages parked; then a topic's may have no stages.
+func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
+	if ent.Kind == core.Subscription {
+		return nil
+	}
+	p := &Stages{log: log, parked: make([]parkedMark, ent.Partitions), Parks: ent.Kind == core.Topic && parks}
+	for i := range p.parked {
+		p.parked[i].mark.Store(somethingParked) // perhaps by an earlier gateway
+	}
+	for i := range all {
+		c := &all[i]
+		if !entity.FitsPattern(core.FoldName(c.Entity), core.FoldName(ent.Name)) {
+			continue
+		}
+		for _, s := range c.Ingress {
+			p.add(ent, s, core.StageIngress)
+		}
+		switch {
+		case c.To != nil:
+			p.add(ent, *c.To, core.StageTo)
+		case len(c.FollowTo) > 0:
+			p.add(ent, Stage{Name: "to", Router: newToRouter(find, c.FollowTo)}, core.StageTo)
+		}
+		break
+	}
+	if len(p.stages) == 0 && !p.Parks {
+		return nil
+	}
+	return p
+}
+
+func (p *Stages) add(ent *core.Entity, s Stage, kind core.StageKind) {
+	p.Parks = p.Parks || s.Unavailable == Park
+	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
+}
+
+// unavailable is the refusal of messages that a stage cannot judge.
+func (s *stage) unavailable(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return entity.ErrTimeout
+	}
+	return core.Refuse(core.Busy, "The plugin '%s', which judges messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
+}
+
+// Counts are the counts of the stages, in their order.
+func (p *Stages) Counts() (all []StageCounts) {
+	for _, s := range p.stages {
+		c := &s.counts
+		all = append(all, StageCounts{
+			Entity: s.at.Entity, Kind: s.at.Kind.String(), Router: s.Name,
+			Judged: c.judged.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Routed: c.routed.Load(),
+			Parked: c.parked.Load(), Passed: c.passed.Load(), Refused: c.refused.Load(),
+		})
+	}
+	return all
+}
+
+// ParkAll parks a group.
+func (r Result) ParkAll() {
+	for i := range r {
+		r[i].park()
+	}
+}

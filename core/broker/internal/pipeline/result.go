@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// Result is a group after the pipeline.
+type Result []Item
+
+// IsPlain reports whether all messages of the group are kept, without transfers beside them.
+func (r Result) IsPlain() bool {
+	for i := range r {
+		if !r[i].isPlain() {
+			return false
+		}
+	}
+	return true
+}
+
+// Refusal is why the group is not stored; nil if each of its messages has a verdict.
+func (r Result) Refusal() error {
+	for i := range r {
+		if r[i].State == Refused {
+			return r[i].err
+		}
+	}
+	return nil
+}
+
+// ParkBehind parks the messages that would overtake a parked message of the group or, if behind, of
+// a group before it. It reports whether there is a parked message by now.
+func (r Result) ParkBehind(behind bool) bool {
+	for i := range r {
+		if behind && r[i].State == Kept {
+			r[i].park()
+		}
+		behind = behind || r[i].State == Parked
+	}
+	return behind
+}
+
+// Results splits the messages of a pipeline run into the groups that they came in.
+func (run *Run) Results(groups [][]*core.Message) []Result {
+	all := make([]Result, len(groups))
+	rest := run.items
+	for i, g := range groups {
+		all[i], rest = rest[:len(g):len(g)], rest[len(g):]
+	}
+	return all
+}
+
+// AddResult adds what a group has become to the work. It returns the index of each message's number
+// among those of the work, -1 for none.
+func AddResult(w *core.Work, v *entity.View, r Result) []int {
+	at := make([]int, len(r))
+	for i := range r {
+		x := &r[i]
+		at[i] = -1
+		switch {
+		case x.State == Parked: // duplicate detection notes its id when it returns
+			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
+			continue
+		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:
+			continue // nothing of it is stored
+		}
+		at[i] = len(w.Messages)
+		w.Messages = append(w.Messages, x.Message)
+		if x.isPlain() {
+			continue
+		}
+		effect := core.Effect{Of: at[i], Instead: x.State == Gone, Transfers: x.transfers}
+		if x.dead != nil {
+			effect.DeadLetters = []*core.Message{x.dead}
+		}
+		w.Effects = append(w.Effects, effect)
+	}
+	return at
+}

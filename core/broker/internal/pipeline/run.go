@@ -1,0 +1,218 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// Reasons of dead letters that pipelines make.
+const (
+	reasonRouter = "DeadLetteredByRouter" // where the router gives no reason
+	// reasonBadVerdict is for a message whose verdict cannot be carried out.
+	reasonBadVerdict = "VerdictRefused"
+)
+
+// maxRoutes is how many entities a verdict may route a message to.
+const maxRoutes = 100
+
+// State says where a message is after the pipeline of the entity that it was sent to.
+type State uint8
+
+const (
+	Kept    State = iota
+	Gone          // routed to other entities, dead-lettered or dropped
+	Parked        // until its router is available
+	Refused       // see item.err
+)
+
+// Item is a message in a pipeline, and the result so far.
+type Item struct {
+	Message   *core.Message   // as changed by verdicts
+	original  core.Properties // the properties that it was sent with
+	State     State
+	err       error // why it is refused
+	transfers []*core.Message
+	dead      *core.Message // its dead letter; nil: none
+	Events    []core.Event  // for its history, if there is one
+	askedAt   time.Time     // time of the events; zero: there is no history
+}
+
+// isPlain reports whether the message is kept, without transfers beside it.
+func (x *Item) isPlain() bool { return x.State == Kept && len(x.transfers) == 0 }
+
+// note adds an event for the history.
+func (x *Item) note(kind core.EventKind, plugin, to, reason string) {
+	if !x.askedAt.IsZero() {
+		x.Events = append(x.Events, core.Event{Time: x.askedAt, Kind: kind, Reason: reason, Note: core.Note{Plugin: plugin, Entity: to}})
+	}
+}
+
+// park undoes all verdicts: the message will pass all stages again.
+func (x *Item) park() {
+	*x = Item{Message: x.Message, original: x.original, State: Parked, askedAt: x.askedAt}
+	x.Message.Properties = x.original
+	x.note(core.EventParked, "", "", "")
+}
+
+// Run passes messages through the stages of an entity. Each stage is asked once, for all
+// messages that have come so far.
+type Run struct {
+	p     *Stages
+	v     *entity.View
+	items []Item
+}
+
+// Begin makes a run for groups of admitted messages. now is the time of the events for the history;
+// zero: there is no history.
+func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
+	n := 0
+	for _, g := range groups {
+		n += len(g)
+	}
+	r := &Run{p: p, v: v, items: make([]Item, 0, n)}
+	for _, g := range groups {
+		for _, m := range g {
+			r.items = append(r.items, Item{Message: m, original: m.Properties, askedAt: now})
+		}
+	}
+	return r
+}
+
+// AskAll asks the stages, one after the other.
+func (r *Run) AskAll(ctx context.Context) {
+	ms := make([]*core.Message, 0, len(r.items))
+	way := make([]*Item, 0, len(r.items))
+	for _, st := range r.p.stages {
+		ms, way = ms[:0], way[:0]
+		for j := range r.items {
+			if x := &r.items[j]; x.State == Kept && (st.at.Kind != core.StageTo || x.Message.To != "") {
+				ms, way = append(ms, x.Message), append(way, x)
+			}
+		}
+		if len(ms) > 0 {
+			r.askStage(ctx, st, ms, way)
+		}
+	}
+}
+
+// askStage asks one stage for verdicts.
+func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
+	verdicts, err := st.Router.Route(ctx, st.at, ms)
+	if err == nil && len(verdicts) != len(ms) {
+		err = fmt.Errorf("%d verdicts for %d messages", len(verdicts), len(ms))
+	}
+	if err == nil {
+		st.counts.judged.Add(int64(len(ms)))
+		for i := range verdicts {
+			r.apply(st, way[i], &verdicts[i])
+		}
+		return
+	}
+	r.p.log.Debug("a stage did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
+	count := &st.counts.refused
+	switch st.Unavailable {
+	case Pass:
+		count = &st.counts.passed
+	case Park:
+		count = &st.counts.parked
+	}
+	count.Add(int64(len(ms)))
+	for _, x := range way {
+		switch st.Unavailable {
+		case Pass:
+		case Park:
+			x.park()
+		default:
+			*x = Item{Message: x.Message, original: x.original, State: Refused, err: st.unavailable(ctx)}
+		}
+	}
+}
+
+// apply carries out a verdict.
+func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
+	if !v.Set.IsEmpty() || len(v.Remove) > 0 {
+		before := x.Message.Properties
+		x.Message.Properties = v.Revise(before)
+		if err := r.v.Check(x.Message); err != nil {
+			x.Message.Properties = before
+			st.counts.deadLettered.Add(1)
+			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' has changed the message into one that cannot be stored. %s", st.Name, core.TextOf(err)))
+			return
+		}
+	}
+	switch v.Action {
+	case core.VerdictPass:
+		r.route(st, x, v)
+	case core.VerdictDrop:
+		x.State = Gone
+		x.note(core.EventDropped, st.Name, "", v.Reason)
+		st.counts.dropped.Add(1)
+		r.p.log.Debug("message dropped by its router", "entity", r.v.Name, "plugin", st.Name, "reason", v.Reason)
+	default:
+		reason := v.Reason
+		if reason == "" {
+			reason = reasonRouter
+		}
+		st.counts.deadLettered.Add(1)
+		x.deadLetter(st, reason, v.Description)
+	}
+}
+
+// deadLetter makes a dead letter of the message.
+func (x *Item) deadLetter(st *stage, reason, description string) {
+	x.note(core.EventBuried, st.Name, "", reason)
+	dead := *x.Message
+	dead.Properties = x.Message.Properties.Merge(entity.ReasonProperties(reason, description))
+	x.State, x.dead = Gone, &dead
+}
+
+// route makes a copy of the message for each entity that a verdict names. A message that is routed
+// to its own entity stays there.
+func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
+	if len(v.Routes) == 0 {
+		return
+	}
+	if len(v.Routes) > maxRoutes {
+		st.counts.deadLettered.Add(1)
+		x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' routes the message to %d entities: at most %d are allowed.", st.Name, len(v.Routes), maxRoutes))
+		return
+	}
+	stays := v.Beside
+	seen := make(map[string]struct{}, len(v.Routes))
+	for _, to := range v.Routes {
+		name := core.ResourcePath(to)
+		folded := core.FoldName(name)
+		if folded == core.FoldName(r.v.Name) {
+			stays = true
+			continue
+		}
+		if _, twice := seen[folded]; twice {
+			continue
+		}
+		seen[folded] = struct{}{}
+		x.transfers = append(x.transfers, transferCopy(x.Message, name))
+		x.note(core.EventRouted, st.Name, name, v.Reason)
+	}
+	if len(seen) > 0 {
+		st.counts.routed.Add(1)
+	}
+	if !stays {
+		x.State = Gone
+	}
+}
+
+// transferCopy is a copy of the message on its way to another entity. The hops that the message has
+// behind it count on.
+func transferCopy(m *core.Message, destination string) *core.Message {
+	own, t := *m, core.Transit{}
+	if m.Transit != nil {
+		t = *m.Transit
+	}
+	t.Destination, t.Key = destination, ""
+	own.Transit = &t
+	return &own
+}

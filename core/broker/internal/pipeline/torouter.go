@@ -1,0 +1,73 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// findFunc finds an entity by its name.
+type findFunc func(ctx context.Context, name string) (*entity.View, error)
+
+// toRouter is a router that follows the To property of messages: to a queue or topic of the
+// namespace whose name fits one of the patterns. A message with any other To passes: applications
+// may write what they like there. The sender's rights on that entity are not checked, so the
+// patterns bound where a sender can have messages put.
+type toRouter struct {
+	find    findFunc
+	allowed []string // folded; * is any text
+}
+
+func newToRouter(find findFunc, allowed []string) toRouter {
+	r := toRouter{find: find}
+	for _, pattern := range allowed {
+		r.allowed = append(r.allowed, core.FoldName(pattern))
+	}
+	return r
+}
+
+// Route implements core.Router.
+func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
+	verdicts := make([]core.Verdict, len(ms))
+	found := map[string][]string{}
+	for i, m := range ms {
+		routes, known := found[m.To]
+		if !known {
+			to, err := r.target(ctx, m.To)
+			if err != nil {
+				return nil, err
+			}
+			if to != "" && core.FoldName(to) != core.FoldName(at.Entity) {
+				routes = []string{to}
+			}
+			found[m.To] = routes
+		}
+		verdicts[i].Routes = routes
+	}
+	return verdicts, nil
+}
+
+// target returns the name of the queue or topic that to names, or "".
+func (r toRouter) target(ctx context.Context, to string) (string, error) {
+	a, err := core.ParseAddress(to)
+	if err != nil || a.Sub != core.Main || a.Management || !r.allows(core.FoldName(a.Entity)) {
+		return "", nil
+	}
+	v, err := r.find(ctx, a.Entity)
+	switch {
+	case core.CodeOf(err) == core.NotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	if v.Kind == core.Subscription {
+		return "", nil
+	}
+	return v.Name, nil
+}
+
+func (r toRouter) allows(name string) bool {
+	return slices.ContainsFunc(r.allowed, func(pattern string) bool { return entity.FitsPattern(pattern, name) })
+}

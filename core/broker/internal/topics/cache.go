@@ -1,0 +1,155 @@
+package topics
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Cache keeps a topic's subscriptions. The store refuses what is published with an old set, so
+// the set is read again when it is known to have changed, never because of its age.
+type Cache struct {
+	namespace string // its ID
+	store     core.Store
+	policy    *entity.Policy
+	refusals  *entity.Refusals
+	log       *slog.Logger
+
+	current atomic.Pointer[Subscriptions]
+	stale   atomic.Bool
+	sweptAt atomic.Int64  // Unix nanoseconds of the last sweep of the subscriptions for room
+	reading chan struct{} // holds one while the subscription set is read
+}
+
+// NewCache returns the cache of a topic's subscriptions, which reads them when it is first asked.
+func NewCache(namespace string, store core.Store, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
+	return &Cache{namespace: namespace, store: store, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
+}
+
+// MarkStale notes that the topic's subscriptions may have changed.
+func (h *Cache) MarkStale() { h.stale.Store(true) }
+
+// minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
+const minSweepInterval = time.Second
+
+// BeginSweep reports whether the caller is to sweep the subscriptions now: no call has just done
+// so.
+func (h *Cache) BeginSweep() bool {
+	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
+	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)
+}
+
+// Subscriptions returns the subscriptions of the topic v, from the cache unless they are known to
+// have changed. The error is NotFound if the topic has been deleted.
+func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptions, error) {
+	if ss := h.current.Load(); ss != nil && !h.stale.Load() {
+		return ss, nil
+	}
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+	case <-ctx.Done():
+		return nil, entity.ErrTimeout
+	}
+	old := h.current.Load()
+	if old != nil && !h.stale.Swap(false) { // another call has read it meanwhile
+		return old, nil
+	}
+	ss, err := h.read(ctx, v, old)
+	if err != nil {
+		h.stale.Store(true)
+		return nil, err
+	}
+	h.current.Store(ss)
+	return ss, nil
+}
+
+// NoteOutdated notes that the store knows a later version than that of ss.
+func (h *Cache) NoteOutdated(ss *Subscriptions) {
+	if h.current.Load() == ss {
+		h.stale.Store(true)
+	}
+}
+
+// ApplyRule applies a change of a rule that this gateway has made, so that the subscriptions need
+// not be read again. sub is the subscription after the change, version that of the topic, and r the
+// compiled rule, nil if it was removed. If the cached set is not the one right before, it stays
+// stale.
+func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+	default: // another call is reading it
+		return
+	}
+	old := h.current.Load()
+	if old == nil || old.Version != version-1 {
+		return
+	}
+	i := slices.IndexFunc(old.members, func(m member) bool { return m.ID == sub.ID })
+	if i < 0 || old.members[i].err != nil {
+		return
+	}
+	book := old.members[i].rules
+	if was := book.get(name); was != nil && !old.set.Remove(i, was) || r != nil && !old.set.Add(i, r) {
+		return
+	}
+	book.set(name, r)
+	ss := &Subscriptions{Version: version, members: slices.Clone(old.members), set: old.set, uncompiled: old.uncompiled}
+	ss.members[i].View = h.policy.View(sub)
+	h.current.Store(ss)
+	h.stale.Store(false)
+}
+
+// read reads the subscriptions; members that have not changed since old are reused.
+func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*Subscriptions, error) {
+	t, err := h.store.Topic(ctx, h.namespace, v.Name)
+	if err == nil && t.ID != v.ID {
+		err = core.NotFound
+	}
+	if err != nil {
+		return nil, h.refusals.Of(err, &v.Entity)
+	}
+	if old != nil && old.Version == t.Version {
+		return old, nil
+	}
+	ss := &Subscriptions{Version: t.Version, members: make([]member, len(t.Subscriptions))}
+	compiled := make([][]*rules.Rule, len(t.Subscriptions))
+	known := old.byID()
+	for i := range t.Subscriptions {
+		m, ok := known[t.Subscriptions[i].ID]
+		if !ok || m.Revision != t.Subscriptions[i].Revision {
+			m = h.newMember(t.Subscriptions[i])
+		}
+		ss.members[i], compiled[i] = m, m.rules.all()
+		if m.err != nil {
+			ss.uncompiled = append(ss.uncompiled, i)
+		}
+	}
+	ss.set = rules.NewSet(compiled)
+	return ss, nil
+}
+
+// newMember compiles a subscription's rules. Each was compiled before it was stored. Should this
+// version refuse one, the subscription treats every message as one whose evaluation failed.
+func (h *Cache) newMember(ent core.Entity) member {
+	stored := ent.Rules
+	ent.Rules = nil
+	m := member{View: h.policy.View(ent), rules: &compiledRules{byName: make(map[string]*rules.Rule, len(stored))}}
+	for _, r := range stored {
+		c, err := rules.Compile(r)
+		if err != nil {
+			h.log.Error("a stored rule cannot be compiled: replace it", "entity", ent.Name, "err", err)
+			m.err = err
+			continue
+		}
+		m.rules.set(r.Name, c)
+	}
+	return m
+}

@@ -1,0 +1,92 @@
+package topics
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// matchBuffers keeps slices for the matches of a message.
+var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
+
+// copies appends the copies that the subscriptions get of a message in a partition of the topic.
+func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
+	found := matchBuffers.Get().(*[]rules.Copy)
+	*found = ss.set.Match((*found)[:0], m, f)
+	defer func() {
+		clear(*found)
+		matchBuffers.Put(found)
+	}()
+	first := len(dst)
+	dst = slices.Grow(dst, len(*found))
+	for i := range *found {
+		c := &(*found)[i]
+		own := &ss.members[c.Sub]
+		if c.Err == nil && c.Message != m {
+			c.Err = own.checkChanged(c.Rule.Name(), m, c.Message, index)
+		}
+		if c.Err != nil {
+			dst = own.appendFault(dst, first, index, m, c.Err)
+			continue
+		}
+		dst = append(dst, own.copy(topic, index, c.Message))
+	}
+	for _, i := range ss.uncompiled {
+		own := &ss.members[i]
+		dst = own.appendFault(dst, first, index, m, own.err)
+	}
+	return dst
+}
+
+// copy is the subscription's copy of a message that matched. It is dead-lettered where the
+// subscription requires a session and the message has none.
+func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.Copy {
+	if m.Settings.RequiresSession && !msg.HasSession() {
+		return m.deadLetterCopy(index, msg, core.ReasonNoSession, core.DescriptionNoSession)
+	}
+	life := entity.CappedLife(entity.CappedLife(msg.TimeToLive, topic.Settings.DefaultMessageTimeToLive), m.Settings.DefaultMessageTimeToLive)
+	if life != msg.TimeToLive {
+		shortened := *msg
+		shortened.TimeToLive = life
+		msg = &shortened
+	}
+	return core.Copy{To: m.Queues[core.Main][index], Message: msg}
+}
+
+// checkChanged refuses a message whose action has set a session id of another partition: the copy
+// stays in the partition of the message, and a session lies in one partition.
+func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
+	key := after.SessionKey()
+	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {
+		return nil
+	}
+	if core.PartitionOf(string(key), len(m.Queues[core.Main])) != index {
+		return core.Refuse(core.InvalidArgument, "Rule '%s': the action sets the session id '%.130s', which belongs to another partition of the topic than the message: give the message a partition key of that value.",
+			rule, after.SessionID)
+	}
+	return nil
+}
+
+// appendFault dead-letters a message whose evaluation failed, once for all rules of the
+// subscription, unless the settings say that it is dropped. Copies of the message begin at first.
+func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
+	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
+		return dst
+	}
+	for i := first; i < len(dst); i++ {
+		if dst[i].To.Ref == m.Queues[core.DeadLetter][index].Ref {
+			return dst
+		}
+	}
+	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
+}
+
+// deadLetterCopy is a copy of a message in the subscription's dead-letter queue.
+func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
+	dead := *msg
+	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
+	return core.Copy{To: m.Queues[core.DeadLetter][index], Message: &dead}
+}

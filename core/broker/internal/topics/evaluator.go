@@ -1,0 +1,132 @@
+// Package topics evaluates the rules of a topic's subscriptions. A Cache keeps the subscriptions at
+// one version, an Evaluator makes the copies that they get of messages, and a Tester explains
+// rules.
+package topics
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Evaluator evaluates the rules of topics for messages.
+type Evaluator struct {
+	Plugins *Plugins
+	Body    func(*core.Message) (any, error) // nil: no rule reads bodies
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Publications evaluates the rules for messages from senders and from forwarders. x, if not nil,
+// gets the events of each message.
+func (ev *Evaluator) Publications(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, groups [][]*core.Message, x *audit.Context) ([][]core.Publication, error) {
+	total := 0
+	for _, g := range groups {
+		total += len(g)
+	}
+	read := ev.bodyDecoderFor(a.set)
+	facts := read.facts(rules.Facts{EnqueuedTime: ev.Now()})
+	var q *pluginAnswers // nil where no rule asks a plugin
+	if calls := a.set.Calls(); len(calls) > 0 {
+		var err error
+		if q, err = ev.askPlugins(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]core.Publication, 0, total)
+	made := make([][]core.Publication, len(groups))
+	var copies []core.Copy
+	for i, g := range groups {
+		start := len(all)
+		for _, m := range g {
+			from := len(copies)
+			if q != nil {
+				facts = q.facts(facts, len(all))
+			}
+			copies = a.copies(copies, v, partition, entity.WithoutMoveKey(m), facts)
+			if x != nil {
+				x.Match(m, a.matchEvents(copies[from:], m, facts))
+			}
+			all = append(all, core.Publication{Message: m, Copies: copies[from:len(copies):len(copies)]})
+		}
+		made[i] = all[start:len(all):len(all)]
+	}
+	if err := read.failure(); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// askPlugins asks routers. If one does not answer, the error says whether senders are refused or
+// messages are parked.
+func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
+	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
+	if len(calls) == 0 || len(ms) == 0 {
+		return q, nil
+	}
+	got, errs := make([][]pluginAnswer, len(calls)), make([]error, len(calls))
+	entity.InParallel(len(calls), func(i int) { got[i], errs[i] = q.ask(ctx, calls[i]) })
+	for i, c := range calls {
+		if errs[i] != nil {
+			ev.Log.Debug("a plugin that a rule asks did not answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
+			if ctx.Err() != nil {
+				return nil, entity.ErrTimeout
+			}
+			return nil, ev.Plugins.refusals[c.Name]
+		}
+		q.answers[c] = got[i]
+	}
+	return q, nil
+}
+
+// askPluginNow returns a function that asks a router about one message at once.
+func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
+	return func(c rules.Call) (bool, error) {
+		q, err := ev.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
+		if err != nil {
+			return false, err
+		}
+		a := q.answers[c][0]
+		return a.yes, a.err
+	}
+}
+
+// bodyDecoderFor returns nil if no rule reads bodies.
+func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
+	if ev.Body == nil || !s.ReadsBodies() {
+		return nil
+	}
+	return &bodyDecoder{decode: ev.Body}
+}
+
+// Due evaluates the rules for scheduled messages that are due, one group for each.
+func (ev *Evaluator) Due(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, ds []core.Delivery, x *audit.Context) ([][]core.Publication, error) {
+	ms := make([]*core.Message, len(ds))
+	for i := range ds {
+		ms[i] = ds[i].Message
+	}
+	q, err := ev.askPlugins(ctx, v.Name, a.set.Calls(), ms)
+	if err != nil {
+		return nil, err
+	}
+	read := ev.bodyDecoderFor(a.set)
+	groups := make([][]core.Publication, 0, len(ds))
+	for i := range ds {
+		d := &ds[i]
+		facts := q.facts(read.facts(rules.Facts{
+			EnqueuedTime: d.EnqueuedTime, SequenceNumber: d.SequenceNumber, EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+		}), i)
+		copies := a.copies(nil, v, partition, d.Message, facts)
+		if x != nil {
+			x.Match(d.Message, a.matchEvents(copies, d.Message, facts))
+		}
+		groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
+	}
+	return groups, read.failure()
+}

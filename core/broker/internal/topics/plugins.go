@@ -1,0 +1,104 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Plugins are the routers that rules may ask with plugin(…), by name.
+type Plugins struct {
+	byName map[string]*pipeline.Stage
+	// refusals are what senders are told while a router does not answer, by name.
+	refusals map[string]*entity.NoVerdict
+	Park     bool // the answer of some is Park while they are unavailable
+}
+
+// NewPlugins returns the Plugins of configured stages.
+func NewPlugins(stages []pipeline.Stage) *Plugins {
+	f := &Plugins{byName: map[string]*pipeline.Stage{}, refusals: map[string]*entity.NoVerdict{}}
+	for i := range stages {
+		s := &stages[i]
+		f.byName[s.Name] = s
+		err := core.Refuse(core.Busy, "The plugin '%s', which a rule asks, is not available. Please wait and try again.", s.Name)
+		f.refusals[s.Name] = &entity.NoVerdict{Refusal: err, Parks: s.Unavailable == pipeline.Park}
+		f.Park = f.Park || s.Unavailable == pipeline.Park
+	}
+	return f
+}
+
+// Check refuses a rule that asks a router which is not configured.
+func (f *Plugins) Check(r *rules.Rule) error {
+	for _, c := range r.Calls() {
+		if f.byName[c.Name] != nil {
+			continue
+		}
+		known := "none is"
+		if len(f.byName) > 0 {
+			known = "'" + strings.Join(slices.Sorted(maps.Keys(f.byName)), "', '") + "' may be asked"
+		}
+		return core.Refuse(core.InvalidArgument, "Rule '%s': there is no plugin '%s' that rules may ask; %s.", r.Name(), c.Name, known)
+	}
+	return nil
+}
+
+// pluginAnswers holds the answers of routers to the questions that rules ask about messages. Each
+// question is asked once for all messages.
+type pluginAnswers struct {
+	f       *Plugins
+	topic   string
+	ms      []*core.Message
+	answers map[rules.Call][]pluginAnswer // by message
+}
+
+// pluginAnswer is the answer of a router to one question about one message.
+type pluginAnswer struct {
+	yes bool
+	err error // why there is no answer
+}
+
+func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
+	s := q.f.byName[c.Name]
+	if s == nil {
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("there is no plugin '%s' that rules may ask", c.Name)}}, len(q.ms)), nil
+	}
+	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
+	if err == nil && len(verdicts) != len(q.ms) {
+		err = fmt.Errorf("%d verdicts for %d messages", len(verdicts), len(q.ms))
+	}
+	switch {
+	case err != nil && s.Unavailable == pipeline.Pass:
+		return slices.Repeat([]pluginAnswer{{yes: true}}, len(q.ms)), nil
+	case err != nil:
+		return nil, err
+	}
+	answers := make([]pluginAnswer, len(verdicts))
+	for i := range verdicts {
+		switch v := &verdicts[i]; v.Action {
+		case core.VerdictPass:
+			answers[i].yes = true
+		case core.VerdictDrop:
+		default:
+			answers[i].err = fmt.Errorf("the plugin '%s' has no answer: %s: %s", c.Name, v.Reason, v.Description)
+		}
+	}
+	return answers, nil
+}
+
+// facts adds the answers about the i-th message.
+func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
+	if len(q.answers) > 0 {
+		known.Ask = func(c rules.Call) (bool, error) {
+			a := q.answers[c][i]
+			return a.yes, a.err
+		}
+	}
+	return known
+}

@@ -1,0 +1,133 @@
+package topics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Subscriptions is a topic's subscriptions at one version, with compiled rules. It never changes,
+// except that a set which differs from it by one rule shares its rules: the store refuses what is
+// published with the older of the two.
+type Subscriptions struct {
+	Version    int64
+	members    []member // in the order of the topic's view
+	set        *rules.Set
+	uncompiled []int // members with a rule that cannot be compiled
+}
+
+// member is a subscription of Subscriptions.
+type member struct {
+	*entity.View
+	rules *compiledRules
+	err   error // why a rule could not be compiled
+}
+
+// compiledRules holds the compiled rules of a subscription.
+type compiledRules struct {
+	mu     sync.Mutex
+	byName map[string]*rules.Rule // by folded name
+}
+
+// get returns the rule of that name, or nil.
+func (b *compiledRules) get(name string) *rules.Rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byName[core.FoldName(name)]
+}
+
+// set replaces the rule of that name; nil removes it.
+func (b *compiledRules) set(name string, r *rules.Rule) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r == nil {
+		delete(b.byName, core.FoldName(name))
+	} else {
+		b.byName[core.FoldName(name)] = r
+	}
+}
+
+// all returns the rules by name.
+func (b *compiledRules) all() []*rules.Rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]*rules.Rule, 0, len(b.byName))
+	for _, name := range slices.Sorted(maps.Keys(b.byName)) {
+		list = append(list, b.byName[name])
+	}
+	return list
+}
+
+func (ss *Subscriptions) byID() map[string]member {
+	if ss == nil {
+		return nil
+	}
+	known := make(map[string]member, len(ss.members))
+	for _, m := range ss.members {
+		known[m.ID] = m
+	}
+	return known
+}
+
+// matchEvents are the events that say which copies were made of a message, and by which rules.
+func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
+	if len(copies) == 0 {
+		return []core.Event{{Kind: core.EventUnmatched}}
+	}
+	known := ss.byID()
+	events := make([]core.Event, 0, len(copies))
+	for i := range copies {
+		c := &copies[i]
+		own := known[c.To.Subscription]
+		if own.View == nil {
+			continue
+		}
+		e := core.Event{Kind: core.EventMatched, Note: core.Note{Entity: own.Name}}
+		if c.To.Sub == core.DeadLetter {
+			e.Reason = audit.ReasonOf(c.Message.Properties)
+		}
+		if by, ok := c.Message.Properties.Get(rules.PropertyRuleName); ok && own.hasAction(by) {
+			e.Rule, _ = by.(string)
+		} else {
+			e.Rule = own.matchingRules(m, f)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// hasAction reports whether the subscription has a rule of that name with an action.
+func (m *member) hasAction(name any) bool {
+	text, _ := name.(string)
+	r := m.rules.get(text)
+	return r != nil && r.Name() == text && r.HasAction()
+}
+
+// matchingRules names the subscription's rules without an action that match a message.
+func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
+	var names []string
+	for _, r := range m.rules.all() {
+		if r.HasAction() {
+			continue
+		}
+		if t, err := r.Matches(msg, f); err == nil && t == rules.True {
+			names = append(names, r.Name())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Queues are the main queues of the subscriptions in a partition.
+func (ss *Subscriptions) Queues(partition uint16) []core.Partition {
+	ps := make([]core.Partition, len(ss.members))
+	for i := range ss.members {
+		ps[i] = ss.members[i].Queues[core.Main][partition]
+	}
+	return ps
+}

@@ -1,0 +1,84 @@
+package topics
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// Tester tests rules with one message, as if it were sent to a topic.
+type Tester struct {
+	topic   *entity.View
+	message *core.Message
+	index   uint16 // the message's partition; any, for a message without a key
+	facts   rules.Facts
+}
+
+// NewTester makes a tester for a message to the topic.
+func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.Message) (*Tester, error) {
+	rt := &Tester{topic: topic, facts: rules.Facts{EnqueuedTime: ev.Now(), Body: ev.Body}}
+	if err := rt.admit(m); err != nil {
+		return nil, err
+	}
+	rt.facts.Ask = ev.askPluginNow(ctx, topic.Name, m)
+	return rt, nil
+}
+
+// TestAll applies rules that belong to no subscription.
+func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
+	all := make([]core.Judgement, 0, len(trial))
+	for _, r := range trial {
+		all = append(all, rt.test(r))
+	}
+	return all
+}
+
+// TestSubscription applies the rules of a subscription, until ctx ends.
+func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []core.Judgement, err error) {
+	s := member{View: v}
+	for _, r := range s.Rules {
+		if ctx.Err() != nil {
+			return nil, entity.ErrTimeout
+		}
+		all = append(all, rt.testFor(&s, r))
+	}
+	return all, nil
+}
+
+// admit checks and completes the message as a sender of the topic does.
+func (rt *Tester) admit(m *core.Message) error {
+	if err := rt.topic.Admit(m); err != nil {
+		return err
+	}
+	key := entity.KeyOf(m, rt.topic.Settings.RequiresDuplicateDetection)
+	rt.message, rt.index = m, core.PartitionOf(key, len(rt.topic.Queues[core.Main]))
+	entity.Identify([]*core.Message{m})
+	return nil
+}
+
+// test applies a rule to the message.
+func (rt *Tester) test(r core.Rule) core.Judgement {
+	e := rules.Explain(r, rt.message, rt.facts)
+	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
+}
+
+// testFor applies a rule of the subscription to the message, and what the subscription does with
+// the match.
+func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
+	j := rt.test(r)
+	_, j.Subscription, _ = core.SplitSubscription(s.Name)
+	if j.Message == nil {
+		return j
+	}
+	if err := s.checkChanged(r.Name, rt.message, j.Message, rt.index); err != nil {
+		j.Err, j.Message = err, nil
+		return j
+	}
+	got := s.copy(rt.topic, rt.index, j.Message)
+	if j.Message = got.Message; got.To.Sub == core.DeadLetter {
+		j.Why = append(j.Why, "the subscription dead-letters the message: "+core.DescriptionNoSession)
+	}
+	return j
+}

@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// quotas are the namespace's current quotas, bounded by the tier's; zeros mean no limit.
+func (b *Broker) quotas() (q core.NamespaceQuotas) {
+	if b.options.Quotas != nil {
+		q = b.options.Quotas()
+	}
+	if limit := b.options.Limits.MaxEntities; q.MaxEntities <= 0 || limit > 0 && limit < q.MaxEntities {
+		q.MaxEntities = limit
+	}
+	return q
+}
+
+// quotaRefusal is the refusal of an entity that the store has refused because of the namespace's
+// quotas.
+func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
+	q := b.quotas()
+	n, others, err := b.population(ctx, ent.ID)
+	if err != nil {
+		return b.refusals.Of(err, ent)
+	}
+	if q.MaxEntities > 0 && n >= q.MaxEntities {
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and may have %d: delete some first.", b.name, n, q.MaxEntities)
+	}
+	return core.Refuse(core.QuotaExceeded, "The queues and topics of the namespace '%s' may have %d MB together: others have %d, and %d more are wanted.",
+		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())
+}
+
+// Population counts the queues and topics of the namespace, and the megabytes that they may hold
+// together.
+func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
+	if n, megabytes, err = b.population(ctx, ""); err != nil {
+		return 0, 0, b.refusals.Of(err, &core.Entity{})
+	}
+	return n, megabytes, nil
+}
+
+// population is Population without one entity.
+func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
+	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
+		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
+			if ent.ID != but {
+				n++
+				megabytes += ent.Megabytes()
+			}
+			return false
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return n, megabytes, nil
+}
+
+// checkSettings refuses settings that are not valid, or beyond the limits of the tier.
+func (b *Broker) checkSettings(s core.Settings) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	return b.options.Limits.Check(&s)
+}
+
+// A partitioned entity of Service Bus Standard has 16 partitions of the requested size, and reports
+// the sum. Here it may have fewer partitions, which share that sum.
+const maxPartitionMegabytes = core.MaxSizeMegabytes / core.PartitionedSize
+
+// withReportedSize is the entity with the size that administration reports.
+func withReportedSize(e core.Entity) core.Entity {
+	e.Settings.MaxSizeInMegabytes = e.Megabytes()
+	return e
+}
+
+// withUse is the entity with a last use that the store does not know yet. A subscription counts as
+// used when it was created.
+func (b *Broker) withUse(e core.Entity) core.Entity {
+	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
+		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
+			e.AccessedAt = used
+		}
+	}
+	if e.AccessedAt.Before(e.CreatedAt) && (e.Kind == core.Subscription || !e.AccessedAt.IsZero()) {
+		e.AccessedAt = e.CreatedAt // an earlier version recorded whole seconds
+	}
+	return e
+}
+
+// fitMessageSize fills in an unset message size: with the stored one, or for a new entity, for
+// which stored is 0, with the tier's.
+func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
+	s.MaxMessageSizeInKilobytes = cmp.Or(s.MaxMessageSizeInKilobytes, stored, b.options.Limits.MessageSizeKB, core.DefaultMessageSizeKB)
+}
+
+// fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
+// one. The client's MaxSizeInMegabytes is that of one partition. But clients that read an entity
+// send back the sum: so the reported sum of the stored size, or more than a partition may have, is
+// taken for the sum. stored is 0 at creation.
+func fitPartitioned(s *core.Settings, stored int64) {
+	if !s.EnablePartitioning {
+		return
+	}
+	if m := s.MaxSizeInMegabytes; m > maxPartitionMegabytes || stored > 0 && m == stored*core.PartitionedSize {
+		s.MaxSizeInMegabytes = m / core.PartitionedSize
+	}
+}

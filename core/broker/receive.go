@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// OpenReceiver implements core.Broker.
+func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return nil, err
+	}
+	if a.Management {
+		return nil, core.Refuse(core.NotAllowed, "'%s' has no messages: receive from '%s'.", a, a.Entity+a.Sub.Suffix())
+	}
+	e.Use()
+	return e.receivers.OpenReceiver(a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))
+}
+
+// AcceptSession implements core.Broker.
+func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+	e, _, err := b.sessionful(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSessionID(&o); err != nil {
+		return nil, err
+	}
+	e.Use()
+	return e.receivers.AcceptSession(ctx, o, e.audit.Party(ctx, id, core.Listen, e.View()))
+}
+
+func checkSessionID(o *core.SessionOptions) error {
+	switch {
+	case o.Next && !o.TakeOver.IsZero():
+		return core.Refuse(core.InvalidArgument, "To take over a session, give its id.")
+	case o.Next:
+		return nil
+	case entity.TooLong(o.ID):
+		return entity.LongKey("SessionId", o.ID)
+	}
+	return nil
+}
+
+// sessionful finds the entity of an operation on sessions, and refuses one without sessions.
+func (b *Broker) sessionful(ctx context.Context, id core.Identity, address string) (*entry, *entity.View, error) {
+	e, a, err := b.access(ctx, id, core.Listen, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := e.View()
+	switch {
+	case !v.Settings.RequiresSession || a.Sub != core.Main:
+		return nil, nil, entity.ErrNoSessions
+	case v.Settings.ForwardTo != "":
+		return nil, nil, entity.Forwards(v)
+	case !v.Settings.Status.CanReceive():
+		return nil, nil, entity.Disabled(v.Name)
+	}
+	return e, v, nil
+}
+
+// sessionPage is how many session ids are read from a partition at a time.
+const sessionPage = 200
+
+// ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists
+// are merged.
+func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
+	e, v, err := b.sessionful(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	e.Use()
+	var lists []*sessionList
+	for _, p := range v.Queues[core.Main] {
+		l := &sessionList{store: b.store, p: p, since: since}
+		if err := l.fill(ctx); err != nil {
+			return nil, b.refusals.Of(err, &v.Entity)
+		}
+		lists = append(lists, l)
+	}
+	var ids []string
+	for skip, top = max(skip, 0), max(top, 0); len(ids) < top; {
+		lists = slices.DeleteFunc(lists, func(l *sessionList) bool { return len(l.ids) == 0 })
+		if len(lists) == 0 {
+			break
+		}
+		first := slices.MinFunc(lists, func(a, b *sessionList) int {
+			return cmp.Compare(core.KeyOfSession(a.ids[0]), core.KeyOfSession(b.ids[0]))
+		})
+		if skip > 0 {
+			skip--
+		} else {
+			ids = append(ids, first.ids[0])
+		}
+		if err := first.advance(ctx); err != nil {
+			return nil, b.refusals.Of(err, &v.Entity)
+		}
+	}
+	return ids, nil
+}
+
+// sessionList reads the ids of one partition's sessions, page by page.
+type sessionList struct {
+	store core.Sessions
+	p     core.Partition
+	since time.Time
+	after core.SessionKey
+	ids   []string // of the current page
+	more  bool     // there may be another page
+}
+
+func (l *sessionList) fill(ctx context.Context) (err error) {
+	l.ids, err = l.store.ListSessions(ctx, l.p, l.since, l.after, sessionPage)
+	if l.more = len(l.ids) == sessionPage; l.more {
+		l.after = core.KeyOfSession(l.ids[sessionPage-1])
+	}
+	return err
+}
+
+// advance goes on to the next id.
+func (l *sessionList) advance(ctx context.Context) error {
+	l.ids = l.ids[1:]
+	if len(l.ids) == 0 && l.more {
+		return l.fill(ctx)
+	}
+	return nil
+}
