@@ -3,12 +3,14 @@ package amqp
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -32,30 +34,14 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	case <-ctx.Done():
 		return nil
 	}
-	asked := make(map[*conn]chan bridges.Connection)
 	b.mu.Lock()
-	for c := range b.conns {
-		asked[c] = make(chan bridges.Connection, 1) // so that no owner waits for us
-	}
+	conns := slices.Collect(maps.Keys(b.conns))
 	b.mu.Unlock()
-	for c, answer := range asked {
-		c.owner.Post(func() { answer <- c.describe() })
+	owners := make([]*link.Owner, len(conns))
+	for i, c := range conns {
+		owners[i] = c.owner
 	}
-	var all []bridges.Connection
-	for c, answer := range asked {
-		select {
-		case told := <-answer:
-			all = append(all, told)
-			continue
-		case <-c.owner.Ended():
-		case <-ctx.Done():
-		}
-		select { // it may have answered all the same
-		case told := <-answer:
-			all = append(all, told)
-		default:
-		}
-	}
+	all := link.Ask(ctx, owners, func(i int) bridges.Connection { return conns[i].describe() })
 	slices.SortFunc(all, func(x, y bridges.Connection) int {
 		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
 	})

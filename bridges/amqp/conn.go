@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -62,8 +61,7 @@ type conn struct {
 	next    next          // for the reader that goes on
 	lost    error         // why the transport is gone
 	gone    bool          // nothing is read any more
-	timer   *time.Timer
-	armed   time.Time // when timer fires; zero: it does not
+	timer   *link.Timer
 	until   time.Time // when the next step of the handshake must be done
 	closing time.Time // when to stop waiting for what is under way; zero: it goes on
 	expires time.Time // when the first grant of identity ends; zero: none does
@@ -113,7 +111,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
-	c.timer = time.AfterFunc(math.MaxInt64, func() { c.owner.Begin(func() { c.armed = time.Time{} }) })
+	c.timer = link.NewTimer(c.owner)
 	c.until = c.since.Add(b.opts.HandshakeTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.eng = engine.New(engine.Options{
@@ -126,7 +124,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxLinks:       b.opts.MaxLinks,
 		IncomingWindow: incomingWindow,
 		IdleTimeout:    b.opts.IdleTimeout,
-		Leeway:         beat,
+		Leeway:         link.Leeway,
 		ByReference:    c.writer.references(),
 	}, c, time.Now())
 	c.eng.Bound(strangerBounds())
@@ -198,7 +196,7 @@ func (c *conn) pass() {
 		c.feed(now)
 		c.resume()
 		c.start()
-		c.arm(c.tick(now))
+		c.timer.Arm(c.tick(now))
 		c.eng.Flush()
 		c.charge()
 		again = c.write(now)
@@ -287,26 +285,6 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-// beat is the distance of the instants at which the timers of all connections fire together, unless they are close: to wake
-// up for one costs more than its work.
-const beat = time.Second
-
-// beginning is one of these instants.
-var beginning = time.Now()
-
-// arm sets the timer if it would fire too late.
-func (c *conn) arm(at time.Time) {
-	if at.IsZero() || !c.armed.IsZero() && !at.Before(c.armed) {
-		return
-	}
-	c.armed = at
-	left := time.Until(at)
-	if left > 2*beat {
-		left -= (at.Sub(beginning)%beat + beat) % beat
-	}
-	c.timer.Reset(left)
-}
-
 // async runs work in a goroutine of its own, and then what it returns as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.busy++
@@ -325,27 +303,16 @@ func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then 
 // spawn runs work in a goroutine of its own, and then done and what work has returned as a job of the owner. It cancels
 // the context in the end.
 func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
-	link.Go(&c.tasks, func() {
-		then, err := attempt(ctx, work)
-		cancel()
-		c.owner.Do(func() {
-			done()
-			if err != nil {
-				c.log.Error("broker call", "err", err)
-				c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
-				return
-			}
-			then()
-		})
-	})
-}
-
-// attempt is work, and an error where it panics.
-func attempt(ctx context.Context, work func(ctx context.Context) (then func())) (then func(), err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	link.Call(&c.tasks, c.owner, func() func() {
+		defer cancel()
+		return work(ctx)
+	}, func(then func(), err error) {
+		done()
+		if err != nil {
+			c.log.Error("broker call", "err", err)
+			c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
+			return
 		}
-	}()
-	return work(ctx), nil
+		then()
+	})
 }

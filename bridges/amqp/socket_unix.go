@@ -9,71 +9,9 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"golang.org/x/sys/unix"
 )
-
-// tcpSocket writes to a plain TCP connection: several buffers at once, and without waiting if need be.
-type tcpSocket struct {
-	raw  syscall.RawConn
-	call func(fd uintptr) bool // send, bound once
-
-	parts [][]byte
-	wait  bool
-	n     int
-	err   error
-}
-
-// socketOf returns the socket of a plain TCP connection, nil for any other transport.
-func socketOf(nc net.Conn) *tcpSocket {
-	raw := rawOf(nc)
-	if raw == nil {
-		return nil
-	}
-	s := &tcpSocket{raw: raw}
-	s.call = s.send
-	return s
-}
-
-func rawOf(nc net.Conn) syscall.RawConn {
-	sc, ok := nc.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
-// write writes some of parts. If the socket takes nothing now, it waits for it or writes nothing.
-func (s *tcpSocket) write(parts [][]byte, wait bool) (n int, err error) {
-	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), mostParts)], wait, 0, nil
-	if err = s.raw.Write(s.call); err == nil {
-		err = s.err
-	}
-	s.parts = nil
-	return s.n, err
-}
-
-func (s *tcpSocket) send(fd uintptr) (done bool) {
-	for {
-		n, err := unix.SendmsgBuffers(int(fd), s.parts, nil, nil, 0)
-		switch {
-		case err == nil && n == 0:
-			s.err = io.ErrUnexpectedEOF
-		case err == nil:
-			s.n = n
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN): // nothing fits in
-			return !s.wait
-		default:
-			s.err = err
-		}
-		return true
-	}
-}
 
 // socketReader reads from a plain TCP connection, without a buffer while there is nothing to read.
 type socketReader struct {
@@ -88,7 +26,7 @@ type socketReader struct {
 
 // socketReaderOf returns a reader of a plain TCP connection, nil for any other transport.
 func socketReaderOf(nc net.Conn) *socketReader {
-	raw := rawOf(nc)
+	raw := link.RawOf(nc)
 	if raw == nil {
 		return nil
 	}

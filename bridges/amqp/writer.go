@@ -11,22 +11,20 @@ import (
 const (
 	// mostAtOnce is how many bytes a client has to take within the time-out.
 	mostAtOnce = 1 << 20
-	// mostParts is how many parts are written at once; systems take 1024.
-	mostParts = 64
 )
 
 // writer writes what the engine has to say, one output at a time. The owner tries first, for as much as the socket takes
 // without waiting; what is left has a goroutine, which is started for the first output that needs one.
 type writer struct {
 	nc      net.Conn
-	direct  *tcpSocket // nil where the transport is no plain TCP connection
+	direct  *link.Socket // nil where the transport is no plain TCP connection
 	timeout time.Duration
 	tasks   *sync.WaitGroup
 	work    chan func() // nil until there is a goroutine
 }
 
 func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *writer {
-	return &writer{nc: nc, direct: socketOf(nc), timeout: timeout, tasks: tasks}
+	return &writer{nc: nc, direct: link.SocketOf(nc), timeout: timeout, tasks: tasks}
 }
 
 // references is the size of a body from which on it is written from where it is; 0: none is, because each part would be a
@@ -42,8 +40,8 @@ func (w *writer) references() int {
 func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	for w.direct != nil && len(parts) > 0 && err == nil {
 		offered, n := len(parts), 0
-		n, err = w.direct.write(parts, false)
-		if parts = cut(parts, n); offered-len(parts) < min(offered, mostParts) { // the socket is full
+		n, err = w.direct.Write(parts, false)
+		if parts = cut(parts, n); offered-len(parts) < min(offered, link.MostParts) { // the socket is full
 			break
 		}
 	}
@@ -93,7 +91,7 @@ func (w *writer) write(parts [][]byte) error {
 // some writes some of parts, at most n bytes where the transport takes one part at a time.
 func (w *writer) some(parts [][]byte, n int) (int, error) {
 	if w.direct != nil {
-		return w.direct.write(parts, true)
+		return w.direct.Write(parts, true)
 	}
 	return w.nc.Write(parts[0][:min(n, len(parts[0]))])
 }

@@ -3,13 +3,14 @@ package websocket
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -143,13 +144,6 @@ func (b *Bridge) leave(c *conn) {
 func (b *Bridge) serve(c *conn) {
 	defer b.leave(c)
 	defer c.dispose()
-	defer func() {
-		if r := recover(); r != nil {
-			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
-			_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-			_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
-		}
-	}()
 	err := c.run(b.group.ctx)
 	c.log.Debug("connection closed", "err", err)
 }
@@ -157,26 +151,11 @@ func (b *Bridge) serve(c *conn) {
 // Connections implements bridges.Census.
 func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	b.mu.Lock()
-	conns := make([]*conn, 0, len(b.conns))
-	for c := range b.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(b.conns))
 	b.mu.Unlock()
-	told := make(chan bridges.Connection, len(conns))
-	asked := 0
-	for _, c := range conns {
-		if c.mail.Post(func() { told <- c.describe() }) {
-			asked++
-		}
+	owners := make([]*link.Owner, len(conns))
+	for i, c := range conns {
+		owners[i] = c.owner
 	}
-	all := make([]bridges.Connection, 0, asked)
-	for range asked {
-		select {
-		case about := <-told:
-			all = append(all, about)
-		case <-ctx.Done():
-			return all
-		}
-	}
-	return all
+	return link.Ask(ctx, owners, func(i int) bridges.Connection { return conns[i].describe() })
 }

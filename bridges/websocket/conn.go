@@ -17,37 +17,37 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
-	"github.com/crosstown-mq/crosstown/bridges/internal/mailbox"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// readRequests is how many requests are read ahead of what the owner does.
-const readRequests = 16
-
 // maxProduct is how much of what a client calls itself is kept.
 const maxProduct = 200
 
-// conn is one connection. Its fields belong to the owner goroutine (run) except
-// where a comment says otherwise. gorilla/websocket reads; the gateway's own
-// frames are written many at a time, which it cannot do.
+// conn is one connection. Its fields belong to the jobs of its owner except where a
+// comment says otherwise. gorilla/websocket reads; the gateway's own frames are
+// written many at a time, which it cannot do.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
 	log      *slog.Logger
 	refusals *refusals.Share
-	ws       *websocket.Conn  // the reader's
-	in       *bufio.Reader    // what ws reads through; the reader's
-	memory   *budget.Waiter   // for all goroutines
-	nc       net.Conn         // below ws
-	encoding codec.Encoding   // not changed
-	requests chan *request    // from the reader
-	over     chan struct{}    // closed when the reader must not wait any more
-	heard    atomic.Int64     // when the client last said something, Unix nanoseconds
-	limit    atomic.Int64     // bytes of a frame
-	mail     *mailbox.Mailbox // for all goroutines
-	tasks    sync.WaitGroup   // reader, writer and broker calls
+	ws       *websocket.Conn // the reader's
+	in       *bufio.Reader   // what ws reads through; the reader's
+	memory   *budget.Waiter  // for all goroutines
+	nc       net.Conn        // below ws
+	socket   *link.Socket    // of nc; nil: it is no plain TCP connection
+	encoding codec.Encoding  // not changed
+	heard    atomic.Int64    // when the client last said something, Unix nanoseconds
+	limit    atomic.Int64    // bytes of a frame
+	owner    *link.Owner     // runs what the reader, writes, broker calls and timers bring
+	tasks    sync.WaitGroup  // writer and broker calls
+
+	arrived []*request    // read, and not begun
+	pending bool          // the reader waits until they are
+	resumed chan struct{} // has the reader go on
 
 	ctx    context.Context // of broker calls
 	cancel context.CancelFunc
@@ -66,11 +66,11 @@ type conn struct {
 	writing int    // bytes that the writer has
 	choked  bool   // too much waits to be read: no more deliveries are asked for
 	said    bool   // our close is sent
+	broken  bool   // nothing can be written any more; what the client has written before is read
 	gone    bool   // nothing is read any more
 	lost    error  // why the connection ended
 
-	timer    *time.Timer
-	armed    time.Time // when timer fires; zero: it does not
+	timer    *link.Timer
 	ping     time.Time // when to ping
 	pinged   pinging   // how far the last ping has come
 	pong     time.Time // until when the client must have said something; zero: nothing is awaited
@@ -105,14 +105,15 @@ const (
 func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
 	now := time.Now()
 	c := &conn{
-		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, in: in, nc: ws.NetConn(), encoding: e, since: now, hosts: bridges.Hosts(r),
-		requests: make(chan *request, readRequests), over: make(chan struct{}),
-		mail:     mailbox.New(),
+		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, in: in, nc: ws.NetConn(), socket: link.SocketOf(ws.NetConn()), encoding: e, since: now, hosts: bridges.Hosts(r),
+		resumed:  make(chan struct{}, 1),
 		ping:     now.Add(b.opts.PingInterval),
 		deadline: now.Add(b.opts.AuthTimeout),
 	}
 	c.limit.Store(strangerFrame)
-	c.memory = b.opts.Budget.Waiter(func() { c.mail.Post(func() {}) })
+	c.owner = link.New(c.pass, c.fail)
+	c.memory = b.opts.Budget.Waiter(func() { c.owner.Post(func() {}) })
+	c.timer = link.NewTimer(c.owner)
 	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
 	c.log.Debug("connection opened", "protocol", ws.Subprotocol())
 	if c.product = r.UserAgent(); len(c.product) > maxProduct {
@@ -122,7 +123,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.ctx, c.cancel = context.WithCancel(peer)
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
-		c.mail.Post(func() { c.control(opPong, data) })
+		c.owner.Do(func() { c.control(opPong, data) })
 		return nil
 	})
 	ws.SetPongHandler(func(string) error {
@@ -133,57 +134,62 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	return c
 }
 
-// run is the owner. It returns when the connection is over and what it had
-// under way is done, or has had its time.
+// run reads until the connection is over and what it had under way is done, or has had its time.
 func (c *conn) run(ctx context.Context) error {
-	c.tasks.Go(c.read)
-	c.timer = time.NewTimer(c.bridge.opts.AuthTimeout)
-	stop := ctx.Done()
-	for c.pass(time.Now()); !c.ended(time.Now()); c.pass(time.Now()) {
-		select {
-		case q := <-c.input():
-			c.begin(q)
-			c.beginMore()
-		case <-c.mail.Wake():
-		case <-c.timer.C:
-			c.armed = time.Time{}
-		case <-stop:
-			stop = nil
-			c.drain()
-		}
-	}
+	stop := context.AfterFunc(ctx, func() { c.owner.Post(c.drain) })
+	defer stop()
+	c.owner.Do(func() {}) // which sets the timer
+	c.readAll()
+	<-c.owner.Ended()
 	return c.lost
 }
 
-// moreRequests is how many requests are begun before the calls that they need
-// are: those that come together share them.
-const moreRequests = 64
-
-func (c *conn) beginMore() {
-	for range moreRequests {
-		select {
-		case q := <-c.input():
-			c.begin(q)
-		default:
-			return
+// readAll is read, and ends the connection where that panics.
+func (c *conn) readAll() {
+	defer func() {
+		if r := recover(); r != nil {
+			stack := debug.Stack()
+			c.owner.Do(func() { panic(fmt.Sprintf("reader: %v\n%s", r, stack)) })
 		}
+	}()
+	c.read()
+}
+
+// fail ends the connection because a job panicked.
+func (c *conn) fail(err error) {
+	c.log.Error("connection", "err", err)
+	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
+	_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
+	_ = c.nc.Close()                                                         // which ends the reader
+}
+
+// mayBegin reports whether the connection begins further requests; else it has enough to do.
+func (c *conn) mayBegin() bool {
+	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
+}
+
+// pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what
+// there was to say, more may be possible.
+func (c *conn) pass() {
+	for c.step(time.Now()) {
+	}
+	if c.pending && len(c.arrived) == 0 && (c.said || c.mayBegin()) {
+		c.pending = false
+		c.resumed <- struct{}{} // has room: the reader waits for one
+	}
+	if c.ended(time.Now()) {
+		c.owner.Stop()
+		_ = c.nc.Close()
 	}
 }
 
-// input is where requests come from, nil when the connection has enough to do.
-func (c *conn) input() <-chan *request {
-	if c.said && !c.gone { // no answer comes, but the reader must not wait
-		return c.requests
+// step does what can be done now. It reports whether that has made room for more.
+func (c *conn) step(now time.Time) (again bool) {
+	for len(c.arrived) > 0 && (c.said || c.mayBegin()) {
+		q := c.arrived[0]
+		c.arrived[0], c.arrived = nil, c.arrived[1:]
+		c.begin(q)
 	}
-	if c.gone || c.proving || len(c.underWay) >= maxRequests || c.held > c.bridge.opts.MaxUnderWay || len(c.out)+c.writing > 2*maxWaiting {
-		return nil
-	}
-	return c.requests
-}
-
-// pass does all that can be done now.
-func (c *conn) pass(now time.Time) {
-	c.work()
 	if c.starved {
 		c.starved = false
 		c.askAll()
@@ -198,19 +204,11 @@ func (c *conn) pass(now time.Time) {
 	}
 	c.full = c.full[:0]
 	c.tick(now)
-	c.write()
+	again = c.write()
 	unread := c.waiting + len(c.out) + c.writing
 	c.memory.Add(int64(unread - c.charged))
 	c.charged = unread
-}
-
-// work runs what came by mail, and reports whether there was any.
-func (c *conn) work() bool {
-	jobs := c.mail.Take(nil)
-	for _, job := range jobs {
-		job()
-	}
-	return len(jobs) > 0
+	return again
 }
 
 // begin carries out a request, or starts to.
@@ -289,7 +287,7 @@ func (c *conn) finish(q *request) {
 
 // tell sends a frame.
 func (c *conn) tell(op string, more func(w codec.Writer)) {
-	if c.said || c.lost != nil {
+	if c.said || c.broken || c.lost != nil {
 		return
 	}
 	if c.out == nil {
@@ -313,7 +311,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	if !c.said && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }
@@ -323,7 +321,9 @@ func (c *conn) close(code closeCode, reason string) {
 	if c.said {
 		return
 	}
-	c.out = appendClose(c.out, code, reason)
+	if !c.broken {
+		c.out = appendClose(c.out, code, reason)
+	}
 	c.said = true
 	c.deadline = time.Now().Add(closeGrace)
 	if c.lost == nil && code != closeNormal && code != closeNoStatus {
@@ -332,21 +332,30 @@ func (c *conn) close(code closeCode, reason string) {
 	c.letGo()
 }
 
-// write hands what there is to say to a writer, if none is at work.
-func (c *conn) write() {
+// write writes what there is to say: at once as far as the transport takes it, the rest in a goroutine
+// of its own. It reports whether all of it has been written.
+func (c *conn) write() bool {
 	if c.writing > 0 || len(c.out) == 0 {
-		return
+		return false
 	}
-	buf := c.out
+	buf, done := c.out, 0
 	c.out = nil
 	c.writing = len(buf)
 	if c.pinged == pingWaits {
 		c.pinged = pingLeaves
 	}
-	c.tasks.Go(func() {
-		err := transmit(c.nc, buf, c.bridge.opts.WriteTimeout)
-		c.mail.Post(func() { c.wrote(buf, err) })
+	if c.socket != nil {
+		var err error
+		if done, err = c.socket.Write([][]byte{buf}, false); err != nil || done == len(buf) {
+			c.wrote(buf, err)
+			return err == nil
+		}
+	}
+	link.Go(&c.tasks, func() {
+		err := transmit(c.nc, buf, done, c.bridge.opts.WriteTimeout)
+		c.owner.Do(func() { c.wrote(buf, err) })
 	})
+	return false
 }
 
 func (c *conn) wrote(buf []byte, err error) {
@@ -355,11 +364,15 @@ func (c *conn) wrote(buf []byte, err error) {
 	if c.pinged == pingLeaves {
 		c.pinged, c.pong = noPing, time.Now().Add(c.bridge.opts.PingInterval)
 	}
-	if err != nil {
-		c.said = c.said || errors.Is(err, errSlow)
+	switch {
+	case errors.Is(err, errSlow):
+		c.said = true
 		c.disconnected(err)
 		c.out = nil
 		_ = c.nc.Close() // which ends the reader
+	case err != nil:
+		c.broken, c.out = true, nil
+		c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
 	}
 	if c.choked && len(c.out) <= maxWaiting/2 {
 		c.choked = false
@@ -409,15 +422,9 @@ func (c *conn) drain() {
 
 // tick does what is due, and sets the timer for what is due next.
 func (c *conn) tick(now time.Time) {
-	due := func(at time.Time) {
-		if !at.IsZero() && (c.armed.IsZero() || at.Before(c.armed)) {
-			c.armed = at
-			c.timer.Reset(at.Sub(now))
-		}
-	}
 	switch {
 	case c.gone:
-	case c.said:
+	case c.said || c.broken:
 		if !now.Before(c.deadline) {
 			_ = c.nc.Close() // which ends the reader
 		}
@@ -428,13 +435,13 @@ func (c *conn) tick(now time.Time) {
 	case len(c.identity) == 0 && !c.proving && !now.Before(c.deadline):
 		c.close(closeNotSignedIn, "No auth came in time.")
 	case len(c.identity) > 0:
-		due(c.checkIdentity(now))
+		c.timer.Arm(c.checkIdentity(now))
 	}
-	if !c.said {
-		due(c.heartbeat(now))
+	if !c.said && !c.broken {
+		c.timer.Arm(c.heartbeat(now))
 	}
-	if len(c.identity) == 0 || c.said || c.drains {
-		due(later(c.deadline, now))
+	if len(c.identity) == 0 || c.said || c.broken || c.drains {
+		c.timer.Arm(later(c.deadline, now))
 	}
 }
 
@@ -451,7 +458,7 @@ func later(at, now time.Time) time.Time {
 // returns when something is due next.
 func (c *conn) heartbeat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
-	defer func() { c.stalled = c.input() == nil }()
+	defer func() { c.stalled = c.pending }()
 	if !c.pong.IsZero() {
 		switch {
 		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
@@ -489,6 +496,9 @@ func (c *conn) ended(now time.Time) bool {
 	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
 }
 
+// leaves reports whether the client gets nothing more.
+func (c *conn) leaves() bool { return c.said || c.broken }
+
 // letGo has everything go that the connection holds.
 func (c *conn) letGo() {
 	for _, f := range c.feeds {
@@ -499,36 +509,33 @@ func (c *conn) letGo() {
 	}
 }
 
-// dispose ends what belongs to the connection, and waits for it.
+// dispose ends what belongs to the connection, which is over, and waits for it.
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
 	c.cancel()
-	defer func() {
-		if c.leave != nil {
-			c.leave()
-		}
-	}()
-	close(c.over)
+	c.timer.Stop()
 	_ = c.nc.Close()
-	if c.timer != nil {
-		c.timer.Stop()
+	c.finishTasks()
+	c.memory.Close()
+	if c.leave != nil {
+		c.leave()
 	}
+}
+
+// finishTasks ends what the connection holds. Calls that outlived it may have opened something as well.
+func (c *conn) finishTasks() {
 	defer func() {
 		if r := recover(); r != nil { // a panic may be why the connection ended
 			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
 		}
 	}()
-	defer c.memory.Close()
-	for {
+	c.letGo()
+	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
 		c.letGo()
-		c.tasks.Wait()
-		if !c.work() && c.mail.CloseEmpty() {
-			return
-		}
 	}
 }
 
-// async runs work in a goroutine of its own, and then what it returns in the owner.
+// async runs work in a goroutine of its own, and then what it returns as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(operationTimeout, work)
 }
@@ -537,22 +544,17 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
-	c.tasks.Go(func() {
+	link.Call(&c.tasks, c.owner, func() func() {
 		defer cancel()
-		defer func() {
-			if r := recover(); r != nil {
-				c.log.Error("broker call", "err", r, "stack", string(debug.Stack()))
-				c.mail.Post(func() {
-					c.busy--
-					c.close(closeInternal, texts[core.Internal])
-				})
-			}
-		}()
-		then := work(ctx)
-		c.mail.Post(func() {
-			c.busy--
-			then()
-		})
+		return work(ctx)
+	}, func(then func(), err error) {
+		c.busy--
+		if err != nil {
+			c.log.Error("broker call", "err", err)
+			c.close(closeInternal, texts[core.Internal])
+			return
+		}
+		then()
 	})
 	return cancel
 }

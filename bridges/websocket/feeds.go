@@ -47,6 +47,7 @@ type feed struct {
 	taking  bool            // credit is being taken back
 	over    bool            // ended, by whomever
 	stopped bool            // the broker delivers no more
+	leaves  bool            // ends when nothing is under way
 }
 
 // feedOf finds the feed that a request names.
@@ -92,9 +93,9 @@ func (c *conn) openFeed(q *request) {
 		Accept: q.accept,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
-			c.mail.Post(func() { f.delivered(ds) })
+			c.owner.Do(func() { f.delivered(ds) })
 		},
-		Closed: func(err error) { c.mail.Post(func() { f.ended(err) }) },
+		Closed: func(err error) { c.owner.Do(func() { f.ended(err) }) },
 	}
 	identity := c.identity
 	if q.given.has(hasSession) || q.nextSession {
@@ -205,6 +206,9 @@ func (f *feed) next() {
 		f.queue = f.queue[1:]
 		job()
 	}
+	if f.leaves && !f.busy {
+		f.drop()
+	}
 }
 
 // callSession has a request carried out that needs the feed's session, before
@@ -248,7 +252,7 @@ func (c *conn) credit(q *request) {
 // ask gives the broker as much credit as the client has given and the limits allow.
 func (f *feed) ask() {
 	c := f.conn
-	if f.receiver == nil || f.drains != nil || f.over || c.drains || c.choked || c.waiting > maxAskedBytes {
+	if f.receiver == nil || f.drains != nil || f.over || c.drains || c.leaves() || c.choked || c.waiting > maxAskedBytes {
 		return
 	}
 	n := min(f.credit, maxAsked, max(1, maxAskedBytes/f.size)) - len(f.pending) - f.asked
@@ -315,7 +319,7 @@ func (f *feed) giveBack(keep int) {
 
 // deliverMore writes deliveries while the client keeps up.
 func (c *conn) deliverMore() {
-	for again := true; again && !c.choked; {
+	for again := !c.leaves(); again && !c.choked; {
 		again = false
 		for _, f := range c.feeds {
 			if len(f.pending) > 0 && !c.choked {
@@ -370,7 +374,7 @@ func (c *conn) drainFeed(q *request) {
 			return
 		}
 		f.taking = true
-		f.receiver.Drain(func(int) { c.mail.Post(f.tookBack) })
+		f.receiver.Drain(func(int) { c.owner.Do(f.tookBack) })
 	})
 }
 
@@ -443,8 +447,12 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends.
+// drop ends the feed because the connection ends. The requests before it are done first: a session
+// is released when they are.
 func (f *feed) drop() {
+	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
+		return
+	}
 	f.forget()
 	if f.cancel != nil {
 		f.cancel()

@@ -48,49 +48,85 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// read is the reader: it decodes frames and hands requests to the owner, until
-// the connection ends or a frame cannot be answered.
+// moreRequests is how many requests are handed over together at most: those that come together
+// share the calls that they need.
+const moreRequests = 64
+
+// read decodes frames and hands requests to the owner, until the connection ends or a frame cannot be
+// answered. It reads on when those before have been begun: so what a client writes before it leaves
+// is begun before the connection ends.
 func (c *conn) read() {
-	var err error
-	for err == nil {
-		err = c.readFrame()
-	}
-	c.mail.Post(func() { c.disconnected(err) })
-	if _, ok := errors.AsType[*fault](err); ok { // the client may go on, until it reads of it
-		for {
+	for {
+		got, err := c.readFrames()
+		if len(got) > 0 && !c.bring(got) {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		c.owner.Do(func() { c.disconnected(err) })
+		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may go on, until it reads of it
 			if _, _, err := c.ws.NextReader(); err != nil {
-				c.mail.Post(func() { c.disconnected(err) })
+				c.owner.Do(func() { c.disconnected(err) })
 				return
 			}
 		}
+		return
 	}
 }
 
-func (c *conn) readFrame() error {
+// bring hands requests to the owner and waits until they have been begun. It returns false if the
+// connection is over.
+func (c *conn) bring(got []*request) bool {
+	c.owner.Do(func() { c.arrived, c.pending = got, true })
+	select {
+	case <-c.resumed:
+		return true
+	case <-c.owner.Ended():
+		return false
+	}
+}
+
+// readFrames waits for a frame, and returns its request and those of the frames that have come with
+// it. An error is that of the frame behind them.
+func (c *conn) readFrames() (got []*request, err error) {
+	for more := true; more && err == nil && len(got) < moreRequests; more = c.limit.Load() > strangerFrame && c.hasNext() {
+		var q *request
+		if q, err = c.readFrame(); err == nil {
+			got = append(got, q)
+		}
+	}
+	return got, err
+}
+
+// hasNext reports whether the next frame of a request is here already.
+func (c *conn) hasNext() bool {
+	if c.in.Buffered() < shortestFrame {
+		return false
+	}
+	_, whole := c.ahead()
+	return whole
+}
+
+// shortestFrame is the least number of bytes that ahead looks at.
+const shortestFrame = 10
+
+func (c *conn) readFrame() (*request, error) {
 	size, whole := c.ahead()
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.heard.Store(time.Now().UnixNano())
 	if want := c.frameType(); kind != want {
-		return faulty(closeEncoding, "The sub-protocol %s has frames of the other type.", c.ws.Subprotocol())
+		return nil, faulty(closeEncoding, "The sub-protocol %s has frames of the other type.", c.ws.Subprotocol())
 	}
 	b := readBuffers.Get().(*readBuffer)
 	defer b.free()
 	if b.data, err = c.gather(r, size, whole, b.data); err != nil {
-		return err
+		return nil, err
 	}
-	q, err := parse(c.encoding, b)
-	if err != nil {
-		return err
-	}
-	select {
-	case c.requests <- q:
-		return nil
-	case <-c.over:
-		return errOver
-	}
+	return parse(c.encoding, b)
 }
 
 // ahead waits for the next message, and returns how large its first frame says
@@ -180,18 +216,16 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	}
 	asked := make(chan struct{})
 	var id core.Identity
-	if !c.mail.Post(func() {
+	c.owner.Do(func() {
 		id = c.identity
 		if f := c.feeds[feed]; f != nil && entity == "" {
 			entity = f.entity
 		}
 		close(asked)
-	}) {
-		return 0, errOver
-	}
+	})
 	select {
 	case <-asked:
-	case <-c.over:
+	case <-c.owner.Ended():
 		return 0, errOver
 	}
 	if entity == "" {

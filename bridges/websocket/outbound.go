@@ -131,12 +131,12 @@ func frameEnd(b []byte, i int) int {
 // errSlow is why a client that does not read is closed.
 var errSlow = errors.New("the client does not read")
 
-// transmit writes whole frames. It takes as long as the client reads something
+// transmit writes whole frames, from the byte at done on. It takes as long as the client reads something
 // within every patience. When it does not, it gets the rest of the frame that
 // it is in, and a close.
-func transmit(nc net.Conn, frames []byte, patience time.Duration) error {
+func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
 	idle := 0 // glances in a row at which nothing was read
-	for done := 0; done < len(frames); {
+	for done < len(frames) {
 		_ = nc.SetWriteDeadline(time.Now().Add(patience / writeGlances))
 		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])
 		done += n
@@ -155,5 +155,5 @@ func transmit(nc net.Conn, frames []byte, patience time.Duration) error {
 		_, _ = nc.Write(appendClose(rest, closeTooSlow, "Nothing was read for too long."))
 		return errSlow
 	}
-	return nil
+	return nc.SetWriteDeadline(time.Time{}) // it would also end a write that does not wait
 }

@@ -20,7 +20,7 @@ func TestOneReadDoesNotBuyASecondPatience(t *testing.T) {
 		frames = closeFrame(append(frames, make([]byte, 3*writeChunk)...), mark, opBinary)
 		go func() { _, _ = io.CopyN(io.Discard, far, 10) }()
 		began := time.Now()
-		err := transmit(near, frames, 30*time.Second)
+		err := transmit(near, frames, 0, 30*time.Second)
 		if took := time.Since(began); !errors.Is(err, errSlow) || took < 30*time.Second || took > 35*time.Second+lastWords {
 			t.Errorf("got %v after %v, want that it is slow after some 30 s", err, took)
 		}
@@ -46,7 +46,7 @@ func TestAClientThatReadsSlowlyGetsEverything(t *testing.T) {
 			}
 			got <- sum
 		}()
-		if err := transmit(near, frames, 30*time.Second); err != nil {
+		if err := transmit(near, frames, 0, 30*time.Second); err != nil {
 			t.Errorf("got %v", err)
 		}
 		if n := <-got; n != int64(len(frames)) {

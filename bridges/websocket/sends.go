@@ -81,7 +81,7 @@ func (o *sendQueue) start() {
 		if opened == nil {
 			var err error
 			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.entity, func(error) {
-				o.conn.mail.Post(o.drop)
+				o.conn.owner.Do(o.drop)
 			})
 			if err != nil {
 				return func() { o.sent(batch, nil, err) }

@@ -82,7 +82,7 @@ func (c *conn) enter(id core.Identity) error {
 	if err := c.bridge.count(); err != nil {
 		return err
 	}
-	leave, err := c.bridge.auth.Enter(id, func(reason error) { c.mail.Post(func() { c.expel(reason) }) })
+	leave, err := c.bridge.auth.Enter(id, func(reason error) { c.owner.Do(func() { c.expel(reason) }) })
 	if err != nil {
 		c.bridge.uncount()
 		return err

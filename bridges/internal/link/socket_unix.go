@@ -1,0 +1,79 @@
+//go:build unix
+
+package link
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// MostParts is how many parts a Socket writes at once at most; systems take 1024.
+const MostParts = 64
+
+// Socket writes to a plain TCP connection: several buffers at once, and without waiting if need be.
+type Socket struct {
+	raw  syscall.RawConn
+	call func(fd uintptr) bool // send, bound once
+
+	parts [][]byte
+	wait  bool
+	n     int
+	err   error
+}
+
+// SocketOf returns the socket of a plain TCP connection, nil for any other transport.
+func SocketOf(nc net.Conn) *Socket {
+	raw := RawOf(nc)
+	if raw == nil {
+		return nil
+	}
+	s := &Socket{raw: raw}
+	s.call = s.send
+	return s
+}
+
+// RawOf returns what makes system calls on a plain TCP connection, nil for any other transport.
+func RawOf(nc net.Conn) syscall.RawConn {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// Write writes some of parts. If the socket takes nothing now, it waits for it or writes nothing.
+func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
+	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil
+	if err = s.raw.Write(s.call); err == nil {
+		err = s.err
+	}
+	s.parts = nil
+	return s.n, err
+}
+
+func (s *Socket) send(fd uintptr) (done bool) {
+	for {
+		n, err := unix.SendmsgBuffers(int(fd), s.parts, nil, nil, 0)
+		switch {
+		case err == nil && n == 0:
+			s.err = io.ErrUnexpectedEOF
+		case err == nil:
+			s.n = n
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN): // nothing fits in
+			return !s.wait
+		default:
+			s.err = err
+		}
+		return true
+	}
+}

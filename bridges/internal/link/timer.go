@@ -1,0 +1,45 @@
+package link
+
+import (
+	"math"
+	"time"
+)
+
+// beat is the distance of the instants at which the timers of all connections fire together, unless
+// they are close: to wake up for one costs more than its work.
+const beat = time.Second
+
+// Leeway is how much earlier than asked for a Timer may fire.
+const Leeway = beat
+
+// beginning is one of these instants.
+var beginning = time.Now()
+
+// Timer has an Owner act when something is due. Only jobs of the owner may use it.
+type Timer struct {
+	timer *time.Timer
+	armed time.Time // when it fires; zero: it does not
+}
+
+// NewTimer returns a Timer that is not armed. When it fires, the owner calls its after.
+func NewTimer(o *Owner) *Timer {
+	t := &Timer{}
+	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
+	return t
+}
+
+// Arm has the timer fire at that time, or up to Leeway earlier, if it would fire later. Zero is never.
+func (t *Timer) Arm(at time.Time) {
+	if at.IsZero() || !t.armed.IsZero() && !at.Before(t.armed) {
+		return
+	}
+	t.armed = at
+	left := time.Until(at)
+	if left > 2*beat {
+		left -= (at.Sub(beginning)%beat + beat) % beat
+	}
+	t.timer.Reset(left)
+}
+
+// Stop stops the timer for good.
+func (t *Timer) Stop() { t.timer.Stop() }
