@@ -7,15 +7,12 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -42,45 +39,26 @@ type conn struct {
 	id       string  // not changed
 	log      *slog.Logger
 	refusals *refusals.Share
-	known    atomic.Bool // the client has a proven identity
 	nc       net.Conn
 	eng      *engine.Conn
-	writer   *writer
 	owner    *link.Owner    // runs what reads, writes, broker calls and timers bring
 	tasks    sync.WaitGroup // writer and broker calls
+	timer    *link.Timer
+	ctx      context.Context // of broker calls
+	cancel   context.CancelFunc
+	busy     int // broker calls under way
 
-	ctx    context.Context // of broker calls
-	cancel context.CancelFunc
+	intake
+	output
+	client
+	backlog
+	holdings
+	openTransactions
+	ending
+}
 
-	spare   []byte        // room for engine.Conn.Take
-	parts   [][]byte      // the same
-	writing bool          // the writer has work
-	arrival arrival       // read, and not taken by the engine
-	pending bool          // the reader waits until that is taken and more may be read
-	resumed chan struct{} // has the reader go on
-	next    next          // for the reader that goes on
-	lost    error         // why the transport is gone
-	gone    bool          // nothing is read any more
-	timer   *link.Timer
-	until   time.Time // when the next step of the handshake must be done
-	closing time.Time // when to stop waiting for what is under way; zero: it goes on
-	expires time.Time // when the first grant of identity ends; zero: none does
-	drains  bool      // the bridge is stopping
-	said    bool      // our close is sent, and closing is when to stop waiting for the client's
-	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
-
-	since        time.Time
-	product      string // what the client calls itself
-	hostname     string // what it called us last
-	host         string // the namespace's host in texts
-	topics       topics // for all goroutines
-	identity     core.Identity
-	leave        func() // ends being counted in the identity's namespace; nil: it is not
-	busy         int    // broker calls under way
-	buffered     int64
-	memory       *budget.Share
-	charged      int64                   // bytes that memory counts
-	patience     time.Time               // until when the message that begins may wait for memory; zero: none does
+// backlog is what waits for a call of the broker, or for the client.
+type backlog struct {
 	sends        []*senderLink           // with messages to send
 	settleQueues map[string]*settleQueue // settlements by address
 	full         []*settleQueue          // with something in them
@@ -89,9 +67,6 @@ type conn struct {
 	nodes        []*replyLink            // links on which responses go out
 	replies      int                     // bytes of responses that wait for credit
 	scratch      []byte                  // for encoding deliveries
-
-	transactions map[string]*transaction // that are open, by id
-	enlisted     int64                   // bytes that they hold
 }
 
 // waiter is a link that has something to send when the connection has room for it.
@@ -101,13 +76,10 @@ type waiter interface {
 }
 
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
-	c := &conn{
-		bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share(),
-		resumed:      make(chan struct{}, 1),
-		host:         b.opts.Hostname,
-		since:        time.Now(),
-		settleQueues: make(map[string]*settleQueue),
-	}
+	c := &conn{bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share()}
+	c.resumed = make(chan struct{}, 1)
+	c.host, c.since = b.opts.Hostname, time.Now()
+	c.settleQueues = make(map[string]*settleQueue)
 	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })

@@ -7,6 +7,16 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
+// ending is how far a connection has come on its way to the end.
+type ending struct {
+	lost    error     // why the transport is gone
+	gone    bool      // nothing is read any more
+	closing time.Time // when to stop waiting for what is under way; zero: it goes on
+	drains  bool      // the bridge is stopping
+	said    bool      // our close is sent, and closing is when to stop waiting for the client's
+	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
+}
+
 // disconnected notes that the transport is gone.
 func (c *conn) disconnected(err error) {
 	c.gone = true

@@ -9,6 +9,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// holdings is the memory that a connection holds.
+type holdings struct {
+	memory   *budget.Share
+	charged  int64     // bytes that memory counts
+	buffered int64     // bytes of messages to be sent
+	patience time.Time // until when the message that begins may wait for memory; zero: none does
+}
+
 // Reserve asks the gateway's budget for the memory of a message that arrives. While there is none nothing is read, unless
 // that would keep other messages from being complete; after some time the message is refused.
 func (c *conn) Reserve(_ *engine.Link, n int64, begun bool) engine.Verdict {

@@ -10,6 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
+// intake is what was read and what is read next.
+type intake struct {
+	arrival arrival       // read, and not taken by the engine
+	pending bool          // the reader waits until that is taken and more may be read
+	resumed chan struct{} // has the reader go on
+	next    next          // for the reader that goes on
+}
+
 const (
 	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 	firstBuffer = 4 << 10

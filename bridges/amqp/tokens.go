@@ -5,12 +5,27 @@ import (
 	"crypto/tls"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/core"
 )
+
+// client is what is known of a connection's client.
+type client struct {
+	since    time.Time   // when it came
+	product  string      // what it calls itself
+	hostname string      // what it called us last
+	host     string      // the namespace's host in texts
+	topics   topics      // for all goroutines
+	known    atomic.Bool // it has a proven identity
+	identity core.Identity
+	leave    func()    // ends being counted in the identity's namespace; nil: it is not
+	until    time.Time // when the next step of the handshake must be done
+	expires  time.Time // when the first grant of identity ends; zero: none does
+}
 
 // cbsNode is where clients put their tokens.
 const cbsNode = "$cbs"

@@ -11,6 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
+// openTransactions are the transactions of a connection.
+type openTransactions struct {
+	transactions map[string]*transaction // by id
+	enlisted     int64                   // bytes that they hold
+}
+
 const (
 	// maxTransactions is how many transactions a connection may have open.
 	maxTransactions = 100

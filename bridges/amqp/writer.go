@@ -8,6 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 )
 
+// output is what is being written.
+type output struct {
+	writer  *writer
+	spare   []byte   // room for engine.Conn.Take
+	parts   [][]byte // the same
+	writing bool     // the writer has work
+}
+
 const (
 	// mostAtOnce is how many bytes a client has to take within the time-out.
 	mostAtOnce = 1 << 20

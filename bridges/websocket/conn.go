@@ -3,14 +3,12 @@ package websocket
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -34,82 +32,51 @@ type conn struct {
 	id       string  // not changed
 	log      *slog.Logger
 	refusals *refusals.Share
-	ws       *websocket.Conn // the reader's
-	in       *bufio.Reader   // what ws reads through; the reader's
-	memory   *budget.Waiter  // for all goroutines
-	nc       net.Conn        // below ws
-	socket   *link.Socket    // of nc; nil: it is no plain TCP connection
-	encoding codec.Encoding  // not changed
-	heard    atomic.Int64    // when the client last said something, Unix nanoseconds
-	limit    atomic.Int64    // bytes of a frame
-	owner    *link.Owner     // runs what the reader, writes, broker calls and timers bring
-	tasks    sync.WaitGroup  // writer and broker calls
-
-	arrived []*request    // read, and not begun
-	pending bool          // the reader waits until they are
-	resumed chan struct{} // has the reader go on
-
-	ctx    context.Context // of broker calls
-	cancel context.CancelFunc
-
-	since   time.Time
-	product string
-	hosts   []string // by which the client called us; not changed
-
-	underWay map[int64]struct{} // requests by their ids
-	held     int                // bytes of them
-	charged  int                // bytes of what goes to the client that memory counts
-	starved  bool               // feeds would ask for deliveries if there were memory
-	busy     int                // broker calls under way
-
-	out     []byte // frames to be written
-	writing int    // bytes that the writer has
-	choked  bool   // too much waits to be read: no more deliveries are asked for
-	said    bool   // our close is sent
-	broken  bool   // nothing can be written any more; what the client has written before is read
-	gone    bool   // nothing is read any more
-	lost    error  // why the connection ended
-
+	nc       net.Conn       // below ws
+	encoding codec.Encoding // not changed
+	owner    *link.Owner    // runs what the reader, writes, broker calls and timers bring
+	tasks    sync.WaitGroup // writer and broker calls
 	timer    *link.Timer
-	ping     time.Time // when to ping
-	pinged   pinging   // how far the last ping has come
-	pong     time.Time // until when the client must have said something; zero: nothing is awaited
-	stalled  bool      // nothing was read of late
-	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
-	drains   bool      // the bridge is stopping
+	ctx      context.Context // of broker calls
+	cancel   context.CancelFunc
+	busy     int // broker calls under way
 
-	identity core.Identity
-	leave    func()    // ends being counted in the identity's namespace; nil: it is not
-	proving  bool      // a token is being verified: nothing else is read
-	refused  int       // tokens
-	expires  time.Time // when to look at identity again; zero: never
-	warned   time.Time // the end that the client was told of
+	intake
+	output
+	heartbeat
+	client
+	backlog
+	holdings
+	ending
+}
 
+// backlog is what waits for a call of the broker, or for the client.
+type backlog struct {
 	feeds        map[int64]*feed
 	sendQueues   map[string]*sendQueue   // by folded address
 	sends        []*sendQueue            // with messages to send
 	settleQueues map[string]*settleQueue // settlements by folded address
 	full         []*settleQueue          // with something in them
-	waiting      int                     // bytes of deliveries that wait to be written
 }
 
-// pinging says how far a ping has come on its way.
-type pinging uint8
-
-const (
-	noPing     pinging = iota
-	pingWaits          // in out
-	pingLeaves         // the writer has it
-)
+// holdings is the memory that a connection holds.
+type holdings struct {
+	memory   *budget.Waiter     // for all goroutines
+	underWay map[int64]struct{} // requests by their ids
+	held     int                // bytes of them
+	waiting  int                // bytes of deliveries that wait to be written
+	charged  int                // bytes of what goes to the client that memory counts
+	starved  bool               // feeds would ask for deliveries if there were memory
+}
 
 func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
 	now := time.Now()
-	c := &conn{
-		bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), ws: ws, in: in, nc: ws.NetConn(), socket: link.SocketOf(ws.NetConn()), encoding: e, since: now, hosts: bridges.Hosts(r),
-		resumed:  make(chan struct{}, 1),
-		ping:     now.Add(b.opts.PingInterval),
-		deadline: now.Add(b.opts.AuthTimeout),
-	}
+	c := &conn{bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), nc: ws.NetConn(), encoding: e}
+	c.intake = intake{ws: ws, in: in, resumed: make(chan struct{}, 1)}
+	c.client = client{since: now, hosts: bridges.Hosts(r)}
+	c.socket = link.SocketOf(c.nc)
+	c.ping = now.Add(b.opts.PingInterval)
+	c.deadline = now.Add(b.opts.AuthTimeout)
 	c.limit.Store(strangerFrame)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Waiter(func() { c.owner.Post(func() {}) })
@@ -155,19 +122,6 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// fail ends the connection because a job panicked.
-func (c *conn) fail(err error) {
-	c.log.Error("connection", "err", err)
-	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-	_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
-	_ = c.nc.Close()                                                         // which ends the reader
-}
-
-// mayBegin reports whether the connection begins further requests; else it has enough to do.
-func (c *conn) mayBegin() bool {
-	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
-}
-
 // pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what
 // there was to say, more may be possible.
 func (c *conn) pass() {
@@ -211,215 +165,6 @@ func (c *conn) step(now time.Time) (again bool) {
 	return again
 }
 
-// begin carries out a request, or starts to.
-func (c *conn) begin(q *request) {
-	if c.said {
-		return
-	}
-	if _, twice := c.underWay[q.id]; twice {
-		c.close(closeNoID, fmt.Sprintf("The request %d is under way already.", q.id))
-		return
-	}
-	if c.underWay == nil {
-		c.underWay = make(map[int64]struct{})
-	}
-	c.underWay[q.id] = struct{}{}
-	c.held += q.bytes
-	switch {
-	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
-		c.close(closeNotSignedIn, "The first frame must be auth.")
-	case q.wrong != nil:
-		c.refuse(q, q.wrong)
-	default:
-		q.op.run(c, q)
-	}
-}
-
-// answer tells that a request was carried out, with what more there is to say.
-func (c *conn) answer(q *request, more func(w codec.Writer)) {
-	c.finish(q)
-	c.tell("ok", func(w codec.Writer) {
-		w.Key("id")
-		w.Int(q.id)
-		if more != nil {
-			more(w)
-		}
-	})
-}
-
-// refuse tells why a request was not carried out.
-func (c *conn) refuse(q *request, err error) {
-	c.finish(q)
-	c.tell("error", func(w codec.Writer) {
-		w.Key("id")
-		w.Int(q.id)
-		c.writeError(w, err, q.entity, q.about()...)
-	})
-}
-
-// about is what the log says of a request: its own id, what it asks for, and the
-// number of its feed.
-func (q *request) about() []any {
-	about := []any{"request", q.id}
-	if q.op != nil {
-		about = append(about, "operation", q.op.name)
-	}
-	if q.given.has(hasFeed) {
-		about = append(about, "link", q.feed)
-	}
-	return about
-}
-
-// conclude answers or refuses.
-func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
-	if err != nil {
-		c.refuse(q, err)
-		return
-	}
-	c.answer(q, more)
-}
-
-func (c *conn) finish(q *request) {
-	delete(c.underWay, q.id)
-	c.held -= q.bytes
-	c.memory.Add(-int64(q.bytes))
-}
-
-// tell sends a frame.
-func (c *conn) tell(op string, more func(w codec.Writer)) {
-	if c.said || c.broken || c.lost != nil {
-		return
-	}
-	if c.out == nil {
-		c.out = takeBuffer()
-	}
-	out, mark := openFrame(c.out)
-	w := codec.NewWriter(c.encoding, out)
-	w.OpenMap()
-	w.Key("op")
-	w.Text(op)
-	if more != nil {
-		more(w)
-	}
-	w.CloseMap()
-	opcode := byte(opText)
-	if c.encoding == codec.MessagePack {
-		opcode = opBinary
-	}
-	c.out = closeFrame(w.Bytes(), mark, opcode)
-	c.choked = c.choked || len(c.out)+c.writing > maxWaiting
-}
-
-func (c *conn) control(opcode byte, payload string) {
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
-		c.out = appendControl(c.out, opcode, payload)
-	}
-}
-
-// close says goodbye. The client has closeGrace to answer.
-func (c *conn) close(code closeCode, reason string) {
-	if c.said {
-		return
-	}
-	if !c.broken {
-		c.out = appendClose(c.out, code, reason)
-	}
-	c.said = true
-	c.deadline = time.Now().Add(closeGrace)
-	if c.lost == nil && code != closeNormal && code != closeNoStatus {
-		c.lost = &fault{code, reason}
-	}
-	c.letGo()
-}
-
-// write writes what there is to say: at once as far as the transport takes it, the rest in a goroutine
-// of its own. It reports whether all of it has been written.
-func (c *conn) write() bool {
-	if c.writing > 0 || len(c.out) == 0 {
-		return false
-	}
-	buf, done := c.out, 0
-	c.out = nil
-	c.writing = len(buf)
-	if c.pinged == pingWaits {
-		c.pinged = pingLeaves
-	}
-	if c.socket != nil {
-		var err error
-		if done, err = c.socket.Write([][]byte{buf}, false); err != nil || done == len(buf) {
-			c.wrote(buf, err)
-			return err == nil
-		}
-	}
-	link.Go(&c.tasks, func() {
-		err := transmit(c.nc, buf, done, c.bridge.opts.WriteTimeout)
-		c.owner.Do(func() { c.wrote(buf, err) })
-	})
-	return false
-}
-
-func (c *conn) wrote(buf []byte, err error) {
-	c.writing = 0
-	giveBuffer(buf)
-	if c.pinged == pingLeaves {
-		c.pinged, c.pong = noPing, time.Now().Add(c.bridge.opts.PingInterval)
-	}
-	switch {
-	case errors.Is(err, errSlow):
-		c.said = true
-		c.disconnected(err)
-		c.out = nil
-		_ = c.nc.Close() // which ends the reader
-	case err != nil:
-		c.broken, c.out = true, nil
-		c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
-	}
-	if c.choked && len(c.out) <= maxWaiting/2 {
-		c.choked = false
-		c.askAll()
-	}
-}
-
-// disconnected notes that nothing more can be read, and why. Answers under way are still written, if
-// the client can read them.
-func (c *conn) disconnected(err error) {
-	if fault, ok := errors.AsType[*fault](err); ok {
-		c.close(fault.code, fault.text)
-		return
-	}
-	if c.gone {
-		return
-	}
-	c.gone = true
-	if closed, ok := errors.AsType[*websocket.CloseError](err); ok && !c.said {
-		c.close(closeCode(closed.Code), "")
-		err = nil
-		if closed.Code != int(closeNormal) && closed.Code != int(closeNoStatus) {
-			err = closed
-		}
-	}
-	if c.lost == nil {
-		c.lost = err
-	}
-	c.said = true
-	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
-	c.letGo()
-}
-
-// drain says that the gateway is stopping. Feeds take nothing more; what is
-// under way is answered.
-func (c *conn) drain() {
-	c.drains = true
-	if c.said {
-		return
-	}
-	c.tell("bye", nil)
-	for _, f := range c.feeds {
-		f.quiet()
-	}
-	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
-}
-
 // tick does what is due, and sets the timer for what is due next.
 func (c *conn) tick(now time.Time) {
 	switch {
@@ -438,7 +183,7 @@ func (c *conn) tick(now time.Time) {
 		c.timer.Arm(c.checkIdentity(now))
 	}
 	if !c.said && !c.broken {
-		c.timer.Arm(c.heartbeat(now))
+		c.timer.Arm(c.beat(now))
 	}
 	if len(c.identity) == 0 || c.said || c.broken || c.drains {
 		c.timer.Arm(later(c.deadline, now))
@@ -451,88 +196,6 @@ func later(at, now time.Time) time.Time {
 		return at
 	}
 	return now.Add(time.Second)
-}
-
-// heartbeat pings, and closes a connection whose client does not answer. The
-// time for that begins when the ping is written: much may go before it. It
-// returns when something is due next.
-func (c *conn) heartbeat(now time.Time) time.Time {
-	interval := c.bridge.opts.PingInterval
-	defer func() { c.stalled = c.pending }()
-	if !c.pong.IsZero() {
-		switch {
-		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
-			c.pong = time.Time{}
-		case c.stalled: // what it said waited until now
-			c.pong = now.Add(interval)
-		case !now.Before(c.pong):
-			c.close(closeTooSlow, "No pong came.")
-			return time.Time{}
-		}
-	}
-	if !now.Before(c.ping) {
-		c.ping = now.Add(interval)
-		if c.pinged == noPing && c.pong.IsZero() {
-			c.out = appendControl(c.out, opPing, "")
-			c.pinged = pingWaits
-		}
-	}
-	return sooner(c.ping, c.pong)
-}
-
-// sooner is the earlier of two instants, of which b may be zero.
-func sooner(a, b time.Time) time.Time {
-	if !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// ended reports whether the connection has ended and nothing is left to do.
-func (c *conn) ended(now time.Time) bool {
-	if !c.gone {
-		return false
-	}
-	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
-}
-
-// leaves reports whether the client gets nothing more.
-func (c *conn) leaves() bool { return c.said || c.broken }
-
-// letGo has everything go that the connection holds.
-func (c *conn) letGo() {
-	for _, f := range c.feeds {
-		f.drop()
-	}
-	for _, o := range c.sendQueues {
-		o.drop()
-	}
-}
-
-// dispose ends what belongs to the connection, which is over, and waits for it.
-func (c *conn) dispose() {
-	c.gone, c.said = true, true
-	c.cancel()
-	c.timer.Stop()
-	_ = c.nc.Close()
-	c.finishTasks()
-	c.memory.Close()
-	if c.leave != nil {
-		c.leave()
-	}
-}
-
-// finishTasks ends what the connection holds. Calls that outlived it may have opened something as well.
-func (c *conn) finishTasks() {
-	defer func() {
-		if r := recover(); r != nil { // a panic may be why the connection ended
-			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
-		}
-	}()
-	c.letGo()
-	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
-		c.letGo()
-	}
 }
 
 // async runs work in a goroutine of its own, and then what it returns as a job of the owner.

@@ -1,11 +1,13 @@
 package websocket
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -15,6 +17,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
+
+// intake is what was read and what is read next.
+type intake struct {
+	ws      *websocket.Conn // the reader's
+	in      *bufio.Reader   // what ws reads through; the reader's
+	heard   atomic.Int64    // when the client last said something, Unix nanoseconds
+	limit   atomic.Int64    // bytes of a frame
+	arrived []*request      // read, and not begun
+	pending bool            // the reader waits until they are
+	resumed chan struct{}   // has the reader go on
+}
 
 // readBuffers hold frames while they are read and decoded. Idle connections
 // have none.

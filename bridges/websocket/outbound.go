@@ -10,8 +10,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
+
+// output is what there is to say.
+type output struct {
+	socket  *link.Socket // nil: the connection is no plain TCP connection
+	out     []byte       // frames to be written
+	writing int          // bytes that the writer has
+	choked  bool         // too much waits to be read: no more deliveries are asked for
+}
 
 // The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
 // that says that no further part follows.
@@ -156,4 +165,83 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		return errSlow
 	}
 	return nc.SetWriteDeadline(time.Time{}) // it would also end a write that does not wait
+}
+
+// write writes what there is to say: at once as far as the transport takes it, the rest in a goroutine
+// of its own. It reports whether all of it has been written.
+func (c *conn) write() bool {
+	if c.writing > 0 || len(c.out) == 0 {
+		return false
+	}
+	buf, done := c.out, 0
+	c.out = nil
+	c.writing = len(buf)
+	if c.pinged == pingWaits {
+		c.pinged = pingLeaves
+	}
+	if c.socket != nil {
+		var err error
+		if done, err = c.socket.Write([][]byte{buf}, false); err != nil || done == len(buf) {
+			c.wrote(buf, err)
+			return err == nil
+		}
+	}
+	link.Go(&c.tasks, func() {
+		err := transmit(c.nc, buf, done, c.bridge.opts.WriteTimeout)
+		c.owner.Do(func() { c.wrote(buf, err) })
+	})
+	return false
+}
+
+func (c *conn) wrote(buf []byte, err error) {
+	c.writing = 0
+	giveBuffer(buf)
+	if c.pinged == pingLeaves {
+		c.pinged, c.pong = noPing, time.Now().Add(c.bridge.opts.PingInterval)
+	}
+	switch {
+	case errors.Is(err, errSlow):
+		c.said = true
+		c.disconnected(err)
+		c.out = nil
+		_ = c.nc.Close() // which ends the reader
+	case err != nil:
+		c.broken, c.out = true, nil
+		c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
+	}
+	if c.choked && len(c.out) <= maxWaiting/2 {
+		c.choked = false
+		c.askAll()
+	}
+}
+
+// tell sends a frame.
+func (c *conn) tell(op string, more func(w codec.Writer)) {
+	if c.said || c.broken || c.lost != nil {
+		return
+	}
+	if c.out == nil {
+		c.out = takeBuffer()
+	}
+	out, mark := openFrame(c.out)
+	w := codec.NewWriter(c.encoding, out)
+	w.OpenMap()
+	w.Key("op")
+	w.Text(op)
+	if more != nil {
+		more(w)
+	}
+	w.CloseMap()
+	opcode := byte(opText)
+	if c.encoding == codec.MessagePack {
+		opcode = opBinary
+	}
+	c.out = closeFrame(w.Bytes(), mark, opcode)
+	c.choked = c.choked || len(c.out)+c.writing > maxWaiting
+}
+
+func (c *conn) control(opcode byte, payload string) {
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // else the client has something to read first
+		c.out = appendControl(c.out, opcode, payload)
+	}
 }

@@ -10,6 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
+// client is what is known of a connection's client.
+type client struct {
+	since    time.Time // when it came
+	product  string
+	hosts    []string // by which it called us; not changed
+	identity core.Identity
+	leave    func()    // ends being counted in the identity's namespace; nil: it is not
+	proving  bool      // a token is being verified: nothing else is read
+	refused  int       // tokens
+	expires  time.Time // when to look at identity again; zero: never
+	warned   time.Time // the end that the client was told of
+}
+
 // authenticate proves a token. Nothing else is read meanwhile, so that requests
 // may follow it at once.
 func (c *conn) authenticate(q *request) {

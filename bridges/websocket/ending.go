@@ -1,0 +1,132 @@
+package websocket
+
+import (
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ending is how far a connection has come on its way to the end.
+type ending struct {
+	said     bool      // our close is sent
+	broken   bool      // nothing can be written any more; what the client has written before is read
+	gone     bool      // nothing is read any more
+	lost     error     // why the connection ended
+	drains   bool      // the bridge is stopping
+	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
+}
+
+// close says goodbye. The client has closeGrace to answer.
+func (c *conn) close(code closeCode, reason string) {
+	if c.said {
+		return
+	}
+	if !c.broken {
+		c.out = appendClose(c.out, code, reason)
+	}
+	c.said = true
+	c.deadline = time.Now().Add(closeGrace)
+	if c.lost == nil && code != closeNormal && code != closeNoStatus {
+		c.lost = &fault{code, reason}
+	}
+	c.letGo()
+}
+
+// disconnected notes that nothing more can be read, and why. Answers under way are still written, if
+// the client can read them.
+func (c *conn) disconnected(err error) {
+	if fault, ok := errors.AsType[*fault](err); ok {
+		c.close(fault.code, fault.text)
+		return
+	}
+	if c.gone {
+		return
+	}
+	c.gone = true
+	if closed, ok := errors.AsType[*websocket.CloseError](err); ok && !c.said {
+		c.close(closeCode(closed.Code), "")
+		err = nil
+		if closed.Code != int(closeNormal) && closed.Code != int(closeNoStatus) {
+			err = closed
+		}
+	}
+	if c.lost == nil {
+		c.lost = err
+	}
+	c.said = true
+	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
+	c.letGo()
+}
+
+// drain says that the gateway is stopping. Feeds take nothing more; what is
+// under way is answered.
+func (c *conn) drain() {
+	c.drains = true
+	if c.said {
+		return
+	}
+	c.tell("bye", nil)
+	for _, f := range c.feeds {
+		f.quiet()
+	}
+	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
+}
+
+// ended reports whether the connection has ended and nothing is left to do.
+func (c *conn) ended(now time.Time) bool {
+	if !c.gone {
+		return false
+	}
+	return c.busy == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
+}
+
+// leaves reports whether the client gets nothing more.
+func (c *conn) leaves() bool { return c.said || c.broken }
+
+// letGo has everything go that the connection holds.
+func (c *conn) letGo() {
+	for _, f := range c.feeds {
+		f.drop()
+	}
+	for _, o := range c.sendQueues {
+		o.drop()
+	}
+}
+
+// dispose ends what belongs to the connection, which is over, and waits for it.
+func (c *conn) dispose() {
+	c.gone, c.said = true, true
+	c.cancel()
+	c.timer.Stop()
+	_ = c.nc.Close()
+	c.finishTasks()
+	c.memory.Close()
+	if c.leave != nil {
+		c.leave()
+	}
+}
+
+// finishTasks ends what the connection holds. Calls that outlived it may have opened something as well.
+func (c *conn) finishTasks() {
+	defer func() {
+		if r := recover(); r != nil { // a panic may be why the connection ended
+			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
+		}
+	}()
+	c.letGo()
+	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
+		c.letGo()
+	}
+}
+
+// fail ends the connection because a job panicked.
+func (c *conn) fail(err error) {
+	c.log.Error("connection", "err", err)
+	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
+	_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
+	_ = c.nc.Close()                                                         // which ends the reader
+}
