@@ -135,22 +135,8 @@ type Session interface {
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
-// Admin is the bridges' interface for entities. Every call needs Manage on the entity; listing
-// queues and topics, and Namespace, need it on the namespace. Names of subscriptions are paths in
-// the form of SubscriptionPath.
-type Admin interface {
-	CreateQueue(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	CreateTopic(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	// CreateSubscription creates a subscription with one rule: the given one, or one that matches
-	// all messages.
-	CreateSubscription(ctx context.Context, id Identity, name string, s Settings, first *Rule) (Entity, error)
-	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
-	// Entities lists by name, at most top after the first skip.
-	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
-	// UpdateEntity replaces the settings. Settings that are fixed at creation must be equal.
-	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
-	// DeleteEntity deletes a topic with its subscriptions.
-	DeleteEntity(ctx context.Context, id Identity, name string) error
+// RuleAdmin manages the rules of subscriptions.
+type RuleAdmin interface {
 	// CreateRule adds a rule to a subscription, or returns AlreadyExists. Once a change of rules
 	// has returned, it applies to every message sent from then on, through any gateway.
 	CreateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
@@ -168,6 +154,25 @@ type Admin interface {
 	// message that the topic would refuse is refused in the same way. m must not be used
 	// afterwards.
 	TestRules(ctx context.Context, id Identity, topic string, m *Message, trial []Rule) ([]Judgement, error)
+}
+
+// Admin is the bridges' interface for entities. Every call needs Manage on the entity; listing
+// queues and topics, and Namespace, need it on the namespace. Names of subscriptions are paths in
+// the form of SubscriptionPath.
+type Admin interface {
+	RuleAdmin
+	CreateQueue(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	CreateTopic(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	// CreateSubscription creates a subscription with one rule: the given one, or one that matches
+	// all messages.
+	CreateSubscription(ctx context.Context, id Identity, name string, s Settings, first *Rule) (Entity, error)
+	Entity(ctx context.Context, id Identity, name string) (Entity, Runtime, error)
+	// Entities lists by name, at most top after the first skip.
+	Entities(ctx context.Context, id Identity, l Listing, skip, top int) ([]Entity, []Runtime, error)
+	// UpdateEntity replaces the settings. Settings that are fixed at creation must be equal.
+	UpdateEntity(ctx context.Context, id Identity, name string, s Settings) (Entity, error)
+	// DeleteEntity deletes a topic with its subscriptions.
+	DeleteEntity(ctx context.Context, id Identity, name string) error
 	// Explain returns the events of a message in a queue, topic or subscription and its sub-queues,
 	// or NotAllowed for an entity without a history. Events of the last moment at other gateways
 	// may still lack their client.

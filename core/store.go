@@ -130,6 +130,28 @@ type Partition struct {
 	Policy
 }
 
+// Upkeep keeps partitions in order, and counts what they hold.
+type Upkeep interface {
+	// Sweep carries out what is due and returns the next due time (zero: none known).
+	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
+	// Stats sweeps and counts.
+	Stats(ctx context.Context, p Partition) (Stats, error)
+	// StatsOf is Stats of many partitions, with one answer for each. It takes few exchanges with
+	// the engine, for any number of partitions. Partitions that do not answer do not affect the
+	// others.
+	StatsOf(ctx context.Context, ps []Partition) []Counted
+	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
+	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
+	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
+	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
+	// the number of messages, and it does not sweep. p.Sub is ignored; NotAllowed for a
+	// subscription's partition.
+	Clear(ctx context.Context, p Partition) error
+	// Forget removes Transit.Keys of moves that have ended at their source. p is the partition that
+	// was appended or published to; unknown keys are ignored.
+	Forget(ctx context.Context, p Partition, keys []string) error
+}
+
 // Partitions is the state machine of a partition. Every operation first sweeps what is due at the
 // store's clock, as far as it could change the answer: first expired locks by their ends, then
 // schedules by their times, then expired messages by their expiry; what is due at one instant by
@@ -148,6 +170,7 @@ type Partitions interface {
 	Publishing
 	Committing
 	Histories
+	Upkeep
 	// Append stores groups of messages in order, each group as a whole or not at all. The answer
 	// has one element per group. A message whose ScheduledEnqueueTime is later than now is stored
 	// as scheduled. With duplicate detection, a message whose id was seen within the window is
@@ -189,24 +212,6 @@ type Partitions interface {
 	Peek(ctx context.Context, p Partition, from int64, max int) ([]Delivery, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, p Partition, numbers []int64) error
-	// Sweep carries out what is due and returns the next due time (zero: none known).
-	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
-	// Stats sweeps and counts.
-	Stats(ctx context.Context, p Partition) (Stats, error)
-	// StatsOf is Stats of many partitions, with one answer for each. It takes few exchanges with
-	// the engine, for any number of partitions. Partitions that do not answer do not affect the
-	// others.
-	StatsOf(ctx context.Context, ps []Partition) []Counted
-	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
-	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
-	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
-	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
-	// the number of messages, and it does not sweep. p.Sub is ignored; NotAllowed for a
-	// subscription's partition.
-	Clear(ctx context.Context, p Partition) error
-	// Forget removes Transit.Keys of moves that have ended at their source. p is the partition that
-	// was appended or published to; unknown keys are ignored.
-	Forget(ctx context.Context, p Partition, keys []string) error
 	// Watch tells w of messages that become available in a queue, until stop is called.
 	Watch(r Ref, w Watcher) (stop func())
 }

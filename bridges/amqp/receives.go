@@ -39,17 +39,8 @@ type receiverLink struct {
 	address  string
 	mode     core.ReceiveMode
 	receiver core.Receiver
-	session  core.Session          // the receiver, where the client receives from a session; nil elsewhere
-	lock     *core.SessionLock     // of the session; nil elsewhere
-	filter   int                   // the place of the filter that asks for a session
-	shared   bool                  // it asks for one that can be taken over
-	sent     map[engine.Tag]uint32 // what was sent there and not settled, by delivery-id
-	cancel   context.CancelFunc    // of the wait for a session; nil elsewhere
-
-	provisional map[uint32]struct{} // delivery-ids of those that have an outcome in an open transaction
-
-	settling   int           // settlements of its deliveries that are queued or under way
-	allSettled chan struct{} // closed when there are none any more; nil until its session is to close then
+	sessionReceiver
+	settlement
 
 	asked    int             // credit that the broker has
 	size     int             // of deliveries, a moving average in bytes
@@ -61,6 +52,23 @@ type receiverLink struct {
 	released bool            // the client has let go
 	stopped  bool            // the broker delivers no more
 	closed   error
+}
+
+// sessionReceiver is what a link from a session has besides; zero elsewhere.
+type sessionReceiver struct {
+	session core.Session       // the receiver
+	lock    *core.SessionLock  // of the session
+	filter  int                // the place of the filter that asks for a session
+	shared  bool               // it asks for one that can be taken over
+	cancel  context.CancelFunc // of the wait for a session
+}
+
+// settlement is what becomes of a link's deliveries.
+type settlement struct {
+	sent        map[engine.Tag]uint32 // what was sent there and not settled, by delivery-id
+	provisional map[uint32]struct{}   // delivery-ids of those that have an outcome in an open transaction
+	settling    int                   // settlements of its deliveries that are queued or under way
+	allSettled  chan struct{}         // closed when there are none any more; nil until its session is to close then
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {

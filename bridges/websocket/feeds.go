@@ -36,8 +36,7 @@ type feed struct {
 	cancel   context.CancelFunc // of the wait for a session
 	leave    func()             // gives back the feed's place among all feeds
 
-	busy  bool     // something is under way that requests have to wait for
-	queue []func() // requests that wait
+	requestQueue
 
 	credit  int             // of the client, not spent
 	asked   int             // of it, what the broker has
@@ -47,7 +46,13 @@ type feed struct {
 	taking  bool            // credit is being taken back
 	over    bool            // ended, by whomever
 	stopped bool            // the broker delivers no more
-	leaves  bool            // ends when nothing is under way
+}
+
+// requestQueue holds the requests of a feed that wait for one under way.
+type requestQueue struct {
+	busy   bool     // something is under way that requests have to wait for
+	queue  []func() // requests that wait
+	leaves bool     // the feed ends when nothing is under way
 }
 
 // feedOf finds the feed that a request names.
@@ -82,8 +87,9 @@ func (c *conn) openFeed(q *request) {
 		return
 	}
 	f := &feed{
-		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit, size: guessedSize, busy: true,
+		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit, size: guessedSize,
 	}
+	f.busy = true
 	if c.feeds == nil {
 		c.feeds = make(map[int64]*feed)
 	}

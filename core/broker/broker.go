@@ -109,11 +109,8 @@ type Broker struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // dispatchers and callbacks; grows under mu while open
 
-	mu      sync.RWMutex
-	entries map[string]*entry // by folded name
-	closed  bool
+	entityCache
 
-	dirty      chan struct{} // an entry is to be read again; holds at most one
 	forwarders *forward.Forwarders
 	audit      *audit.Writer
 	barrier    *pause.Barrier
@@ -147,15 +144,14 @@ func New(store core.Store, o Options) *Broker {
 	}
 	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
 	b := &Broker{
-		store:     store,
-		namespace: o.Namespace,
-		name:      cmp.Or(o.Name, o.Namespace),
-		log:       o.Logger,
-		options:   o,
-		created:   store.Now(),
-		entries:   map[string]*entry{},
-		dirty:     make(chan struct{}, 1),
-		barrier:   pause.NewBarrier(),
+		store:       store,
+		namespace:   o.Namespace,
+		name:        cmp.Or(o.Name, o.Namespace),
+		log:         o.Logger,
+		options:     o,
+		created:     store.Now(),
+		entityCache: entityCache{entries: map[string]*entry{}, dirty: make(chan struct{}, 1)},
+		barrier:     pause.NewBarrier(),
 	}
 	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}
 	b.policy = &entity.Policy{Limits: o.Limits, Histories: o.Histories}

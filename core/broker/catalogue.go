@@ -2,11 +2,20 @@ package broker
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
+
+// entityCache holds the entities that this gateway uses.
+type entityCache struct {
+	mu      sync.RWMutex
+	entries map[string]*entry // by folded name
+	closed  bool
+	dirty   chan struct{} // an entry is to be read again; holds at most one
+}
 
 // entity finds an entity, in the cache while that is fresh. Missing entities are looked up each
 // time.

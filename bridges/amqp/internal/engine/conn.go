@@ -38,16 +38,9 @@ type Conn struct {
 	state   connState
 	err     *wire.Error // why we closed, or the peer did
 
-	dec      wire.Decoder
-	out      []byte
-	refs     []reference   // between the bytes of out
-	referred int           // bytes of refs
-	transfer wire.Transfer // scratch for outgoing transfers, so that none is allocated
-	tag      Tag           // of transfer
-	dispose  wire.Disposition
-	flow     wire.Flow
-	dirty    []*Session // with something to say at the next Flush
-	resting  []*Session // with a delivery that was cut off
+	dec wire.Decoder
+	output
+	scratch
 
 	peer      *wire.Open
 	frameMax  uint32 // of frames we send
@@ -57,14 +50,36 @@ type Conn struct {
 
 	sessions map[uint16]*Session
 	bounds   Bounds
-	links    int   // of all sessions, refused ones included until the peer has let go
-	attached int   // links so far
-	partials int   // incomplete deliveries of the peer
+	links    int // of all sessions, refused ones included until the peer has let go
+	attached int // links so far
+	incomplete
+
+	unsettled int // deliveries we sent, on all sessions
+}
+
+// output is what there is to say.
+type output struct {
+	out      []byte
+	refs     []reference // between the bytes of out
+	referred int         // bytes of refs
+	dirty    []*Session  // with something to say at the next Flush
+	resting  []*Session  // with a delivery that was cut off
+}
+
+// scratch holds outgoing performatives, so that none is allocated.
+type scratch struct {
+	transfer wire.Transfer
+	tag      Tag // of transfer
+	dispose  wire.Disposition
+	flow     wire.Flow
+}
+
+// incomplete is what has come of the peer's deliveries that are not complete.
+type incomplete struct {
+	partials int   // how many there are
 	reserved int64 // bytes that the handler has granted for them
 	stalled  bool  // the handler has no room for the next frame
 	begun    begun // a transfer of which not all has come
-
-	unsettled int // deliveries we sent, on all sessions
 }
 
 // New returns a connection that was accepted at now.

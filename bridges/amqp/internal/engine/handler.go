@@ -5,19 +5,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Handler is told what the peer does. It is called from within the methods of Conn, and may call them in turn.
-// Byte slices in arguments are good until it returns, unless said otherwise.
-type Handler interface {
-	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
-	// input is taken.
-	Authenticate(init *wire.SASLInit)
-	// Opened says that the connection is open.
-	Opened(o *wire.Open)
-	// Attached asks for Link.Accept or Link.Refuse, at once or later.
-	Attached(l *Link)
-	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
-	// message is not settled, a Settle.
-	Received(l *Link, m Message)
+// Admission says which messages there is room for.
+type Admission interface {
 	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received or
 	// Conn.Reserved no longer counts them. begun says that parts of messages are there already: then it cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
@@ -29,6 +18,22 @@ type Handler interface {
 	TooSlow(l *Link, size int64) *wire.Error
 	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
 	TooLarge(l *Link, size int64) *wire.Error
+}
+
+// Handler is told what the peer does. It is called from within the methods of Conn, and may call them in turn.
+// Byte slices in arguments are good until it returns, unless said otherwise.
+type Handler interface {
+	Admission
+	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
+	// input is taken.
+	Authenticate(init *wire.SASLInit)
+	// Opened says that the connection is open.
+	Opened(o *wire.Open)
+	// Attached asks for Link.Accept or Link.Refuse, at once or later.
+	Attached(l *Link)
+	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
+	// message is not settled, a Settle.
+	Received(l *Link, m Message)
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
 	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
 	Disposed(l *Link, d Disposal)

@@ -34,23 +34,28 @@ type Session struct {
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
-	until       time.Time       // end of the lock, by the store's clock
-	renewing    int             // Renew calls under way, which may have moved until
-	credit      int             // unspent
-	poller                      // of looks for messages
-	checks      bool            // ask the store whether the lock still stands, even without credit
-	purges      int             // Purge calls under way; no messages are locked meanwhile
-	lookAt      time.Time       // when to look without the doorbell; zero: unknown
-	drained     []func(int)     // callbacks of Drains under way
-	targetCalls uint64          // the count of looks that the Drains wait for
-	ended       error           // why the broker closed it
-	expired     bool            // ended because the lock's time was over
-	endsNow     bool            // do not wait for ExpiryGrace
-	closed      bool            // Close or CloseAfter was called
-	settled     <-chan struct{} // the release waits for its end; nil: for nothing
+	until       time.Time   // end of the lock, by the store's clock
+	renewing    int         // Renew calls under way, which may have moved until
+	credit      int         // unspent
+	poller                  // of looks for messages
+	checks      bool        // ask the store whether the lock still stands, even without credit
+	purges      int         // Purge calls under way; no messages are locked meanwhile
+	lookAt      time.Time   // when to look without the doorbell; zero: unknown
+	drained     []func(int) // callbacks of Drains under way
+	targetCalls uint64      // the count of looks that the Drains wait for
+	sessionEnd
 
 	delivering   bool      // the Deliver callback runs
 	deliverEnded sync.Cond // a Deliver callback has ended
+}
+
+// sessionEnd is how a session ends.
+type sessionEnd struct {
+	ended   error           // why the broker closed it
+	expired bool            // ended because the lock's time was over
+	endsNow bool            // do not wait for ExpiryGrace
+	closed  bool            // Close or CloseAfter was called
+	settled <-chan struct{} // the release waits for its end; nil: for nothing
 }
 
 func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {

@@ -82,42 +82,64 @@ type Log struct {
 	o    Options
 	lock io.Closer
 
-	mu      sync.Mutex // guards the fields below it
-	ids     uint32     // highest id of a segment so far
-	next    Position   // of the next frame
-	gather  *batch     // what the writer takes next; the last of batches
-	batches []*batch   // by position: recent ones, the one being written, gather
-	recent  int        // bytes of records in written batches
-	spare   []*batch   // to use again
+	mu sync.Mutex // guards appended
+	appended
 
-	closed atomic.Bool // changed with mu held: what is appended then is not kept
+	id uint64 // in the headers of all segments and snapshots
+	progress
+	space space
+	room  room
+	waits waits
+	keep  atomic.Int64
 
-	id      uint64        // in the headers of all segments and snapshots
+	segments  segments
+	dirty     dirty
+	syncing   sync.Mutex // held by a sync
+	snapshots snapshots
+	w         writer
+	signals
+	ending
+	outage
+}
+
+// appended is what was appended and what is not written yet.
+type appended struct {
+	ids     uint32   // highest id of a segment so far
+	next    Position // of the next frame
+	gather  *batch   // what the writer takes next; the last of batches
+	batches []*batch // by position: recent ones, the one being written, gather
+	recent  int      // bytes of records in written batches
+	spare   []*batch // to use again
+}
+
+// progress is how far a log has come.
+type progress struct {
 	opened  Position      // end of the log when it was opened
 	end     atomic.Uint64 // behind the last frame
 	written atomic.Uint64 // everything before is in the files
 	synced  atomic.Uint64 // everything before is durable
+	backlog atomic.Int64  // bytes reserved and appended, not yet written
+}
 
-	backlog atomic.Int64 // bytes reserved and appended, not yet written
-	space   space
-	room    room
-	waits   waits
-	keep    atomic.Int64
-
-	segments   segments
-	dirty      dirty
-	syncing    sync.Mutex // held by a sync
-	snapshots  snapshots
-	w          writer
+// signals wake the goroutines of a log.
+type signals struct {
 	wake       chan struct{} // to the writer: gather has frames
 	wakeSyncer chan struct{} // to the syncer: something is written that is not synced
 	freed      chan struct{} // to a writer that waits for space
 	armed      atomic.Bool   // unled runs
 	unled      *time.Timer   // wakes the writer if nothing else does
-	closing    chan struct{} // closed when Close begins
-	ended      chan struct{} // closed when nothing is written any more
-	tasks      sync.WaitGroup
+}
 
+// ending is how a log ends in order.
+type ending struct {
+	closed  atomic.Bool   // changed with mu held: what is appended then is not kept
+	closing chan struct{} // closed when Close begins
+	ended   chan struct{} // closed when nothing is written any more
+	tasks   sync.WaitGroup
+}
+
+// outage is how a log ends by a failure.
+type outage struct {
 	failure atomic.Pointer[FailedError]
 	failed  chan struct{}
 	failing sync.Once

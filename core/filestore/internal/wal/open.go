@@ -16,7 +16,8 @@ import (
 // wraps a *fsys.LockedError), it cannot be locked, belongs to another user or cannot be written;
 // a *VersionError; or a *DamageError, which Options.Repair accepts.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
-	l := &Log{fs: fs, dir: dir, o: o.withDefaults(), failed: make(chan struct{})}
+	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
+	l.failed = make(chan struct{})
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, explain(dir, err)
 	}
