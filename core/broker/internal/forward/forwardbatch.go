@@ -2,7 +2,6 @@ package forward
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"time"
 
@@ -39,6 +38,7 @@ type forwardBatch struct {
 	dests   map[string]resolved
 	batches []*destinationBatch
 	byDest  map[destination]*destinationBatch
+	route   route
 
 	remoteBatches []*remoteBatch
 	returned      []int // deliveries that a remote did not take
@@ -76,8 +76,13 @@ type stored struct {
 // forward moves locked messages to their destinations and returns how many have left the source.
 func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
 	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
+	fb.route = route{
+		p: p, key: e.Key(), name: fb.v.Name, to: pf.parent.to, waits: pf.parent.set.Wait, remotes: pf.parent.set.remotes,
+		resolve: func(name string) resolved { return fb.resolve(ctx, name) },
+		blocked: func(to destination) bool { _, blocked := pf.blocked[to]; return blocked },
+	}
 	for i := range ds {
-		fb.assign(ctx, i)
+		fb.assign(i)
 	}
 	if fb.isTooLate() {
 		for _, batch := range fb.batches {
@@ -111,69 +116,26 @@ func (fb *forwardBatch) isTooLate() bool {
 }
 
 // assign adds a message to the batch of its destination.
-func (fb *forwardBatch) assign(ctx context.Context, i int) {
-	d := &fb.ds[i]
-	to, hops := fb.pf.parent.to, uint8(0)
-	if d.Transit != nil {
-		hops = d.Transit.Hops
-		if to == "" {
-			to = d.Transit.Destination
-		}
-	}
-	if remote, entity, ok := core.SplitRemote(to); ok {
-		fb.assignRemote(i, remote, entity)
-		return
-	}
-	returns := fb.p.Sub == core.Transfer && core.FoldName(to) == fb.e.Key() // a parked message returns to its own entity
-	if !returns {
-		hops++
-	}
-	if hops > core.MaxHops {
-		fb.reject(i, errTooManyHops)
-		return
-	}
-	dest := fb.resolve(ctx, to)
+func (fb *forwardBatch) assign(i int) {
+	st := fb.route.next(&fb.ds[i])
 	switch {
-	case dest.e != nil:
-	case IsPermanent(dest.err):
-		fb.reject(i, dest.err)
-		return
+	case st.rejected != nil:
+		fb.reject(i, st.rejected)
+	case st.held:
+		fb.holdBack(i, st.to)
+	case st.remote != nil:
+		rb := fb.remoteBatch(st.remote)
+		rb.ms, rb.at = append(rb.ms, st.message), append(rb.at, i)
 	default:
-		fb.pf.holdBack(d, destination{})
-		return
-	}
-	m := fb.forwarded(d, hops)
-	if returns {
-		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // a number in the transfer queue means nothing to receivers
-	}
-	if err := dest.v.Admit(m); err != nil {
-		fb.reject(i, err)
-		return
-	}
-	key := entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection)
-	if key == "" {
-		key = m.Transit.Key // a repeated step must find the same partition
-	}
-	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.Queues[core.Main]))}
-	if !dest.v.Settings.Status.CanSend() {
-		fb.destinationRefused(i, where, entity.Disabled(dest.v.Name))
-		return
-	}
-	if _, blocked := fb.pf.blocked[where]; blocked {
-		fb.pf.holdBack(d, where)
-		return
-	}
-	batch := fb.byDest[where]
-	if batch == nil {
-		batch = &destinationBatch{to: where, v: dest.v}
-		if dest.e.Key() == fb.e.Key() {
-			batch.v = dest.v.Unlimited() // its messages count there already
+		batch := fb.byDest[st.to]
+		if batch == nil {
+			batch = &destinationBatch{to: st.to, v: st.v}
+			fb.byDest[st.to] = batch
+			fb.batches = append(fb.batches, batch)
 		}
-		fb.byDest[where] = batch
-		fb.batches = append(fb.batches, batch)
+		batch.groups = append(batch.groups, []*core.Message{st.message})
+		batch.at = append(batch.at, i)
 	}
-	batch.groups = append(batch.groups, []*core.Message{m})
-	batch.at = append(batch.at, i)
 }
 
 // resolve finds a destination by name, once for each forward batch.
@@ -203,36 +165,6 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	}
 	fb.dests[name] = r
 	return r
-}
-
-// forwarded is the message as its destination gets it.
-func (fb *forwardBatch) forwarded(d *core.Delivery, hops uint8) *core.Message {
-	m := *d.Message
-	m.Transit = &core.Transit{
-		EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
-		DeadLetterSource:       d.DeadLetterSource,
-		Hops:                   hops,
-		Key:                    fb.moveKey(d),
-	}
-	if fb.p.Sub == core.DeadLetter {
-		m.Transit.DeadLetterSource = fb.v.Name
-	}
-	return &m
-}
-
-// moveKey identifies this move: sequence numbers are never reused.
-func (fb *forwardBatch) moveKey(d *core.Delivery) string {
-	_, n := core.SplitSequenceNumber(d.SequenceNumber)
-	b := make([]byte, 0, 64)
-	b = append(b, fb.p.Entity...)
-	b = append(b, '/')
-	b = append(b, fb.p.Subscription...)
-	b = append(b, '/')
-	b = strconv.AppendUint(b, uint64(fb.p.Index), 10)
-	b = append(b, '/')
-	b = strconv.AppendUint(b, uint64(fb.p.Sub), 10)
-	b = append(b, '/')
-	return string(strconv.AppendInt(b, n, 10))
 }
 
 // deliver stores a batch at its destination.

@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// destinationRefused handles a message whose destination is disabled or full. A parked message has
+// destinationRefused handles a message whose destination is full. A parked message has
 // arrived there already, and waits.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
-	if fb.pf.parent.set.Wait || fb.p.Sub == core.Transfer && to.e.Key() == fb.e.Key() {
+	if fb.pf.parent.set.Wait || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)
 		return
 	}
@@ -40,7 +40,7 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 		}
 		m := *d.Message
 		m.Properties = m.Properties.Merge(why)
-		transit := core.Transit{EnqueuedSequenceNumber: d.EnqueuedSequenceNumber, DeadLetterSource: d.DeadLetterSource, Key: fb.moveKey(d)}
+		transit := core.Transit{EnqueuedSequenceNumber: d.EnqueuedSequenceNumber, DeadLetterSource: d.DeadLetterSource, Key: fb.route.moveKey(d)}
 		if d.Transit != nil {
 			transit.Hops = d.Transit.Hops
 		}

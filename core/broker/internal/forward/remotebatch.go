@@ -30,47 +30,15 @@ func (rb *remoteBatch) destination() destination {
 	return destination{remote: rb.name + ":" + rb.entity}
 }
 
-// assignRemote adds a message to the batch of its remote entity.
-func (fb *forwardBatch) assignRemote(i int, remote, entity string) {
-	name, d := core.FoldName(remote), &fb.ds[i]
-	r := fb.pf.parent.set.remotes[name]
-	if r == nil {
-		fb.holdBack(i, destination{remote: name})
-		return
-	}
-	m := fb.exported(d)
-	if !m.CountHop() {
-		fb.reject(i, errTooManyHops)
-		return
-	}
-	rb := fb.remoteBatch(r, name, entity)
-	if _, blocked := fb.pf.blocked[rb.destination()]; blocked {
-		fb.holdBack(i, rb.destination())
-		return
-	}
-	rb.ms, rb.at = append(rb.ms, m), append(rb.at, i)
-}
-
-func (fb *forwardBatch) remoteBatch(r core.Remote, name, entity string) *remoteBatch {
-	for _, rb := range fb.remoteBatches {
-		if rb.name == name && rb.entity == entity {
-			return rb
+// remoteBatch is the batch with the destination of rb, which may be rb itself.
+func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
+	for _, other := range fb.remoteBatches {
+		if other.destination() == rb.destination() {
+			return other
 		}
 	}
-	rb := &remoteBatch{remote: r, name: name, entity: entity}
 	fb.remoteBatches = append(fb.remoteBatches, rb)
 	return rb
-}
-
-// exported is the message as a remote gets it. Its id is the same each time, so that a target with
-// duplicate detection drops repetitions.
-func (fb *forwardBatch) exported(d *core.Delivery) *core.Message {
-	m := *d.Message
-	m.Transit = nil
-	if m.MessageID.IsZero() {
-		m.MessageID = core.StringID(fb.moveKey(d))
-	}
-	return &m
 }
 
 // holdBack notes that a message could not be sent yet. A forwarder whose messages all go to a

@@ -1,0 +1,143 @@
+package forward
+
+import (
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// route says where the messages of a partition go. It calls no store, takes no lock and reads no
+// clock: for the same messages and destinations its steps are the same.
+type route struct {
+	p       core.Partition // of the source
+	key     string         // of the source: its folded name
+	name    string         // of the source
+	to      string         // where its settings forward to; "": each message says it
+	waits   bool           // messages wait for a destination that is disabled
+	remotes remotes
+	resolve func(name string) resolved // finds a destination
+	blocked func(to destination) bool  // messages for it wait
+}
+
+// step is what is to be done with a message: it is rejected, held back, or moved.
+type step struct {
+	rejected error // why; nil: it is not
+	held     bool
+	to       destination
+	message  *core.Message // as the destination gets it
+	remote   *remoteBatch  // the destination, without messages, where it is at a remote
+	v        *entity.View  // the destination elsewhere
+}
+
+// next plans the step of a message.
+func (r *route) next(d *core.Delivery) step {
+	to, hops := r.to, uint8(0)
+	if d.Transit != nil {
+		hops = d.Transit.Hops
+		if to == "" {
+			to = d.Transit.Destination
+		}
+	}
+	if remote, at, ok := core.SplitRemote(to); ok {
+		return r.remoteStep(d, core.FoldName(remote), at)
+	}
+	returns := r.returns(core.FoldName(to))
+	if !returns {
+		hops++
+	}
+	if hops > core.MaxHops {
+		return step{rejected: errTooManyHops}
+	}
+	dest := r.resolve(to)
+	switch {
+	case dest.e != nil:
+	case IsPermanent(dest.err):
+		return step{rejected: dest.err}
+	default:
+		return step{held: true}
+	}
+	m := r.forwarded(d, hops)
+	if returns {
+		m.Transit.EnqueuedSequenceNumber = d.Transit.EnqueuedSequenceNumber // a number in the transfer queue means nothing to receivers
+	}
+	if err := dest.v.Admit(m); err != nil {
+		return step{rejected: err}
+	}
+	key := entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection)
+	if key == "" {
+		key = m.Transit.Key // a repeated step must find the same partition
+	}
+	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.Queues[core.Main]))}
+	switch {
+	case !dest.v.Settings.Status.CanSend() && !r.waits && !returns:
+		return step{rejected: entity.Disabled(dest.v.Name)}
+	case !dest.v.Settings.Status.CanSend() || r.blocked(where):
+		return step{held: true, to: where}
+	case dest.e.Key() == r.key: // its messages count there already
+		return step{to: where, message: m, v: dest.v.Unlimited()}
+	}
+	return step{to: where, message: m, v: dest.v}
+}
+
+// returns reports whether messages for the entity of that folded name are parked ones, which return
+// to their own entity.
+func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
+
+// remoteStep plans the step of a message that goes to an entity of a remote.
+func (r *route) remoteStep(d *core.Delivery, name, at string) step {
+	remote := r.remotes[name]
+	if remote == nil {
+		return step{held: true, to: destination{remote: name}}
+	}
+	m := r.exported(d)
+	if !m.CountHop() {
+		return step{rejected: errTooManyHops}
+	}
+	rb := &remoteBatch{remote: remote, name: name, entity: at}
+	if where := rb.destination(); r.blocked(where) {
+		return step{held: true, to: where}
+	}
+	return step{message: m, remote: rb}
+}
+
+// forwarded is the message as its destination gets it.
+func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {
+	m := *d.Message
+	m.Transit = &core.Transit{
+		EnqueuedSequenceNumber: d.EnqueuedSequenceNumber,
+		DeadLetterSource:       d.DeadLetterSource,
+		Hops:                   hops,
+		Key:                    r.moveKey(d),
+	}
+	if r.p.Sub == core.DeadLetter {
+		m.Transit.DeadLetterSource = r.name
+	}
+	return &m
+}
+
+// moveKey identifies this move: sequence numbers are never reused.
+func (r *route) moveKey(d *core.Delivery) string {
+	_, n := core.SplitSequenceNumber(d.SequenceNumber)
+	b := make([]byte, 0, 64)
+	b = append(b, r.p.Entity...)
+	b = append(b, '/')
+	b = append(b, r.p.Subscription...)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(r.p.Index), 10)
+	b = append(b, '/')
+	b = strconv.AppendUint(b, uint64(r.p.Sub), 10)
+	b = append(b, '/')
+	return string(strconv.AppendInt(b, n, 10))
+}
+
+// exported is the message as a remote gets it. Its id is the same each time, so that a target with
+// duplicate detection drops repetitions.
+func (r *route) exported(d *core.Delivery) *core.Message {
+	m := *d.Message
+	m.Transit = nil
+	if m.MessageID.IsZero() {
+		m.MessageID = core.StringID(r.moveKey(d))
+	}
+	return &m
+}
