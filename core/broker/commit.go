@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
@@ -13,7 +14,7 @@ import (
 
 // StoreResults stores groups in a partition in their order. Plain ones are appended; what the
 // others have become is committed.
-func (e *entry) StoreResults(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
+func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
 	for first := 0; first < len(groups); first = end {
@@ -30,9 +31,9 @@ func (e *entry) StoreResults(ctx context.Context, v *entity.View, partition uint
 			end++
 		}
 		if plain {
-			copy(answers[first:end], e.Append(ctx, v, partition, groups[first:end]))
+			copy(answers[first:end], e.Append(ctx, trail, v, partition, groups[first:end]))
 		} else {
-			copy(answers[first:end], e.commitResults(ctx, v, partition, results[first:end]))
+			copy(answers[first:end], e.commitResults(ctx, trail, v, partition, results[first:end]))
 		}
 	}
 	return answers
@@ -40,7 +41,7 @@ func (e *entry) StoreResults(ctx context.Context, v *entity.View, partition uint
 
 // commitResults commits what groups have become in one step. If that is refused because of one of
 // them, each is committed alone.
-func (e *entry) commitResults(ctx context.Context, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
+func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
 	at := make([][]int, len(results)) // indexes of their numbers
 	for i, r := range results {
@@ -49,11 +50,11 @@ func (e *entry) commitResults(ctx context.Context, v *entity.View, partition uin
 	if len(w.Transfers) > 0 {
 		e.pipeline.NotePark(partition)
 	}
-	numbers, err := e.commit(ctx, v, v.Queues[core.Main][partition], w)
+	numbers, err := e.commit(ctx, trail, v, v.Queues[core.Main][partition], w)
 	if err != nil && len(results) > 1 && !core.CodeOf(err).Retriable() {
 		var answers []core.Appended
 		for i := range results {
-			answers = append(answers, e.commitResults(ctx, v, partition, results[i:i+1])...)
+			answers = append(answers, e.commitResults(ctx, trail, v, partition, results[i:i+1])...)
 		}
 		return answers
 	}
@@ -62,7 +63,7 @@ func (e *entry) commitResults(ctx context.Context, v *entity.View, partition uin
 	}
 	answers := make([]core.Appended, len(results))
 	for i := range results {
-		e.noteJudged(ctx, v.Queues[core.Main][partition], results[i])
+		noteJudged(trail, v.Queues[core.Main][partition], results[i])
 		answers[i].Numbers = make([]int64, len(at[i]))
 		for j, place := range at[i] {
 			if place >= 0 {
@@ -78,10 +79,10 @@ const maxCommitMessages = 100
 
 // commit carries out work in a partition of the entity. Messages of a topic are published. Refusals
 // are readable.
-func (e *entry) commit(ctx context.Context, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
-	numbers, err := e.tryCommit(ctx, v, p, w)
+func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
+	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
-		numbers, err = e.tryCommit(ctx, v, p, w)
+		numbers, err = e.tryCommit(ctx, trail, v, p, w)
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.NotFound {
@@ -90,7 +91,7 @@ func (e *entry) commit(ctx context.Context, v *entity.View, p core.Partition, w 
 		return nil, e.b.refusals.Of(err, &v.Entity)
 	}
 	e.traffic.Commit(p.Sub, &w, numbers)
-	e.audit.Committed(ctx, v, p, &w, numbers)
+	trail.Committed(v, p, &w, numbers)
 	if v.Kind == core.Topic {
 		scheduled, _ := entity.ScheduledBy(&w)
 		e.wakeForScheduled([][]*core.Message{w.Messages, scheduled})
@@ -101,7 +102,7 @@ func (e *entry) commit(ctx context.Context, v *entity.View, p core.Partition, w 
 	return numbers, nil
 }
 
-func (e *entry) tryCommit(ctx context.Context, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
+func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	switch {
 	case entity.IsEmptyWork(&w):
 		return nil, nil
@@ -118,7 +119,7 @@ func (e *entry) tryCommit(ctx context.Context, v *entity.View, p core.Partition,
 		w.Version = a.Version
 		if !w.Reserve.IsZero() {
 			w.Publications = entity.WithoutCopies(ms)
-		} else if w.Publications, err = e.publicationsExcept(ctx, a, v, p.Index, ms, w.Effects); err != nil {
+		} else if w.Publications, err = e.publicationsExcept(ctx, trail, a, v, p.Index, ms, w.Effects); err != nil {
 			return nil, err
 		}
 		numbers, err := e.b.store.Commit(ctx, p, w)
@@ -132,7 +133,7 @@ func (e *entry) tryCommit(ctx context.Context, v *entity.View, p core.Partition,
 
 // publicationsExcept is publications for one group, without copies of the messages that effects
 // replace.
-func (e *entry) publicationsExcept(ctx context.Context, a *topics.Subscriptions, v *entity.View, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
+func (e *entry) publicationsExcept(ctx context.Context, trail *audit.Trail, a *topics.Subscriptions, v *entity.View, partition uint16, ms []*core.Message, effects []core.Effect) ([]core.Publication, error) {
 	made := entity.WithoutCopies(ms)
 	staying := make([]*core.Message, 0, len(ms))
 	places := make([]int, 0, len(ms))
@@ -146,7 +147,7 @@ func (e *entry) publicationsExcept(ctx context.Context, a *topics.Subscriptions,
 		}
 		staying, places = append(staying, m), append(places, i)
 	}
-	groups, err := e.b.evaluator.Publications(ctx, a, v, partition, [][]*core.Message{staying}, e.audit.Of(ctx))
+	groups, err := e.b.evaluator.Publications(ctx, a, v, partition, [][]*core.Message{staying}, trail)
 	if err != nil {
 		return nil, err
 	}
@@ -223,13 +224,6 @@ func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition u
 	return r, nil
 }
 
-// noteJudged notes in the history what stages did with a group, once that is stored.
-func (e *entry) noteJudged(ctx context.Context, p core.Partition, r pipeline.Result) {
-	for i := range r {
-		e.audit.Judged(ctx, p, r[i].Message, r[i].Events)
-	}
-}
-
 // beginRun begins a run of the entity's pipeline.
 func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run {
 	var now time.Time
@@ -241,7 +235,7 @@ func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run
 
 // parkUnjudged parks the groups of a batch that were not stored because a router that a rule asks
 // did not answer, if its configuration says Park.
-func (e *entry) parkUnjudged(ctx context.Context, v *entity.View, b *batch, answers []core.Appended) {
+func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.View, b *batch, answers []core.Appended) {
 	var results []pipeline.Result
 	var places []int
 	for i := range answers {
@@ -253,7 +247,14 @@ func (e *entry) parkUnjudged(ctx context.Context, v *entity.View, b *batch, answ
 	if len(results) == 0 {
 		return
 	}
-	for i, a := range e.commitResults(ctx, v, b.partition, results) {
+	for i, a := range e.commitResults(ctx, trail, v, b.partition, results) {
 		answers[places[i]] = a
+	}
+}
+
+// noteJudged notes in the history what stages did with a group, once that is stored.
+func noteJudged(trail *audit.Trail, p core.Partition, r pipeline.Result) {
+	for i := range r {
+		trail.Judged(p, r[i].Message, r[i].Events)
 	}
 }

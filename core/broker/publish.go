@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
@@ -54,16 +55,16 @@ func (e *entry) subscriptions(ctx context.Context) (*topics.Subscriptions, error
 }
 
 // publish publishes groups of messages to one partition.
-func (e *entry) publish(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
-	answers := e.publishOnce(ctx, v, partition, groups)
-	e.makeRoom(ctx, v, partition, groups, answers)
+func (e *entry) publish(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
+	answers := e.publishOnce(ctx, trail, v, partition, groups)
+	e.makeRoom(ctx, trail, v, partition, groups, answers)
 	e.wakeForScheduled(groups)
 	return answers
 }
 
-func (e *entry) publishOnce(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
+func (e *entry) publishOnce(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	return e.publishAs(ctx, v.Queues[core.Main][partition], len(groups), func(a *topics.Subscriptions, first int) ([][]core.Publication, error) {
-		return e.b.evaluator.Publications(ctx, a, v, partition, groups[first:], e.audit.Of(ctx))
+		return e.b.evaluator.Publications(ctx, a, v, partition, groups[first:], trail)
 	})
 }
 
@@ -88,7 +89,7 @@ func (e *entry) wakeForScheduled(groups [][]*core.Message) {
 
 // makeRoom sweeps the subscriptions and publishes again the groups for which the topic was full. A
 // subscription without receivers is swept by nothing else.
-func (e *entry) makeRoom(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
+func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, answers []core.Appended) {
 	var full []int
 	for i := range answers {
 		if core.CodeOf(answers[i].Err) == core.QuotaExceeded {
@@ -102,7 +103,7 @@ func (e *entry) makeRoom(ctx context.Context, v *entity.View, partition uint16, 
 	for i, at := range full {
 		again[i] = groups[at]
 	}
-	for i, answer := range e.publishOnce(ctx, v, partition, again) {
+	for i, answer := range e.publishOnce(ctx, trail, v, partition, again) {
 		answers[full[i]] = answer
 	}
 }
@@ -127,14 +128,14 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 // PublishDue publishes scheduled messages of the topic that are due and locked.
 func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended {
 	v := e.View()
-	x := e.audit.Begin(core.Party{}, "")
+	trail := e.audit.Begin(core.Party{}, "")
 	judged := e.b.store.Now()
 	answers := e.publishAs(ctx, p, len(ds), func(a *topics.Subscriptions, first int) ([][]core.Publication, error) {
-		return e.b.evaluator.Due(ctx, a, v, p.Index, ds[first:], x)
+		return e.b.evaluator.Due(ctx, a, v, p.Index, ds[first:], trail)
 	})
 	for i := range answers {
 		if answers[i].Err == nil {
-			e.audit.Published(p, x, judged, &ds[i])
+			trail.Published(p, judged, &ds[i])
 		}
 	}
 	return answers

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
@@ -77,12 +78,12 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	}
 	v := e.View()
 	e.Use()
-	ctx = e.audit.With(ctx, s.by, "")
+	trail := e.audit.Begin(s.by, "")
 	var answers []core.Appended
 	if len(v.Queues[core.Main]) == 1 && e.pipeline == nil {
-		answers = e.sendToOne(ctx, v, groups)
+		answers = e.sendToOne(ctx, trail, v, groups)
 	} else {
-		answers = e.sendToMany(ctx, v, groups)
+		answers = e.sendToMany(ctx, trail, v, groups)
 	}
 	if v.Settings.DeadLetteringOnMessageExpiration {
 		if e.receivers.AwaitsDeadLetters() {
@@ -107,7 +108,7 @@ func failed(n int, err error) []core.Appended {
 }
 
 // sendToOne is Send to an entity with one partition and no pipeline.
-func (e *entry) sendToOne(ctx context.Context, v *entity.View, groups [][]*core.Message) []core.Appended {
+func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	good := batch{}
 	var answers []core.Appended // nil while every group is good
 	for i, g := range groups {
@@ -129,9 +130,9 @@ func (e *entry) sendToOne(ctx context.Context, v *entity.View, groups [][]*core.
 		}
 	}
 	if answers == nil {
-		return e.Append(ctx, v, 0, groups)
+		return e.Append(ctx, trail, v, 0, groups)
 	}
-	e.appendBatch(ctx, v, &good, answers)
+	e.appendBatch(ctx, trail, v, &good, answers)
 	return answers
 }
 
@@ -152,7 +153,7 @@ func (b *batch) add(group []*core.Message, at int) {
 // key go to one partition, in their order, which takes one call of the store instead of one for each
 // partition; the next call's go to the next partition. A group without a key goes on to another
 // partition if one is Busy and has certainly not stored it.
-func (e *entry) sendToMany(ctx context.Context, v *entity.View, groups [][]*core.Message) []core.Appended {
+func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
@@ -189,7 +190,7 @@ func (e *entry) sendToMany(ctx context.Context, v *entity.View, groups [][]*core
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
 	for range n {
-		e.appendBatches(ctx, v, batches, answers)
+		e.appendBatches(ctx, trail, v, batches, answers)
 		if ctx.Err() != nil || !e.reroute(batches, answers, groups, results, keyless, tried) {
 			break
 		}
@@ -198,7 +199,7 @@ func (e *entry) sendToMany(ctx context.Context, v *entity.View, groups [][]*core
 }
 
 // appendBatches appends to all partitions at once.
-func (e *entry) appendBatches(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) {
+func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity.View, batches []batch, answers []core.Appended) {
 	var own *batch // the batch that this goroutine sends
 	var others sync.WaitGroup
 	for i := range batches {
@@ -211,10 +212,10 @@ func (e *entry) appendBatches(ctx context.Context, v *entity.View, batches []bat
 			own = b
 			continue
 		}
-		others.Go(func() { e.appendBatch(ctx, v, b, answers) })
+		others.Go(func() { e.appendBatch(ctx, trail, v, b, answers) })
 	}
 	if own != nil {
-		e.appendBatch(ctx, v, own, answers)
+		e.appendBatch(ctx, trail, v, own, answers)
 	}
 	others.Wait()
 }
@@ -251,16 +252,16 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 	return len(again) > 0
 }
 
-func (e *entry) appendBatch(ctx context.Context, v *entity.View, b *batch, answers []core.Appended) {
+func (e *entry) appendBatch(ctx context.Context, trail *audit.Trail, v *entity.View, b *batch, answers []core.Appended) {
 	if len(b.groups) == 0 {
 		return
 	}
 	var got []core.Appended
 	if b.results == nil {
-		got = e.Append(ctx, v, b.partition, b.groups)
+		got = e.Append(ctx, trail, v, b.partition, b.groups)
 	} else {
-		got = e.StoreResults(ctx, v, b.partition, b.groups, b.results)
-		e.parkUnjudged(ctx, v, b, got)
+		got = e.StoreResults(ctx, trail, v, b.partition, b.groups, b.results)
+		e.parkUnjudged(ctx, trail, v, b, got)
 	}
 	for i, a := range got {
 		answers[b.at[i]] = a
@@ -269,17 +270,17 @@ func (e *entry) appendBatch(ctx context.Context, v *entity.View, b *batch, answe
 
 // Append appends groups to one partition, or publishes them to a topic's, and makes refusals
 // readable.
-func (e *entry) Append(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
+func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {
-		answers = e.publish(ctx, v, partition, groups)
+		answers = e.publish(ctx, trail, v, partition, groups)
 	} else {
 		answers = e.b.store.Append(ctx, v.Queues[core.Main][partition], groups)
 	}
 	e.traffic.Accept(answers)
 	for i := range answers {
 		if answers[i].Err == nil {
-			e.audit.Arrived(ctx, v.Queues[core.Main][partition], groups[i], answers[i].Numbers)
+			trail.Arrived(v.Queues[core.Main][partition], groups[i], answers[i].Numbers)
 			continue
 		}
 		if core.CodeOf(answers[i].Err) == core.NotFound {

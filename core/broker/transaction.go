@@ -247,7 +247,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 			return nil, core.Refuse(core.NotImplemented, "A stage in front of '%s' drops or routes the message: in a transaction, schedule it by sending it.", v.Name)
 		}
 	}
-	numbers, err := e.tryCommit(ctx, v, v.Queues[core.Main][p.partition], work)
+	numbers, err := e.tryCommit(ctx, nil, v, v.Queues[core.Main][p.partition], work)
 	if err != nil {
 		return nil, t.b.refusals.Of(err, &v.Entity)
 	}
@@ -298,7 +298,7 @@ func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.W
 	p.e.Use()
 	if !entity.IsEmptyWork(&work) {
 		work.Check = true
-		if _, err := p.e.tryCommit(ctx, v, v.Queues[p.sub][p.partition], work); err != nil {
+		if _, err := p.e.tryCommit(ctx, nil, v, v.Queues[p.sub][p.partition], work); err != nil {
 			return t.b.refusals.Locks([]error{err}, v)[0]
 		}
 	}
@@ -388,9 +388,9 @@ func (t *transaction) commit(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx = p.e.audit.With(ctx, t.by, "")
-	if _, err = p.e.commit(ctx, v, at, work); err == nil {
-		p.e.noteJudged(ctx, v.Queues[core.Main][p.partition], judged)
+	trail := p.e.audit.Begin(t.by, "")
+	if _, err = p.e.commit(ctx, trail, v, at, work); err == nil {
+		noteJudged(trail, v.Queues[core.Main][p.partition], judged)
 	}
 	return err
 }

@@ -122,9 +122,10 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// Context says on whose behalf messages come to an entity, and collects what the broker finds
-// out about them.
-type Context struct {
+// Trail says on whose behalf messages come to an entity, collects what the broker finds out about
+// them, and notes it when they are stored. Without a history it is nil, and notes nothing.
+type Trail struct {
+	w    *Writer
 	by   core.Party
 	from string // the entity that they were forwarded from; "" for a sender
 
@@ -132,64 +133,42 @@ type Context struct {
 	matched map[*core.Message][]core.Event // by message: what rules made of it
 }
 
-type contextKey struct{}
-
-// Begin is the Context of messages that come from a party, or from another entity; nil without
-// a history.
-func (a *Writer) Begin(by core.Party, from string) *Context {
+// Begin is the Trail of messages that come from a party, or from another entity.
+func (a *Writer) Begin(by core.Party, from string) *Trail {
 	if a == nil {
 		return nil
 	}
-	return &Context{by: by, from: from, matched: map[*core.Message][]core.Event{}}
-}
-
-// With returns a context under which events are noted for a party, or for the entity from.
-func (a *Writer) With(ctx context.Context, by core.Party, from string) context.Context {
-	if a == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, contextKey{}, a.Begin(by, from))
-}
-
-// Of is the Context of a context; nil without a history.
-func (a *Writer) Of(ctx context.Context) *Context {
-	if a == nil {
-		return nil
-	}
-	x, _ := ctx.Value(contextKey{}).(*Context)
-	return x
+	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
 // Match keeps the events of a message's rules.
-func (x *Context) Match(m *core.Message, events []core.Event) {
+func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.matched[m] = events
 }
 
 // matches returns what match has kept.
-func (x *Context) matches(m *core.Message) []core.Event {
+func (x *Trail) matches(m *core.Message) []core.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.matched[m]
 }
 
-// Published notes what rules made of a message that lay in a partition of its topic until it was
-// due.
-func (a *Writer) Published(p core.Partition, x *Context, now time.Time, d *core.Delivery) {
+// Published notes what rules made of a message that lay in a partition of its topic until it was due.
+func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	if x != nil {
-		a.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
+		x.w.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
 	}
 }
 
 // Arrived notes which client sent messages that were stored under these numbers, or dropped as
 // duplicates, and which rules they matched.
-func (a *Writer) Arrived(ctx context.Context, p core.Partition, ms []*core.Message, numbers []int64) {
-	x := a.Of(ctx)
+func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
 	}
-	now := a.store.Now()
+	now := x.w.store.Now()
 	var events []core.Event
 	for i, m := range ms {
 		kind := core.EventAccepted
@@ -207,7 +186,7 @@ func (a *Writer) Arrived(ctx context.Context, p core.Partition, ms []*core.Messa
 			events = append(events, at(now, numbers[i], x.matches(m))...)
 		}
 	}
-	a.Add(p, events...)
+	x.w.Add(p, events...)
 }
 
 // at sets the time and the number of events.
@@ -282,13 +261,12 @@ func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, b
 }
 
 // Committed notes the events of work that was committed.
-func (a *Writer) Committed(ctx context.Context, v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
-	x := a.Of(ctx)
+func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
 	if x == nil {
 		return
 	}
-	a.Settled(v, p.Sub, w.Settlements, make([]error, len(w.Settlements)), x.by)
-	a.Cancelled(v, p.Sub, w.Cancels, x.by)
+	x.w.Settled(v, p.Sub, w.Settlements, make([]error, len(w.Settlements)), x.by)
+	x.w.Cancelled(v, p.Sub, w.Cancels, x.by)
 	instead := make(map[int]bool, len(w.Effects))
 	for i := range w.Effects {
 		instead[w.Effects[i].Of] = w.Effects[i].Instead
@@ -301,18 +279,17 @@ func (a *Writer) Committed(ctx context.Context, v *entity.View, p core.Partition
 		}
 	}
 	scheduled, theirs := entity.ScheduledBy(w)
-	a.Arrived(ctx, v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
+	x.Arrived(v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
 // Judged notes what stages did with a message, once that is stored.
-func (a *Writer) Judged(ctx context.Context, p core.Partition, m *core.Message, events []core.Event) {
-	x := a.Of(ctx)
+func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	if x == nil {
 		return
 	}
 	for _, did := range events {
 		did.MessageID, did.By = m.MessageID, x.by
-		a.Add(p, did)
+		x.w.Add(p, did)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
@@ -170,8 +171,8 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 // deliver stores a batch at its destination.
 func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	batch.to.e.Use()
-	ctx = batch.to.e.Audit().With(ctx, core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
-	answers := fb.store(ctx, batch)
+	trail := batch.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	answers := fb.store(ctx, trail, batch)
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
 	for i, a := range answers {
@@ -195,7 +196,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 // store stores a batch, after the destination's pipeline if it has one. Each result is stored with
 // the key of its move, so a repeated step stores nothing twice, whatever the verdict is then. A
 // message without a verdict stays at the source, with those behind it, which would overtake it.
-func (fb *forwardBatch) store(ctx context.Context, batch *destinationBatch) []core.Appended {
+func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)
 	judged := e.Judge(judging, batch.v, batch.groups)
@@ -203,7 +204,7 @@ func (fb *forwardBatch) store(ctx context.Context, batch *destinationBatch) []co
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	if judged == nil {
-		return e.Append(call, batch.v, batch.to.partition, batch.groups)
+		return e.Append(call, trail, batch.v, batch.to.partition, batch.groups)
 	}
 	answers := make([]core.Appended, len(batch.groups))
 	var groups [][]*core.Message
@@ -219,7 +220,7 @@ func (fb *forwardBatch) store(ctx context.Context, batch *destinationBatch) []co
 			groups, results, at = append(groups, batch.groups[i]), append(results, r), append(at, i)
 		}
 	}
-	for i, a := range e.StoreResults(call, batch.v, batch.to.partition, groups, results) {
+	for i, a := range e.StoreResults(call, trail, batch.v, batch.to.partition, groups, results) {
 		answers[at[i]] = a
 	}
 	return answers

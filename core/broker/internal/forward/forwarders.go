@@ -63,11 +63,11 @@ type Entity interface {
 	Counters() *entity.Counters
 	Audit() *audit.Writer // nil: no history
 	// Append stores groups of messages in a partition, as those of a sender without a pipeline.
-	Append(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
+	Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
 	// Judge passes groups of messages through the entity's pipeline; nil: it has none.
 	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
 	// StoreResults stores groups of messages with what the pipeline has made of them.
-	StoreResults(ctx context.Context, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
+	StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
 	// PublishDue publishes scheduled messages of the topic that are due and locked. The error of a
 	// message that another gateway has published is LockLost.
 	PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended

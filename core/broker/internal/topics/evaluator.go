@@ -25,7 +25,7 @@ type Evaluator struct {
 
 // Publications evaluates the rules for messages from senders and from forwarders. x, if not nil,
 // gets the events of each message.
-func (ev *Evaluator) Publications(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, groups [][]*core.Message, x *audit.Context) ([][]core.Publication, error) {
+func (ev *Evaluator) Publications(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, groups [][]*core.Message, x *audit.Trail) ([][]core.Publication, error) {
 	total := 0
 	for _, g := range groups {
 		total += len(g)
@@ -106,7 +106,7 @@ func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
 }
 
 // Due evaluates the rules for scheduled messages that are due, one group for each.
-func (ev *Evaluator) Due(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, ds []core.Delivery, x *audit.Context) ([][]core.Publication, error) {
+func (ev *Evaluator) Due(ctx context.Context, a *Subscriptions, v *entity.View, partition uint16, ds []core.Delivery, x *audit.Trail) ([][]core.Publication, error) {
 	ms := make([]*core.Message, len(ds))
 	for i := range ds {
 		ms[i] = ds[i].Message
