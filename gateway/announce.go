@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 
@@ -14,55 +12,70 @@ import (
 // emulatorReady is the line that starters of the official emulator's container wait for.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
-// announce writes what a newcomer needs to connect.
-func announce(ctx context.Context, w io.Writer, c *config.Config, listeners []net.Listener, s *store, cert *certificate, dev *devEndpoint, admin net.Listener) error {
+// announcement is what a newcomer needs to connect.
+type announcement struct {
+	c         *config.Config
+	listeners []net.Listener
+	store     *store
+	about     core.About
+	cert      *certificate
+	dev       *devEndpoint
+	admin     net.Listener // nil: there is none
+}
+
+// connections are the connection strings, without TLS and with it, and the host:port of the first.
+func (a *announcement) connections() (plain, secure, address string) {
+	address, secured := endpoints(a.listeners)
+	policy := policyFor(a.c)
+	return fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", address, policy), fmt.Sprintf("Endpoint=sb://%s;%s", secured, policy), address
+}
+
+// text is the announcement as the start-up lines.
+func (a *announcement) text() string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-10s "+format+"\n", append([]any{label}, args...)...)
 	}
 
-	fmt.Fprintf(&b, "Crosstown %s, namespace %s\n", versionText(), c.Namespace)
-	for _, ln := range listeners {
+	fmt.Fprintf(&b, "Crosstown %s, namespace %s\n", versionText(), a.c.Namespace)
+	for _, ln := range a.listeners {
 		line("listening", "%s  AMQP and HTTP, plain and with TLS", ln.Addr())
 	}
-	about := s.About(ctx)
 	survival := "messages are lost at a restart"
-	if about.Durable {
+	if a.about.Durable {
 		survival = "messages survive a restart"
 	}
-	line("store", "%s, %s: %s", about.Engine, about.Detail, survival)
-	for _, warning := range about.Warnings {
+	line("store", "%s, %s: %s", a.about.Engine, a.about.Detail, survival)
+	for _, warning := range a.about.Warnings {
 		line("warning", "%s", warning)
 	}
-	for _, note := range s.notes {
+	for _, note := range a.store.notes {
 		line("note", "%s", note)
 	}
-	plain, secure := endpoints(listeners)
-	policy := policyFor(c)
-	line("connect", "Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", plain, policy)
-	line("with TLS", "Endpoint=sb://%s;%s", secure, policy)
-	if cert.ca != "" {
-		line("trust", "%s", cert.ca)
+	plain, secure, address := a.connections()
+	line("connect", "%s", plain)
+	line("with TLS", "%s", secure)
+	if a.cert.ca != "" {
+		line("trust", "%s", a.cert.ca)
 		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go, NODE_EXTRA_CA_CERTS for Node)")
 	}
-	if dev != nil {
-		line("identity", "%s", dev.environment())
+	if a.dev != nil {
+		line("identity", "%s", a.dev.environment())
 	}
-	if c.HasConsole() {
-		line("console", "http://%s/", plain)
+	if a.c.HasConsole() {
+		line("console", "http://%s/", address)
 	}
-	if admin != nil {
-		line("admin", "http://%s/metrics and /debug/pprof/, without a token", admin.Addr())
+	if a.admin != nil {
+		line("admin", "http://%s/metrics and /debug/pprof/, without a token", a.admin.Addr())
 	}
-	if c.Traces.Endpoint != "" {
-		line("traces", "%s, of %.4g%% of the messages that bring none along", c.Traces.Endpoint, 100*c.Traces.Sample)
+	if a.c.Traces.Endpoint != "" {
+		line("traces", "%s, of %.4g%% of the messages that bring none along", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
 	}
-	line("health", "http://%s/health", plain)
-	if c.Emulator {
+	line("health", "http://%s/health", address)
+	if a.c.Emulator {
 		b.WriteString(emulatorReady + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // endpoints picks the addresses to show: the first listener, and for TLS the one

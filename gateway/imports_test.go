@@ -64,6 +64,7 @@ var arrows = []struct {
 	{"examples/plugins/avro", []string{"plugins/sdk", "plugins/plugintest", "github.com/hamba/avro/v2"}},
 	{"examples/plugins/protobuf", []string{"plugins/sdk", "plugins/plugintest", "google.golang.org/protobuf/..."}},
 	{"examples/plugins/...", []string{"plugins/sdk", "plugins/plugintest"}},
+	{"examples/testing", []string{"github.com/Azure/...", "core", "gateway/crosstowntest"}},
 	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
 	{"internal/e2e/...", []string{"..."}},
 }

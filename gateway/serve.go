@@ -46,18 +46,22 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}
 	again := reloads{asked: asked, read: read, level: new(slog.LevelVar)}
 	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
-	return serve(c.Context(), settings, c.OutOrStdout(), newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
+	out := c.OutOrStdout()
+	return serve(c.Context(), settings, func(a *announcement) error {
+		_, err := io.WriteString(out, a.text())
+		return err
+	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
 // serve runs a gateway until ctx ends, and stops it in the reverse order of its
 // start: no more connections, what is in flight within the drain time, broker,
-// store, plugins. The start-up lines go to out once everything is ready.
+// store, plugins. It calls ready once everything is.
 //
 // A store that has lost what it held is begun anew: everything behind the listeners
 // ends as if the gateway stopped, so that clients connect again, and starts as if it
 // did.
-func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger, again reloads) (err error) {
-	g := &server{c: c, out: out, log: log, again: again, taken: c, began: time.Now()}
+func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
+	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	traces, stopTraces, err := openTraces(ctx, c, log)
 	if err != nil {
 		return err
@@ -125,7 +129,7 @@ func serve(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logge
 // server is what of a gateway stays while the store behind it may be another one.
 type server struct {
 	c           *config.Config
-	out         io.Writer
+	ready       func(*announcement) error
 	log         *slog.Logger
 	again       reloads
 	began       time.Time
@@ -230,7 +234,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		for _, line := range c.Skipped {
 			log.Warn(line)
 		}
-		if err := announce(ctx, g.out, c, g.listeners, st, g.certificate, g.dev, g.admin); err != nil {
+		if err := g.ready(&announcement{c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin}); err != nil {
 			front.Stop()
 			return errors.Join(err, front.Wait())
 		}

@@ -1,0 +1,44 @@
+// An order workflow against a Crosstown of the test's own. Run it with: node --test orders.test.mjs
+// CROSSTOWN is the program, "crosstown" by default; ENTITIES the file with the queues.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { ServiceBusClient } from "@azure/service-bus";
+
+const entities = process.env.ENTITIES ?? fileURLToPath(new URL("../orders.yaml", import.meta.url));
+let server, client;
+
+before(async () => {
+  server = spawn(process.env.CROSSTOWN ?? "crosstown", ["test-server", "--config", entities], { stdio: ["pipe", "pipe", "inherit"] });
+  const [line] = await once(createInterface({ input: server.stdout }), "line");
+  client = new ServiceBusClient(JSON.parse(line).connectionString);
+});
+
+after(async () => {
+  await client.close();
+  server.stdin.end(); // then it ends
+  await once(server, "exit");
+});
+
+test("an order that fails is tried twice", async () => {
+  await client.createSender("orders").sendMessages({ body: "tea" });
+  const receiver = client.createReceiver("orders");
+  for (let i = 0; i < 2; i++) {
+    const [order] = await receiver.receiveMessages(1);
+    await receiver.abandonMessage(order);
+  }
+  const [dead] = await client.createReceiver("orders", { subQueueType: "deadLetter" }).receiveMessages(1);
+  assert.equal(dead.deadLetterReason, "MaxDeliveryCountExceeded");
+});
+
+test("a reminder comes when it is due", async () => {
+  const due = new Date(Date.now() + 200);
+  await client.createSender("reminders").scheduleMessages({ body: "pay" }, due);
+  const receiver = client.createReceiver("reminders");
+  const [reminder] = await receiver.receiveMessages(1);
+  assert.ok(Date.now() >= due.getTime());
+  await receiver.completeMessage(reminder);
+});

@@ -1,0 +1,71 @@
+// Package orders is a small program that is tested against a gateway in the test's own process: see
+// orders_test.go. It charges orders, gives each three tries, and reminds of those that are not paid.
+package orders
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+// Entities that the program uses.
+const (
+	Orders    = "orders"    // its messages belong to sessions, one for each customer
+	Reminders = "reminders" // scheduled
+)
+
+// ErrHopeless says that an order can never be charged.
+var ErrHopeless = errors.New("the order can never be charged")
+
+// Charger charges an order. Where it fails, the order is tried again, unless it is hopeless.
+type Charger func(ctx context.Context, customer, order string) error
+
+// Place sends an order of a customer, and a reminder for later.
+func Place(ctx context.Context, c *azservicebus.Client, customer, order string, remindAt time.Time) error {
+	if err := send(ctx, c, Orders, &azservicebus.Message{Body: []byte(order), SessionID: &customer}); err != nil {
+		return err
+	}
+	return send(ctx, c, Reminders, &azservicebus.Message{Body: []byte("pay " + order), ScheduledEnqueueTime: &remindAt})
+}
+
+func send(ctx context.Context, c *azservicebus.Client, entity string, m *azservicebus.Message) error {
+	s, err := c.NewSender(entity, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.SendMessage(ctx, m, nil), s.Close(ctx))
+}
+
+// ChargeCustomer charges the next n deliveries of a customer's orders, in their order.
+func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string, n int, charge Charger) error {
+	r, err := c.AcceptSessionForQueue(ctx, Orders, customer, nil)
+	if err != nil {
+		return err
+	}
+	for range n {
+		got, err := r.ReceiveMessages(ctx, 1, nil)
+		if err != nil {
+			return errors.Join(err, r.Close(ctx))
+		}
+		m := got[0]
+		if err := settle(ctx, r, m, charge(ctx, customer, string(m.Body))); err != nil {
+			return errors.Join(err, r.Close(ctx))
+		}
+	}
+	return r.Close(ctx)
+}
+
+// settle ends a delivery as charging it has gone.
+func settle(ctx context.Context, r *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage, failure error) error {
+	switch {
+	case failure == nil:
+		return r.CompleteMessage(ctx, m, nil)
+	case errors.Is(failure, ErrHopeless):
+		reason := "Hopeless"
+		return r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: &reason})
+	default:
+		return r.AbandonMessage(ctx, m, nil)
+	}
+}

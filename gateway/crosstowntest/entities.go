@@ -1,0 +1,65 @@
+package crosstowntest
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Entity is a queue, topic or subscription that a namespace begins with.
+type Entity struct {
+	kind     core.Kind
+	name     string
+	settings core.Settings
+	rules    []core.Rule
+}
+
+// Queue describes a queue. Each change may alter its settings, which are Service Bus' defaults:
+//
+//	crosstowntest.Queue("orders", func(s *core.Settings) { s.MaxDeliveryCount = 3 })
+func Queue(name string, changes ...func(*core.Settings)) Entity {
+	return described(core.Queue, name, changes)
+}
+
+// Topic describes a topic.
+func Topic(name string, changes ...func(*core.Settings)) Entity {
+	return described(core.Topic, name, changes)
+}
+
+// Subscription describes a subscription of a topic that stands before it. It gets all messages unless
+// Where says which.
+func Subscription(topic, name string, changes ...func(*core.Settings)) Entity {
+	return described(core.Subscription, core.SubscriptionPath(topic, name), changes)
+}
+
+// Where has a subscription get the messages that a SQL filter matches.
+func (e Entity) Where(sql string) Entity {
+	e.rules = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.SQLFilter, SQL: sql}}}
+	return e
+}
+
+func described(k core.Kind, name string, changes []func(*core.Settings)) Entity {
+	e := Entity{kind: k, name: name, settings: core.DefaultSettings(k)}
+	for _, change := range changes {
+		change(&e.settings)
+	}
+	return e
+}
+
+// create makes the entity in the namespace.
+func (b *Bus) create(ctx context.Context, e *Entity) (err error) {
+	admin := b.gateway.directory
+	switch e.kind {
+	case core.Queue:
+		_, err = admin.CreateQueue(ctx, b.identity, e.name, e.settings)
+	case core.Topic:
+		_, err = admin.CreateTopic(ctx, b.identity, e.name, e.settings)
+	default:
+		var first *core.Rule
+		if len(e.rules) > 0 {
+			first = &e.rules[0]
+		}
+		_, err = admin.CreateSubscription(ctx, b.identity, e.name, e.settings, first)
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package crosstowntest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// lookPause is the pause between two looks at an entity.
+	lookPause = 2 * time.Millisecond
+	// maxShown is how many messages a failure shows, and maxText how many characters of a body.
+	maxShown = 20
+	maxText  = 80
+)
+
+// ExpectMessages waits until an entity (a queue, topic/Subscriptions/name, or a sub-queue such as
+// orders/$DeadLetterQueue) holds exactly messages with these bodies, in this order, in any state. It
+// takes none of them. If that does not come about in time, the test fails, and shows what is there.
+func (b *Bus) ExpectMessages(entity string, bodies ...string) {
+	b.tb.Helper()
+	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
+		return slices.EqualFunc(ds, bodies, func(d core.Delivery, body string) bool { return string(d.Body.Bytes) == body })
+	})
+}
+
+// ExpectEmpty waits until an entity holds no message in any state.
+func (b *Bus) ExpectEmpty(entity string) {
+	b.tb.Helper()
+	b.expect(entity, "no message", func(ds []core.Delivery) bool { return len(ds) == 0 })
+}
+
+// ExpectDeadLetters waits until the dead-letter queue of an entity holds exactly messages with these
+// reasons, in this order.
+func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
+	b.tb.Helper()
+	b.expect(entity+core.DeadLetter.Suffix(), fmt.Sprintf("dead letters with the reasons %q", reasons), func(ds []core.Delivery) bool {
+		return slices.EqualFunc(ds, reasons, func(d core.Delivery, reason string) bool { return reasonOf(&d) == reason })
+	})
+}
+
+// expect waits until the messages of an entity are as wanted.
+func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
+	b.tb.Helper()
+	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())
+	defer cancel()
+	for {
+		ds, err := b.messages(entity)
+		switch {
+		case err != nil:
+			b.tb.Fatalf("crosstowntest: look at '%s': %s", entity, core.TextOf(err))
+		case holds(ds):
+			return
+		}
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			b.tb.Fatalf("'%s' should hold %s; it holds %s", entity, wanted, shown(ds))
+		}
+	}
+}
+
+// messages are all messages of an entity, by partition and number.
+func (b *Bus) messages(entity string) (all []core.Delivery, err error) {
+	ctx := b.tb.Context()
+	for from := int64(1); ; {
+		ds, err := b.gateway.directory.Peek(ctx, b.identity, entity, from, 256)
+		if err != nil || len(ds) == 0 {
+			return all, err
+		}
+		all = append(all, ds...)
+		from = ds[len(ds)-1].SequenceNumber + 1
+	}
+}
+
+// shown describes messages, one a line.
+func shown(ds []core.Delivery) string {
+	if len(ds) == 0 {
+		return "none"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d:", len(ds))
+	for i := range ds {
+		if i == maxShown {
+			fmt.Fprintf(&text, "\n  … and %d more", len(ds)-i)
+			break
+		}
+		d := &ds[i]
+		body := string(d.Body.Bytes)
+		if len(body) > maxText {
+			body = body[:maxText] + "…"
+		}
+		fmt.Fprintf(&text, "\n  number %d, %s, delivered %d times: %q", d.SequenceNumber, stateOf(d), d.DeliveryCount, body)
+		if reason := reasonOf(d); reason != "" {
+			fmt.Fprintf(&text, ", dead-lettered because of %q", reason)
+		}
+	}
+	return text.String()
+}
+
+func stateOf(d *core.Delivery) string {
+	switch {
+	case d.State == core.Scheduled:
+		return "scheduled for " + d.ScheduledEnqueueTime.Format(time.RFC3339Nano)
+	case !d.LockedUntil.IsZero():
+		return "locked until " + d.LockedUntil.Format(time.RFC3339Nano)
+	case d.State == core.Deferred:
+		return "deferred"
+	default:
+		return "ready"
+	}
+}
+
+func reasonOf(d *core.Delivery) string {
+	reason, _ := d.Properties.Get(core.PropertyDeadLetterReason)
+	text, _ := reason.(string)
+	return text
+}

@@ -1,0 +1,178 @@
+// Package crosstowntest runs a gateway inside Go tests: in this process, in memory, on a free port of
+// the loopback interface. Each test has a namespace of its own with its own connection string, which
+// unmodified clients take.
+//
+//	bus := crosstowntest.Start(t, crosstowntest.Queue("orders"))
+//	client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
+//	…
+//	bus.ExpectMessages("orders", "one", "two")
+//	bus.ExpectDeadLetters("orders", "MaxDeliveryCountExceeded")
+//
+// A gateway starts in a few milliseconds and ends with its test, with all its goroutines. Tests that
+// share one gateway call [Bus.Namespace].
+package crosstowntest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/websocket"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+)
+
+// drainGrace is how long clients that are still connected may take at the end of a test.
+const drainGrace = 100 * time.Millisecond
+
+// gateway is a gateway in this process.
+type gateway struct {
+	address   string // host:port
+	directory *namespaces.Directory
+	made      atomic.Int64 // namespaces so far
+	behind    *rungroup.Group
+	front     *rungroup.Group
+}
+
+// startGateway starts a gateway that stop ends.
+func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen on the loopback interface: %w", err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	g := &gateway{address: net.JoinHostPort("localhost", port)}
+	g.behind, g.front = rungroup.New(context.WithoutCancel(ctx)), rungroup.New(context.WithoutCancel(ctx))
+	store := memstore.New(memstore.Options{})
+	g.directory, err = namespaces.Open(ctx, namespaces.Options{
+		Own:      core.Namespace{Name: "crosstowntest"},
+		Registry: store,
+		Now:      store.Now,
+		Logger:   log,
+		Open: func(_ context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
+			return g.serve(store, n, quotas, answers, log), nil
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	g.behind.Go("namespaces", g.directory.Run)
+	mux := listen.New([]net.Listener{listener}, listen.Options{Logger: log})
+	d := g.directory
+	overAMQP := amqp.New(d, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
+	tunnel := websocket.NewTunnel(overAMQP.ServeConn, websocket.TunnelOptions{Logger: log})
+	native := websocket.New(d, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
+	overHTTP := https.New(d, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
+		websocket.TunnelPath: tunnel, websocket.TunnelPath + "/": tunnel, websocket.Path: native, websocket.Path + "/": native,
+	}})
+	g.front.Go("listen", mux.Serve)
+	g.front.Go("amqp", func(ctx context.Context) error { return overAMQP.Serve(ctx, mux.AMQP()) })
+	g.front.Go("amqp over websocket", tunnel.Run)
+	g.front.Go("websocket", native.Run)
+	g.front.Go("https", func(ctx context.Context) error { return overHTTP.Serve(ctx, mux.HTTP()) })
+	return g, nil
+}
+
+// serve makes the broker of a namespace.
+func (g *gateway) serve(store core.Store, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) namespaces.Served {
+	b := broker.New(store, broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: quotas, Answers: answers})
+	runs, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	g.behind.Go("broker of "+n.Name, func(context.Context) error {
+		defer close(ended)
+		return b.Run(runs)
+	})
+	return namespaces.Served{Broker: b, Admin: b, Close: func() {
+		stop()
+		<-ended
+	}}
+}
+
+// stop ends the gateway and waits for its end.
+func (g *gateway) stop() error {
+	g.front.Stop()
+	err := g.front.Wait()
+	g.behind.Stop()
+	return errors.Join(err, g.behind.Wait())
+}
+
+// Bus is a namespace for one test.
+type Bus struct {
+	// ConnectionString is for the clients of any SDK: AMQP on TCP without TLS.
+	ConnectionString string
+	// Address is the gateway's host:port, for AMQP, HTTP and WebSocket.
+	Address string
+	// Patience is how long the Expect methods wait for what they expect; 5 seconds by default.
+	Patience time.Duration
+
+	tb       testing.TB
+	gateway  *gateway
+	identity core.Identity
+}
+
+// Start starts a gateway with a namespace that has the given entities. Both end with the test.
+func Start(tb testing.TB, entities ...Entity) *Bus {
+	tb.Helper()
+	g, err := startGateway(tb.Context(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		tb.Fatalf("crosstowntest: start a gateway: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := g.stop(); err != nil {
+			tb.Errorf("crosstowntest: the gateway did not end in order: %v", err)
+		}
+	})
+	return g.namespace(tb, entities)
+}
+
+// Namespace makes another namespace at the same gateway, for a subtest that runs beside others. The
+// namespace ends with tb, and the gateway with the test that has started it.
+func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
+	tb.Helper()
+	made := b.gateway.namespace(tb, entities)
+	made.Patience = b.Patience
+	return made
+}
+
+func (g *gateway) namespace(tb testing.TB, entities []Entity) *Bus {
+	tb.Helper()
+	n, err := g.directory.Create(tb.Context(), core.Namespace{Name: fmt.Sprintf("test-%d", g.made.Add(1))})
+	if err != nil {
+		tb.Fatalf("crosstowntest: make a namespace: %v", err)
+	}
+	p := n.Policies[0]
+	b := &Bus{
+		ConnectionString: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true", g.address, p.Name, p.PrimaryKey),
+		Address:          g.address,
+		tb:               tb, gateway: g,
+		identity: core.Identity{{Namespace: n.Name, NamespaceID: n.ID, Policy: p.Name, Rights: core.AllRights}},
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), b.patience())
+		defer cancel()
+		if err := g.directory.Delete(ctx, n.Name); err != nil {
+			tb.Errorf("crosstowntest: delete the namespace: %v", err)
+		}
+	})
+	for i := range entities {
+		if err := b.create(tb.Context(), &entities[i]); err != nil {
+			tb.Fatalf("crosstowntest: create '%s': %s", entities[i].name, cmp.Or(core.TextOf(err), err.Error()))
+		}
+	}
+	return b
+}
+
+func (b *Bus) patience() time.Duration { return cmp.Or(b.Patience, 5*time.Second) }

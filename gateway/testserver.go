@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// testServer is the line that `crosstown test-server` prints.
+type testServer struct {
+	ConnectionString string `json:"connectionString"`
+	WithTLS          string `json:"tlsConnectionString"`
+	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
+	Address          string `json:"address"`      // host:port of everything
+	URL              string `json:"url"`          // for HTTP
+	PID              int    `json:"pid"`
+	Version          string `json:"version"`
+}
+
+func testServerCommand() *cobra.Command {
+	var file, level string
+	c := &cobra.Command{
+		Use:   "test-server",
+		Short: "Serve from memory for a test suite, until standard input ends",
+		Long: `Serve from memory, on a free port of the loopback interface, for the tests of a
+program in any language. Once it is ready the command prints one line of JSON to
+standard output:
+
+  {"connectionString":"Endpoint=sb://localhost:…","tlsConnectionString":"…","ca":"/tmp/…/ca.pem",
+   "address":"localhost:…","url":"http://localhost:…","pid":…,"version":"…"}
+
+It ends when its standard input does: so it goes with the process that has
+started it, however that ends. It also ends on an interrupt. Settings of the
+environment do not count; --config names a file with queues, topics and so on.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return serveTests(c.Context(), file, level, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	c.Flags().StringVar(&file, "config", "", "configuration `FILE` in YAML; its listeners, store and data directory do not count")
+	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error; the log goes to standard error")
+	return c
+}
+
+// serveTests serves until ctx or stdin ends.
+func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "crosstown-test-server-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.Bind(flags)
+	given := map[string]string{"store": "memory", "listen": "127.0.0.1:0", "data": dir, "drain-timeout": "1s", "log-level": level}
+	if file != "" {
+		given["config"] = file
+	}
+	for name, value := range given {
+		if err := flags.Set(name, value); err != nil {
+			return err
+		}
+	}
+	settings, err := config.Load(flags, nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, stdin)
+	}()
+	again := reloads{level: new(slog.LevelVar)}
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
+	return serve(ctx, settings, func(a *announcement) error {
+		plain, secure, address := a.connections()
+		return json.NewEncoder(stdout).Encode(testServer{
+			ConnectionString: plain, WithTLS: secure, CA: a.cert.ca, Address: address, URL: "http://" + address,
+			PID: os.Getpid(), Version: versionText(),
+		})
+	}, newLogger(stderr, settings.Log, again.level), again)
+}
