@@ -339,9 +339,15 @@ func (l *load) finish() {
 	l.sending.Wait()
 	ended := make(chan struct{})
 	go func() { l.receiving.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(patience / 2):
+	for last, since := -1, time.Now(); time.Since(since) < patience/2; { // a busy machine takes its time
+		if came := l.count(); came != last {
+			last, since = came, time.Now()
+		}
+		select {
+		case <-ended:
+			since = time.Time{}
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,6 +359,13 @@ func (l *load) finish() {
 		again += n - 1
 	}
 	l.e.Logf("%d messages, %d deliveries again, %d calls interrupted", len(l.sent), again, l.interrupted.Load())
+}
+
+// count is how many messages have come.
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.received)
 }
 
 var metricName = regexp.MustCompile(`crosstown_[a-z_]+`)
