@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 // asks sends requests about namespaces to a gateway, by a policy's key.
@@ -221,6 +222,15 @@ func TestWhoManagesANamespaceSeesNoOther(t *testing.T) {
 				t.Errorf("%s by %s at %s: got %d %s, want 401", path, a.policy, a.host, status, text)
 			}
 		}
+	}
+}
+
+func TestAGatewayWithoutPipelinesHasAnEmptyList(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	a := &asks{T: t, g: g, policy: config.DevPolicy, key: config.DevKey}
+	if status, text := a.do("GET", "/$crosstown/pipelines", ""); status != 200 || strings.TrimSpace(text) != "[]" {
+		t.Errorf("got %d %q, want an empty list", status, text)
 	}
 }
 

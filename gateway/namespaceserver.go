@@ -112,7 +112,7 @@ func (t *namespaceServer) of(id string) *admin.Served {
 func (t *namespaceServer) stages() []broker.StageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []broker.StageCounts
+	all := []broker.StageCounts{} // none is an empty list in JSON
 	for _, each := range t.open {
 		all = append(all, each.Broker.Stages()...)
 	}

@@ -79,10 +79,12 @@ func rootCommand(environ []string) *cobra.Command {
 Without a command it serves. Settings come from flags, then from environment
 variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`,
 		Args:          cobra.NoArgs,
+		Version:       fullVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return serveCommanded(c, environ) },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	config.Bind(root.Flags())
 	serve := &cobra.Command{
 		Use:   "serve",

@@ -317,8 +317,12 @@ func TestCAPrintsTheSameCertificateThatTheGatewayUses(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	if code, stdout, _ := invoke(t, nil, "version"); code != exitOK || !strings.HasPrefix(stdout, "crosstown ") {
+	code, stdout, _ := invoke(t, nil, "version")
+	if code != exitOK || !strings.HasPrefix(stdout, "crosstown ") {
 		t.Errorf("got %d %q", code, stdout)
+	}
+	if code, same, _ := invoke(t, nil, "--version"); code != exitOK || same != stdout {
+		t.Errorf("--version: got %d %q, want %q", code, same, stdout)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 // returns when something is due next.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
-	defer func() { c.stalled = c.pending }()
+	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()
 	if !c.pong.IsZero() {
 		switch {
 		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
