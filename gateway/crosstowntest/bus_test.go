@@ -17,7 +17,7 @@ import (
 // connect makes a client of the official SDK.
 func connect(tb testing.TB, b *Bus) *azservicebus.Client {
 	tb.Helper()
-	c, err := azservicebus.NewClientFromConnectionString(b.ConnectionString, nil)
+	c, err := azservicebus.NewClientFromConnectionString(b.ConnectionString, &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,7 +8,7 @@
 //	bus.ExpectMessages("orders", "one", "two")
 //	bus.ExpectDeadLetters("orders", "MaxDeliveryCountExceeded")
 //
-// A gateway starts in a few milliseconds and ends with its test, with all its goroutines. Tests that
+// A gateway starts in less than a millisecond and ends with its test, with all its goroutines. Tests that
 // share one gateway call [Bus.Namespace].
 package crosstowntest
 
@@ -29,7 +29,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -41,6 +40,7 @@ const drainGrace = 100 * time.Millisecond
 // gateway is a gateway in this process.
 type gateway struct {
 	address   string // host:port
+	store     *store
 	directory *namespaces.Directory
 	made      atomic.Int64 // namespaces so far
 	behind    *rungroup.Group
@@ -56,7 +56,8 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	g := &gateway{address: net.JoinHostPort("localhost", port)}
 	g.behind, g.front = rungroup.New(context.WithoutCancel(ctx)), rungroup.New(context.WithoutCancel(ctx))
-	store := memstore.New(memstore.Options{})
+	g.store = newStore()
+	store := g.store
 	g.directory, err = namespaces.Open(ctx, namespaces.Options{
 		Own:      core.Namespace{Name: "crosstowntest"},
 		Registry: store,

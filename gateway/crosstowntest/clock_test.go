@@ -1,0 +1,117 @@
+package crosstowntest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// receive receives one message.
+func receive(tb testing.TB, r interface {
+	ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+},
+) *azservicebus.ReceivedMessage {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	defer cancel()
+	ms, err := r.ReceiveMessages(ctx, 1, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ms[0]
+}
+
+func TestHoursPassInAMoment(t *testing.T) {
+	t.Parallel()
+	b := Start(t,
+		Queue("orders", func(s *core.Settings) {
+			s.LockDuration, s.DefaultMessageTimeToLive, s.DeadLetteringOnMessageExpiration = 5*time.Minute, 48*time.Hour, true
+		}),
+		Queue("onward"), Queue("forwards", func(s *core.Settings) { s.ForwardTo = "onward" }),
+		Queue("sessions", func(s *core.Settings) { s.RequiresSession = true }),
+	)
+	b.Freeze()
+	c := connect(t, b)
+	send(t, c, "orders", "one")
+	r, err := c.NewReceiverForQueue("orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := receive(t, r)
+	if want := b.Now().Add(5 * time.Minute); first.LockedUntil.Sub(want).Abs() > time.Millisecond {
+		t.Errorf("locked until %v, want %v", first.LockedUntil, want)
+	}
+
+	b.Advance(5*time.Minute + time.Second) // the lock ends, and a receiver that waits gets the message again
+	if again := receive(t, r); again.DeliveryCount != 2 {
+		t.Errorf("delivery count %d, want 2", again.DeliveryCount)
+	}
+	var lost *azservicebus.Error
+	if err := r.CompleteMessage(t.Context(), first, nil); !errors.As(err, &lost) || lost.Code != azservicebus.CodeLockLost {
+		t.Errorf("complete under the first lock: got %v", err)
+	}
+
+	dead, err := c.NewReceiverForQueue("orders", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(5*time.Minute + time.Second)
+	b.Advance(48 * time.Hour)
+	if m := receive(t, dead); *m.DeadLetterReason != core.ReasonExpired {
+		t.Errorf("dead-lettered because of %q", *m.DeadLetterReason)
+	}
+	b.ExpectEmpty("orders")
+
+	s, err := c.NewSender("forwards", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	due := b.Now().Add(72 * time.Hour)
+	if err := s.SendMessage(t.Context(), &azservicebus.Message{Body: []byte("later"), ScheduledEnqueueTime: &due}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.ExpectMessages("forwards", "later")
+	b.Advance(72 * time.Hour)
+	b.ExpectMessages("onward", "later")
+	b.ExpectEmpty("forwards")
+
+	id := "s"
+	holder, err := c.AcceptSessionForQueue(t.Context(), "sessions", id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(2 * time.Minute)
+	other, err := c.AcceptSessionForQueue(t.Context(), "sessions", id, nil)
+	if err != nil {
+		t.Fatalf("accept a session whose lock has ended: %v", err)
+	}
+	if err := holder.SetSessionState(t.Context(), []byte("x"), nil); err == nil {
+		t.Error("the first holder has set the session's state")
+	}
+	_ = other.Close(t.Context())
+}
+
+func TestTimeStandsStillAndGoesOn(t *testing.T) {
+	t.Parallel()
+	b := Start(t)
+	b.Advance(time.Hour)
+	if ahead := time.Until(b.Now()); ahead < 59*time.Minute || ahead > 61*time.Minute {
+		t.Errorf("the clock is %v ahead", ahead)
+	}
+	b.Freeze()
+	at := b.Now()
+	time.Sleep(5 * time.Millisecond)
+	if now := b.Now(); !now.Equal(at) {
+		t.Errorf("it went from %v to %v", at, now)
+	}
+	b.Resume()
+	time.Sleep(5 * time.Millisecond)
+	if past := b.Now().Sub(at); past <= 0 || past > time.Minute {
+		t.Errorf("%v after it went on", past)
+	}
+}
