@@ -94,6 +94,8 @@ type failed struct {
 
 func (f *failed) Helper() {}
 
+func (f *failed) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+
 func (f *failed) Fatalf(format string, args ...any) {
 	f.text = fmt.Sprintf(format, args...)
 	panic(f)

@@ -42,6 +42,7 @@ type gateway struct {
 	address   string // host:port
 	store     *store
 	directory *namespaces.Directory
+	faults    *faults
 	made      atomic.Int64 // namespaces so far
 	behind    *rungroup.Group
 	front     *rungroup.Group
@@ -73,10 +74,11 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	g.behind.Go("namespaces", g.directory.Run)
 	mux := listen.New([]net.Listener{listener}, listen.Options{Logger: log})
 	d := g.directory
-	overAMQP := amqp.New(d, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
+	g.faults = newFaults(d)
+	overAMQP := amqp.New(g.faults, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
 	tunnel := websocket.NewTunnel(overAMQP.ServeConn, websocket.TunnelOptions{Logger: log})
-	native := websocket.New(d, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
-	overHTTP := https.New(d, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
+	native := websocket.New(g.faults, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
+	overHTTP := https.New(g.faults, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
 		websocket.TunnelPath: tunnel, websocket.TunnelPath + "/": tunnel, websocket.Path: native, websocket.Path + "/": native,
 	}})
 	g.front.Go("listen", mux.Serve)
