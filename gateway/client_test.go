@@ -296,3 +296,25 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		})
 	}
 }
+
+// Queues and topics have one kind of path, so a command for one could delete the other.
+func TestACommandForTopicsLeavesQueuesAlone(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "q")
+	g.command(t, "", "topic", "create", "t")
+	for _, c := range []struct{ kind, name, want string }{
+		{"topic", "q", `"q" is a queue: use crosstown queue`},
+		{"queue", "t", `"t" is a topic: use crosstown topic`},
+	} {
+		for _, args := range [][]string{{"show", c.name}, {"update", c.name, "--user-metadata", "x"}, {"delete", c.name}} {
+			code, _, stderr := g.try(t, g.connection, "", append([]string{c.kind}, args...)...)
+			if code != exitFailure || !strings.Contains(stderr, c.want) {
+				t.Errorf("%s %v: got %d %q, want %q", c.kind, args, code, stderr, c.want)
+			}
+		}
+	}
+	if list := g.command(t, "", "queue", "list") + g.command(t, "", "topic", "list"); !strings.Contains(list, "\nq ") || !strings.Contains(list, "\nt ") {
+		t.Errorf("one is gone:\n%s", list)
+	}
+}

@@ -73,6 +73,24 @@ func (m *manager) say(did, kind, name string) error {
 	return err
 }
 
+// mustBe refuses a queue where the command is about topics, and the other way round: to the gateway both
+// are entities of one path, so a command would change or delete it all the same.
+func (m *manager) mustBe(kind string) error {
+	other, is := "topic", false
+	if kind == "topic" {
+		other = "queue"
+		q, err := m.GetQueueRuntimeProperties(m.command.Context(), m.name(), nil)
+		is = err == nil && q != nil
+	} else {
+		t, err := m.GetTopicRuntimeProperties(m.command.Context(), m.name(), nil)
+		is = err == nil && t != nil
+	}
+	if !is {
+		return nil
+	}
+	return fmt.Errorf("%q is a %s: use crosstown %s", m.name(), other, other)
+}
+
 func missing(kind, name string) error {
 	return fmt.Errorf("there is no %s %q: %s", kind, name, listHint)
 }

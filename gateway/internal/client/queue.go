@@ -61,6 +61,9 @@ func updateQueue(m *manager) error {
 	if err != nil {
 		return err
 	}
+	if err := m.mustBe("queue"); err != nil {
+		return err
+	}
 	held, err := m.GetQueue(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
@@ -76,6 +79,9 @@ func updateQueue(m *manager) error {
 }
 
 func deleteQueue(m *manager) error {
+	if err := m.mustBe("queue"); err != nil {
+		return err
+	}
 	if _, err := m.DeleteQueue(m.command.Context(), m.name(), nil); err != nil {
 		return err
 	}
@@ -83,6 +89,9 @@ func deleteQueue(m *manager) error {
 }
 
 func showQueue(m *manager) error {
+	if err := m.mustBe("queue"); err != nil {
+		return err
+	}
 	settings, err := m.GetQueue(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err

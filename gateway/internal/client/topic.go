@@ -47,6 +47,9 @@ func updateTopic(m *manager) error {
 	if err != nil {
 		return err
 	}
+	if err := m.mustBe("topic"); err != nil {
+		return err
+	}
 	held, err := m.GetTopic(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
@@ -62,6 +65,9 @@ func updateTopic(m *manager) error {
 }
 
 func deleteTopic(m *manager) error {
+	if err := m.mustBe("topic"); err != nil {
+		return err
+	}
 	if _, err := m.DeleteTopic(m.command.Context(), m.name(), nil); err != nil {
 		return err
 	}
@@ -69,6 +75,9 @@ func deleteTopic(m *manager) error {
 }
 
 func showTopic(m *manager) error {
+	if err := m.mustBe("topic"); err != nil {
+		return err
+	}
 	settings, err := m.GetTopic(m.command.Context(), m.name(), nil)
 	if err != nil {
 		return err
