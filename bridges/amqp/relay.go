@@ -59,9 +59,8 @@ func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(d
 // Arrival is a message that a peer has delivered.
 type Arrival struct {
 	*core.Message
-	// SequenceNumber is the one that it had at the peer; 0: the peer gave none.
-	SequenceNumber int64
-	EnqueuedTime   time.Time // zero: the peer said nothing
+	// BrokerProperties are what the peer says of the message. What it does not say is zero.
+	core.BrokerProperties
 }
 
 // ReadMessage translates an encoded message, which it keeps. A message whose
@@ -76,18 +75,31 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 		return Arrival{}, err
 	}
 	a := Arrival{Message: m}
-	if s.MessageAnnotations == nil {
-		return a, nil
+	if h, err := wire.DecodeHeader(s.Header); err == nil { // as decodeMessage has found
+		a.DeliveryCount = h.DeliveryCount
 	}
 	for k, raw := range value.MapEntries(s.MessageAnnotations) {
-		switch string(k) {
-		case annSequenceNumber:
-			a.SequenceNumber, _, _ = value.ReadInt64(raw) // else there is none
-		case annEnqueuedTime:
-			if t, _, err := value.ReadTimestamp(raw); err == nil {
-				a.EnqueuedTime = instant(t)
-			}
-		}
+		a.annotate(string(k), raw)
 	}
 	return a, nil
+}
+
+// annotate reads an annotation of the peer's broker. One of another type counts as none.
+func (a *Arrival) annotate(key string, raw []byte) {
+	switch key {
+	case annSequenceNumber:
+		a.SequenceNumber, _, _ = value.ReadInt64(raw)
+	case annEnqueuedSequence:
+		a.EnqueuedSequenceNumber, _, _ = value.ReadInt64(raw)
+	case annEnqueuedTime:
+		if t, _, err := value.ReadTimestamp(raw); err == nil {
+			a.EnqueuedTime = instant(t)
+		}
+	case annMessageState:
+		if n, _, err := value.ReadInt32(raw); err == nil && n >= 0 && n <= int32(core.Scheduled) {
+			a.State = core.State(n)
+		}
+	case annDeadLetterSource:
+		a.DeadLetterSource, _ = annotatedText(key, raw)
+	}
 }

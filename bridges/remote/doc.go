@@ -1,6 +1,7 @@
 // Package remote is a client of other brokers that speak AMQP 1.0: messages of
 // queues and subscriptions are forwarded to them, and pulled from them. It sees to
-// one connection to each, for as long as the gateway runs.
+// one connection to each, for as long as the gateway runs. A Client is a connection for
+// a tool.
 //
 // Azure/go-amqp keeps the connection, its sessions, links and settlements. What
 // messages hold it does not see: they are encoded and decoded as the AMQP bridge
