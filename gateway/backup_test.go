@@ -95,9 +95,9 @@ func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
 		t.Errorf("session b: got %s", got)
 	}
 	for input, wanted := range map[string]string{
-		"hello": "line 1: it is not what receive --json",
-		`{"state":"active","body":"x","bodyType":"value"}`:                     "crosstown restore keeps it",
-		`{"state":"active","body":"x","properties":{"c":{"$char":"x"}}}`:       "property c",
+		"hello": "standard input: line 1: it is not what crosstown record, receive --json",
+		`{"state":"active","body":"x","bodyType":"value"}`:                     "standard input: line 1 was not sent: ",
+		`{"state":"active","body":"x","properties":{"c":{"$char":"xy"}}}`:      "line 1: properties: ",
 		`{"state":"odd","body":"x"}`:                                           `state: "odd" is unknown`,
 		`{"state":"active","body":"x"}` + "\n" + `{"state":"active","body":1}`: "line 2",
 	} {

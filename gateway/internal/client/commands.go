@@ -8,7 +8,7 @@ import (
 // environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return []*cobra.Command{
-		sendCommand(environ), receiveCommand(environ), peekCommand(environ), explainCommand(environ),
+		sendCommand(environ), receiveCommand(environ), peekCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ),
 		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
 		namespaceCommand(environ), remoteCommand(environ),
 	}

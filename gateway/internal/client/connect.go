@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
@@ -91,6 +93,23 @@ func (t *target) client() (*azservicebus.Client, error) {
 	})
 }
 
+// link connects for messages as they are encoded: the SDK does not know all types.
+func (t *target) link(ctx context.Context, entity string) (*remote.Client, error) {
+	e, err := (&config.Remote{ConnectionString: t.text}).Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	o := remote.Options{
+		Name: e.Host, Address: e.Address, Host: e.Host, Batches: true,
+		Policy: e.Policy, Key: e.Key, Signature: e.Sign, Entity: entity,
+		Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", e.Address) },
+	}
+	if !e.Plain {
+		o.TLS = t.tls
+	}
+	return remote.Connect(ctx, o)
+}
+
 // admin connects for management.
 func (t *target) admin() (*admin.Client, error) {
 	return admin.NewClientFromConnectionString(t.text, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
@@ -138,11 +157,16 @@ type common struct {
 }
 
 func (o *common) bind(c *cobra.Command, environ []string) {
+	o.bindConnection(c, environ)
+	c.Flags().BoolVar(&o.json, "json", false, "print JSON")
+}
+
+// bindConnection adds the flags that say where to connect.
+func (o *common) bindConnection(c *cobra.Command, environ []string) {
 	f := c.Flags()
 	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else a local gateway's)")
 	f.StringVar(&o.ca, "ca", "", "PEM `file` of an authority to trust for TLS")
 	f.StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
-	f.BoolVar(&o.json, "json", false, "print JSON")
 	c.PreRun = func(*cobra.Command, []string) {
 		if o.connectionString == "" {
 			o.connectionString = config.Variable(environ, connectionVariable)

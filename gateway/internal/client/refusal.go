@@ -14,12 +14,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
 const (
 	listHint   = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
 	policyHint = "check the policy of the connection string: its name, its key and its rights"
 )
+
+// hints are the remedies for a refused token, by whether there is no such entity.
+var hints = map[bool]string{false: policyHint, true: listHint}
 
 // explain says what a gateway refused in its own words, without what the SDKs
 // wrap around them, and adds the remedy to the errors that a newcomer meets first.
@@ -33,14 +37,18 @@ func (t *target) explain(err error) error {
 	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return explainResponse(refused)
 	}
+	if status, why, ok := remote.Refusal(err); ok {
+		return fmt.Errorf("%s: %s", trim(why), hints[status == http.StatusNotFound])
+	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	coded, isCoded := errors.AsType[*azservicebus.Error](err)
+	refused, isRefused := errors.AsType[*amqp.Error](err)
 	switch {
 	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
 		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
-	case isCoded && coded.Code == azservicebus.CodeNotFound:
+	case isCoded && coded.Code == azservicebus.CodeNotFound, isRefused && refused.Condition == amqp.ErrCondNotFound:
 		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), listHint)
-	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess:
+	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess, isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
 		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), policyHint)
 	}
 	if text := said(err); text != "" {

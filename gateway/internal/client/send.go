@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func sendCommand(environ []string) *cobra.Command {
 	o.bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
-	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as receive --json prints it, or a line of a backup; types of properties are kept")
+	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
@@ -105,6 +106,9 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.records {
+		return o.sendRecords(c, t, entity)
+	}
 	client, err := t.client()
 	if err != nil {
 		return t.explain(err)
@@ -115,28 +119,31 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: newProgress(c.ErrOrStderr(), "sent")}
-	if o.records {
-		err = o.sendRecords(c.InOrStdin(), s)
-	} else {
-		err = s.all(o.bodies(c.InOrStdin(), args), o.count)
-	}
+	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
 	if err != nil && s.sent == 0 {
 		return t.explain(err)
 	}
 	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), entity, o.json))
 }
 
-// sendRecords sends the messages of standard input or of a file.
-func (o *sendOptions) sendRecords(in io.Reader, s *sending) error {
-	if o.file == "" {
-		return s.records(in)
+// sendRecords sends the messages of standard input or of a file, as crosstown replay does.
+func (o *sendOptions) sendRecords(c *cobra.Command, t *target, entity string) error {
+	in := c.InOrStdin()
+	if o.file != "" {
+		f, err := os.Open(o.file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
 	}
-	f, err := os.Open(o.file)
-	if err != nil {
+	r := newReplayer(c, t, cmp.Or(o.file, standardInput), "sent")
+	r.moved[""] = entity
+	err := r.run(c.Context(), in)
+	if err != nil && r.sent == 0 {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	return s.records(f)
+	return errors.Join(err, (&sending{sent: r.sent}).report(c.OutOrStdout(), entity, o.json))
 }
 
 // template makes the message that all are copies of, but for the body.

@@ -1,0 +1,288 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+const (
+	// peekPause is how long entities without new messages are left alone.
+	peekPause = 200 * time.Millisecond
+	// topicPatience bounds the question whether an entity is a topic.
+	topicPatience = 5 * time.Second
+	// firstAsk and mostAsked are how many messages are asked for in a partition that has new ones.
+	firstAsk, mostAsked = 32, 250
+)
+
+type recordOptions struct {
+	common
+	count  int
+	length string
+	once   bool
+	fresh  bool
+}
+
+func recordCommand(environ []string) *cobra.Command {
+	var o recordOptions
+	c := &cobra.Command{
+		Use:   "record ENTITY…",
+		Short: "Print messages as they arrive, without removing them, for crosstown replay",
+		Long: `Print messages as they arrive, without removing them, for crosstown replay.
+
+ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
+queue of one, with /$DeadLetterQueue at its end. The messages of all sessions are
+recorded. The command peeks at the entities, prints what is there, one JSON object a
+line with every property, type and time, and goes on with what arrives until it is
+interrupted. A scheduled message is recorded when it becomes active.
+
+The command peeks five times a second: it misses a message that a receiver completes
+before that. To record all that is sent to a topic, create a subscription for the
+recording, from which no client receives.`,
+		Example: `  crosstown record orders > orders.jsonl
+  crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
+  crosstown record 'orders/$DeadLetterQueue' --once | crosstown replay --to orders --speed max`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bindConnection(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
+	f.StringVar(&o.length, "for", "", "end after this `duration`, such as 10m")
+	f.BoolVar(&o.once, "once", false, "end when all messages that are there are recorded")
+	f.BoolVar(&o.fresh, "new", false, "leave out the messages that are there already")
+	c.MarkFlagsMutuallyExclusive("once", "new")
+	return c
+}
+
+func (o *recordOptions) run(c *cobra.Command, args []string) error {
+	if o.count < 0 {
+		return usagef("--count: %d: record some messages, or 0 for no limit", o.count)
+	}
+	ctx := c.Context()
+	if o.length != "" {
+		length, err := config.ParseDuration(o.length)
+		if err != nil || length <= 0 {
+			return usagef("--for: %q: write a duration such as 10m", o.length)
+		}
+		limited, cancel := context.WithTimeout(ctx, length)
+		defer cancel()
+		ctx = limited
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	first, err := t.entity(args)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{first}
+	}
+	for _, entity := range args {
+		if t.isTopic(ctx, entity) {
+			return usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
+		}
+	}
+	link, err := t.link(c.Context(), first)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer link.Close()
+	r := &recorder{
+		peek: link.Peek, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, once: o.once, silent: o.fresh,
+		progress: newProgress(c.ErrOrStderr(), "recorded"),
+		began: func() {
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
+		},
+	}
+	err = r.run(ctx, args)
+	if ctx.Err() != nil {
+		err = nil // the end was asked for
+	}
+	if flushed := r.out.Flush(); err == nil {
+		err = flushed
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", messages(r.recorded))
+	return t.explain(err)
+}
+
+// isTopic reports whether an entity is known to be a topic. A client without Manage is not told.
+func (t *target) isTopic(ctx context.Context, entity string) bool {
+	if strings.Contains(entity, "/") {
+		return false
+	}
+	client, err := t.admin()
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, topicPatience)
+	defer cancel()
+	found, err := client.GetTopic(ctx, entity, nil)
+	return err == nil && found != nil && found.Status != nil // of a queue the SDK reads nothing
+}
+
+// track is what is recorded of a partition of an entity.
+type track struct {
+	entity    string
+	partition uint16
+	next      int64 // within the partition
+	ask       int
+	found     []amqp.Arrival // not recorded yet, in order
+	empty     bool           // nothing was there in this pass
+}
+
+// recorder writes what several entities hold, in the order in which it arrived.
+type recorder struct {
+	peek     func(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error)
+	out      *bufio.Writer
+	tracks   []*track
+	count    int
+	once     bool
+	silent   bool   // the messages of the first pass are left out
+	began    func() // is called after the first pass, if others follow
+	recorded int
+	progress *progress
+}
+
+// run makes one pass after the other.
+func (r *recorder) run(ctx context.Context, entities []string) error {
+	for _, entity := range entities {
+		if err := r.open(ctx, entity); err != nil {
+			return err
+		}
+	}
+	for {
+		done, err := r.pass(ctx)
+		if err != nil || done || r.once {
+			return err
+		}
+		if r.began != nil {
+			r.began()
+			r.began, r.silent = nil, false
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(peekPause):
+		}
+	}
+}
+
+// open adds tracks for the partitions that have messages: those are recorded in the order in which
+// they arrived.
+func (r *recorder) open(ctx context.Context, entity string) error {
+	r.discover(entity, 0)
+	for from := int64(0); from >= 0; { // behind the last partition it is negative
+		first, err := r.peek(ctx, entity, from, 1)
+		if err != nil || len(first) == 0 {
+			return err
+		}
+		partition, _ := core.SplitSequenceNumber(first[0].SequenceNumber)
+		r.discover(entity, partition)
+		from = core.SequenceNumber(partition+1, 0)
+	}
+	return nil
+}
+
+// pass records until every track is empty, or as many messages as were asked for: then it is done.
+func (r *recorder) pass(ctx context.Context) (done bool, err error) {
+	for _, t := range r.tracks {
+		t.empty = false
+	}
+	for {
+		for i := 0; i < len(r.tracks); i++ { // a look may add tracks
+			for t := r.tracks[i]; len(t.found) == 0 && !t.empty; {
+				if err := r.look(ctx, t); err != nil {
+					return false, err
+				}
+			}
+		}
+		var earliest *track
+		for _, t := range r.tracks {
+			if len(t.found) > 0 && (earliest == nil || t.found[0].EnqueuedTime.Before(earliest.found[0].EnqueuedTime)) {
+				earliest = t
+			}
+		}
+		if earliest == nil {
+			return false, nil
+		}
+		a := earliest.found[0]
+		if earliest.found = earliest.found[1:]; r.silent {
+			continue
+		}
+		if err := r.write(earliest.entity, a); err != nil {
+			return false, err
+		}
+		if r.recorded++; r.recorded == r.count {
+			return true, nil
+		}
+		r.progress.at(r.recorded)
+	}
+}
+
+// look peeks at a partition. Messages behind it tell of other partitions. Where nothing is new it
+// asks for one message only: the same one is there again the next time.
+func (r *recorder) look(ctx context.Context, t *track) error {
+	if err := r.out.Flush(); err != nil { // the answer may take a while
+		return err
+	}
+	from := core.SequenceNumber(t.partition, t.next)
+	all, err := r.peek(ctx, t.entity, from, t.ask)
+	if err != nil {
+		return err
+	}
+	own := 0
+	for _, a := range all {
+		partition, n := core.SplitSequenceNumber(a.SequenceNumber)
+		if partition != t.partition || a.SequenceNumber < from {
+			r.discover(t.entity, partition)
+			continue
+		}
+		own++
+		t.next = n + 1
+		if a.State != core.Scheduled {
+			t.found = append(t.found, a)
+		}
+	}
+	t.empty = own == 0
+	t.ask = 1
+	if own > 0 {
+		t.ask = min(max(firstAsk, 2*own), mostAsked)
+	}
+	return nil
+}
+
+func (r *recorder) discover(entity string, partition uint16) {
+	for _, t := range r.tracks {
+		if t.entity == entity && t.partition == partition {
+			return
+		}
+	}
+	r.tracks = append(r.tracks, &track{entity: entity, partition: partition, ask: firstAsk})
+}
+
+// write writes a message as a line of a backup has it.
+func (r *recorder) write(entity string, a amqp.Arrival) error {
+	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
+		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)
+		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway has added both for clients
+			a.CreationTime, a.AbsoluteExpiryTime = time.Time{}, time.Time{}
+		}
+	}
+	if a.DeadLetterSource != "" {
+		a.Transit = &core.Transit{DeadLetterSource: a.DeadLetterSource}
+	}
+	line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: a.Message, BrokerProperties: a.BrokerProperties}}, entity)
+	return json.NewEncoder(r.out).Encode(&line)
+}
