@@ -8,16 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// destinationRefused handles a message whose destination is full. A parked message has
-// arrived there already, and waits.
-func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
-	if fb.pf.parent.set.Wait || fb.route.returns(to.e.Key()) {
-		fb.pf.holdBack(&fb.ds[i], to)
-		return
-	}
-	fb.reject(i, err)
-}
-
 // reject notes that a message can never be moved.
 func (fb *forwardBatch) reject(i int, err error) {
 	fb.rejected = append(fb.rejected, i)
@@ -62,16 +52,6 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
-// IsPermanent reports whether a retry cannot succeed.
-func IsPermanent(err error) bool {
-	switch core.CodeOf(err) {
-	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
-		return true
-	default:
-		return false
-	}
-}
-
 // deadLetterReason is why a message was not moved, and why it was dead-lettered before, if it was.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
@@ -95,4 +75,24 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 		}
 	}
 	return entity.ReasonProperties(reason, text)
+}
+
+// destinationRefused handles a message whose destination is full. A parked message has
+// arrived there already, and waits.
+func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
+	if fb.pf.parent.set.Wait || fb.route.returns(to.e.Key()) {
+		fb.pf.holdBack(&fb.ds[i], to)
+		return
+	}
+	fb.reject(i, err)
+}
+
+// IsPermanent reports whether a retry cannot succeed.
+func IsPermanent(err error) bool {
+	switch core.CodeOf(err) {
+	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+		return true
+	default:
+		return false
+	}
 }

@@ -1,0 +1,125 @@
+package websocket
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
+)
+
+// endFeed ends a feed. A wait for a session is given up.
+func (c *conn) endFeed(q *request) {
+	f, err := c.feedOf(q)
+	if err != nil {
+		c.refuse(q, err)
+		return
+	}
+	end := func() {
+		f.forget()
+		f.stop(func() { c.answer(q, nil) })
+		f.next()
+	}
+	if f.receiver == nil && f.cancel != nil && f.busy {
+		f.forget()
+		f.queue = append(f.queue, func() { c.answer(q, nil) })
+		f.cancel()
+		return
+	}
+	f.do(q, end)
+}
+
+// ended tells that the gateway has ended the feed.
+func (f *feed) ended(err error) {
+	if f.over {
+		return
+	}
+	c := f.conn
+	opening := f.receiver == nil && f.busy
+	f.forget()
+	if opening { // its request is told
+		if f.cancel != nil {
+			f.cancel()
+		}
+		return
+	}
+	f.stop(nil)
+	if q := f.drains; q != nil {
+		f.drains, f.busy = nil, false
+		c.refuse(q, err)
+	}
+	c.tell("ended", func(w codec.Writer) {
+		w.Key("feed")
+		w.Int(f.number)
+		c.writeError(w, err, f.entity, "link", f.number)
+	})
+	if !f.busy {
+		f.next()
+	}
+}
+
+// drop ends the feed because the connection ends. The requests before it are done first: a session
+// is released when they are.
+func (f *feed) drop() {
+	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
+		return
+	}
+	f.forget()
+	if f.cancel != nil {
+		f.cancel()
+	}
+	f.stop(nil)
+}
+
+// quiet takes no further deliveries because the bridge is stopping. A session
+// stays until the connection ends, so that what is under way can be settled.
+func (f *feed) quiet() {
+	switch {
+	case f.receiver == nil && f.cancel != nil:
+		f.cancel()
+	case f.held == nil:
+		f.stop(nil)
+	}
+}
+
+// stop closes the receiver, gives back what was not written, and then calls
+// after, if that is not nil.
+func (f *feed) stop(after func()) {
+	if after == nil {
+		after = func() {}
+	}
+	receiver := f.receiver
+	f.receiver, f.taking = nil, false
+	if receiver == nil {
+		after()
+		return
+	}
+	if f.held != nil { // at once: before the client hears of it, and comes back for the session
+		f.held.Close()
+	}
+	f.conn.async(func(context.Context) func() {
+		receiver.Close()
+		return func() { // not before: it would come back
+			f.stopped = true
+			f.giveBack(0)
+			after()
+		}
+	})
+}
+
+// giveBack unlocks pending deliveries but for the first keep. Those of a session
+// go back with it, unless it may have been taken over; those that are received
+// and deleted are lost.
+func (f *feed) giveBack(keep int) {
+	if keep >= len(f.pending) {
+		return
+	}
+	back := f.pending[keep:]
+	for i := range back {
+		f.conn.waiting -= back[i].Size()
+		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
+			f.conn.release(f.entity, back[i].LockToken)
+		}
+	}
+	clear(back)
+	f.pending = f.pending[:keep]
+}
