@@ -109,6 +109,7 @@ func TestWhoManagedADeletedNamespaceGetsNoKeysOfThatMadeAnew(t *testing.T) {
 		one.create("made")
 		late := newGateway(t, one.store, deaf{one.store})
 		defer late.stop()
+		synctest.Wait() // it has read the registry
 		if err := one.Delete(t.Context(), "made"); err != nil {
 			t.Fatal(err)
 		}
