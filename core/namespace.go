@@ -19,6 +19,9 @@ type Namespace struct {
 	Hosts      []string
 	Policies   []AccessRule
 	Quotas     NamespaceQuotas
+	// Clock is the namespace's time; nil: the store's, which nothing moves. Whether it is nil is
+	// fixed at creation.
+	Clock *VirtualClock `json:",omitempty"`
 	// Revision counts changes; an update must name the revision that it is based on.
 	Revision int64
 }

@@ -14,6 +14,10 @@ type Store interface {
 	Partitions
 	// Now is the store's clock, which all of the store's times come from.
 	Now() time.Time
+	// WithTime returns a view of the store whose time is f of the store's: see VirtualClock. Both
+	// hold the same; but an entity's partitions must be used through views with the same time. A
+	// view is not closed.
+	WithTime(f func(now time.Time) time.Time) Store
 	// Probe returns nil if an append would succeed now, else the reason why not.
 	Probe(ctx context.Context) error
 	// About describes the engine for start-up lines and health.

@@ -44,17 +44,21 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 // serve makes what serves one namespace: the gateway's own, a configured one or one
 // of the registry. Behind the serializers there is a broker, whose configured
 // entities exist then, and which is counted.
-func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
+func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
 		log = log.With("namespace", n.Name)
 	}
 	contents := t.c.ContentsOf(n.ID)
-	b, err := t.newBroker(n, contents, quotas, answers, log)
+	store := t.store
+	if n.Clock != nil {
+		store = store.WithTime(live.Time)
+	}
+	b, err := t.newBroker(store, n, contents, live, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}
-	received, err := withSerializers(b, t.serializers(n), t.plugins, log)
+	received, err := withSerializers(b, t.serializers(n), t.plugins, store.Now, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}
@@ -73,6 +77,9 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, quotas fu
 		<-stopped
 		received.Wait()
 	}}
+	if n.Clock != nil {
+		served.RunDue = b.RunDue
+	}
 	if err := declare(ctx, b, contents, log); err != nil {
 		served.Close()
 		return namespaces.Served{}, err

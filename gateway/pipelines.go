@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/plugins/host"
@@ -18,7 +19,7 @@ var unavailable = map[string]broker.Unavailable{
 
 // newBroker makes the broker of a namespace, with the plugins in its pipelines.
 // What they are is known by then, of those that could be started.
-func (t *namespaceServer) newBroker(n core.Namespace, contents *config.Contents, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) (*broker.Broker, error) {
+func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
 	if err != nil {
@@ -32,8 +33,8 @@ func (t *namespaceServer) newBroker(n core.Namespace, contents *config.Contents,
 	if err != nil {
 		return nil, err
 	}
-	return broker.New(t.store, broker.Options{
-		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: quotas, Answers: answers, PartitionCount: contents.Partitions,
+	return broker.New(store, broker.Options{
+		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
 		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait,
 	}), nil

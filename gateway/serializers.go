@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/payload"
@@ -45,12 +46,12 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message)
 }
 
 // withSerializers puts the configured serializers before a broker.
-func withSerializers(b core.Broker, c *config.Serializers, plugins *host.Host, log *slog.Logger) (*payload.Broker, error) {
+func withSerializers(b core.Broker, c *config.Serializers, plugins *host.Host, now func() time.Time, log *slog.Logger) (*payload.Broker, error) {
 	shared, err := chain(c.Chain, plugins)
 	if err != nil {
 		return nil, err
 	}
-	o := payload.Options{Chain: shared, Entities: make(map[string]payload.Entity), Logger: log}
+	o := payload.Options{Chain: shared, Entities: make(map[string]payload.Entity), Now: now, Logger: log}
 	for _, e := range c.Entities {
 		own, err := chain(e.Chain, plugins)
 		if err != nil {

@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -21,9 +23,14 @@ type testServer struct {
 	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
 	Address          string `json:"address"`      // host:port of everything
 	URL              string `json:"url"`          // for HTTP
-	PID              int    `json:"pid"`
-	Version          string `json:"version"`
+	// Authorization is a header for HTTP requests, with all rights.
+	Authorization string `json:"authorization"`
+	PID           int    `json:"pid"`
+	Version       string `json:"version"`
 }
+
+// testServerLife is how long the token is good that is printed.
+const testServerLife = 7 * 24 * time.Hour
 
 func testServerCommand() *cobra.Command {
 	var file, level string
@@ -35,7 +42,10 @@ program in any language. Once it is ready the command prints one line of JSON to
 standard output:
 
   {"connectionString":"Endpoint=sb://localhost:…","tlsConnectionString":"…","ca":"/tmp/…/ca.pem",
-   "address":"localhost:…","url":"http://localhost:…","pid":…,"version":"…"}
+   "address":"localhost:…","url":"http://localhost:…","authorization":"SharedAccessSignature …","pid":…,"version":"…"}
+
+The namespace has virtual time: PUT {"advance":"5m"} to the URL's /$crosstown/clock, with
+that header Authorization, moves it.
 
 It ends when its standard input does: so it goes with the process that has
 started it, however that ends. It also ends on an interrupt. Settings of the
@@ -59,7 +69,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(flags)
-	given := map[string]string{"store": "memory", "listen": "127.0.0.1:0", "data": dir, "drain-timeout": "1s", "log-level": level}
+	given := map[string]string{"store": "memory", "virtual-time": "true", "listen": "127.0.0.1:0", "data": dir, "drain-timeout": "1s", "log-level": level}
 	if file != "" {
 		given["config"] = file
 	}
@@ -84,7 +94,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 		plain, secure, address := a.connections()
 		return json.NewEncoder(stdout).Encode(testServer{
 			ConnectionString: plain, WithTLS: secure, CA: a.cert.ca, Address: address, URL: "http://" + address,
-			PID: os.Getpid(), Version: versionText(),
+			Authorization: auth.SignSAS("http://"+address+"/", config.DevPolicy, config.DevKey, time.Now().Add(testServerLife)), PID: os.Getpid(), Version: versionText(),
 		})
 	}, newLogger(stderr, settings.Log, again.level), again)
 }

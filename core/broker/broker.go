@@ -170,6 +170,9 @@ func New(store core.Store, o Options) *Broker {
 	return b
 }
 
+// Now is the namespace's time.
+func (b *Broker) Now() time.Time { return b.store.Now() }
+
 // Run follows changes to entities, forwards messages, deletes idle entities and records when
 // entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
 // calls under way, and returns nil. Call it once.

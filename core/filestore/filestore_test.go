@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/storetest"
@@ -27,6 +28,34 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {
 		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever})
 	})
+}
+
+func TestView(t *testing.T) {
+	t.Parallel()
+	storetest.RunView(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever})
+	})
+}
+
+// The time of a view is no reason for the store's clock to begin later.
+func TestTheTimeOfAViewIsNotTheStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir, Options{})
+	p := newQueue(t, s)
+	later := s.WithTime(func(now time.Time) time.Time { return now.Add(time.Hour) })
+	send(t, later, p, "a")
+	for range 2 { // from frames, then from a snapshot
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = mustOpen(t, dir, Options{})
+		if ahead := time.Until(s.Now()); ahead > time.Minute {
+			t.Fatalf("the store's clock is %v ahead", ahead)
+		}
+		later = s.WithTime(func(now time.Time) time.Time { return now.Add(time.Hour) })
+		send(t, later, p, "b")
+	}
 }
 
 // Messages that are not in memory are read from the log.

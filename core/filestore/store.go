@@ -219,6 +219,23 @@ func (s *Store) adjust(c *clock) {
 	}
 }
 
+// WithTime is a view of the store whose time is f of the store's.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return &view{Store: s.View(f), of: s}
+}
+
+// view is a view of a store: its calls are those of the memory engine.
+type view struct {
+	*memstore.Store
+	of *Store
+}
+
+// Probe implements core.Store.
+func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
+
+// About implements core.Store.
+func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
+
 // Opened says what was found when the store was opened.
 func (s *Store) Opened() Opening { return s.opened }
 

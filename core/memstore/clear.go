@@ -19,7 +19,7 @@ func (s *Store) Clear(ctx context.Context, p core.Partition) error {
 	t := txn{partition: shard, store: s, ref: p.Ref}
 	if s.journal != nil {
 		shard.effects = newEffects(s.journal)
-		shard.effects.now = s.millis()
+		shard.effects.now, shard.effects.virtual = s.millis(), s.virtual
 		shard.effects.clear(shard)
 	}
 	t.clearAll()

@@ -45,6 +45,8 @@ const (
 	effectUnseal     // namespaces deleted until then are forgotten
 	effectNamespace  // a namespace as it is now
 	effectNoNamespace
+
+	aboutPartitionVirtual // as aboutPartition, but it happened in a view's time
 )
 
 // The flags of a put and of a state.
@@ -64,6 +66,7 @@ type effects struct {
 	journal Journal
 	frame   Frame
 	now     int64 // when the call happens
+	virtual bool  // now is a view's time
 	begun   bool  // buf says what it is about
 	home    *entityState
 	sub     core.SubQueue
@@ -109,7 +112,11 @@ func (x *effects) release() {
 // about begins a frame about a partition.
 func (x *effects) about(p *partition) {
 	x.begun = true
-	x.kind(aboutPartition)
+	if x.virtual {
+		x.kind(aboutPartitionVirtual)
+	} else {
+		x.kind(aboutPartition)
+	}
 	x.string(p.entityID)
 	x.uint(uint64(p.index))
 	x.int(x.now)

@@ -25,6 +25,11 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, open)
 }
 
+func TestView(t *testing.T) {
+	t.Parallel()
+	storetest.RunView(t, open)
+}
+
 func TestStoreSaysThatARestartLosesEverything(t *testing.T) {
 	t.Parallel()
 	about := memstore.New(memstore.Options{}).About(t.Context())

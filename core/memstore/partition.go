@@ -170,7 +170,7 @@ func (s *Store) enterOnce(p core.Partition, x *effects) (t txn, done, ok bool) {
 	}
 	now := s.millis()
 	if x != nil {
-		x.now = now
+		x.now, x.virtual = now, s.virtual
 	}
 	shard.effects = x
 	home := shard.entity(p.Subscription)

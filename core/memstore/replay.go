@@ -80,14 +80,17 @@ func (r *replay) apply() error {
 	case aboutCatalogue:
 		return r.catalogue()
 	case aboutPartition:
-		return r.partition()
+		return r.partition(false)
+	case aboutPartitionVirtual:
+		return r.partition(true)
 	case aboutPiece:
 		return r.loadPiece()
 	}
 	return errors.New("it is about something that this version does not know")
 }
 
-// Latest is when the last of the calls that were applied has happened, zero if none was.
+// Latest is when the last of the calls that were applied has happened, zero if none was. Calls of
+// views do not count.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message has a record that the frame does not have")
@@ -95,9 +98,11 @@ var errNoRecord = errors.New("a message has a record that the frame does not hav
 var errUnknownEffect = errors.New("an effect is of a kind that this version does not know")
 
 // partition applies effects of a partition. Those of one that was deleted since are passed over.
-func (r *replay) partition() error {
+func (r *replay) partition(virtual bool) error {
 	entity, index, now := r.string(), r.uint(), r.int()
-	r.store.latest = max(r.store.latest, now)
+	if !virtual {
+		r.store.latest = max(r.store.latest, now)
+	}
 	p := r.store.partition(core.Ref{Entity: entity, Index: uint16(index)})
 	if p == nil || r.err != nil {
 		r.rest = nil

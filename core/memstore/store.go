@@ -32,11 +32,17 @@ type Options struct {
 	Remember int64
 }
 
-// Store is a core.Store in memory.
+// Store is a core.Store in memory, or a view of one with a time of its own.
 type Store struct {
+	*contents
+	clock   func() time.Time
+	virtual bool // it is a view: see WithTime
+}
+
+// contents is what a store and its views share.
+type contents struct {
 	catalogue
 	registry
-	clock      func() time.Time
 	journal    Journal  // nil: none
 	latest     int64    // of the replay: when its last call has happened
 	lenient    bool     // damage of the journal was repaired: what is missing is passed over
@@ -52,10 +58,18 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	s := &Store{clock: o.Clock, journal: o.Journal, lenient: o.Lenient}
+	s := &Store{clock: o.Clock, contents: &contents{journal: o.Journal, lenient: o.Lenient}}
 	s.remembered.most = o.Remember
 	s.catalogue.ledger.journal, s.registry.ledger.journal = o.Journal, o.Journal
 	return s
+}
+
+// WithTime is a view of the store whose time is f of the store's.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
+
+// View is WithTime, for engines that are made of this one.
+func (s *Store) View(f func(now time.Time) time.Time) *Store {
+	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
 
 // Now is the store's clock in whole milliseconds, UTC.

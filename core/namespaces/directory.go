@@ -16,8 +16,20 @@ import (
 type Served struct {
 	Broker core.Broker
 	Admin  core.Admin
+	// RunDue does what is due after the namespace's time was moved. Nil: its time is not moved.
+	RunDue func(context.Context) error
 	// Close ends it and waits for the end. It is called once.
 	Close func()
+}
+
+// Live is what may change of a namespace while it is served.
+type Live interface {
+	Quotas() core.NamespaceQuotas
+	// Answers reports whether a folded host is one of the namespace, or of the gateway.
+	Answers(host string) bool
+	// Time is the namespace's time when the store's clock shows now. It is the same unless the
+	// namespace has a Clock.
+	Time(now time.Time) time.Time
 }
 
 // Options configure a Directory. Own and Open are required.
@@ -28,10 +40,8 @@ type Options struct {
 	Configured []core.Namespace
 	// Registry keeps the namespaces that are made at run time. Nil: there are none.
 	Registry core.Namespaces
-	// Open makes what serves a namespace. quotas returns the current ones, and answers reports
-	// whether a folded host is one of the namespace or of the gateway. For a namespace of the
-	// registry it must not take long.
-	Open func(ctx context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(host string) bool) (Served, error)
+	// Open makes what serves a namespace. For a namespace of the registry it must not take long.
+	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
 	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
 	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. Nil: none are
@@ -68,6 +78,7 @@ type Directory struct {
 	version  uint64               // of the namespaces known; each change increments it
 	losses   uint64               // how often something was found deleted
 
+	changing sync.Mutex // held by changes of fixed namespaces
 	pending  pendingChanges
 	shared   sharedRead
 	searches searches
@@ -215,29 +226,32 @@ func (d *Directory) unindex(m *member, r *record) {
 	}
 }
 
-// update gives m a newer record.
-func (d *Directory) update(m *member, n core.Namespace) {
+// update gives m a newer record, and reports whether that moves its time.
+func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := m.record.Load()
 	if d.byID[n.ID] != m || n.Revision <= old.Revision {
-		return
+		return false
 	}
 	fresh := m.newRecord(n)
 	d.unindex(m, old)
 	m.record.Store(fresh)
 	d.index(m, fresh)
+	return n.Clock != nil && old.Clock != nil && *n.Clock != *old.Clock
 }
 
 // Configure gives the gateway's own namespace and the configured ones new policies, hosts and
 // quotas, by name. Names that Open was not given are ignored. Connected clients stay connected
 // until their tokens expire.
 func (d *Directory) Configure(all []core.Namespace) {
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	for _, m := range d.fixed {
 		old := m.record.Load()
 		for _, n := range all {
 			if n.Name == old.Name {
-				n.ID, n.Revision = old.ID, old.Revision+1
+				n.ID, n.Revision, n.Clock = old.ID, old.Revision+1, old.Clock
 				d.update(m, n)
 			}
 		}

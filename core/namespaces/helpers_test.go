@@ -74,13 +74,13 @@ func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces,
 	return g
 }
 
-func (g *gateway) open(_ context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, _ func(string) bool) (Served, error) {
-	b := broker.New(g.store, broker.Options{Namespace: n.ID, Name: n.Name, Quotas: quotas})
+func (g *gateway) open(_ context.Context, n core.Namespace, live Live) (Served, error) {
+	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Quotas: live.Quotas})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.Run(ctx) })
 	g.opened.Add(1)
-	return Served{Broker: b, Admin: b, Close: func() {
+	return Served{Broker: b, Admin: b, RunDue: b.RunDue, Close: func() {
 		cancel()
 		running.Wait()
 		g.closed.Add(1)

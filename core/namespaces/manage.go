@@ -33,8 +33,8 @@ func (m *member) about() About {
 	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
 }
 
-// Create makes a namespace in the registry and serves it. It takes Name, Hosts, Policies and
-// Quotas. Policies without a key get random ones; without policies the namespace gets
+// Create makes a namespace in the registry and serves it. It takes Name, Hosts, Policies,
+// Quotas and Clock. Policies without a key get random ones; without policies the namespace gets
 // DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -77,7 +78,7 @@ func (m *member) serve(ctx context.Context) (Served, error) {
 	if m.ended != nil {
 		return Served{}, m.ended
 	}
-	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m.quotas, m.answers)
+	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m)
 	if err != nil {
 		return Served{}, err
 	}
@@ -85,10 +86,19 @@ func (m *member) serve(ctx context.Context) (Served, error) {
 	return s, nil
 }
 
-func (m *member) quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
+// Quotas implements Live.
+func (m *member) Quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
 
-// answers reports whether a folded host is one of the namespace, or identifies none.
-func (m *member) answers(host string) bool {
+// Time implements Live.
+func (m *member) Time(now time.Time) time.Time {
+	if c := m.record.Load().Clock; c != nil {
+		return c.At(now)
+	}
+	return now
+}
+
+// Answers implements Live. Hosts of the gateway identify no namespace.
+func (m *member) Answers(host string) bool {
 	r := m.record.Load()
 	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
 		slices.ContainsFunc(m.d.o.Hosts, func(own string) bool { return core.FoldHost(own) == host })
@@ -101,7 +111,7 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	if m.ended != nil {
 		return nil, m.ended
 	}
-	if most := m.quotas().MaxConnections; most > 0 && len(m.connections) >= most {
+	if most := m.Quotas().MaxConnections; most > 0 && len(m.connections) >= most {
 		return nil, core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d connections, which is the limit.", m.record.Load().Name, most)
 	}
 	e := &connection{closed}

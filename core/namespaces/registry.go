@@ -207,7 +207,9 @@ func (d *Directory) apply(n core.Namespace) *member {
 	case closed:
 		return nil
 	case known != nil:
-		d.update(known, n)
+		if d.update(known, n) {
+			d.goOpen(func() { known.runDue(d.base) })
+		}
 		return known
 	case named != nil && named.fixed:
 		return nil // the configured namespace takes precedence

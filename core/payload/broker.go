@@ -16,6 +16,8 @@ type Options struct {
 	Chain *Chain
 	// Entities are settings of queues and subscriptions, by name.
 	Entities map[string]Entity
+	// Now is the broker's clock; nil: time.Now.
+	Now func() time.Time
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -36,6 +38,7 @@ type Broker struct {
 	core.Broker
 	chain    *Chain
 	entities map[string]plan // by folded name
+	now      func() time.Time
 	log      *slog.Logger
 	workers  sync.WaitGroup
 }
@@ -52,7 +55,10 @@ func New(b core.Broker, o Options) *Broker {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	front := &Broker{Broker: b, chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), log: o.Logger}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	front := &Broker{Broker: b, chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), now: o.Now, log: o.Logger}
 	for name, e := range o.Entities {
 		p := plan{chain: e.Chain, accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
 		if p.chain == nil {

@@ -129,7 +129,7 @@ const (
 
 // retry tries again for most of the time that the message is locked.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Until(d.LockedUntil)*3/4)
+	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.b.now())*3/4)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		select {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // clock is the server's clock, on which all gateways agree, or the clock given in Options. It is
@@ -76,10 +78,22 @@ func (c *clock) skew() time.Duration {
 }
 
 // Now is the store's clock, UTC.
-func (s *Store) Now() time.Time { return s.clock.now().UTC() }
+func (s *Store) Now() time.Time {
+	now := s.clock.now().UTC()
+	if s.time != nil {
+		now = s.time(now)
+	}
+	return now
+}
+
+// WithTime is a view of the store whose time is f of the store's. The shards of the partitions that
+// are used through it have its time.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return &Store{connection: s.connection, time: f}
+}
 
 // millis is Now in the form that scripts take.
-func (s *Store) millis() int64 { return s.clock.now().UnixMilli() }
+func (s *Store) millis() int64 { return s.Now().UnixMilli() }
 
 // instant is the time of a millisecond; 0 is the zero time.
 func instant(millis int64) time.Time {

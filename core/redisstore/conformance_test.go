@@ -81,6 +81,12 @@ func open(tb testing.TB, url string, o redisstore.Options) *redisstore.Store {
 
 func TestStories(t *testing.T) {
 	t.Parallel()
+	t.Run("view", func(t *testing.T) {
+		t.Parallel()
+		storetest.RunView(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+			return open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
+		})
+	})
 	for name, url := range map[string]string{"single": server(t).URL(), "cluster": clusterURL(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

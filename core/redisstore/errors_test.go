@@ -23,7 +23,7 @@ func (reply) RedisError()     {}
 
 func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 	t.Parallel()
-	s := &Store{log: slog.New(slog.DiscardHandler)}
+	s := &Store{connection: &connection{log: slog.New(slog.DiscardHandler)}}
 	for _, c := range []struct {
 		err  error
 		want core.Code
@@ -62,7 +62,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 
 func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 	t.Parallel()
-	s := &Store{log: slog.New(slog.DiscardHandler)}
+	s := &Store{connection: &connection{log: slog.New(slog.DiscardHandler)}}
 	for _, c := range []struct {
 		err  error
 		want bool

@@ -26,8 +26,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a core.Store on Redis.
+// Store is a core.Store on Redis, or a view of one with a time of its own.
 type Store struct {
+	*connection
+	time func(now time.Time) time.Time // of a view; nil: it is none
+}
+
+// connection is what a store and its views share.
+type connection struct {
 	rdb       redis.UniversalClient
 	cluster   *redis.ClusterClient // rdb, when it is a cluster
 	endpoint  endpoint
@@ -76,7 +82,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)}}
+	s := &Store{connection: &connection{
+		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)},
+	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	if err := s.begin(ctx); err != nil {
 		_ = s.rdb.Close() // the first error counts

@@ -224,6 +224,37 @@ var browseStories = []story{
 		s.clock.Advance(time.Hour)
 		s.wantTime("now", s.store.Now(), s.clock.Now())
 	}},
+	{"a view has its own time, forth and back", func(s *fixture) {
+		ahead := time.Duration(0)
+		view := s.store.WithTime(func(now time.Time) time.Time { return now.Add(ahead) })
+		s.sendTexts("a", "b")
+		s.send(text("short", ttl(time.Hour)))
+		s.send(text("later", s.after(2*time.Hour)))
+		first := s.lockOne()
+		ahead = 3 * time.Hour
+		s.wantTime("now", view.Now(), s.clock.Now().Add(ahead))
+		s.wantTime("the store's now", s.store.Now(), s.clock.Now())
+		ds, _, err := view.Lock(s.Context(), s.main, 9)
+		s.wantCode("lock", err, "")
+		s.wantBodies("locked", ds, "a", "b", "later")
+		want(s, "delivery count", ds[0].DeliveryCount, 1)
+		s.wantTime("locked until", ds[0].LockedUntil, view.Now().Add(lockDuration))
+		s.wantCode("settle with the first lock", view.Settle(s.Context(), s.main, []core.Settlement{{Token: first.LockToken}})[0], core.LockLost)
+		ahead = -time.Hour
+		ds, _, err = view.Lock(s.Context(), s.main, 9)
+		s.wantCode("lock after the time was set back", err, "")
+		s.wantBodies("locked after the time was set back", ds)
+		a := view.Append(s.Context(), s.main, [][]*core.Message{{text("c")}})
+		s.wantCode("append", a[0].Err, "")
+		found, _, err := view.Lock(s.Context(), s.main, 9)
+		s.wantCode("lock", err, "")
+		s.wantBodies("locked", found, "c")
+		s.wantTime("enqueued", found[0].EnqueuedTime, view.Now())
+		ahead = 4 * time.Hour
+		ds, _, err = view.Lock(s.Context(), s.main, 9)
+		s.wantCode("lock", err, "")
+		s.wantBodies("locked", ds, "a", "b", "later", "c")
+	}},
 	{"a store that works says so, and what it is", func(s *fixture) {
 		s.wantCode("probe", s.store.Probe(s.Context()), "")
 		if about := s.store.About(s.Context()); about.Engine == "" {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -11,6 +12,14 @@ import (
 type story struct {
 	name string
 	tell func(*fixture)
+}
+
+// RunView is Run on views of stores, which go by another clock than the stores.
+func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
+	t.Helper()
+	Run(t, func(t *testing.T, clock *Clock) core.Store {
+		return open(t, NewClock()).WithTime(func(time.Time) time.Time { return clock.Now() })
+	})
 }
 
 // Run tells every story as a parallel subtest. open makes an empty store that

@@ -29,6 +29,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -40,7 +41,7 @@ const drainGrace = 100 * time.Millisecond
 // gateway is a gateway in this process.
 type gateway struct {
 	address   string // host:port
-	store     *store
+	store     *memstore.Store
 	directory *namespaces.Directory
 	faults    *faults
 	made      atomic.Int64 // namespaces so far
@@ -57,15 +58,14 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	g := &gateway{address: net.JoinHostPort("localhost", port)}
 	g.behind, g.front = rungroup.New(context.WithoutCancel(ctx)), rungroup.New(context.WithoutCancel(ctx))
-	g.store = newStore()
-	store := g.store
+	g.store = memstore.New(memstore.Options{})
 	g.directory, err = namespaces.Open(ctx, namespaces.Options{
 		Own:      core.Namespace{Name: "crosstowntest"},
-		Registry: store,
-		Now:      store.Now,
+		Registry: g.store,
+		Now:      g.store.Now,
 		Logger:   log,
-		Open: func(_ context.Context, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool) (namespaces.Served, error) {
-			return g.serve(store, n, quotas, answers, log), nil
+		Open: func(_ context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
+			return g.serve(n, live, log), nil
 		},
 	})
 	if err != nil {
@@ -90,15 +90,15 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 }
 
 // serve makes the broker of a namespace.
-func (g *gateway) serve(store core.Store, n core.Namespace, quotas func() core.NamespaceQuotas, answers func(string) bool, log *slog.Logger) namespaces.Served {
-	b := broker.New(store, broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: quotas, Answers: answers})
+func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger) namespaces.Served {
+	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: live.Quotas, Answers: live.Answers})
 	runs, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	g.behind.Go("broker of "+n.Name, func(context.Context) error {
 		defer close(ended)
 		return b.Run(runs)
 	})
-	return namespaces.Served{Broker: b, Admin: b, Close: func() {
+	return namespaces.Served{Broker: b, Admin: b, RunDue: b.RunDue, Close: func() {
 		stop()
 		<-ended
 	}}
@@ -152,7 +152,7 @@ func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
 
 func (g *gateway) namespace(tb testing.TB, entities []Entity) *Bus {
 	tb.Helper()
-	n, err := g.directory.Create(tb.Context(), core.Namespace{Name: fmt.Sprintf("test-%d", g.made.Add(1))})
+	n, err := g.directory.Create(tb.Context(), core.Namespace{Name: fmt.Sprintf("test-%d", g.made.Add(1)), Clock: &core.VirtualClock{}})
 	if err != nil {
 		tb.Fatalf("crosstowntest: make a namespace: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 // crosstown runs the binary against the env's gateway and wants it to succeed.
 func (e *env) crosstown(args ...string) string {
 	e.Helper()
-	args = append(args, "--connection-string", e.gw.connection(devPolicy, devKey, e.plain), "--ca", e.gw.caFile())
+	args = append(args, "--connection-string", e.connection(), "--ca", e.gw.caFile())
 	c := exec.CommandContext(e.ctx(), binary, args...)
 	var said strings.Builder
 	c.Stderr = &said

@@ -28,8 +28,17 @@ const silence = 400 * time.Millisecond
 type env struct {
 	*testing.T
 	gw        *gateway
-	plain     bool // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
-	websocket bool // AMQP in a WebSocket
+	plain     bool       // AMQP over TCP, else over TLS; the SDK's admin client always uses TLS
+	websocket bool       // AMQP in a WebSocket
+	namespace *namespace // nil: the gateway's own
+}
+
+// credentials are the policy and the key of the clients.
+func (e *env) credentials() (policy, key string) {
+	if e.namespace != nil {
+		return e.namespace.policy, e.namespace.key
+	}
+	return devPolicy, devKey
 }
 
 // everywhere tells a story on every engine, over TCP, TLS and WebSockets, all at once. The file engine
@@ -58,6 +67,12 @@ func tell(t *testing.T, story func(e *env), variants ...string) {
 	}
 }
 
+// connection is the connection string of the clients.
+func (e *env) connection() string {
+	policy, key := e.credentials()
+	return e.gw.connection(policy, key, e.plain)
+}
+
 // ctx returns a context that ends with the test, or after patience.
 func (e *env) ctx() context.Context {
 	e.Helper()
@@ -70,10 +85,10 @@ func (e *env) tls() *tls.Config {
 	return &tls.Config{RootCAs: e.gw.ca, MinVersion: tls.VersionTLS12}
 }
 
-// client opens the SDK's client with the development policy.
+// client opens the SDK's client.
 func (e *env) client() *azservicebus.Client {
 	e.Helper()
-	return e.clientAs(devPolicy, devKey)
+	return e.clientAs(e.credentials())
 }
 
 // clientAs opens the SDK's client with a policy, retrying nothing.
@@ -99,7 +114,7 @@ func (e *env) clientAs(policy, key string) *azservicebus.Client {
 // admin opens the SDK's management client.
 func (e *env) admin() *admin.Client {
 	e.Helper()
-	return e.adminAs(devPolicy, devKey)
+	return e.adminAs(e.credentials())
 }
 
 func (e *env) adminAs(policy, key string) *admin.Client {
@@ -301,7 +316,7 @@ func (e *env) wantCondition(err error, want amqp.ErrCond) {
 // amqp opens a go-amqp session with the development key over SASL PLAIN.
 func (e *env) amqp() *amqp.Session {
 	e.Helper()
-	o := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(devPolicy, devKey)}
+	o := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(e.credentials())}
 	scheme, inSocket := "amqp://", "ws://"
 	if !e.plain {
 		scheme, inSocket, o.TLSConfig = "amqps://", "wss://", e.tls()

@@ -48,7 +48,8 @@ func (a answer) settleAt(e *env) string {
 // HTTPS as the env says.
 func (e *env) http(method, path, body string, header http.Header) answer {
 	e.Helper()
-	token := auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour))
+	policy, key := e.credentials()
+	token := auth.SignSAS("http://"+e.gw.host+"/", policy, key, time.Now().Add(time.Hour))
 	return e.httpAs(token, method, path, body, header)
 }
 

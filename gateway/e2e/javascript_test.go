@@ -122,7 +122,7 @@ func (e *env) tellWithNode(dir, story string, variables []string) {
 	c := exec.CommandContext(ctx, "node", "--dns-result-order=ipv4first", story+".mjs")
 	c.Dir = dir
 	c.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.gw.caFile(), "STORY_GATEWAY="+e.gw.host,
-		"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, e.plain))
+		"STORY_CONNECTION="+e.connection())
 	if e.websocket {
 		c.Env = append(c.Env, "STORY_WEBSOCKET=1")
 	}

@@ -52,10 +52,13 @@ func (e *env) namespaceRequest(method, path, body string) (told namespaceReply) 
 }
 
 // createNamespace creates a namespace, and deletes it after the test.
-func (e *env) createNamespace() *namespace {
+func (e *env) createNamespace() *namespace { return e.createNamespaceWith("") }
+
+// createNamespaceWith is createNamespace with a request.
+func (e *env) createNamespaceWith(body string) *namespace {
 	e.Helper()
 	name := "n" + e.name()
-	p := e.namespaceRequest("PUT", "/"+name, "").Policies[0]
+	p := e.namespaceRequest("PUT", "/"+name, body).Policies[0]
 	e.Cleanup(func() {
 		token := auth.SignSAS("http://"+e.gw.host+"/", devPolicy, devKey, time.Now().Add(time.Hour))
 		r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://"+e.gw.host+"/$crosstown/namespaces/"+name, nil)

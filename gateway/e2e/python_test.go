@@ -57,7 +57,7 @@ func (e *env) python(story string, variables ...string) {
 	defer cancel()
 	c := exec.CommandContext(ctx, e.interpreter(), filepath.Join("testdata", "python", story+".py"))
 	c.Env = append(os.Environ(), "REQUESTS_CA_BUNDLE="+e.gw.caFile(), // management has TLS in any case
-		"STORY_CONNECTION="+e.gw.connection(devPolicy, devKey, true))
+		"STORY_CONNECTION="+e.connection())
 	c.Env = append(c.Env, variables...)
 	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "told\n") {
 		e.Fatalf("%s: %v\n%s", story, err, out)

@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import unittest
+import urllib.request
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
@@ -22,8 +23,15 @@ class Orders(unittest.TestCase):
         cls.server = subprocess.Popen([program, "test-server", "--config", str(ENTITIES)],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         cls.addClassCleanup(cls.server.communicate)  # which closes its standard input: then it ends
-        connection = json.loads(cls.server.stdout.readline())["connectionString"]
-        cls.client = cls.enterClassContext(ServiceBusClient.from_connection_string(connection))
+        cls.bus = json.loads(cls.server.stdout.readline())
+        cls.client = cls.enterClassContext(ServiceBusClient.from_connection_string(cls.bus["connectionString"]))
+
+    def clock(self, **move):
+        """Move the broker's time, and return it: see docs/testing.md."""
+        request = urllib.request.Request(self.bus["url"] + "/$crosstown/clock", json.dumps(move).encode() if move else None,
+                                         {"Authorization": self.bus["authorization"]}, method="PUT" if move else "GET")
+        with urllib.request.urlopen(request) as answer:
+            return datetime.datetime.fromisoformat(json.load(answer)["now"])
 
     def test_an_order_that_fails_is_tried_twice(self):
         with self.client.get_queue_sender("orders") as sender:
@@ -37,12 +45,13 @@ class Orders(unittest.TestCase):
             dead.complete_message(order)
 
     def test_a_reminder_comes_when_it_is_due(self):
-        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(milliseconds=200)
+        due = self.clock() + datetime.timedelta(days=14)
         with self.client.get_queue_sender("reminders") as sender:
             sender.schedule_messages(ServiceBusMessage("pay"), due)
+        self.clock(advance="P14D")
         with self.client.get_queue_receiver("reminders", max_wait_time=5) as receiver:
             (reminder,) = receiver.receive_messages()
-            self.assertGreaterEqual(datetime.datetime.now(datetime.timezone.utc), due)
+            self.assertGreaterEqual(reminder.enqueued_time_utc, due.replace(microsecond=due.microsecond // 1000 * 1000))
             receiver.complete_message(reminder)
 
 

@@ -99,6 +99,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.NamespacesPath, true, "", manages, a.namespaces},
+		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PluginsPath, true, "", a.operates, a.plugins},
 		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},

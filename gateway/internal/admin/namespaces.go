@@ -32,6 +32,8 @@ func (a *API) namespaces(c *call) (any, error) {
 		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", c.id.Namespace())
 	case operation == "":
 		return a.namespace(c, name, operator)
+	case operation == api.ClockOf:
+		return a.clock(c, name)
 	case c.Method != http.MethodPost:
 		return nil, wrongMethod(http.MethodPost)
 	case operation == api.Reset:
@@ -42,7 +44,7 @@ func (a *API) namespaces(c *call) (any, error) {
 		about, err := a.Directory.Rotate(c.Context(), name, policy)
 		return a.describe(c, &about, true), fixed(err, "")
 	}
-	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset, or %[1]s/NAME/policies/POLICY/rotate.", api.NamespacesPath)
+	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock.", api.NamespacesPath)
 }
 
 // namespace shows, creates, changes or deletes one namespace.
@@ -79,6 +81,9 @@ func (a *API) put(c *call, name string) (any, error) {
 		return nil, err
 	}
 	created := core.Namespace{Name: name}
+	if request.VirtualTime != nil && *request.VirtualTime {
+		created.Clock = &core.VirtualClock{}
+	}
 	if err := apply(&request, &created); err != nil {
 		return nil, err
 	}
@@ -95,6 +100,9 @@ func (a *API) put(c *call, name string) (any, error) {
 
 // apply sets what a request gives in a namespace.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
+	if request.VirtualTime != nil && *request.VirtualTime != (n.Clock != nil) {
+		return core.Refuse(core.NotAllowed, "Whether a namespace has virtual time is fixed when it is created: create another.")
+	}
 	if request.Hosts != nil {
 		n.Hosts = *request.Hosts
 	}
@@ -160,7 +168,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 // describe describes a namespace, with its policies if whole is set.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
-		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas),
+		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil,
 	}
 	switch {
 	case about.Own:

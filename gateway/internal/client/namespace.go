@@ -48,6 +48,7 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 		hosts    []string
 		policies []string
 		quotas   api.Quotas
+		virtual  bool
 	)
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -66,9 +67,13 @@ those of --host.`,
 	f := c.Flags()
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
+	f.BoolVar(&virtual, "virtual-time", false, "the namespace's time can be frozen and moved, for tests: see 'crosstown clock'")
 	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request := api.NamespaceRequest{Quotas: &quotas}
+		if virtual {
+			request.VirtualTime = &virtual
+		}
 		if hosts != nil {
 			request.Hosts = &hosts
 		}
@@ -264,6 +269,9 @@ func printNamespace(out io.Writer, n *api.Namespace) error {
 	}
 	line("hosts", strings.Join(n.Hosts, " "))
 	line("connections", n.Connections)
+	if n.VirtualTime {
+		line("time", "virtual")
+	}
 	for _, q := range []struct {
 		name string
 		v    int64

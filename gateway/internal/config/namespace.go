@@ -21,6 +21,8 @@ type Contents struct {
 	Retries    []Retry    `koanf:"retries"`
 	Histories  []History  `koanf:"explain"`
 	Remotes    []Remote   `koanf:"remotes"`
+	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
+	VirtualTime bool `koanf:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
 
 // Namespace is one besides the gateway's own. Its clients are told from those of
@@ -41,18 +43,26 @@ type Quotas struct {
 
 // Own is the gateway's own namespace.
 func (c *Config) Own() core.Namespace {
-	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies())}
+	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock()}
 }
 
 // Others are the further namespaces.
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
-		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Quotas: core.NamespaceQuotas{
+		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Clock: n.clock(), Quotas: core.NamespaceQuotas{
 			MaxEntities: n.Quotas.MaxEntities, MaxConnections: n.Quotas.MaxConnections, MaxSizeMegabytes: int64(n.Quotas.MaxSizeMegabytes),
 		}}
 	}
 	return all
+}
+
+// clock is the namespace's virtual clock, nil if it has none.
+func (h *Contents) clock() *core.VirtualClock {
+	if !h.VirtualTime {
+		return nil
+	}
+	return &core.VirtualClock{}
 }
 
 func accessRules(policies []Policy) []core.AccessRule {
@@ -141,6 +151,9 @@ func (q *Quotas) validate(path string, r *report) {
 func (h *Contents) validate(prefix string, c *Config, r *report) {
 	if _, given := r.origins[prefix+"partitions"]; given && !r.concerns(prefix+"partitions") {
 		between(r, prefix+"partitions", h.Partitions, 1, core.MaxPartitions)
+	}
+	if h.VirtualTime && c.Store != "memory" {
+		r.add(prefix+"virtual-time", "the store %s keeps messages longer than a configured namespace its time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)
 	}
 	h.validatePolicies(prefix, r)
 	h.validateEntities(prefix, r)

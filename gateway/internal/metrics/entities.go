@@ -90,7 +90,7 @@ func (c *entities) Collect(ch chan<- prometheus.Metric) {
 	c.keepUp(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := c.source.Now()
 	up := 0.0
 	if c.up {
 		up = 1

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -19,6 +20,7 @@ const countAtOnce = 8
 
 // Source is what a broker knows of its namespace; *broker.Broker is one.
 type Source interface {
+	Now() time.Time
 	Traffic() []broker.Traffic
 	Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]broker.Holding, error)
 	Stages() []broker.StageCounts

@@ -30,6 +30,8 @@ type namespaceSource struct {
 	counted int
 }
 
+func (n *namespaceSource) Now() time.Time { return time.Now() }
+
 func (n *namespaceSource) Traffic() []broker.Traffic {
 	var all []broker.Traffic
 	for _, name := range n.queues {

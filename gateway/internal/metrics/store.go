@@ -77,6 +77,13 @@ func (m *Metrics) Store(inner core.Store) core.Store {
 	return s
 }
 
+// WithTime implements core.Store. The calls of a view count as the store's.
+func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
+	timed := *s
+	timed.Store = s.Store.WithTime(f)
+	return &timed
+}
+
 // done notes the end of a call that began at a time.
 func (s *store) done(c storeCall, began time.Time, err error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -27,6 +28,11 @@ func (t *Tracing) Store(inner core.Store) core.Store {
 		return inner
 	}
 	return &store{Store: inner, t: t}
+}
+
+// WithTime implements core.Store.
+func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return s.t.Store(s.Store.WithTime(f))
 }
 
 // call is a call to the store, by the spans of it: those that are traced share it.

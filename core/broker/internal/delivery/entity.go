@@ -227,6 +227,25 @@ func (e *Entity) Sessions() []*Session {
 	return nil
 }
 
+// Wake has everything that waits for messages look for them: the store's time was moved.
+func (e *Entity) Wake() {
+	dispatchers, hub := e.open()
+	for _, d := range dispatchers {
+		if d == nil {
+			continue
+		}
+		for _, w := range d.workers {
+			w.Wake("")
+		}
+		d.wakeSweeper()
+	}
+	if hub != nil {
+		for _, f := range hub.finders {
+			hub.wake(f, "")
+		}
+	}
+}
+
 // DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
 // gives back their credit. The barrier is closed.
 func (e *Entity) DropUndelivered() {

@@ -89,7 +89,7 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 		pause = max(pause, at.Sub(now))
 	}
 	at = now.Add(pause)
-	if !s.holdersDue.IsZero() && !at.Before(s.holdersDue) {
+	if now.Before(s.holdersDue) && !at.Before(s.holdersDue) {
 		return
 	}
 	s.holdersDue = at

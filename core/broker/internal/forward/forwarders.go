@@ -296,6 +296,17 @@ func (s *Forwarders) retry(name string) {
 	}
 }
 
+// Wake has all forwarders look for messages: the store's time was moved.
+func (s *Forwarders) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.byKey {
+		for _, pf := range f.partitions {
+			pf.retry()
+		}
+	}
+}
+
 // startForBacklog starts forwarders for messages that an entity holds.
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}

@@ -15,6 +15,8 @@ type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
+	// VirtualTime lets the namespace's time be moved: see ClockRequest. It is fixed at creation.
+	VirtualTime *bool `json:"virtualTime,omitempty"`
 }
 
 // Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps those that it has,
@@ -53,6 +55,7 @@ type Namespace struct {
 	Hosts       []string   `json:"hosts"`
 	Quotas      Quotas     `json:"quotas"`
 	Connections int        `json:"connections"` // at this gateway
+	VirtualTime bool       `json:"virtualTime,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
 	// Entities are the number of its queues and topics, Megabytes the sum of their sizes; in a list,

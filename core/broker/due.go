@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// duePause is how long RunDue waits between two looks at what forwarders have left.
+	duePause = 2 * time.Millisecond
+	// duePatience is how long it waits for them while nothing moves: a message may wait for a
+	// destination that is full, or a remote that is away.
+	duePatience = 250 * time.Millisecond
+)
+
+// RunDue does what is due after the store's time was moved: locks end, messages expire and become
+// active, idle entities are deleted, receivers and forwarders look for messages. It returns when
+// forwarders have moved what they can.
+func (b *Broker) RunDue(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.base, cancel)()
+	b.touch(ctx)
+	b.deleteIdle(ctx)
+	moved, left := time.Now(), int64(-1)
+	for {
+		for _, e := range b.known() {
+			e.receivers.Wake()
+		}
+		b.forwarders.Wake()
+		now, err := b.onTheMove(ctx)
+		switch {
+		case err != nil || now == 0:
+			return err
+		case now != left:
+			moved, left = time.Now(), now
+		case time.Since(moved) > duePatience:
+			return nil
+		}
+		select {
+		case <-time.After(duePause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// onTheMove sweeps all partitions, and counts the messages that forwarders are to move.
+func (b *Broker) onTheMove(ctx context.Context) (n int64, err error) {
+	var all []core.Entity
+	if err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+		all = append(all, *ent)
+		return false
+	}); err != nil {
+		return 0, err
+	}
+	for i, t := range b.countEntities(ctx, all...) {
+		if t.err != nil {
+			return 0, t.err
+		}
+		s := &all[i].Settings
+		for sub, moves := range map[core.SubQueue]bool{
+			core.Main: all[i].Kind == core.Topic || s.ForwardTo != "", core.DeadLetter: s.ForwardDeadLetteredMessagesTo != "", core.Transfer: true,
+		} {
+			if moves {
+				n += t.sums[sub].Ready + t.sums[sub].Locked
+			}
+		}
+	}
+	return n, nil
+}

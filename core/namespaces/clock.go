@@ -1,0 +1,73 @@
+package namespaces
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Clock is the virtual clock of a namespace, and what the store's shows.
+func (d *Directory) Clock(ctx context.Context, name string) (c core.VirtualClock, now time.Time, err error) {
+	m, err := d.find(ctx, name)
+	if err != nil {
+		return c, now, err
+	}
+	r := m.record.Load()
+	if r.Clock == nil {
+		return c, now, noClock(r.Name)
+	}
+	return *r.Clock, d.o.Now(), nil
+}
+
+func noClock(name string) error {
+	return core.Refuse(core.NotAllowed, "The namespace '%s' has the time of the store, which is not moved: use a namespace that was created with virtual time.", name)
+}
+
+// MoveClock moves the virtual clock of a namespace. It returns when everything that is due then has
+// been done, as far as this gateway knows: others follow in a moment. move is called again when
+// another change has come first; now is the time of the store.
+func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
+	m, err := d.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	edit := func(n *core.Namespace) error {
+		if n.Clock == nil {
+			return noClock(n.Name)
+		}
+		moved, err := move(*n.Clock, d.o.Now())
+		n.Clock = &moved
+		return err
+	}
+	if m.fixed {
+		err = d.changeFixed(m, edit)
+	} else {
+		_, err = d.Change(ctx, name, edit)
+	}
+	if err != nil {
+		return err
+	}
+	return m.runDue(ctx)
+}
+
+// changeFixed changes a configured namespace until the gateway ends.
+func (d *Directory) changeFixed(m *member, edit func(*core.Namespace) error) error {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	n := m.record.Load().Namespace
+	if err := edit(&n); err != nil {
+		return err
+	}
+	n.Revision++
+	d.update(m, n)
+	return nil
+}
+
+// runDue does what is due after the namespace's time was moved.
+func (m *member) runDue(ctx context.Context) error {
+	if s := m.opened.Load(); s != nil && s.RunDue != nil {
+		return s.RunDue(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package core
+
+import "time"
+
+// VirtualClock is the time of a namespace that has virtual time: the store's, moved, or an instant
+// at which it stands still. The zero VirtualClock is the store's.
+type VirtualClock struct {
+	Ahead  time.Duration `json:"ahead,omitempty"` // of the store's clock
+	Frozen time.Time     `json:"frozen,omitzero"` // the instant at which it stands still; zero: it runs
+}
+
+// The bounds of a virtual clock. SDKs and stores can express all times between them.
+var (
+	EarliestTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	LatestTime   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// At is what the clock shows when the store's shows now.
+func (c VirtualClock) At(now time.Time) time.Time {
+	if !c.Frozen.IsZero() {
+		return c.Frozen
+	}
+	return now.Add(c.Ahead)
+}
+
+// Freeze has the clock stand still.
+func (c VirtualClock) Freeze(now time.Time) VirtualClock {
+	return VirtualClock{Frozen: c.At(now).UTC().Truncate(time.Millisecond)}
+}
+
+// Resume has a clock that stands still go on from where it stands.
+func (c VirtualClock) Resume(now time.Time) VirtualClock {
+	return VirtualClock{Ahead: c.At(now).Sub(now)}
+}
+
+// Set moves the clock to an instant, or refuses one beyond the bounds. A clock that stands still
+// goes on doing so.
+func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
+	if to.Before(EarliestTime) || to.After(LatestTime) {
+		return c, Refuse(OutOfRange, "The time %s is not between the years %d and %d.", to.UTC().Format(time.RFC3339), EarliestTime.Year(), LatestTime.Year())
+	}
+	if c.Frozen.IsZero() {
+		return VirtualClock{Ahead: to.Sub(now)}, nil
+	}
+	return VirtualClock{Frozen: to.UTC().Truncate(time.Millisecond)}, nil
+}
+
+// Advance moves the clock by d, back if d is negative.
+func (c VirtualClock) Advance(now time.Time, d time.Duration) (VirtualClock, error) {
+	return c.Set(now, c.At(now).Add(d))
+}
