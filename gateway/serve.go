@@ -299,7 +299,7 @@ func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limi
 
 func httpsOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Origins: c.CORSOrigins, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

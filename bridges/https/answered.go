@@ -12,6 +12,7 @@ const (
 	routeReceive     = "receive"
 	routeStream      = "stream"
 	routeSettle      = "settle"
+	routePreflight   = "preflight"  // of a page of another origin
 	routeManagement  = "management" // and whatever is found nowhere else
 	routeHealth      = "health"
 	routePage        = "page" // Options.Home

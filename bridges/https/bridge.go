@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/origins"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
@@ -25,6 +26,9 @@ type Options struct {
 	// such as https://bus.example.com, for the links in answers. Empty: as the
 	// request says.
 	PublicURL string
+	// Origins lists the origins whose pages may use the REST runtime and the event streams, besides
+	// those of the host itself: patterns as origins.Check takes them.
+	Origins []string
 	// MaxBodyBytes bounds a request's body; 0 means the largest message size
 	// that an entity can have. The entity's own limit applies besides.
 	MaxBodyBytes int64
@@ -85,6 +89,8 @@ type Bridge struct {
 	exact  map[string]http.Handler // by lower-cased path
 	prefix map[string]http.Handler // by lower-cased path, slash included
 
+	origins origins.List
+
 	refusals *refusals.Log
 
 	streams atomic.Int64 // of server-sent events that are open
@@ -113,7 +119,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		broker: b, admin: adm, auth: auth, log: o.Logger, opts: o,
-		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, refusals: refusals.New(),
+		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(),
 	}
 	for path, h := range o.Routes {
 		path = strings.ToLower(path)

@@ -74,13 +74,20 @@
 // A content type that a header cannot hold is given as ContentType in
 // BrokerProperties instead.
 //
+// # Pages of other origins
+//
+// A page of an origin in Options.Origins may send, receive, settle and read streams: the gateway
+// answers its browser's preflights, and lets it read every header of an answer. The management API
+// is not open to it. Access-Control-Allow-Credentials is never sent, so fetch must not be told to
+// include credentials: the token is in the Authorization header. A preflight of a page of another
+// origin is answered 403, and the log names the origin.
+//
 // # Streams
 //
 // A stream is an answer without end, in the form of server-sent events. It needs
 // Listen, by the Authorization header like every request; a token in the address
 // would end up in logs and histories, so it is refused there. EventSource cannot
-// set headers: pages read streams with fetch. No CORS headers are sent, so only
-// pages of the gateway's own origin can.
+// set headers: pages read streams with fetch.
 //
 //	mode=peek              (default) what the entity holds, and then what arrives
 //	mode=receiveanddelete  what is taken from the entity for this stream

@@ -75,13 +75,16 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	// An entity may have segments "messages" in its name, so the last one that makes a
 	// route of the path and the method ends it. What is none is the management API's.
-	methods := ""
+	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
 			continue
 		}
-		allowed, ok := runtimeRoute(r.Method, segments[i+1:])
+		allowed, ok := runtimeRoute(method, segments[i+1:])
 		if ok {
+			if answered, err := b.shareWithPage(w, r, allowed); answered || err != nil {
+				return err
+			}
 			return b.runtime(w, r, strings.Join(segments[:i], "/"), segments[i+1:])
 		}
 		methods = cmp.Or(methods, allowed)

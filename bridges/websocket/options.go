@@ -15,7 +15,7 @@ type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Origins are the pages that may connect besides those of the gateway's own
-	// host: patterns as CheckOrigin takes them.
+	// host: patterns as origins.Check takes them.
 	Origins []string
 	// Home is the ID of the namespace whose managers run the gateway: they see the
 	// connections of all namespaces, others those of their own.

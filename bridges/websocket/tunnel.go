@@ -23,7 +23,7 @@ const tunnelBuffer = 16 << 10
 // TunnelOptions configure a Tunnel. The zero value works.
 type TunnelOptions struct {
 	// Origins are the pages that may connect besides those of the gateway's own
-	// host: patterns as CheckOrigin takes them.
+	// host: patterns as origins.Check takes them.
 	Origins []string
 	// Logger may be nil.
 	Logger *slog.Logger

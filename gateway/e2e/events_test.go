@@ -178,6 +178,16 @@ func TestAPageReadsAStream(t *testing.T) {
 		token := auth.SignSAS("http://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(time.Hour))
 		elsewhere := httptest.NewServer(http.NotFoundHandler())
 		defer elsewhere.Close()
-		e.browser("streampage", "STORY_QUEUE="+queue, "STORY_TOKEN="+token, "STORY_PAGE="+elsewhere.URL)
+		e.browser("streampage", "STORY_QUEUE="+queue, "STORY_TOKEN="+token, "STORY_PAGE="+strings.Replace(elsewhere.URL, "127.0.0.1", "elsewhere.localhost", 1))
+	}, "file/tcp")
+}
+
+func TestAPageOfAListedOriginUsesTheRESTRuntime(t *testing.T) {
+	tell(t, func(e *env) {
+		queue := e.queue(nil)
+		token := auth.SignSAS("http://"+e.gw.host+"/"+queue, devPolicy, devKey, time.Now().Add(time.Hour))
+		listed := httptest.NewServer(http.NotFoundHandler())
+		defer listed.Close()
+		e.browser("corspage", "STORY_QUEUE="+queue, "STORY_TOKEN="+token, "STORY_PAGE="+listed.URL)
 	}, "file/tcp")
 }

@@ -76,7 +76,7 @@ func newGateway(dir, store string, args ...string) (*gateway, error) {
 	g := &gateway{program: binary, host: fmt.Sprintf("localhost:%d", port), data: dir}
 	g.args = append([]string{
 		"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--data", dir, "--store", store,
-		"--websocket-origins", "http://127.0.0.1:*",
+		"--websocket-origins", "http://127.0.0.1:*", "--cors-origins", "http://127.0.0.1:*",
 		"--policy", sendOnly + "=" + sendOnlyKey + ":Send", "--policy", listenOnly + "=" + listenKey + ":Listen",
 	}, args...)
 	return g, nil

@@ -37,6 +37,7 @@ type Config struct {
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
 	Emulator       bool          `koanf:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
 	Strict         string        `koanf:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
+	CORSOrigins    []string      `koanf:"cors-origins" usage:"origin whose pages may send, receive and read event streams over HTTP, such as https://app.example.com or https://*.example.com; * allows all; repeatable (default: the gateway's own pages only)"`
 	AMQP           AMQP          `koanf:"amqp"`
 	WebSocket      WebSocket     `koanf:"websocket"`
 	Contents       `koanf:",squash"`

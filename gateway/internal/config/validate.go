@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/websocket"
+	pages "github.com/crosstown-mq/crosstown/bridges/origins"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/core/rules"
@@ -51,6 +51,7 @@ func (c *Config) validate(r *report) {
 	c.validateAdmin(r)
 	c.AMQP.validate(r)
 	c.WebSocket.validate(r)
+	validateOrigins(r, "cors-origins", c.CORSOrigins)
 	c.validatePlugins(r)
 	c.Contents.validate("", c, r)
 	c.validateRemotes("", c.Namespace, r)
@@ -178,16 +179,20 @@ func (a *AMQP) validate(r *report) {
 }
 
 func (w *WebSocket) validate(r *report) {
-	for i, o := range w.Origins {
-		if err := websocket.CheckOrigin(o); err != nil {
-			r.add(elementPath("websocket.origins", i), "%v", err)
-		}
-	}
+	validateOrigins(r, "websocket.origins", w.Origins)
 	validateLimits(r, "websocket", []limit{
 		{"max-connections", w.MaxConnections, 1, mostOfAll},
 		{"max-feeds", w.MaxFeeds, 1, mostOfAll},
 		{"max-frame", w.MaxFrame, 1 << 20, mostOfAll},
 	})
+}
+
+func validateOrigins(r *report, path string, patterns []string) {
+	for i, o := range patterns {
+		if err := pages.Check(o); err != nil {
+			r.add(elementPath(path, i), "%v", err)
+		}
+	}
 }
 
 func (h *Contents) validatePolicies(prefix string, r *report) {

@@ -1,0 +1,59 @@
+// Package origins tells which web pages may ask a gateway: by the Origin that their browser names.
+package origins
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// List is the origins that are let in besides the gateway's own host: patterns as Check has them.
+type List []string
+
+// New makes a List of patterns.
+func New(patterns []string) List {
+	l := make(List, len(patterns))
+	for i, p := range patterns {
+		l[i] = strings.ToLower(p)
+	}
+	return l
+}
+
+// Has reports whether the list has an origin.
+func (l List) Has(origin string) bool {
+	origin = strings.ToLower(origin)
+	for _, pattern := range l {
+		if ok, _ := path.Match(pattern, origin); ok || pattern == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether the page that asks may: one of the host itself, or of an origin in the
+// list. What is no page names no origin.
+func (l List) Allows(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	if at, err := url.Parse(origin); err == nil && at.Host != "" && strings.EqualFold(at.Host, r.Host) {
+		return true
+	}
+	return l.Has(origin)
+}
+
+// Check reports what is wrong with a pattern for origins: "*" for all, or an origin, SCHEME://HOST
+// or SCHEME://HOST:PORT, in which "*" stands for any characters, as in https://*.example.com.
+func Check(pattern string) error {
+	if pattern == "*" || pattern == "null" {
+		return nil
+	}
+	scheme, host, ok := strings.Cut(pattern, "://")
+	if _, err := path.Match(pattern, ""); err != nil || !ok || scheme == "" || host == "" || strings.Contains(host, "/") {
+		return fmt.Errorf("%q is no origin: give SCHEME://HOST, with :PORT unless it is the scheme's own, or *", pattern)
+	}
+	return nil
+}
