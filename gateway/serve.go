@@ -22,6 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -224,6 +225,9 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	maps.Copy(o.Routes, admin.New(admin.Options{
 		Directory: directory, Served: served.of, Remotes: remotes.all, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 	}).Routes())
+	if hooks := c.Hooks(); len(hooks) > 0 {
+		o.Routes[webhooks.Path] = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: hooks, Budget: messages, Logger: log})
+	}
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }

@@ -1,0 +1,245 @@
+// Package webhooks takes requests of other services as messages: each hook is an address of its own
+// that stores what is posted there in one queue or topic.
+package webhooks
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Path is where hooks are: a name follows.
+const Path = "/$crosstown/hooks/"
+
+const bodyTime = time.Minute // for the first byte of a body
+
+// Hook is an address that takes requests of one service.
+type Hook struct {
+	Name      string
+	Namespace string // the ID of the one that Entity is in, which is configured: its name
+	Entity    string
+	Scheme    Scheme
+	Keys      [][]byte      // one of which the sender knows, as Scheme.Key makes them
+	Tolerance time.Duration // between the signature's time and now
+	IDHeader  string        // has the delivery's id; "": as the scheme has it
+	Headers   []string      // are kept as application properties, by these names
+}
+
+// Options configure Inbound.
+type Options struct {
+	Broker core.Broker
+	Hooks  []Hook
+	Budget *budget.Budget
+	Logger *slog.Logger
+	Now    func() time.Time // nil: time.Now
+}
+
+// Inbound is the handler of all hooks. It is safe for concurrent use.
+type Inbound struct {
+	Options
+	hooks    map[string]*Hook // by lower-cased name
+	refusals *refusals.Log
+}
+
+// NewInbound makes a handler for Path.
+func NewInbound(o Options) *Inbound {
+	in := &Inbound{Options: o, hooks: map[string]*Hook{}, refusals: refusals.New()}
+	if in.Now == nil {
+		in.Now = time.Now
+	}
+	for i := range o.Hooks {
+		in.hooks[strings.ToLower(o.Hooks[i].Name)] = &o.Hooks[i]
+	}
+	return in
+}
+
+// ServeHTTP implements http.Handler. A request that proves nothing is told nothing, and its
+// connection is closed, so that each guess takes one of the places of strangers.
+func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.Trim(r.URL.Path[len(Path):], "/")
+	h := in.hooks[strings.ToLower(name)]
+	err, status := error(nil), 0
+	proven := false
+	switch {
+	case h == nil:
+		err, status = core.Refuse(core.NotFound, "There is no hook of this name."), http.StatusNotFound
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
+	default:
+		memory := in.Budget.Waiter(nil)
+		defer memory.Close()
+		proven, err = in.take(w, r, h, memory)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if r.Context().Err() != nil {
+		return // the client is gone
+	}
+	code := core.CodeOf(err)
+	if status == 0 {
+		status = refusals.HTTPStatus(code)
+	}
+	tracking := refusals.NewTracking()
+	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: !proven}
+	if h != nil {
+		told.Entity = h.Entity
+	}
+	in.refusals.Write(in.Logger, told, "peer", r.RemoteAddr, "hook", refusals.Cut(name), "status", status)
+	if !proven {
+		w.Header().Set("Connection", "close")
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "10")
+	}
+	text := core.TextOf(err)
+	if text == "" {
+		text = "The message could not be stored; the gateway's log knows more."
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may be gone
+}
+
+// take verifies a request and stores it.
+func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *budget.Waiter) (proven bool, err error) {
+	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
+	if h.Scheme == URL {
+		if err := in.verify(r, h, nil); err != nil {
+			return false, err
+		}
+	}
+	limit := int64(core.MaxMessageSizeKB << 10)
+	tx, closed := in.Broker.OpenSender(r.Context(), id, h.Entity, nil) // why not, only a proven sender is told
+	if closed == nil {
+		defer tx.Close()
+		if n := tx.MaxMessageSize(); n > 0 {
+			limit = n
+		}
+	}
+	body, err := read(w, r, memory, limit)
+	if err != nil {
+		return h.Scheme == URL, err
+	}
+	if h.Scheme != URL {
+		if err := in.verify(r, h, body); err != nil {
+			return false, err
+		}
+	}
+	bridges.ProveIn(r.Context())
+	memory.Join(h.Namespace)
+	if closed != nil {
+		return true, hidden(closed)
+	}
+	m, err := h.message(r, body)
+	if err != nil {
+		return true, err
+	}
+	for _, appended := range tx.Send(r.Context(), [][]*core.Message{{m}}) {
+		if appended.Err != nil {
+			return true, hidden(appended.Err)
+		}
+	}
+	return true, nil
+}
+
+// hidden is an error whose reason is the operator's: the sender of a hook cannot repair the entity.
+// What passes by itself, and what the sender can change, it is told.
+func hidden(err error) error {
+	switch core.CodeOf(err) {
+	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:
+		return err
+	default:
+		return core.Refuse(core.Busy, "The message cannot be stored now: %s Try again.", core.TextOf(err))
+	}
+}
+
+func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
+	if err := h.Scheme.verify(r, body, h.Keys, in.Now(), h.Tolerance); err != nil {
+		return core.Refuse(core.Unauthorized, "The request is not from the sender of this hook: %s.", err.Error())
+	}
+	return nil
+}
+
+func read(w http.ResponseWriter, r *http.Request, memory *budget.Waiter, limit int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	body, err := memory.Gather(r.Context(), budget.Arrival{
+		Reader: r.Body, Size: r.ContentLength, Limit: limit,
+		Deadline: func(at time.Time) error {
+			_ = control.SetReadDeadline(at) // a recorder has none
+			return nil
+		},
+	})
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // as above; for the rest that net/http reads
+	switch {
+	case err == nil:
+		_ = control.SetReadDeadline(time.Time{}) // as above
+		return body, nil
+	case errors.Is(err, budget.ErrTooLarge):
+		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
+	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
+		return nil, err
+	case errors.Is(err, budget.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, core.Refuse(core.InvalidArgument, "The request body did not come to its end in time.")
+	}
+	return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
+}
+
+// message makes the message of a verified request.
+func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
+	m := &core.Message{ContentType: text(r.Header.Get("Content-Type")), ContentEncoding: text(r.Header.Get("Content-Encoding")),
+		MessageID: core.StringID(h.deliveryID(r, body)), Body: core.Body{Bytes: body}}
+	var pairs []core.Property
+	for _, name := range h.Headers {
+		if values := r.Header.Values(name); len(values) > 0 {
+			pairs = append(pairs, core.Property{Key: name, Value: text(strings.Join(values, ", "))})
+		}
+	}
+	var err error
+	if m.Properties, err = core.NewProperties(pairs...); err != nil {
+		return nil, core.Refuse(core.InvalidArgument, "%v.", err)
+	}
+	return m, nil
+}
+
+// deliveryID is the id that the sender repeats when it sends a delivery again, "" if there is none.
+func (h *Hook) deliveryID(r *http.Request, body []byte) string {
+	header := h.IDHeader
+	switch {
+	case h.Scheme == Standard:
+		header = headerID // which is signed
+	case header != "":
+	case h.Scheme == GitHub:
+		header = "X-Github-Delivery"
+	case h.Scheme == Stripe:
+		var event struct {
+			ID string `json:"id"`
+		}
+		_ = json.Unmarshal(body, &event) // another form of body has no id
+		return event.ID
+	}
+	if header == "" {
+		return ""
+	}
+	return text(r.Header.Get(header))
+}
+
+// text is a header as UTF-8.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,164 @@
+package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheme is how the sender of a request proves that it knows the secret.
+type Scheme string
+
+// The schemes.
+const (
+	URL      Scheme = "url"      // the query parameter "secret"
+	GitHub   Scheme = "github"   // X-Hub-Signature-256
+	Stripe   Scheme = "stripe"   // Stripe-Signature
+	Standard Scheme = "standard" // Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature
+)
+
+// Schemes are all of them.
+var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
+
+// LeastSecret is how many characters a secret has at least, so that it cannot be guessed.
+const LeastSecret = 16
+
+// Key makes the key of a secret, or says what is wrong with it. The error does not hold the secret.
+func (s Scheme) Key(secret string) ([]byte, error) {
+	if len(secret) < LeastSecret {
+		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)
+	}
+	if s != Standard {
+		return []byte(secret), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		return nil, errors.New("the secret is not whsec_ and base64: make one with: echo whsec_$(openssl rand -base64 32)")
+	}
+	if len(key) < LeastSecret {
+		return nil, fmt.Errorf("the secret has %d bytes behind whsec_: use at least %d, for example from: echo whsec_$(openssl rand -base64 32)", len(key), LeastSecret)
+	}
+	return key, nil
+}
+
+// The headers of Standard Webhooks.
+const (
+	headerID        = "Webhook-Id"
+	headerTimestamp = "Webhook-Timestamp"
+	headerSignature = "Webhook-Signature"
+)
+
+func mac(key []byte, parts ...string) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		_, _ = h.Write([]byte(p)) // never fails
+	}
+	return h.Sum(nil)
+}
+
+// Sign is the signature of Standard Webhooks for a message.
+func Sign(key []byte, id string, at time.Time, body []byte) string {
+	return "v1," + base64.StdEncoding.EncodeToString(mac(key, id, ".", strconv.FormatInt(at.Unix(), 10), ".", string(body)))
+}
+
+// verify returns nil if a request proves that its sender knows one of the keys, and was signed
+// within the tolerance of now. All signatures are compared with all keys in constant time.
+func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Time, tolerance time.Duration) error {
+	var signed []string // before the body
+	var given [][]byte
+	switch s {
+	case URL:
+		secret := []byte(r.URL.Query().Get("secret"))
+		return decide(keys, func(key []byte) bool { return subtle.ConstantTimeCompare(key, secret) == 1 })
+	case GitHub:
+		given = hexSignatures(r.Header.Get("X-Hub-Signature-256"), ",", "sha256")
+	case Stripe:
+		header := r.Header.Get("Stripe-Signature")
+		at := ""
+		for part := range strings.SplitSeq(header, ",") {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {
+				at = v
+			}
+		}
+		if err := fresh(at, now, tolerance); err != nil {
+			return err
+		}
+		signed, given = []string{at, "."}, hexSignatures(header, ",", "v1")
+	case Standard:
+		at := r.Header.Get(headerTimestamp)
+		if err := fresh(at, now, tolerance); err != nil {
+			return err
+		}
+		if r.Header.Get(headerID) == "" {
+			return errors.New("the header webhook-id is missing")
+		}
+		signed = []string{r.Header.Get(headerID), ".", at, "."}
+		for part := range strings.FieldsSeq(r.Header.Get(headerSignature)) {
+			if text, ok := strings.CutPrefix(part, "v1,"); ok {
+				if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
+					given = append(given, raw)
+				}
+			}
+		}
+	default:
+		return fmt.Errorf("no scheme is named %q", string(s))
+	}
+	if len(given) > maxSignatures {
+		return fmt.Errorf("the request has %d signatures: at most %d are read", len(given), maxSignatures)
+	}
+	return decide(keys, func(key []byte) bool {
+		want, fits := mac(key, append(signed, string(body))...), false
+		for _, g := range given {
+			if hmac.Equal(want, g) {
+				fits = true
+			}
+		}
+		return fits
+	})
+}
+
+const maxSignatures = 16 // senders give several while they change their secret
+
+var errForged = errors.New("the request has no signature that fits the secret")
+
+func decide(keys [][]byte, fits func(key []byte) bool) error {
+	err := errForged
+	for _, key := range keys {
+		if fits(key) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// hexSignatures are the values of one name in a list such as v1=…,v1=….
+func hexSignatures(header, separator, name string) (all [][]byte) {
+	for part := range strings.SplitSeq(header, separator) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(part), name+"="); ok {
+			if raw, err := hex.DecodeString(text); err == nil {
+				all = append(all, raw)
+			}
+		}
+	}
+	return all
+}
+
+// fresh checks that a time in seconds since 1970 is not further from now than the tolerance.
+func fresh(at string, now time.Time, tolerance time.Duration) error {
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return errors.New("the request does not say when it was signed")
+	}
+	if off := now.Sub(time.Unix(seconds, 0)).Abs(); off > tolerance {
+		return fmt.Errorf("the request was signed at another time than now: the difference is more than %v", tolerance)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"net/textproto"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Hook is an address that takes requests of another service as messages. Its secrets are in a file
+// or in a variable, one a line or one a word: while a secret changes, the old and the new one.
+type Hook struct {
+	Name       string        `koanf:"name"`
+	Entity     string        `koanf:"entity"`
+	Verify     string        `koanf:"verify"` // url, github, stripe or standard
+	SecretFile string        `koanf:"secret-file"`
+	SecretEnv  string        `koanf:"secret-env"` // the name of the variable
+	Tolerance  time.Duration `koanf:"tolerance"`  // of the signature's time; default 5m
+	IDHeader   string        `koanf:"id-header"`
+	Headers    []string      `koanf:"headers"`
+
+	Keys [][]byte `koanf:"-"` // of the secrets
+}
+
+const defaultTolerance = 5 * time.Minute
+
+// Hooks are those of all namespaces.
+func (c *Config) Hooks() (all []webhooks.Hook) {
+	add := func(namespace string, hooks []Hook) {
+		for _, h := range hooks {
+			all = append(all, webhooks.Hook{
+				Name: h.Name, Namespace: namespace, Entity: h.Entity, Scheme: webhooks.Scheme(h.Verify), Keys: h.Keys,
+				Tolerance: h.Tolerance, IDHeader: h.IDHeader, Headers: h.Headers,
+			})
+		}
+	}
+	add(c.Namespace, c.Contents.Hooks)
+	for _, n := range c.Namespaces {
+		add(n.Name, n.Hooks)
+	}
+	return all
+}
+
+// completeHooks checks the hooks of all namespaces, whose names differ, and reads their secrets.
+func (c *Config) completeHooks(environ []string, r *report) {
+	var taken names
+	for i := range c.Contents.Hooks {
+		c.Contents.Hooks[i].complete(elementPath("hooks", i), &taken, environ, r)
+	}
+	for n := range c.Namespaces {
+		for i := range c.Namespaces[n].Hooks {
+			c.Namespaces[n].Hooks[i].complete(elementPath(elementPath("namespaces", n)+".hooks", i), &taken, environ, r)
+		}
+	}
+}
+
+func (h *Hook) complete(path string, taken *names, environ []string, r *report) {
+	if !pluginName.MatchString(h.Name) {
+		r.add(path+".name", "%q is no name of a hook: use 1 to 63 letters, digits, dots, underscores and hyphens", h.Name)
+	} else if !taken.add(h.Name) {
+		r.add(path+".name", "hook %q is there twice (upper and lower case are the same, and all namespaces share the names): remove one", h.Name)
+	}
+	if err := core.ValidateName(h.Entity); err != nil {
+		r.add(path+".entity", "%v", err)
+	}
+	if _, given := r.origins[path+".tolerance"]; !given {
+		h.Tolerance = defaultTolerance
+	} else if h.Tolerance < time.Second && !r.concerns(path+".tolerance") {
+		r.add(path+".tolerance", "%v is too short: use 1s or more", h.Tolerance)
+	}
+	for i, name := range h.Headers {
+		switch name := textproto.CanonicalMIMEHeaderKey(name); name {
+		case "", "Authorization", "Cookie", "X-Hub-Signature", "X-Hub-Signature-256", "Stripe-Signature", "Webhook-Signature":
+			r.add(elementPath(path+".headers", i), "%q may not be kept: it is empty or proves an identity; name another header", name)
+		}
+	}
+	if !slices.Contains(webhooks.Schemes, h.Verify) {
+		r.add(path+".verify", "%q is no way to verify: use one of %s", h.Verify, strings.Join(webhooks.Schemes, ", "))
+		return
+	}
+	if h.Verify == string(webhooks.Standard) && h.IDHeader != "" {
+		r.add(path+".id-header", "the id of Standard Webhooks is in webhook-id, which is signed: leave id-header out")
+	}
+	h.Keys = secretKeys(path, webhooks.Scheme(h.Verify), h.SecretFile, h.SecretEnv, environ, r)
+}
+
+// secretKeys reads the secrets at path from a file or a variable.
+func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
+	at, content := path+".secret-file", ""
+	switch {
+	case (file == "") == (variable == ""):
+		r.add(path, "it needs one of secret-file and secret-env")
+		return nil
+	case file != "":
+		read, err := os.ReadFile(file)
+		if err != nil {
+			r.add(at, "%v: name a file that exists and that this user may read", err)
+			return nil
+		}
+		content = string(read)
+	default:
+		at, content = path+".secret-env", Variable(environ, variable)
+	}
+	for secret := range strings.FieldsSeq(content) {
+		key, err := scheme.Key(secret)
+		if err != nil {
+			r.add(at, "%v", err)
+			return nil
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		r.add(at, "it holds no secret: write one there, for example from: openssl rand -base64 32")
+	}
+	return keys
+}
