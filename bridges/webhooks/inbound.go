@@ -89,7 +89,11 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	code := core.CodeOf(err)
-	if status == 0 {
+	switch {
+	case status != 0:
+	case code == core.TooLarge:
+		status = http.StatusRequestEntityTooLarge // the REST API of Service Bus says 403
+	default:
 		status = refusals.HTTPStatus(code)
 	}
 	tracking := refusals.NewTracking()
