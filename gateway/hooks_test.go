@@ -1,11 +1,17 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
 func TestARequestOfAnotherServiceBecomesAMessage(t *testing.T) {
@@ -56,5 +62,66 @@ namespaces:
 	}
 	if log := g.stderr.String(); strings.Contains(log, "a-secret") || !strings.Contains(log, "hook=shop") {
 		t.Errorf("the log must name the hook and no secret:\n%s", log)
+	}
+}
+
+func TestMessagesArePushedOfEveryEngine(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"memory", "file", "spawn"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			got := make(chan string, 10)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got <- r.Header.Get("webhook-id") + " " + string(body)
+				if r.Header.Get("webhook-id") == "gone" {
+					w.WriteHeader(http.StatusGone)
+				}
+			}))
+			defer server.Close()
+			dir := t.TempDir()
+			secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "c.yaml")
+			file := `topics: [{name: orders, subscriptions: [{name: shop}]}]
+pushes: [{name: shop, from: orders/Subscriptions/shop, url: "` + server.URL + `/?key=in-the-address", secret-file: ` + secret + `}]
+namespaces: [{name: other, policies: [{name: other, key: key-of-the-other, rights: Manage}]}]
+`
+			for name, content := range map[string]string{secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", path: file} {
+				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g := startGateway(t, "--store="+store, "--config="+path)
+			for _, id := range []string{"m1", "gone"} {
+				g.command(t, "", "send", "orders", "hello", "--message-id", id)
+				select {
+				case text := <-got:
+					if text != id+" hello" {
+						t.Errorf("got %q, want %q", text, id+" hello")
+					}
+				case <-time.After(patience):
+					t.Fatal("no request: ", g.stderr)
+				}
+			}
+			var states []api.Push
+			for end := time.Now().Add(patience); len(states) == 0 || states[0].DeadLettered == 0; time.Sleep(10 * time.Millisecond) {
+				status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
+				if err := json.Unmarshal([]byte(text), &states); status != 200 || err != nil || time.Now().After(end) {
+					t.Fatalf("%d %v in %s", status, err, text)
+				}
+			}
+			if s := states[0]; len(states) != 1 || s.Delivered != 1 || s.DeadLettered != 1 || s.URL != server.URL+"/" || s.Namespace != "sbemulatorns" {
+				t.Errorf("got %+v", states)
+			}
+			if status, text := (&asks{T: t, g: g, policy: "other", key: "key-of-the-other"}).do("GET", api.PushesPath, ""); status != 200 || strings.TrimSpace(text) != "[]" {
+				t.Errorf("another namespace is told %d %s", status, text)
+			}
+			if status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.MetricsPath, ""); status != 200 ||
+				!strings.Contains(text, `crosstown_push_attempts_total{namespace="sbemulatorns",push="shop",result="dead_lettered"} 1`) {
+				t.Errorf("metrics: %d lacks the dead letter", status)
+			}
+			if log := g.stderr.String(); strings.Contains(log, "in-the-address") || strings.Contains(log, "whsec_") {
+				t.Errorf("the log holds a secret:\n%s", log)
+			}
+		})
 	}
 }

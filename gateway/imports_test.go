@@ -52,7 +52,7 @@ var arrows = []struct {
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/...", "bridges/budget"}},
 	{"bridges/amqp", []string{"core", "core/value", "internal/spelling", "bridges", "bridges/budget", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/...", "golang.org/x/sys/unix"}},
 	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "bridges/budget", "bridges/origins", "bridges/refusals", "bridges/streams", "bridges/internal/frame"}},
-	{"bridges/webhooks", []string{"core", "bridges", "bridges/budget", "bridges/refusals"}},
+	{"bridges/webhooks", []string{"core", "core/value", "bridges", "bridges/budget", "bridges/refusals"}},
 	{"bridges/remote", []string{"core", "core/auth", "core/value", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "internal/codec", "bridges", "bridges/budget", "bridges/origins", "bridges/refusals", "bridges/streams", "bridges/internal/frame", "bridges/internal/link", "bridges/websocket/...", "github.com/gorilla/websocket"}},
 	{"plugins/builtin", []string{"core", "core/value", "internal/codec"}},

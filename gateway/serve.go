@@ -216,6 +216,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		defer g.pages.show(nil)
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
+	pushes := runPushes(front, c, traces.Broker(watched.Broker(directory, "push"), "push"), log)
+	watched.Pushes(pushes)
 	o := httpsOptions(c, messages, open, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
@@ -223,7 +225,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Remotes: remotes.all, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 	}).Routes())
 	if hooks := c.Hooks(); len(hooks) > 0 {
 		o.Routes[webhooks.Path] = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: hooks, Budget: messages, Logger: log})

@@ -1,5 +1,6 @@
-// Package webhooks takes requests of other services as messages: each hook is an address of its own
-// that stores what is posted there in one queue or topic.
+// Package webhooks takes requests of other services as messages, and delivers messages by requests:
+// a hook is an address that stores what is posted there in one queue or topic, a push posts the
+// messages of a queue or subscription to an address.
 package webhooks
 
 import (

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -28,6 +29,7 @@ type Options struct {
 	Directory *namespaces.Directory
 	Served    func(namespaceID string) *Served // nil if the namespace is not served
 	Remotes   []Remote                         // in the order of their namespaces
+	Pushes    []*webhooks.Push
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces
@@ -101,6 +103,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.NamespacesPath, true, "", manages, a.namespaces},
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
+		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
 		{api.PluginsPath, true, "", a.operates, a.plugins},
 		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
 	} {

@@ -59,3 +59,31 @@ func TestHooks(t *testing.T) {
 		t.Errorf("the error holds a secret: %v", err)
 	}
 }
+
+func TestPushes(t *testing.T) {
+	t.Parallel()
+	const variable = "PUSH_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	c, err := load(t, map[string]string{"good.yaml": "pushes: [{name: a, from: t/Subscriptions/s, url: https://a.example/in, secret-env: PUSH_SECRET, concurrency: 3, timeout: 5s}]"}, []string{variable}, "--config=$DIR/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Pushes(); len(p) != 1 || len(p[0].Key) != 24 || p[0].Concurrent != 3 || p[0].Timeout != 5*time.Second || p[0].Namespace != c.Namespace || p[0].Grace != c.DrainTimeout {
+		t.Errorf("got %+v", p)
+	}
+	_, err = load(t, map[string]string{"bad.yaml": `pushes:
+  - {name: a, from: q, url: https://a.example, secret-env: PUSH_SECRET}
+  - {name: A, from: q/$DeadLetterQueue, url: "ftp://a.example/?secret=x", secret-env: TWO, concurrency: 0, timeout: 1ms}
+  - {name: c, from: q, url: https://a.example}
+`}, []string{variable, "TWO=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSx"}, "--config=$DIR/bad.yaml")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`pushes[1].name: push "A" is there twice`, "pushes[1].from: ", "pushes[1].url: it is no address", "pushes[1]: it has 2 secrets",
+		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: it needs one of secret-file and secret-env",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}

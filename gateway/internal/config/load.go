@@ -57,6 +57,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c.Traces.inherit(environ, r)
 	c.validate(r)
 	c.completeHooks(environ, r)
+	c.completePushes(environ, r)
 	c.overridePolicies()
 	return c, r.err()
 }

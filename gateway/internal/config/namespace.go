@@ -22,6 +22,7 @@ type Contents struct {
 	Histories  []History  `koanf:"explain"`
 	Remotes    []Remote   `koanf:"remotes"`
 	Hooks      []Hook     `koanf:"hooks"`
+	Pushes     []Push     `koanf:"pushes"`
 	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
 	VirtualTime bool `koanf:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }

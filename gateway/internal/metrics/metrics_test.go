@@ -21,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/filestore"
@@ -229,6 +230,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	answered := r.metrics.HTTP()
 	r.metrics.Streams(func() int { return 4 })
 	r.metrics.KeyTries(func() uint64 { return 5 })
+	r.metrics.Pushes([]*webhooks.Push{webhooks.NewPush(webhooks.PushOptions{Name: "shop", Namespace: "ns"})})
 	answered("send", 201)
 	answered("send", 201)
 	answered("/$crosstown/ws", 101)
