@@ -204,8 +204,10 @@ func read(w http.ResponseWriter, r *http.Request, memory *budget.Waiter, limit i
 
 // message makes the message of a verified request.
 func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
-	m := &core.Message{ContentType: text(r.Header.Get("Content-Type")), ContentEncoding: text(r.Header.Get("Content-Encoding")),
-		MessageID: core.StringID(h.deliveryID(r, body)), Body: core.Body{Bytes: body}}
+	m := &core.Message{
+		ContentType: text(r.Header.Get("Content-Type")), ContentEncoding: text(r.Header.Get("Content-Encoding")),
+		MessageID: core.StringID(h.deliveryID(r, body)), Body: core.Body{Bytes: body},
+	}
 	var pairs []core.Property
 	for _, name := range h.Headers {
 		if values := r.Header.Values(name); len(values) > 0 {

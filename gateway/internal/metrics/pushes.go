@@ -9,7 +9,8 @@ import (
 // Pushes shows how the pushes do.
 func (m *Metrics) Pushes(all []*webhooks.Push) {
 	if len(all) > 0 {
-		m.registry.MustRegister(&pushes{all,
+		m.registry.MustRegister(&pushes{
+			all,
 			describe("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result"),
 			describe("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push"),
 		})
