@@ -7,10 +7,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
@@ -123,5 +126,52 @@ namespaces: [{name: other, policies: [{name: other, key: key-of-the-other, right
 				t.Errorf("the log holds a secret:\n%s", log)
 			}
 		})
+	}
+}
+
+func TestGatewaysOnOneRedisShareAPush(t *testing.T) {
+	t.Parallel()
+	const messages = 60
+	var mu sync.Mutex
+	seen := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Header.Get("webhook-id")]++
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "c.yaml")
+	for name, content := range map[string]string{
+		secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		path:   "queues: [{name: orders}]\npushes: [{name: shop, from: orders, url: " + server.URL + ", secret-file: " + secret + ", concurrency: 2}]\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := redistest.Start(t, redistest.Options{}).URL()
+	gateways := []*gateway{startGateway(t, "--store="+store, "--config="+path), startGateway(t, "--store="+store, "--config="+path)}
+	gateways[0].command(t, "", "send", "orders", "hello", "--count", strconv.Itoa(messages))
+	for end, delivered := time.Now().Add(patience), int64(0); delivered < messages; time.Sleep(10 * time.Millisecond) {
+		delivered = 0
+		for _, g := range gateways {
+			var states []api.Push
+			_, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
+			if err := json.Unmarshal([]byte(text), &states); err != nil || len(states) != 1 || time.Now().After(end) {
+				t.Fatalf("%d of %d were delivered, %v in %s", delivered, messages, err, text)
+			}
+			delivered += states[0].Delivered
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for id, count := range seen {
+		if count != 1 {
+			t.Errorf("%s was delivered %d times", id, count)
+		}
+	}
+	if len(seen) != messages {
+		t.Errorf("%d messages were delivered, want %d", len(seen), messages)
 	}
 }
