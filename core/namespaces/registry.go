@@ -208,7 +208,11 @@ func (d *Directory) apply(n core.Namespace) *member {
 		return nil
 	case known != nil:
 		if d.update(known, n) {
-			d.goOpen(func() { known.runDue(d.base) })
+			d.goOpen(func() {
+				if err := known.runDue(d.base); err != nil && d.base.Err() == nil {
+					d.log.Warn("the time of a namespace was moved, and what is due was not done at once: it is done when entities are used", "namespace", n.Name, "err", err)
+				}
+			})
 		}
 		return known
 	case named != nil && named.fixed:

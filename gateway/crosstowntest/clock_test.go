@@ -96,6 +96,34 @@ func TestHoursPassInAMoment(t *testing.T) {
 	_ = other.Close(t.Context())
 }
 
+func TestTimeIsSetForEachNamespaceAlone(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("onward"), Topic("news"), Subscription("news", "all", func(s *core.Settings) { s.ForwardTo = "onward" }))
+	other := b.Namespace(t)
+	b.Freeze()
+	begin := time.Date(2030, 2, 28, 23, 59, 0, 0, time.UTC)
+	b.SetTime(begin)
+	if at := b.Now(); !at.Equal(begin) {
+		t.Errorf("it is %v", at)
+	}
+	if ahead := time.Until(other.Now()); ahead > time.Minute {
+		t.Errorf("the other namespace is %v ahead", ahead)
+	}
+	s, err := connect(t, b).NewSender("news", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	due := begin.Add(24 * time.Hour)
+	if err := s.SendMessage(t.Context(), &azservicebus.Message{Body: []byte("tomorrow"), ScheduledEnqueueTime: &due}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.SetTime(due)
+	ds, err := b.messages("onward") // at once: what is due has been done
+	if err != nil || len(ds) != 1 || !ds[0].EnqueuedTime.Equal(due) {
+		t.Errorf("published and forwarded: %+v, %v", ds, err)
+	}
+}
+
 func TestTimeStandsStillAndGoesOn(t *testing.T) {
 	t.Parallel()
 	b := Start(t)
