@@ -91,7 +91,7 @@ func (e *env) overHTTPS(queue string) protocol {
 				switch name {
 				case "Content-Type":
 					s.broker["ContentType"] = values[0]
-				case "Brokerproperties", "Location", "Date", "X-Content-Type-Options":
+				case "Brokerproperties", "Location", "Date", "X-Content-Type-Options", "Vary":
 				default:
 					s.properties[name] = values[0]
 				}
