@@ -22,6 +22,8 @@ type Namespace struct {
 	// Clock is the namespace's time; nil: the store's, which nothing moves. Whether it is nil is
 	// fixed at creation.
 	Clock *VirtualClock `json:",omitempty"`
+	// AllowFaults says that clients with Manage may make operations go wrong: see core/faults.
+	AllowFaults bool `json:",omitempty"`
 	// Revision counts changes; an update must name the revision that it is based on.
 	Revision int64
 }

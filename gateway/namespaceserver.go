@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -69,14 +70,22 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		return b.Run(runs)
 	})
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	t.note(n.ID, &admin.Served{Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
-	served := namespaces.Served{Broker: received, Admin: b, Close: func() {
+	front, rules := core.Broker(received), (*faults.Rules)(nil)
+	if n.AllowFaults {
+		rules = faults.New()
+		front = rules.Broker(received)
+	}
+	t.note(n.ID, &admin.Served{Faults: rules, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
+	served := namespaces.Served{Broker: front, Admin: b, Close: func() {
 		t.note(n.ID, nil)
 		hide()
 		stop()
 		<-stopped
 		received.Wait()
 	}}
+	if rules != nil {
+		served.Grant = rules.Grant
+	}
 	if n.Clock != nil {
 		served.RunDue = b.RunDue
 	}

@@ -69,7 +69,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(flags)
-	given := map[string]string{"store": "memory", "virtual-time": "true", "listen": "127.0.0.1:0", "data": dir, "drain-timeout": "1s", "log-level": level}
+	given := map[string]string{"store": "memory", "virtual-time": "true", "allow-faults": "true", "listen": "127.0.0.1:0", "data": dir, "drain-timeout": "1s", "log-level": level}
 	if file != "" {
 		given["config"] = file
 	}

@@ -28,12 +28,15 @@ var _ engine.Handler = (*conn)(nil)
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
-	c.ctx = core.WithPeer(c.ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product))
+	c.ctx = core.WithDisconnect(core.WithPeer(c.ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
 	if c.host == "" {
 		c.host = hostOf(o.Hostname)
 	}
 }
+
+// disconnect ends the connection without a word. Any goroutine may call it.
+func (c *conn) disconnect() { _ = c.nc.Close() } // which ends the reader
 
 // hostOf cuts port and path off what a client calls us.
 func hostOf(name string) string {

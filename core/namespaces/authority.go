@@ -20,13 +20,13 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 	s, web, err := auth.ParseSignature(token)
 	if web || err != nil { // it names no policy
 		m, _, _ := d.decide(credentials{hosts: hosts})
-		return authorize(m)
+		return d.granted(ctx)(authorize(m))
 	}
 	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) }
 	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // else it may be an entity's name
 		hosts = append(slices.Clip(hosts), host)
 	}
-	return d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize})
+	return d.granted(ctx)(d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize}))
 }
 
 // Key implements core.Authority.
@@ -38,7 +38,24 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 		_, err := grant(m)
 		return err == nil
 	}
-	return d.prove(ctx, credentials{hosts, policy, fits, grant})
+	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
+}
+
+// granted passes a proven identity on to what serves its namespace, if that has a say.
+func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
+	return func(g core.Grant, err error) (core.Grant, error) {
+		if err != nil {
+			return g, err
+		}
+		m, err := d.of(core.Identity{g})
+		if err != nil {
+			return core.Grant{}, err
+		}
+		if s := m.opened.Load(); s != nil && s.Grant != nil {
+			return s.Grant(ctx, g)
+		}
+		return g, nil
+	}
 }
 
 // credentials are what a peer proves its identity with.

@@ -16,6 +16,8 @@ import (
 type Served struct {
 	Broker core.Broker
 	Admin  core.Admin
+	// Grant, unless nil, decides what becomes of a proven identity.
+	Grant func(context.Context, core.Grant) (core.Grant, error)
 	// RunDue does what is due after the namespace's time was moved. Nil: its time is not moved.
 	RunDue func(context.Context) error
 	// Close ends it and waits for the end. It is called once.

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -43,7 +45,7 @@ type gateway struct {
 	address   string // host:port
 	store     *memstore.Store
 	directory *namespaces.Directory
-	faults    *faults
+	faults    sync.Map     // *faults.Rules by the namespace's ID
 	made      atomic.Int64 // namespaces so far
 	behind    *rungroup.Group
 	front     *rungroup.Group
@@ -74,11 +76,10 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	g.behind.Go("namespaces", g.directory.Run)
 	mux := listen.New([]net.Listener{listener}, listen.Options{Logger: log})
 	d := g.directory
-	g.faults = newFaults(d)
-	overAMQP := amqp.New(g.faults, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
+	overAMQP := amqp.New(d, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
 	tunnel := websocket.NewTunnel(overAMQP.ServeConn, websocket.TunnelOptions{Logger: log})
-	native := websocket.New(g.faults, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
-	overHTTP := https.New(g.faults, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
+	native := websocket.New(d, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
+	overHTTP := https.New(d, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
 		websocket.TunnelPath: tunnel, websocket.TunnelPath + "/": tunnel, websocket.Path: native, websocket.Path + "/": native,
 	}})
 	g.front.Go("listen", mux.Serve)
@@ -98,7 +99,10 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 		defer close(ended)
 		return b.Run(runs)
 	})
-	return namespaces.Served{Broker: b, Admin: b, RunDue: b.RunDue, Close: func() {
+	rules := faults.New()
+	g.faults.Store(n.ID, rules)
+	return namespaces.Served{Broker: rules.Broker(b), Admin: b, Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
+		g.faults.Delete(n.ID)
 		stop()
 		<-ended
 	}}

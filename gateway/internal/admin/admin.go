@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
@@ -40,7 +41,8 @@ type Options struct {
 type Served struct {
 	Broker   *broker.Broker
 	Counters *metrics.Counters
-	Metrics  http.Handler // of the namespace alone
+	Metrics  http.Handler  // of the namespace alone
+	Faults   *faults.Rules // nil: it allows none
 }
 
 // Remote is a remote and the ID of the namespace that may use it.
@@ -102,6 +104,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.NamespacesPath, true, "", manages, a.namespaces},
 		{api.ClockPath, false, "", manages, a.ownClock},
+		{api.FaultsPath, true, "", manages, a.ownFaults},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
 		{api.PluginsPath, true, "", a.operates, a.plugins},

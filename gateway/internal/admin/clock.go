@@ -50,10 +50,7 @@ func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, err
 		return nil, core.Refuse(core.InvalidArgument, "Give advance or set, not both.")
 	case request.Advance != "":
 		var err error
-		if by, err = time.ParseDuration(request.Advance); err != nil {
-			by, err = core.ParseDuration(request.Advance)
-		}
-		if err != nil {
+		if by, err = durationOf(request.Advance); err != nil {
 			return nil, core.Refuse(core.InvalidArgument, "advance is no duration: %.40q. Write it like 90s, 5m, 36h, PT5M or P14D.", request.Advance)
 		}
 	}

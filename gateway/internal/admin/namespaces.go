@@ -32,6 +32,12 @@ func (a *API) namespaces(c *call) (any, error) {
 		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", c.id.Namespace())
 	case operation == "":
 		return a.namespace(c, name, operator)
+	case operation == api.FaultsOf || strings.HasPrefix(operation, api.FaultsOf+"/"):
+		about, err := a.Directory.Describe(c.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		return a.faults(c, &about, strings.TrimPrefix(operation[len(api.FaultsOf):], "/"))
 	case operation == api.ClockOf:
 		return a.clock(c, name)
 	case c.Method != http.MethodPost:
@@ -44,7 +50,7 @@ func (a *API) namespaces(c *call) (any, error) {
 		about, err := a.Directory.Rotate(c.Context(), name, policy)
 		return a.describe(c, &about, true), fixed(err, "")
 	}
-	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock.", api.NamespacesPath)
+	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock, GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
 }
 
 // namespace shows, creates, changes or deletes one namespace.
@@ -81,6 +87,7 @@ func (a *API) put(c *call, name string) (any, error) {
 		return nil, err
 	}
 	created := core.Namespace{Name: name}
+	created.AllowFaults = request.AllowFaults != nil && *request.AllowFaults
 	if request.VirtualTime != nil && *request.VirtualTime {
 		created.Clock = &core.VirtualClock{}
 	}
@@ -100,6 +107,9 @@ func (a *API) put(c *call, name string) (any, error) {
 
 // apply sets what a request gives in a namespace.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
+	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
+		return core.Refuse(core.NotAllowed, "Whether a namespace allows faults is fixed when it is created: create another.")
+	}
 	if request.VirtualTime != nil && *request.VirtualTime != (n.Clock != nil) {
 		return core.Refuse(core.NotAllowed, "Whether a namespace has virtual time is fixed when it is created: create another.")
 	}
@@ -168,7 +178,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 // describe describes a namespace, with its policies if whole is set.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
-		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil,
+		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
 	}
 	switch {
 	case about.Own:

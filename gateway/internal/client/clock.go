@@ -60,7 +60,7 @@ func clockMoveCommand(environ []string, use, short string, args cobra.Positional
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Args: args}
 	o.bind(c, environ)
-	c.Flags().StringVar(&namespace, "namespace", "", "`NAME` of the namespace (default that of the connection string)")
+	bindNamespace(c, &namespace)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		q := inquiry{method: http.MethodGet, path: api.ClockPath}
 		if namespace != "" {

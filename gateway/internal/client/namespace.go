@@ -49,6 +49,7 @@ func namespaceCreateCommand(environ []string) *cobra.Command {
 		policies []string
 		quotas   api.Quotas
 		virtual  bool
+		faulty   bool
 	)
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -68,9 +69,13 @@ those of --host.`,
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
 	f.BoolVar(&virtual, "virtual-time", false, "the namespace's time can be frozen and moved, for tests: see 'crosstown clock'")
+	f.BoolVar(&faulty, "allow-faults", false, "operations can be made to go wrong on demand, for tests: see 'crosstown fault'")
 	bindQuotas(c, &quotas)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request := api.NamespaceRequest{Quotas: &quotas}
+		if faulty {
+			request.AllowFaults = &faulty
+		}
 		if virtual {
 			request.VirtualTime = &virtual
 		}
@@ -271,6 +276,9 @@ func printNamespace(out io.Writer, n *api.Namespace) error {
 	line("connections", n.Connections)
 	if n.VirtualTime {
 		line("time", "virtual")
+	}
+	if n.AllowFaults {
+		line("faults", "allowed")
 	}
 	for _, q := range []struct {
 		name string

@@ -23,6 +23,8 @@ type Contents struct {
 	Remotes    []Remote   `koanf:"remotes"`
 	Hooks      []Hook     `koanf:"hooks"`
 	Pushes     []Push     `koanf:"pushes"`
+	// AllowFaults lets clients with Manage make operations go wrong: for tests.
+	AllowFaults bool `koanf:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
 	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
 	VirtualTime bool `koanf:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
@@ -45,14 +47,14 @@ type Quotas struct {
 
 // Own is the gateway's own namespace.
 func (c *Config) Own() core.Namespace {
-	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock()}
+	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock(), AllowFaults: c.AllowFaults}
 }
 
 // Others are the further namespaces.
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
-		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Clock: n.clock(), Quotas: core.NamespaceQuotas{
+		all[i] = core.Namespace{Name: n.Name, Hosts: n.Hosts, Policies: accessRules(n.Policies), Clock: n.clock(), AllowFaults: n.AllowFaults, Quotas: core.NamespaceQuotas{
 			MaxEntities: n.Quotas.MaxEntities, MaxConnections: n.Quotas.MaxConnections, MaxSizeMegabytes: int64(n.Quotas.MaxSizeMegabytes),
 		}}
 	}

@@ -17,6 +17,8 @@ type NamespaceRequest struct {
 	Quotas   *Quotas   `json:"quotas,omitempty"`
 	// VirtualTime lets the namespace's time be moved: see ClockRequest. It is fixed at creation.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
+	// AllowFaults lets operations go wrong on demand: see Fault. It is fixed at creation.
+	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
 // Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps those that it has,
@@ -56,6 +58,7 @@ type Namespace struct {
 	Quotas      Quotas     `json:"quotas"`
 	Connections int        `json:"connections"` // at this gateway
 	VirtualTime bool       `json:"virtualTime,omitempty"`
+	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
 	// Entities are the number of its queues and topics, Megabytes the sum of their sizes; in a list,

@@ -1,0 +1,214 @@
+// Package faults makes operations of clients go wrong on demand, for tests of what applications do
+// then. Rules say which operations, and how; each is bounded in number and time. A front between the
+// bridges and a namespace's broker carries them out. A namespace that allows no faults has no front.
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Operation is what a client asks for, or gets.
+type Operation string
+
+// The operations that a Rule may be about.
+const (
+	Authorize       Operation = "authorize"   // to prove an identity
+	OpenSender      Operation = "open-sender" // to attach a link for sending
+	Send            Operation = "send"        // a message, or those of a batch; to be scheduled or not
+	OpenReceiver    Operation = "open-receiver"
+	Deliver         Operation = "deliver" // a message goes to a receiver
+	Settle          Operation = "settle"  // any of the four that follow
+	Complete        Operation = "complete"
+	Abandon         Operation = "abandon"
+	Defer           Operation = "defer"
+	DeadLetter      Operation = "dead-letter"
+	Renew           Operation = "renew"          // the lock of a message
+	AcceptSession   Operation = "accept-session" // a certain one, or the next
+	RenewSession    Operation = "renew-session"
+	SessionState    Operation = "session-state" // to read or set it
+	Peek            Operation = "peek"
+	ReceiveDeferred Operation = "receive-deferred"
+	Cancel          Operation = "cancel" // of scheduled messages
+)
+
+// Effect is what happens to an operation.
+type Effect string
+
+// The effects.
+const (
+	Fail         Effect = "fail"            // the client is told Rule.Code
+	Delay        Effect = "delay"           // nothing but that it waits for Rule.Delay
+	Throttle     Effect = "throttle"        // what is more than Rule.Rate a second is refused as busy
+	Drop         Effect = "drop-connection" // without a word
+	Detach       Effect = "detach"          // the link, with Rule.Code
+	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
+	DeliverTwice Effect = "deliver-twice"   // the client is told that the message is completed; it is abandoned
+	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
+)
+
+// allowed are the effects on each operation, besides those that all have.
+var allowed = map[Operation][]Effect{
+	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock},
+	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
+	AcceptSession: nil, RenewSession: nil, SessionState: nil, Peek: nil, ReceiveDeferred: nil, Cancel: nil,
+}
+
+// The bounds of rules.
+const (
+	MaxRules    = 100
+	MaxTimes    = 1_000_000
+	MaxDelay    = 10 * time.Minute
+	DefaultLife = time.Hour
+	MaxLife     = 24 * time.Hour
+)
+
+// Rule makes operations go wrong. Its zero value refuses the next Send of any client as busy.
+type Rule struct {
+	// Name identifies the rule; default "fault-N".
+	Name string
+
+	Operation Operation // default Send
+	// Entity is what the operation is about: orders, topic/Subscriptions/name, orders/$DeadLetterQueue,
+	// or the beginning of such a path and a "*"; "": any.
+	Entity string
+	// Client is a part of how the client is described (protocol, address and what it calls itself, as
+	// in the log), or the name of its policy; "": any.
+	Client string
+	// Properties are application properties that the message has, by their values as text; of Send and
+	// Deliver.
+	Properties map[string]string
+	// Skip is how many of these operations pass before. Then Times of them are met, default 1; of a
+	// Throttle all.
+	Skip, Times int
+	// Probability is that with which an operation is met, by a random sequence that Seed begins; 0: 1.
+	Probability float64
+	Seed        uint64
+
+	Effect Effect // default Fail
+	// Code is what the client is told by Fail and Detach: core.Busy ("server busy", which SDKs try
+	// again), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
+	Code core.Code
+	// After says that the operation takes effect all the same: its answer is lost. Of Fail, Drop and
+	// Detach.
+	After bool
+	Delay time.Duration // before the effect
+	Rate  float64       // of a Throttle, operations a second
+	// Life is how long the rule lasts, default an hour.
+	Life time.Duration
+}
+
+// check completes a rule with defaults, and returns what is wrong with it.
+func (r *Rule) check() error {
+	if r.Operation == "" {
+		r.Operation = Send
+	}
+	if r.Effect == "" {
+		r.Effect = Fail
+	}
+	if r.Code == "" {
+		r.Code = core.Busy
+	}
+	if r.Times == 0 && r.Effect == Throttle {
+		r.Times = MaxTimes
+	}
+	if r.Times == 0 {
+		r.Times = 1
+	}
+	if r.Life == 0 {
+		r.Life = DefaultLife
+	}
+	own, known := allowed[r.Operation]
+	effects := append([]Effect{Fail, Delay, Throttle, Drop}, own...)
+	if r.Operation == Deliver { // it has no answer, and waits for nothing
+		effects = append([]Effect{Drop}, own...)
+	}
+	switch {
+	case !known:
+		return refuse("The operation %q is unknown: use %s.", r.Operation, join(Operations()))
+	case !slices.Contains(effects, r.Effect):
+		return refuse("The effect %q does not fit the operation %s: use %s.", r.Effect, r.Operation, join(effects))
+	case !slices.Contains(core.Codes(), r.Code):
+		return refuse("The code %q is unknown: use %s.", r.Code, join(core.Codes()))
+	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
+		return refuse("After fits %s, %s and %s only: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
+	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
+		return refuse("A rule may meet 1 to %d operations, after none or more that pass.", MaxTimes)
+	case r.Probability < 0 || r.Probability > 1:
+		return refuse("The probability %v is not between 0 and 1.", r.Probability)
+	case r.Delay < 0 || r.Delay > MaxDelay:
+		return refuse("The delay %v is not between 0 and %v.", r.Delay, MaxDelay)
+	case r.Effect == Delay && r.Delay == 0:
+		return refuse("The effect %s needs a delay.", Delay)
+	case (r.Effect == Throttle) != (r.Rate > 0) || r.Rate < 0:
+		return refuse("A rate, more than 0 a second, belongs to the effect %s, and to no other.", Throttle)
+	case r.Life < 0 || r.Life > MaxLife:
+		return refuse("The life %v is not between 0 and %v.", r.Life, MaxLife)
+	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:
+		return refuse("Properties fit %s and %s only: the gateway sees no message in %s.", Send, Deliver, r.Operation)
+	}
+	return nil
+}
+
+// Operations are all operations, by name.
+func Operations() (all []Operation) {
+	for o := range allowed {
+		all = append(all, o)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func refuse(format string, args ...any) error {
+	return core.Refuse(core.InvalidArgument, format, args...)
+}
+
+func join[T ~string](all []T) string {
+	var words []string
+	for _, s := range all {
+		words = append(words, string(s))
+	}
+	return strings.Join(words, ", ")
+}
+
+// refusal is what the client is told.
+func (r *Rule) refusal() error {
+	return core.Refuse(r.Code, "A fault on demand: the rule '%s' of this namespace (%s).", r.Name, r.Code)
+}
+
+// covers reports whether a rule is about an operation.
+func (r *Rule) covers(op Operation) bool {
+	return r.Operation == op || r.Operation == Settle && (op == Complete || op == Abandon || op == Defer || op == DeadLetter)
+}
+
+// names reports whether a rule is about an entity, as a client spells it.
+func (r *Rule) names(address string) bool {
+	if r.Entity == "" {
+		return true
+	}
+	if a, err := core.ParseAddress(address); err == nil {
+		address = a.String()
+	}
+	wanted, address := core.FoldName(r.Entity), core.FoldName(address)
+	if begin, ok := strings.CutSuffix(wanted, "*"); ok {
+		return strings.HasPrefix(address, begin)
+	}
+	return wanted == address
+}
+
+// has reports whether a message has the rule's properties.
+func (r *Rule) has(m *core.Message) bool {
+	for name, want := range r.Properties {
+		if m == nil {
+			return false
+		}
+		if v, ok := m.Properties.Get(name); !ok || fmt.Sprint(v) != want {
+			return false
+		}
+	}
+	return true
+}

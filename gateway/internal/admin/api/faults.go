@@ -1,0 +1,42 @@
+package api
+
+import "time"
+
+// FaultsPath is the path of the fault rules of the client's namespace; FaultsOf, below the path of a
+// namespace, is that of any. GET lists them, POST adds one, DELETE removes all, or the one whose name
+// follows.
+const (
+	FaultsPath = "/$crosstown/faults"
+	FaultsOf   = "faults"
+)
+
+// Fault is a rule that makes operations go wrong: see core/faults.Rule. Durations are as Go or ISO 8601
+// writes them.
+type Fault struct {
+	Name        string            `json:"name,omitempty"`
+	Operation   string            `json:"operation,omitempty"`
+	Entity      string            `json:"entity,omitempty"`
+	Client      string            `json:"client,omitempty"`
+	Properties  map[string]string `json:"properties,omitempty"`
+	Skip        int               `json:"skip,omitempty"`
+	Times       int               `json:"times,omitempty"`
+	Probability float64           `json:"probability,omitempty"`
+	Seed        uint64            `json:"seed,omitempty"`
+	Effect      string            `json:"effect,omitempty"`
+	Code        string            `json:"code,omitempty"`
+	After       bool              `json:"after,omitempty"`
+	Delay       string            `json:"delay,omitempty"`
+	Rate        float64           `json:"rate,omitempty"`
+	Life        string            `json:"life,omitempty"`
+
+	// Of an answer only: operations that the rule was about, those that passed included; those that it
+	// has met; when its life ends.
+	Matched int        `json:"matched"`
+	Met     int        `json:"met"`
+	Ends    *time.Time `json:"ends,omitempty"`
+}
+
+// FaultList are the rules of a namespace at this gateway, in their order.
+type FaultList struct {
+	Faults []Fault `json:"faults"`
+}

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// ownFaults lists or changes the fault rules of the client's namespace.
+func (a *API) ownFaults(c *call) (any, error) {
+	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	return a.faults(c, &about, c.path)
+}
+
+// faults lists or changes the fault rules of a namespace, or the rule of a name.
+func (a *API) faults(c *call, about *namespaces.About, name string) (any, error) {
+	served := a.Served(about.ID)
+	if served == nil || served.Faults == nil {
+		return nil, core.Refuse(core.NotAllowed, "The namespace '%s' allows no faults: use a namespace that was created with them allowed.", about.Name)
+	}
+	rules := served.Faults
+	switch c.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		var request api.Fault
+		if err := c.read(&request, `{"operation": "send", "entity": "orders", "effect": "fail", "code": "busy", "times": 2}`); err != nil {
+			return nil, err
+		}
+		rule, err := ruleOf(&request)
+		if err != nil {
+			return nil, err
+		}
+		added, err := rules.Add(rule)
+		c.status = http.StatusCreated
+		return faultOf(&added), err
+	case http.MethodDelete:
+		if name == "" {
+			rules.Clear()
+		} else if err := rules.Remove(name); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, wrongMethod("GET, POST, DELETE")
+	}
+	list := api.FaultList{Faults: []api.Fault{}}
+	for _, s := range rules.List() {
+		list.Faults = append(list.Faults, faultOf(&s))
+	}
+	return list, nil
+}
+
+// aliases are names of codes that users know from elsewhere.
+var aliases = map[string]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
+
+func ruleOf(request *api.Fault) (faults.Rule, error) {
+	r := faults.Rule{
+		Name: request.Name, Operation: faults.Operation(request.Operation), Entity: request.Entity, Client: request.Client, Properties: request.Properties,
+		Skip: request.Skip, Times: request.Times, Probability: request.Probability, Seed: request.Seed,
+		Effect: faults.Effect(request.Effect), After: request.After, Rate: request.Rate,
+	}
+	code := strings.ReplaceAll(request.Code, "-", "_")
+	r.Code = core.Code(code)
+	if known, ok := aliases[code]; ok {
+		r.Code = known
+	}
+	for _, d := range []struct {
+		name, text string
+		into       *time.Duration
+	}{{"delay", request.Delay, &r.Delay}, {"life", request.Life, &r.Life}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.into, err = durationOf(d.text); err != nil {
+			return r, core.Refuse(core.InvalidArgument, "%s is no duration: %.40q. Write it like 500ms, 90s, 5m or PT5M.", d.name, d.text)
+		}
+	}
+	return r, nil
+}
+
+// durationOf reads a duration as Go or ISO 8601 writes it.
+func durationOf(text string) (time.Duration, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	return core.ParseDuration(text)
+}
+
+func faultOf(s *faults.Status) api.Fault {
+	f := api.Fault{
+		Name: s.Name, Operation: string(s.Operation), Entity: s.Entity, Client: s.Client, Properties: s.Properties, Skip: s.Skip, Times: s.Times,
+		Probability: s.Probability, Seed: s.Seed, Effect: string(s.Effect), Code: string(s.Code), After: s.After, Rate: s.Rate, Life: s.Life.String(),
+		Matched: s.Matched, Met: s.Met, Ends: &s.Ends,
+	}
+	if s.Delay > 0 {
+		f.Delay = s.Delay.String()
+	}
+	return f
+}
