@@ -53,6 +53,8 @@ type Refusal struct {
 	Text string
 	// Topic is set if a subscription is not found: its topic, if that exists.
 	Topic string
+	// Condition is the error condition that AMQP has for it; "": that of the Code.
+	Condition string
 }
 
 // Refuse makes a Refusal.

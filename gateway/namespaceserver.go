@@ -70,13 +70,17 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		return b.Run(runs)
 	})
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	front, rules := core.Broker(received), (*faults.Rules)(nil)
+	var (
+		front  core.Broker = received
+		manage core.Admin  = b
+		rules  *faults.Rules
+	)
 	if n.AllowFaults {
-		rules = faults.New()
-		front = rules.Broker(received)
+		rules = contents.FaultRules()
+		front, manage = rules.Broker(received), rules.Admin(b)
 	}
 	t.note(n.ID, &admin.Served{Faults: rules, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
-	served := namespaces.Served{Broker: front, Admin: b, Close: func() {
+	served := namespaces.Served{Broker: front, Admin: manage, Close: func() {
 		t.note(n.ID, nil)
 		hide()
 		stop()

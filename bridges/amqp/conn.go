@@ -1,7 +1,9 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -237,6 +239,11 @@ func (c *conn) write(now time.Time) (sent bool) {
 	}
 	parts, out := c.eng.Take(c.parts[:0], c.spare, now)
 	c.parts, c.spare = parts, nil
+	if c.last > 0 {
+		c.writing = true
+		c.writer.finish(head(parts, c.last), func(err error) { c.owner.Do(func() { c.wrote(out, cmp.Or(err, errBroken)) }) })
+		return false
+	}
 	left, err := c.writer.try(parts)
 	if err != nil || len(left) == 0 {
 		c.wrote(out, err)
@@ -246,6 +253,9 @@ func (c *conn) write(now time.Time) (sent bool) {
 	c.writer.finish(left, func(err error) { c.owner.Do(func() { c.wrote(out, err) }) })
 	return false
 }
+
+// errBroken ends a connection that is to break after a write.
+var errBroken = errors.New("broken on demand")
 
 // wrote goes on after a write.
 func (c *conn) wrote(out []byte, err error) {

@@ -74,6 +74,9 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	if !ok {
 		a = answers[core.Internal]
 	}
+	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {
+		a.condition = value.Symbol(r.Condition)
+	}
 	told.Code = code
 	c.refusals.Write(c.log, told, about...)
 	switch own := core.TextOf(err); {

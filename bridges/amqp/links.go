@@ -35,8 +35,15 @@ func (c *conn) Opened(o *wire.Open) {
 	}
 }
 
-// disconnect ends the connection without a word. Any goroutine may call it.
-func (c *conn) disconnect() { _ = c.nc.Close() } // which ends the reader
+// disconnect ends the connection without a word: at once, or after the next write, of at most so many bytes. Any goroutine
+// may call it.
+func (c *conn) disconnect(most int) {
+	if most > 0 {
+		c.owner.Post(func() { c.last = most })
+		return
+	}
+	_ = c.nc.Close() // which ends the reader
+}
 
 // hostOf cuts port and path off what a client calls us.
 func hostOf(name string) string {

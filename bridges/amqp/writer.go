@@ -14,6 +14,7 @@ type output struct {
 	spare   []byte   // room for engine.Conn.Take
 	parts   [][]byte // the same
 	writing bool     // the writer has work
+	last    int      // how much of the next write leaves before the connection breaks; 0: it does not break
 }
 
 const (
@@ -113,6 +114,18 @@ func cut(parts [][]byte, n int) [][]byte {
 	}
 	if n > 0 {
 		parts[0] = parts[0][n:]
+	}
+	return parts
+}
+
+// head returns the first n bytes of parts, all if they are fewer.
+func head(parts [][]byte, n int) [][]byte {
+	for i, p := range parts {
+		if len(p) >= n {
+			parts[i] = p[:n]
+			return parts[:i+1]
+		}
+		n -= len(p)
 	}
 	return parts
 }

@@ -153,7 +153,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the message's 64 KiB, encoded, and HTTP's own
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			ctx = core.WithDisconnect(bridges.WithConn(ctx, nc), func() { _ = nc.Close() })
+			ctx = core.WithDisconnect(bridges.WithConn(ctx, nc), func(int) { _ = nc.Close() })
 			return core.WithPeer(ctx, bridges.Peer("https", nc.RemoteAddr().String(), ""))
 		},
 		ConnState: func(nc net.Conn, s http.ConnState) {

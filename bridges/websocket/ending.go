@@ -62,6 +62,16 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
+// disconnect ends the connection without a word: at once, or after the next write, of at most so many
+// bytes. Any goroutine may call it.
+func (c *conn) disconnect(most int) {
+	if most > 0 {
+		c.owner.Do(func() { c.last = most })
+		return
+	}
+	_ = c.nc.Close() // which ends the reader
+}
+
 // drain says that the gateway is stopping. Feeds take nothing more; what is
 // under way is answered.
 func (c *conn) drain() {

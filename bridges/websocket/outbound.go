@@ -18,6 +18,7 @@ import (
 type output struct {
 	socket  *link.Socket // nil: the connection is no plain TCP connection
 	out     []byte       // frames to be written
+	last    int          // how much of the next write leaves before the connection breaks; 0: it does not break
 	writing int          // bytes that the writer has
 	choked  bool         // too much waits to be read: no more deliveries are asked for
 }
@@ -178,6 +179,15 @@ func (c *conn) write() bool {
 	c.writing = len(buf)
 	if c.pinged == pingWaits {
 		c.pinged = pingLeaves
+	}
+	if c.last > 0 {
+		buf = buf[:min(len(buf), c.last)]
+		link.Go(&c.tasks, func() {
+			_ = transmit(c.nc, buf, 0, c.bridge.opts.WriteTimeout)
+			_ = c.nc.Close() // which ends the reader
+			c.owner.Do(func() { c.wrote(buf, net.ErrClosed) })
+		})
+		return false
 	}
 	if c.socket != nil {
 		var err error

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -127,122 +126,6 @@ func (x *front) Renew(ctx context.Context, id core.Identity, address string, tok
 	return renewals
 }
 
-// OpenReceiver implements core.Broker.
-func (x *front) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (r core.Receiver, err error) {
-	x.watch(ctx, id, address, &o, nil)
-	err = x.do(ctx, id, OpenReceiver, address, func() error {
-		r, err = x.Broker.OpenReceiver(ctx, id, address, o)
-		return err
-	})
-	if err != nil && r != nil {
-		r.Close()
-		r = nil
-	}
-	return r, err
-}
-
-// loseLockTimeout bounds the call that takes a lock away.
-const loseLockTimeout = 10 * time.Second
-
-// watch has deliveries meet rules. held returns the session that a receiver holds; nil: it holds none.
-func (x *front) watch(ctx context.Context, id core.Identity, address string, o *core.ReceiverOptions, held func() core.Session) {
-	deliver, detach := o.Deliver, once(o.Closed)
-	o.Closed = detach
-	ctx = context.WithoutCancel(ctx) // the receiver outlives the call that opens it
-	o.Deliver = func(ds []core.Delivery) {
-		if !x.rules.any.Load() {
-			deliver(ds)
-			return
-		}
-		for i := range ds {
-			one := ds[i : i+1 : i+1]
-			f := x.rules.meet(ctx, policyOf(id), Deliver, address, one[0].Message)
-			if f == nil || f.After || f.Effect == LoseLock {
-				deliver(one)
-			}
-			switch {
-			case f == nil:
-			case f.Effect == Drop:
-				time.AfterFunc(f.Delay, func() { core.Disconnect(ctx) })
-			case f.Effect == Detach && detach != nil:
-				go detach(f.refusal())
-			case f.Effect == LoseLock && held != nil:
-				go func() {
-					if s := held(); s != nil {
-						s.Close()
-						if detach == nil {
-							return
-						}
-						detach(core.Refuse(core.SessionLockLost, "A fault on demand: the rule '%s' of this namespace.", f.Name))
-					}
-				}()
-			case f.Effect == LoseLock && !one[0].LockToken.IsZero():
-				token := one[0].LockToken
-				go func() {
-					ctx, cancel := context.WithTimeout(ctx, loseLockTimeout)
-					defer cancel()
-					x.Broker.Settle(ctx, id, address, []core.Settlement{{Token: token, Outcome: core.Abandon}})
-				}()
-			}
-		}
-	}
-}
-
-// AcceptSession implements core.Broker.
-func (x *front) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (s core.Session, err error) {
-	var mu sync.Mutex
-	mu.Lock()
-	x.watch(ctx, id, address, &o.ReceiverOptions, func() core.Session {
-		mu.Lock()
-		defer mu.Unlock()
-		return s
-	})
-	err = x.do(ctx, id, AcceptSession, address, func() error {
-		s, err = x.Broker.AcceptSession(ctx, id, address, o)
-		return err
-	})
-	if err != nil && s != nil {
-		s.Close()
-		s = nil
-	}
-	mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return &faultySession{s, x, id, address}, nil
-}
-
-// faultySession is a session whose calls may meet rules.
-type faultySession struct {
-	core.Session
-	front   *front
-	id      core.Identity
-	address string
-}
-
-// Renew implements core.Session.
-func (s *faultySession) Renew(ctx context.Context) (until time.Time, err error) {
-	err = s.front.do(ctx, s.id, RenewSession, s.address, func() error {
-		until, err = s.Session.Renew(ctx)
-		return err
-	})
-	return until, err
-}
-
-// State implements core.Session.
-func (s *faultySession) State(ctx context.Context) (state []byte, err error) {
-	err = s.front.do(ctx, s.id, SessionState, s.address, func() error {
-		state, err = s.Session.State(ctx)
-		return err
-	})
-	return state, err
-}
-
-// SetState implements core.Session.
-func (s *faultySession) SetState(ctx context.Context, state []byte) error {
-	return s.front.do(ctx, s.id, SessionState, s.address, func() error { return s.Session.SetState(ctx, state) })
-}
-
 // Peek implements core.Broker.
 func (x *front) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) (ds []core.Delivery, err error) {
 	err = x.do(ctx, id, Peek, address, func() error {
@@ -264,4 +147,42 @@ func (x *front) ReceiveDeferred(ctx context.Context, id core.Identity, address s
 // Cancel implements core.Broker.
 func (x *front) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	return x.do(ctx, id, Cancel, address, func() error { return x.Broker.Cancel(ctx, id, address, numbers) })
+}
+
+// Begin implements core.Transactions.
+func (x *front) Begin() core.Transaction { return &faultyTransaction{x.Broker.Begin(), x} }
+
+// faultyTransaction is a transaction whose calls may meet rules.
+type faultyTransaction struct {
+	core.Transaction
+	front *front
+}
+
+// Send implements core.Transaction.
+func (t *faultyTransaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
+	var m *core.Message
+	if len(group) > 0 {
+		m = group[0]
+	}
+	return t.front.rules.meet(ctx, policyOf(id), Send, address, m).around(ctx, func() error {
+		return t.Transaction.Send(ctx, id, address, via, group)
+	}, nil)
+}
+
+// Settle implements core.Transaction. What is settled together meets a rule together.
+func (t *faultyTransaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
+	do := func() error { return t.Transaction.Settle(ctx, id, address, settlements) }
+	if len(settlements) == 0 {
+		return do()
+	}
+	f := t.front.rules.meet(ctx, policyOf(id), Operation(settlements[0].Outcome.String()), address, nil)
+	if f != nil && f.Effect == DeliverTwice {
+		return nil // the message is not settled: its lock ends, and it comes again
+	}
+	return f.around(ctx, do, nil)
+}
+
+// Commit implements core.Transaction.
+func (t *faultyTransaction) Commit(ctx context.Context) error {
+	return t.front.do(ctx, nil, Commit, "", func() error { return t.Transaction.Commit(ctx) })
 }

@@ -4,7 +4,9 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +36,8 @@ const (
 	Peek            Operation = "peek"
 	ReceiveDeferred Operation = "receive-deferred"
 	Cancel          Operation = "cancel" // of scheduled messages
+	Commit          Operation = "commit" // of a transaction; any entity
+	Manage          Operation = "manage" // to create, change or delete an entity or a rule
 )
 
 // Effect is what happens to an operation.
@@ -47,15 +51,17 @@ const (
 	Drop         Effect = "drop-connection" // without a word
 	Detach       Effect = "detach"          // the link, with Rule.Code
 	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
+	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
+	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
 	DeliverTwice Effect = "deliver-twice"   // the client is told that the message is completed; it is abandoned
 	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
 )
 
 // allowed are the effects on each operation, besides those that all have.
 var allowed = map[Operation][]Effect{
-	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock},
+	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
-	AcceptSession: nil, RenewSession: nil, SessionState: nil, Peek: nil, ReceiveDeferred: nil, Cancel: nil,
+	AcceptSession: nil, RenewSession: nil, SessionState: nil, Peek: nil, ReceiveDeferred: nil, Cancel: nil, Commit: nil, Manage: nil,
 }
 
 // The bounds of rules.
@@ -93,6 +99,8 @@ type Rule struct {
 	// Code is what the client is told by Fail and Detach: core.Busy ("server busy", which SDKs try
 	// again), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
 	Code core.Code
+	// Condition is what a client of AMQP is told in place of the Code's own, such as amqp:link:stolen.
+	Condition string
 	// After says that the operation takes effect all the same: its answer is lost. Of Fail, Drop and
 	// Detach.
 	After bool
@@ -101,6 +109,9 @@ type Rule struct {
 	// Life is how long the rule lasts, default an hour.
 	Life time.Duration
 }
+
+// condition is an error condition of AMQP: a symbol of at most 100 characters.
+var condition = regexp.MustCompile(`^[a-z][a-z0-9.-]*(:[A-Za-z0-9._-]+)+$`)
 
 // check completes a rule with defaults, and returns what is wrong with it.
 func (r *Rule) check() error {
@@ -119,6 +130,9 @@ func (r *Rule) check() error {
 	if r.Times == 0 {
 		r.Times = 1
 	}
+	if r.Effect == Reorder && r.Delay == 0 {
+		r.Delay = time.Second
+	}
 	if r.Life == 0 {
 		r.Life = DefaultLife
 	}
@@ -134,6 +148,8 @@ func (r *Rule) check() error {
 		return refuse("The effect %q does not fit the operation %s: use %s.", r.Effect, r.Operation, join(effects))
 	case !slices.Contains(core.Codes(), r.Code):
 		return refuse("The code %q is unknown: use %s.", r.Code, join(core.Codes()))
+	case r.Condition != "" && !condition.MatchString(r.Condition):
+		return refuse("The condition %.80q is none of AMQP: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
 		return refuse("After fits %s, %s and %s only: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
@@ -152,6 +168,24 @@ func (r *Rule) check() error {
 		return refuse("Properties fit %s and %s only: the gateway sees no message in %s.", Send, Deliver, r.Operation)
 	}
 	return nil
+}
+
+// aliases are names of codes that users of SDKs know.
+var aliases = map[string]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
+
+// ParseCode reads a code, as core has it or as users of SDKs know it, with hyphens or underscores. What is
+// no code is left for Rules.Add to refuse.
+func ParseCode(text string) core.Code {
+	code := strings.ReplaceAll(text, "-", "_")
+	if known, ok := aliases[code]; ok {
+		return known
+	}
+	return core.Code(code)
+}
+
+// Effects are all effects, those that every operation has first.
+func Effects() []Effect {
+	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }
 
 // Operations are all operations, by name.
@@ -177,7 +211,7 @@ func join[T ~string](all []T) string {
 
 // refusal is what the client is told.
 func (r *Rule) refusal() error {
-	return core.Refuse(r.Code, "A fault on demand: the rule '%s' of this namespace (%s).", r.Name, r.Code)
+	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("A fault on demand: the rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }
 
 // covers reports whether a rule is about an operation.

@@ -3,13 +3,22 @@ package crosstowntest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
@@ -206,10 +215,248 @@ func TestLocksAreLostAndMessagesComeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the session is still locked: %v", err)
 	}
-	if err := holder.CompleteMessage(t.Context(), m, nil); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the SDK waits on the link that is gone
+	defer cancel()
+	if err := holder.CompleteMessage(ctx, m, nil); err == nil {
 		t.Error("the first holder has completed the message")
 	}
 	_ = other.Close(t.Context())
+}
+
+func TestMessagesAreReordered(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"), Queue("s", func(s *core.Settings) { s.RequiresSession = true }))
+	c := connect(t, b)
+	r, err := c.NewReceiverForQueue("q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Reorder, Delay: time.Minute})
+	send(t, c, "q", "one", "two", "three")
+	var got []string
+	for len(got) < 3 {
+		ms, err := r.ReceiveMessages(t.Context(), 3-len(got), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			got = append(got, string(m.Body))
+			if err := r.CompleteMessage(t.Context(), m, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want := []string{"two", "one", "three"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.ExpectEmpty("q")
+
+	b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Reorder, Delay: time.Millisecond}) // no other comes
+	send(t, c, "q", "four")
+	m := receive(t, r)
+	if string(m.Body) != "four" {
+		t.Errorf("got %q", m.Body)
+	}
+	if err := r.CompleteMessage(t.Context(), m, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	// A receiver that closes leaves what was kept back to the next one.
+	b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Reorder, Delay: time.Minute})
+	send(t, c, "q", "five")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if ms, err := r.ReceiveMessages(ctx, 1, nil); err == nil && len(ms) == 1 { // the drain brought it
+		if err := r.AbandonMessage(t.Context(), ms[0], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = c.NewReceiverForQueue("q", nil); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, r); string(m.Body) != "five" || m.DeliveryCount != 2 {
+		t.Errorf("got %q, delivered %d times", m.Body, m.DeliveryCount)
+	}
+}
+
+// relay forwards connections to a gateway, and counts the bytes that come back.
+func relay(t *testing.T, to string) (address string, back *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back = new(atomic.Int64)
+	var tasks sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		tasks.Wait()
+	})
+	tasks.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			tasks.Go(func() {
+				defer func() { _ = client.Close() }()
+				gateway, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				tasks.Go(func() {
+					_, _ = io.Copy(gateway, client)
+					_ = gateway.Close()
+				})
+				_, _ = io.Copy(client, io.TeeReader(gateway, count{back}))
+			})
+		}
+	})
+	return l.Addr().String(), back
+}
+
+// count counts what is written.
+type count struct{ n *atomic.Int64 }
+
+func (c count) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func TestATransferIsCut(t *testing.T) {
+	t.Parallel()
+	const size = 200_000
+	b := Start(t, Queue("q"))
+	send(t, connect(t, b), "q", strings.Repeat("x", size))
+	cut := func(t *testing.T, receive func(address string)) {
+		address, back := relay(t, b.Address)
+		b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Cut})
+		receive(address)
+		if got := back.Load(); got < size/2 || got > size*3/4 {
+			t.Errorf("the client got %d bytes of a message of %d", got, size)
+		}
+		b.ExpectFaultsMet()
+		b.Advance(time.Minute)
+	}
+	t.Run("AMQP", func(t *testing.T) {
+		cut(t, func(address string) {
+			c, err := azservicebus.NewClientFromConnectionString(strings.ReplaceAll(b.ConnectionString, b.Address, address), &azservicebus.ClientOptions{
+				RetryOptions: azservicebus.RetryOptions{MaxRetries: -1},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close(context.Background()) }()
+			r, err := c.NewReceiverForQueue("q", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ms, err := r.ReceiveMessages(t.Context(), 1, nil); len(ms) > 0 {
+				t.Errorf("%d messages came; error %v", len(ms), err)
+			}
+		})
+	})
+	t.Run("WebSocket", func(t *testing.T) {
+		cut(t, func(address string) {
+			d := websocket.Dialer{Subprotocols: []string{"crosstown.v1.json"}}
+			ws, answer, err := d.DialContext(t.Context(), "ws://"+address+"/$crosstown/ws", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close() // it is empty
+			defer func() { _ = ws.Close() }()
+			for _, request := range []any{
+				map[string]any{"op": "auth", "id": 1, "token": token(t, b)},
+				map[string]any{"op": "feed", "id": 2, "feed": 1, "entity": "q", "credit": 1},
+			} {
+				if err := ws.WriteJSON(request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for err == nil {
+				_, _, err = ws.ReadMessage()
+			}
+			if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway) {
+				t.Errorf("the gateway said goodbye: %v", err)
+			}
+		})
+	})
+}
+
+// token gives all rights on the bus.
+func token(t *testing.T, b *Bus) string {
+	t.Helper()
+	c, err := auth.ParseConnectionString(b.ConnectionString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auth.SignSAS("http://"+c.Host+"/", c.KeyName, c.Key, time.Now().Add(time.Hour))
+}
+
+// ask sends a request over HTTP. The status is 0 if no answer came.
+func ask(t *testing.T, b *Bus, method, path, body string) (status int) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, "http://"+b.Address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", token(t, b))
+	a, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return 0
+	}
+	_ = a.Body.Close()
+	return a.StatusCode
+}
+
+// The answer to a request over HTTP is lost; the message is stored, or not.
+func TestARequestOverHTTPGetsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"))
+	for _, after := range []bool{false, true} {
+		b.Inject(Fault{Effect: faults.Drop, After: after})
+		if status := ask(t, b, http.MethodPost, "/q/messages", fmt.Sprint(after)); status != 0 {
+			t.Errorf("the client got %d", status)
+		}
+	}
+	b.ExpectMessages("q", "true")
+}
+
+// A condition of AMQP that no code has.
+func TestAnyCondition(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"))
+	b.Inject(Fault{Condition: "com.microsoft:partition-not-owned"})
+	s, err := connect(t, b).NewSender("q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendMessage(t.Context(), &azservicebus.Message{}, nil); err == nil || !strings.Contains(err.Error(), "com.microsoft:partition-not-owned") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestManagementMeetsFaults(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"))
+	b.Inject(Fault{Operation: faults.Manage, Entity: "q", Code: core.Internal})
+	if status := ask(t, b, http.MethodDelete, "/q", ""); status != http.StatusInternalServerError {
+		t.Errorf("delete: %d", status)
+	}
+	if status := ask(t, b, http.MethodPost, "/q/messages", ""); status != http.StatusCreated {
+		t.Errorf("the queue was deleted: %d", status)
+	}
+	b.Inject(Fault{Operation: faults.Manage, After: true, Code: core.Timeout})
+	if status := ask(t, b, http.MethodDelete, "/q", ""); status/100 == 2 {
+		t.Errorf("delete: %d", status)
+	}
+	b.ExpectFaultsMet()
+	if status := ask(t, b, http.MethodPost, "/q/messages", ""); status != http.StatusNotFound {
+		t.Errorf("the queue was not deleted: %d", status)
+	}
 }
 
 func TestFaultsAreForSomeOperations(t *testing.T) {
@@ -293,6 +540,7 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"The delay":                  {Delay: time.Hour},
 		"A rate":                     {Effect: faults.Throttle},
 		"The life":                   {Life: 48 * time.Hour},
+		"none of AMQP":               {Condition: "Server Busy"},
 		"Properties fit":             {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
 		if _, err := rules.Add(r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {

@@ -101,7 +101,7 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 	})
 	rules := faults.New()
 	g.faults.Store(n.ID, rules)
-	return namespaces.Served{Broker: rules.Broker(b), Admin: b, Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
+	return namespaces.Served{Broker: rules.Broker(b), Admin: rules.Admin(b), Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
 		g.faults.Delete(n.ID)
 		stop()
 		<-ended

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -57,19 +56,11 @@ func (a *API) faults(c *call, about *namespaces.About, name string) (any, error)
 	return list, nil
 }
 
-// aliases are names of codes that users know from elsewhere.
-var aliases = map[string]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
-
 func ruleOf(request *api.Fault) (faults.Rule, error) {
 	r := faults.Rule{
 		Name: request.Name, Operation: faults.Operation(request.Operation), Entity: request.Entity, Client: request.Client, Properties: request.Properties,
 		Skip: request.Skip, Times: request.Times, Probability: request.Probability, Seed: request.Seed,
-		Effect: faults.Effect(request.Effect), After: request.After, Rate: request.Rate,
-	}
-	code := strings.ReplaceAll(request.Code, "-", "_")
-	r.Code = core.Code(code)
-	if known, ok := aliases[code]; ok {
-		r.Code = known
+		Effect: faults.Effect(request.Effect), Code: faults.ParseCode(request.Code), Condition: request.Condition, After: request.After, Rate: request.Rate,
 	}
 	for _, d := range []struct {
 		name, text string
@@ -97,7 +88,7 @@ func durationOf(text string) (time.Duration, error) {
 func faultOf(s *faults.Status) api.Fault {
 	f := api.Fault{
 		Name: s.Name, Operation: string(s.Operation), Entity: s.Entity, Client: s.Client, Properties: s.Properties, Skip: s.Skip, Times: s.Times,
-		Probability: s.Probability, Seed: s.Seed, Effect: string(s.Effect), Code: string(s.Code), After: s.After, Rate: s.Rate, Life: s.Life.String(),
+		Probability: s.Probability, Seed: s.Seed, Effect: string(s.Effect), Code: string(s.Code), Condition: s.Condition, After: s.After, Rate: s.Rate, Life: s.Life.String(),
 		Matched: s.Matched, Met: s.Met, Ends: &s.Ends,
 	}
 	if s.Delay > 0 {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,8 +82,10 @@ func faultAddCommand(environ []string) *cobra.Command {
 "server busy".
 
 Effects: fail (with --code), delay, throttle (to --rate a second, the rest is refused as
-busy), drop-connection, detach (the link), lose-lock (of deliver), deliver-twice (of
-complete: the message comes again), expire-token (of authorize, after --delay).`,
+busy), drop-connection, detach (the link); of deliver lose-lock, reorder (the message comes
+after the next one) and cut-transfer (half of the message, then the connection breaks);
+deliver-twice (of complete: the message comes again), expire-token (of authorize, after
+--delay).`,
 		Example: `  crosstown fault add --entity orders --times 2
   crosstown fault add --entity orders --after --effect drop-connection
   crosstown fault add --operation complete --code lock-lost --skip 5
@@ -93,12 +96,8 @@ complete: the message comes again), expire-token (of authorize, after --delay).`
 	o.bind(c, environ)
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
-	var words []string
-	for _, op := range faults.Operations() {
-		words = append(words, string(op))
-	}
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
-	flags.StringVar(&f.Operation, "operation", string(faults.Send), "what goes wrong: "+strings.Join(words, ", "))
+	flags.StringVar(&f.Operation, "operation", string(faults.Send), "what goes wrong: "+words(faults.Operations()))
 	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or its beginning and a * (default any)")
 	flags.StringVar(&f.Client, "client", "", "`TEXT` in the description of the client (protocol, address, SDK), or its policy (default any)")
 	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message has, as `NAME=VALUE`; of send and deliver; repeatable")
@@ -106,8 +105,9 @@ complete: the message comes again), expire-token (of authorize, after --delay).`
 	flags.IntVar(&f.Times, "times", 0, "how many are met then (default 1)")
 	flags.Float64Var(&f.Probability, "probability", 0, "with which an operation is met, 0 to 1 (default 1)")
 	flags.Uint64Var(&f.Seed, "seed", 0, "begins the random sequence of --probability")
-	flags.StringVar(&f.Effect, "effect", string(faults.Fail), "what happens: fail, delay, throttle, drop-connection, detach, lose-lock, deliver-twice, expire-token")
+	flags.StringVar(&f.Effect, "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
 	flags.StringVar(&f.Code, "code", "server-busy", "what the client is told: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
+	flags.StringVar(&f.Condition, "condition", "", "what a client of AMQP is told in place of the code's own, such as amqp:link:stolen")
 	flags.BoolVar(&f.After, "after", false, "the operation takes effect all the same: its answer is lost")
 	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before")
 	flags.Float64Var(&f.Rate, "rate", 0, "operations a second that a throttle lets pass")
@@ -140,7 +140,7 @@ func printFaults(out io.Writer, all []api.Fault) error {
 		f := &all[i]
 		effect, entity := f.Effect, f.Entity
 		if f.Effect == string(faults.Fail) || f.Effect == string(faults.Detach) {
-			effect += " " + f.Code
+			effect += " " + cmp.Or(f.Condition, f.Code)
 		}
 		if f.After {
 			effect += ", after"
@@ -151,4 +151,13 @@ func printFaults(out io.Writer, all []api.Fault) error {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", f.Name, f.Operation, entity, effect, f.Matched, f.Met, f.Times)
 	}
 	return w.Flush()
+}
+
+// words are the names of a set, for the help.
+func words[T ~string](all []T) string {
+	var names []string
+	for _, each := range all {
+		names = append(names, string(each))
+	}
+	return strings.Join(names, ", ")
 }

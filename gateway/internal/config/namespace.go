@@ -25,6 +25,8 @@ type Contents struct {
 	Pushes     []Push     `koanf:"pushes"`
 	// AllowFaults lets clients with Manage make operations go wrong: for tests.
 	AllowFaults bool `koanf:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
+	// Faults are what goes wrong from the start.
+	Faults []Fault `koanf:"faults"`
 	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
 	VirtualTime bool `koanf:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
@@ -164,4 +166,5 @@ func (h *Contents) validate(prefix string, c *Config, r *report) {
 	h.validatePipelines(prefix, c, r)
 	h.validateRetries(prefix, r)
 	h.validateHistories(prefix, r)
+	h.validateFaults(prefix, r)
 }

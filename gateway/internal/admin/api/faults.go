@@ -24,6 +24,7 @@ type Fault struct {
 	Seed        uint64            `json:"seed,omitempty"`
 	Effect      string            `json:"effect,omitempty"`
 	Code        string            `json:"code,omitempty"`
+	Condition   string            `json:"condition,omitempty"`
 	After       bool              `json:"after,omitempty"`
 	Delay       string            `json:"delay,omitempty"`
 	Rate        float64           `json:"rate,omitempty"`

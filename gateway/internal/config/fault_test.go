@@ -1,0 +1,47 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
+)
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	write := func(content string) {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`allow-faults: true
+faults:
+  - {name: busy, entity: orders, code: server-busy, times: 2, life: 2h}
+  - {operation: deliver, effect: reorder, delay: 2s, properties: {colour: red}}
+`)
+	c, err := load(t, nil, nil, "--config="+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := c.FaultRules().List()
+	if len(rules) != 2 || rules[0].Code != core.Busy || rules[0].Times != 2 || rules[0].Life != 2*time.Hour ||
+		rules[1].Effect != faults.Reorder || rules[1].Delay != 2*time.Second || rules[1].Properties["colour"] != "red" {
+		t.Errorf("got %+v", rules)
+	}
+	write(`faults:
+  - {name: a}
+  - {name: a, effect: explode}
+  - {name: a}
+`)
+	_, err = load(t, nil, nil, "--config="+file)
+	for _, want := range []string{"faults: the namespace allows no faults", `faults[1]: The effect "explode" does not fit`, "faults[2]: There is a fault rule 'a' already"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
