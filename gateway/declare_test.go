@@ -50,7 +50,7 @@ func TestAnInterruptedDeclarationIsFinishedAndNothingElseIsChanged(t *testing.T)
 		return strings.Join(names, " ")
 	}
 	for _, want := range []string{"a b", "a b c", "a b c d"} {
-		err := declare(t.Context(), &interrupted{b, 1}, c, log)
+		err := declare(t.Context(), &interrupted{b, 1}, c, false, log)
 		if got := rules(); got != want || (err == nil) != (want == "a b c d") || err != nil && !errors.Is(err, errInterrupted) {
 			t.Errorf("got rules %s and error %v, want %s", got, err, want)
 		}
@@ -58,7 +58,7 @@ func TestAnInterruptedDeclarationIsFinishedAndNothingElseIsChanged(t *testing.T)
 	if err := b.DeleteRule(t.Context(), id, "t/Subscriptions/s", "d"); err != nil {
 		t.Fatal(err)
 	}
-	if err := declare(t.Context(), b, c, log); err != nil || rules() != "a b c" {
+	if err := declare(t.Context(), b, c, false, log); err != nil || rules() != "a b c" {
 		t.Errorf("a rule that somebody deleted: got %s, %v, want it to stay so", rules(), err)
 	}
 }

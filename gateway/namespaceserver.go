@@ -93,7 +93,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	if n.Clock != nil {
 		served.RunDue = b.RunDue
 	}
-	if err := declare(ctx, b, contents, log); err != nil {
+	if err := declare(ctx, b, contents, t.c.UpdateEntities, log); err != nil {
 		served.Close()
 		return namespaces.Served{}, err
 	}

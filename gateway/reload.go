@@ -82,19 +82,19 @@ func (r *reloader) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
 	r.directory.Configure(all)
 	for i := range all {
-		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name))
+		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name), c.UpdateEntities)
 	}
 }
 
 // takeUp takes up what a namespace is configured to have.
-func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents) {
+func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
 	t := r.served.of(name)
 	if t == nil {
 		return // it is new: that needs a restart
 	}
 	t.Broker.SetRetries(retries(contents.Retries))
-	if err := declare(ctx, t.Broker, contents, r.log); err != nil {
-		r.log.Error("reload: some configured entities were not created", "namespace", name, "err", err)
+	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
+		r.log.Error("reload: some configured entities are not as configured", "namespace", name, "err", err)
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // it could not do, or go on doing, what was asked
 	exitUsage   = 2 // the command line or the configuration is wrong
+
+	exitDifferent = 3 // crosstown diff has found differences
 )
 
 // run is the program: it carries out one command line and returns the exit
@@ -35,6 +37,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, client.ErrDifferent):
+		return exitDifferent
 	case !understood:
 		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
 		return exitUsage

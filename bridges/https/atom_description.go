@@ -12,7 +12,7 @@ import (
 
 // parseDescription finds the description of an entity or a rule in the ATOM entry of a request.
 func parseDescription(body []byte) (*node, error) {
-	root, err := parseXML(body)
+	root, err := parseXML(body, maxXMLNodes)
 	if err != nil {
 		return nil, err
 	}

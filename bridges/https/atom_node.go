@@ -25,8 +25,8 @@ type node struct {
 	children []*node
 }
 
-// parseXML reads a document, which must be UTF-8 without a document type.
-func parseXML(document []byte) (*node, error) {
+// parseXML reads a document of at most so many elements, which must be UTF-8 without a document type.
+func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
 		line, _ := dec.InputPos()
@@ -50,7 +50,7 @@ func parseXML(document []byte) (*node, error) {
 		last := open[len(open)-1]
 		switch t := token.(type) {
 		case xml.StartElement:
-			if nodes++; nodes > maxXMLNodes {
+			if nodes++; nodes > elements {
 				return nil, malformed("it has too many elements")
 			}
 			if len(open) > maxXMLDepth {

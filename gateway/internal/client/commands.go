@@ -10,6 +10,7 @@ func Commands(environ []string) []*cobra.Command {
 	return []*cobra.Command{
 		sendCommand(environ), receiveCommand(environ), peekCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ),
 		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
+		importCommand(environ), exportCommand(environ), diffCommand(environ),
 		namespaceCommand(environ), clockCommand(environ), faultCommand(environ), remoteCommand(environ),
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
@@ -36,6 +38,16 @@ func (t *target) explain(err error) error {
 	}
 	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return explainResponse(refused)
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range several.Unwrap() {
+			all = append(all, t.explain(e))
+		}
+		return errors.Join(all...)
+	}
+	if refused, ok := errors.AsType[*https.StatusError](err); ok {
+		return explainStatus(refused.Status, strings.Replace(err.Error(), refused.Text, trim(refused.Text), 1))
 	}
 	if status, why, ok := remote.Refusal(err); ok {
 		return fmt.Errorf("%s: %s", trim(why), hints[status == http.StatusNotFound])

@@ -34,6 +34,7 @@ type Config struct {
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `koanf:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
+	UpdateEntities bool          `koanf:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
 	Emulator       bool          `koanf:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
 	Strict         string        `koanf:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`

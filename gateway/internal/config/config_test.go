@@ -624,7 +624,7 @@ topics:
 		`c.yaml:17: topics[0].subscriptions[1].rules[1]: it has both sql and correlation: keep one`,
 		`c.yaml:20: topics[0].subscriptions[1].rules[2].name: The rule name 'q/' contains '/'`,
 		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
-		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a text, a number, true or false`,
+		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a text, a number, true, false, or a type such as {$long: 5}`,
 		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: there is no such setting: `,
 		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but neither sql nor a plugin that could use them`,
 		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,
@@ -660,7 +660,7 @@ func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 	const sub = "c.json: UserConfig.Namespaces[0].Topics[0].Subscriptions"
 	for _, want := range append(strings.Split(want, "\n"),
 		sub+`[0].Properties.LockDuration: LockDuration is 7m0s`,
-		sub+`[0].Rules[0]: correlation.properties.p is map[]: write a text, a number, true or false`,
+		sub+`[0].Rules[0]: correlation.properties.p: {} is no value with its type: it has no type: write a text, a number`,
 		sub+`[0].Rules[0].Properties.CorrelationFilter.Size: a correlation filter has no such condition: remove it`,
 		sub+`[0].Rules[1]: Rule 'expression': SQL filter, position `,
 		sub+`[1].Rules[0].Properties.FilterType: Date is no type of filters: write Sql or Correlation`,

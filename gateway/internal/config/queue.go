@@ -12,7 +12,8 @@ type Queue struct {
 	QueueSettings `koanf:",squash"`
 }
 
-// QueueSettings are EntitySettings of a queue.
+// QueueSettings are EntitySettings of a queue. Those without a usage text, which the official Go SDK
+// cannot send, have no flag: they are kept and shown, without effect.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `koanf:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
 	MaxSizeInMegabytes                  *int64         `koanf:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
@@ -30,6 +31,9 @@ type QueueSettings struct {
 	UserMetadata                        *string        `koanf:"user-metadata" usage:"text of your own"`
 	AutoDeleteOnIdle                    *time.Duration `koanf:"auto-delete-on-idle" usage:"delete the queue after this time without use"`
 	EnablePartitioning                  *bool          `koanf:"enable-partitioning" usage:"spread the queue over several partitions"`
+	SupportOrdering                     *bool          `koanf:"support-ordering"`
+	EnableExpress                       *bool          `koanf:"enable-express"`
+	IsAnonymousAccessible               *bool          `koanf:"is-anonymous-accessible"`
 	Policies                            []Policy       `koanf:"policies"`
 }
 

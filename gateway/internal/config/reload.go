@@ -14,7 +14,7 @@ func (c *Config) NeedRestart(running *Config) []string {
 // fixed is the configuration without what a running gateway takes up.
 func (c *Config) fixed() *Config {
 	f := *c
-	f.Log.Level, f.Skipped = "", nil
+	f.Log.Level, f.Skipped, f.UpdateEntities = "", nil, false
 	if f.TLS.Cert != "" { // else it is the development certificate, which is another matter
 		f.TLS.Cert, f.TLS.Key = "its own", "its own"
 	}

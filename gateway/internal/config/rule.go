@@ -1,23 +1,28 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/bridges/typedjson"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Rule is a rule of a subscription: by a SQL expression, by correlation, by what
-// a plugin says or, with none of these, for every message.
+// a plugin says, for no message or, with none of these, for every message.
 type Rule struct {
 	Name             string         `koanf:"name"`
 	SQL              string         `koanf:"sql"`
 	Plugin           string         `koanf:"plugin"`     // the rule is for what it passes
 	Parameters       map[string]any `koanf:"parameters"` // of SQL: values of @name; what the plugin is told
 	Correlation      *Correlation   `koanf:"correlation"`
+	MatchNone        bool           `koanf:"match-none"`
 	Action           string         `koanf:"action"`
 	ActionParameters map[string]any `koanf:"action-parameters"`
 }
@@ -44,13 +49,15 @@ func (r *Rule) Rule() (core.Rule, error) {
 		return rule, err
 	}
 	switch {
-	case r.Plugin != "" && (r.SQL != "" || r.Correlation != nil):
+	case r.Plugin != "" && (r.SQL != "" || r.Correlation != nil || r.MatchNone):
 		return rule, fmt.Errorf("it has a plugin and another condition: write plugin('%s') among others in sql, or make it two rules", r.Plugin)
 	case r.Plugin != "":
 		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: call(r.Plugin, r.Parameters)}
 		rule.Filter.Parameters, err = properties("parameters", numbered(r.Parameters))
 	case r.SQL != "" && r.Correlation != nil:
 		return rule, fmt.Errorf("it has both sql and correlation: keep one, or make it two rules")
+	case r.MatchNone && (r.SQL != "" || r.Correlation != nil):
+		return rule, fmt.Errorf("it has match-none and another condition: keep one")
 	case len(r.Parameters) > 0 && r.SQL == "":
 		return rule, fmt.Errorf("it has parameters, but neither sql nor a plugin that could use them")
 	case len(r.ActionParameters) > 0 && r.Action == "":
@@ -61,6 +68,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	case r.Correlation != nil:
 		rule.Filter.Kind = core.CorrelationFilter
 		rule.Filter.Correlation, err = r.Correlation.filter()
+	case r.MatchNone:
+		rule.Filter.Kind = core.FalseFilter
 	default:
 		rule.Filter.Kind = core.TrueFilter
 	}
@@ -96,13 +105,14 @@ func (c *Correlation) filter() (*core.Correlation, error) {
 }
 
 // properties encodes what a file gave: texts, numbers and booleans. Whole
-// numbers are an int, or a long when they need it.
+// numbers are an int, or a long when they need it. Values of other types are as package
+// typedjson writes them, such as {$long: 5}.
 func properties(name string, values map[string]any) (core.Properties, error) {
 	var pairs []core.Property
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		v := values[key]
 		switch n := v.(type) {
-		case string, bool:
+		case string, bool, int32:
 		case int:
 			v = whole(int64(n))
 		case int64:
@@ -111,8 +121,13 @@ func properties(name string, values map[string]any) (core.Properties, error) {
 			if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 				v = whole(int64(n))
 			}
+		case map[string]any:
+			var err error
+			if v, err = typedValue(n); err != nil {
+				return core.Properties{}, fmt.Errorf("%s.%s: %w", name, key, err)
+			}
 		default:
-			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a text, a number, true or false", name, key, v)
+			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a text, a number, true, false, or a type such as {$long: 5}", name, key, v)
 		}
 		pairs = append(pairs, core.Property{Key: key, Value: v})
 	}
@@ -124,4 +139,80 @@ func whole(n int64) any {
 		return int32(n)
 	}
 	return n
+}
+
+// typedValue reads a value that is written with its type.
+func typedValue(written map[string]any) (any, error) {
+	if written[nullType] == true {
+		return nil, nil
+	}
+	data, err := json.Marshal(written)
+	if err == nil && (len(written) != 1 || !bytes.HasPrefix(data, []byte(`{"$`))) {
+		err = errors.New("it has no type")
+	}
+	var v any
+	if err == nil {
+		v, err = typedjson.ParseValue(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no value with its type: %w: write a text, a number, true, false, or a type such as {$long: 5}", data, err)
+	}
+	return v, nil
+}
+
+// writtenProperties is what properties reads.
+func writtenProperties(p core.Properties) map[string]any {
+	if p.IsEmpty() {
+		return nil
+	}
+	all := map[string]any{}
+	for key, v := range p.All() {
+		all[key] = writtenValue(v)
+	}
+	return all
+}
+
+func writtenValue(v any) any {
+	switch n := v.(type) {
+	case string, bool, int32:
+		return v
+	case int64:
+		if n != int64(int32(n)) {
+			return v
+		}
+	case float64:
+		if n != math.Trunc(n) && !math.IsNaN(n) {
+			return v
+		}
+	}
+	var written any
+	switch n := v.(type) {
+	case nil:
+		return map[string]any{nullType: true}
+	case int64: // without its type it would be an int
+		return map[string]any{"$long": n}
+	}
+	_ = json.Unmarshal(typedjson.Value(v), &written) // it was written as JSON
+	return written
+}
+
+// nullType writes a null: a file's own is as if it were absent.
+const nullType = "$null"
+
+// RuleOf is the rule that results in r.
+func RuleOf(r *core.Rule) Rule {
+	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
+	switch r.Filter.Kind {
+	case core.SQLFilter:
+		of.SQL, of.Parameters = r.Filter.SQL, writtenProperties(r.Filter.Parameters)
+	case core.CorrelationFilter:
+		c := r.Filter.Correlation
+		of.Correlation = &Correlation{
+			CorrelationID: c.CorrelationID, MessageID: c.MessageID, To: c.To, ReplyTo: c.ReplyTo, Label: c.Label,
+			SessionID: c.SessionID, ReplyToSessionID: c.ReplyToSessionID, ContentType: c.ContentType, Properties: writtenProperties(c.Properties),
+		}
+	case core.FalseFilter:
+		of.MatchNone = true
+	}
+	return of
 }

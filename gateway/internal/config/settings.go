@@ -63,3 +63,20 @@ func (n *names) add(name string) bool {
 	*n = append(*n, folded)
 	return true
 }
+
+// Given lists the settings that were given, by their names in a file and in core.Settings.
+func Given[T EntitySettings](given *T) (all []GivenSetting) {
+	v := reflect.ValueOf(given).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			all = append(all, GivenSetting{v.Type().Field(i).Tag.Get("koanf"), core.SettingNamed(v.Type().Field(i).Name)})
+		}
+	}
+	return all
+}
+
+// GivenSetting is a setting of an entity that a source gives.
+type GivenSetting struct {
+	Name string // in a file
+	*core.Setting
+}

@@ -10,14 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// The settings of entities are those of core, by their names with hyphens, but for some that change
-// nothing.
+// The settings of entities are those of core, by their names with hyphens.
 func TestSettingsOfEntitiesAreThoseOfCore(t *testing.T) {
 	t.Parallel()
-	leftOut := []string{
-		"FilteringMessagesBeforePublishing", "EnableSubscriptionPartitioning", "SupportOrdering", "EnableExpress", "IsAnonymousAccessible",
-		"AuthorizationRules", // which are policies here
-	}
+	leftOut := []string{"AuthorizationRules"} // which are policies here
 	for kind, settings := range map[core.Kind]reflect.Type{
 		core.Queue: reflect.TypeFor[config.QueueSettings](), core.Topic: reflect.TypeFor[config.TopicSettings](), core.Subscription: reflect.TypeFor[config.SubscriptionSettings](),
 	} {

@@ -14,7 +14,7 @@ type Topic struct {
 	Subscriptions []Subscription `koanf:"subscriptions"`
 }
 
-// TopicSettings are EntitySettings of a topic.
+// TopicSettings are EntitySettings of a topic, those without a flag as in QueueSettings.
 type TopicSettings struct {
 	MaxSizeInMegabytes                  *int64         `koanf:"max-size-in-megabytes" usage:"maximum size of the topic with its subscriptions"`
 	MaxMessageSizeInKilobytes           *int64         `koanf:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
@@ -26,6 +26,11 @@ type TopicSettings struct {
 	UserMetadata                        *string        `koanf:"user-metadata" usage:"text of your own"`
 	AutoDeleteOnIdle                    *time.Duration `koanf:"auto-delete-on-idle" usage:"delete the topic after this time without use"`
 	EnablePartitioning                  *bool          `koanf:"enable-partitioning" usage:"spread the topic over several partitions"`
+	SupportOrdering                     *bool          `koanf:"support-ordering"`
+	EnableExpress                       *bool          `koanf:"enable-express"`
+	IsAnonymousAccessible               *bool          `koanf:"is-anonymous-accessible"`
+	FilteringMessagesBeforePublishing   *bool          `koanf:"filtering-messages-before-publishing"`
+	EnableSubscriptionPartitioning      *bool          `koanf:"enable-subscription-partitioning"`
 	Policies                            []Policy       `koanf:"policies"`
 }
 
@@ -36,7 +41,7 @@ func (t *TopicSettings) Apply(s *core.Settings) {
 }
 
 // Subscription is a topic's subscription. With rules it gets what they match,
-// without everything.
+// without everything; with an empty list of rules, nothing.
 type Subscription struct {
 	Name                 string `koanf:"name"`
 	SubscriptionSettings `koanf:",squash"`

@@ -1,0 +1,331 @@
+package https
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// AdminClient is a client of a namespace's management API, this gateway's or Azure's. It has those
+// methods of core.Admin that read and write entities and rules; their identity has no meaning, and
+// there are no counts.
+type AdminClient struct {
+	// Origin is where the namespace is, such as https://ns.servicebus.windows.net.
+	Origin string
+	HTTP   *http.Client
+	// Authorize makes the header Authorization of a request.
+	Authorize func() string
+	// Foreign is told of each property of an entity or a rule that this version does not know.
+	Foreign func(entity, property, value string)
+}
+
+const (
+	// maxPageBytes bounds an answer of the management API.
+	maxPageBytes = 64 << 20
+	// maxPageNodes bounds the elements of an answer.
+	maxPageNodes = 1 << 20
+	// clientPage is how many entities a request asks for: Azure answers with at most 100.
+	clientPage = 100
+)
+
+// The settings of each kind in the order in which Azure wants their elements.
+var settingOrder = [...][]string{
+	core.Queue: {
+		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
+		"DuplicateDetectionHistoryTimeWindow", "MaxDeliveryCount", "EnableBatchedOperations", "IsAnonymousAccessible", "AuthorizationRules", "Status", "ForwardTo",
+		"UserMetadata", "SupportOrdering", "AutoDeleteOnIdle", "EnablePartitioning", "ForwardDeadLetteredMessagesTo", "EnableExpress", "MaxMessageSizeInKilobytes",
+	},
+	core.Topic: {
+		"DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "EnableBatchedOperations",
+		"FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "UserMetadata", "SupportOrdering", "AutoDeleteOnIdle",
+		"EnablePartitioning", "EnableSubscriptionPartitioning", "EnableExpress", "MaxMessageSizeInKilobytes",
+	},
+	core.Subscription: {
+		"LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration", "DeadLetteringOnFilterEvaluationExceptions",
+		"MaxDeliveryCount", "EnableBatchedOperations", "Status", "ForwardTo", "UserMetadata", "AutoDeleteOnIdle", "ForwardDeadLetteredMessagesTo",
+	},
+}
+
+// StatusError is an answer that refuses a request, with the text that the namespace gives.
+type StatusError struct {
+	Status int
+	Text   string
+}
+
+func (e *StatusError) Error() string { return e.Text }
+
+// Unwrap returns what the status means.
+func (e *StatusError) Unwrap() error {
+	switch e.Status {
+	case http.StatusNotFound:
+		return core.NotFound
+	case http.StatusConflict:
+		return core.AlreadyExists
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return core.Unauthorized
+	case http.StatusBadRequest:
+		return core.InvalidArgument
+	}
+	return nil
+}
+
+// do makes a request and returns the root of the answer, nil of an empty one.
+func (c *AdminClient) do(ctx context.Context, method, path, query string, change bool, body []byte) (*node, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+defaultAPIVersion, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", c.Authorize())
+	if body != nil {
+		request.Header.Set("Content-Type", "application/atom+xml")
+	}
+	if change {
+		request.Header.Set("If-Match", "*")
+	}
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxPageBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxPageBytes:
+		return nil, fmt.Errorf("%s answers with more than %d bytes", request.URL.Host, maxPageBytes)
+	case response.StatusCode/100 == 2 && len(text) == 0:
+		return nil, nil
+	}
+	root, err := parseXML(text, maxPageNodes)
+	if response.StatusCode/100 != 2 {
+		refused := &StatusError{response.StatusCode, fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
+		if err == nil && root.child("Detail") != nil {
+			refused.Text = root.child("Detail").value()
+		}
+		return nil, refused
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s answers with what is no document of the management API: %w: check the host of the connection string", request.URL.Host, err)
+	}
+	return root, nil
+}
+
+// list calls take with the entries of a feed from the skip-th on, at most top of them.
+func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
+	for end := skip + top; skip < end; {
+		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", false, nil)
+		if err != nil {
+			return err
+		}
+		before := skip
+		for _, entry := range root.children {
+			if entry.name.Local != "entry" {
+				continue
+			}
+			if err := within(entry, take); err != nil {
+				return err
+			}
+			skip++
+		}
+		if skip == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// within calls take with an entry's title and description.
+func within(entry *node, take func(title string, description *node) error) error {
+	title, content := entry.child("title"), entry.child("content")
+	if title == nil || content == nil || len(content.children) == 0 {
+		return errors.New("an entry of the management API has no title or no content")
+	}
+	return take(title.value(), content.children[0])
+}
+
+// Entities is Entities of core.Admin.
+func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.Listing, skip, top int) (all []core.Entity, none []core.Runtime, err error) {
+	path := "/$Resources/" + l.Kind.String() + "s"
+	if l.Kind == core.Subscription {
+		path = "/" + escapePath(l.Topic) + "/Subscriptions"
+	}
+	err = c.list(ctx, path, skip, top, func(title string, description *node) error {
+		if l.Kind == core.Subscription {
+			title = core.SubscriptionPath(l.Topic, title)
+		}
+		e, err := c.entity(l.Kind, title, description)
+		all = append(all, e)
+		return err
+	})
+	return all, nil, err
+}
+
+// Entity is Entity of core.Admin.
+func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, none core.Runtime, err error) {
+	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", false, nil)
+	if err == nil && (root == nil || root.name.Local != "entry") { // the listing that stands for "no such entity"
+		err = &StatusError{http.StatusNotFound, fmt.Sprintf("There is no entity '%s'.", name)}
+	}
+	if err != nil {
+		return e, none, err
+	}
+	err = within(root, func(_ string, description *node) error {
+		kind := slices.Index(descriptions[:], description.name.Local)
+		if kind < 0 {
+			return fmt.Errorf("'%s' is described as <%s>, which is no queue, topic or subscription", name, description.name.Local)
+		}
+		e, err = c.entity(core.Kind(kind), name, description)
+		return err
+	})
+	return e, none, err
+}
+
+// entity reads a description. What this version does not know is told, and left out.
+func (c *AdminClient) entity(kind core.Kind, name string, description *node) (core.Entity, error) {
+	e := core.Entity{Kind: kind, Name: name, Settings: core.DefaultSettings(kind)}
+	for _, n := range description.children {
+		if s := core.SettingNamed(n.name.Local); s == nil && !slices.Contains(notSettable, n.name.Local) {
+			if !n.isEmpty() {
+				c.foreign(name, n.name.Local, n.value())
+			}
+			continue
+		}
+		if err := readSetting(n, kind, &e.Settings); err != nil {
+			return e, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	e.Settings.MaxMessageSizeInKilobytes = cmp.Or(e.Settings.MaxMessageSizeInKilobytes, core.DefaultMessageSizeKB)
+	return e, nil
+}
+
+func (c *AdminClient) foreign(entity, property, value string) {
+	if c.Foreign != nil {
+		c.Foreign(entity, property, value)
+	}
+}
+
+// Rules is Rules of core.Admin.
+func (c *AdminClient) Rules(ctx context.Context, _ core.Identity, subscription string, skip, top int) (all []core.Rule, err error) {
+	err = c.list(ctx, "/"+escapePath(subscription)+"/Rules", skip, top, func(title string, description *node) error {
+		known := &node{name: description.name}
+		for _, n := range description.children {
+			if slices.Contains([]string{"Name", "Filter", "Action", "CreatedAt"}, n.name.Local) {
+				known.children = append(known.children, n)
+			} else if !n.isEmpty() {
+				c.foreign(subscription, "rule "+title+": "+n.name.Local, n.value())
+			}
+		}
+		r, err := readRule(known)
+		if err != nil {
+			return fmt.Errorf("rule %s of %s: %w", title, subscription, err)
+		}
+		r.Name = title
+		all = append(all, r)
+		return nil
+	})
+	return all, err
+}
+
+// CreateQueue is CreateQueue of core.Admin.
+func (c *AdminClient) CreateQueue(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return c.put(ctx, core.Queue, name, &s, nil, false)
+}
+
+// CreateTopic is CreateTopic of core.Admin.
+func (c *AdminClient) CreateTopic(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
+	return c.put(ctx, core.Topic, name, &s, nil, false)
+}
+
+// CreateSubscription is CreateSubscription of core.Admin.
+func (c *AdminClient) CreateSubscription(ctx context.Context, _ core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	return c.put(ctx, core.Subscription, name, &s, first, false)
+}
+
+// UpdateEntity is UpdateEntity of core.Admin.
+func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
+	e, _, err := c.Entity(ctx, id, name)
+	if err != nil {
+		return e, err
+	}
+	return c.put(ctx, e.Kind, name, &s, nil, true)
+}
+
+func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *core.Settings, first *core.Rule, change bool) (core.Entity, error) {
+	at := reference{origin: c.Origin, apiVersion: ruleTimesEnd}
+	body := openDescription(descriptions[kind])
+	for _, setting := range settingOrder[kind] {
+		if setting == authorizationRules && len(s.AuthorizationRules) == 0 {
+			continue
+		}
+		body = appendSettings(body, at, s, setting)
+		if setting == "DeadLetteringOnFilterEvaluationExceptions" && first != nil {
+			body = append(body, `<DefaultRuleDescription>`...)
+			body = appendRule(body, first)
+			body = append(body, `</DefaultRuleDescription>`...)
+		}
+	}
+	root, err := c.do(ctx, http.MethodPut, "/"+escapePath(name), "", change, closeDescription(body, descriptions[kind]))
+	if err != nil {
+		return core.Entity{}, err
+	}
+	e := core.Entity{Kind: kind, Name: name, Settings: *s}
+	if root == nil {
+		return e, nil
+	}
+	err = within(root, func(_ string, description *node) error {
+		e, err = c.entity(kind, name, description)
+		return err
+	})
+	return e, err
+}
+
+// appendRule appends what describes a rule, in the order in which Azure wants it.
+func appendRule(dst []byte, r *core.Rule) []byte {
+	dst = appendFilter(dst, &r.Filter)
+	dst = appendAction(dst, r)
+	return appendElement(dst, "Name", r.Name)
+}
+
+// CreateRule is CreateRule of core.Admin.
+func (c *AdminClient) CreateRule(ctx context.Context, _ core.Identity, subscription string, r core.Rule) (core.Rule, error) {
+	return r, c.putRule(ctx, subscription, &r, false)
+}
+
+// UpdateRule is UpdateRule of core.Admin.
+func (c *AdminClient) UpdateRule(ctx context.Context, _ core.Identity, subscription string, r core.Rule) (core.Rule, error) {
+	return r, c.putRule(ctx, subscription, &r, true)
+}
+
+func (c *AdminClient) putRule(ctx context.Context, subscription string, r *core.Rule, change bool) error {
+	body := closeDescription(appendRule(openDescription(ruleDescription), r), ruleDescription)
+	_, err := c.do(ctx, http.MethodPut, rulePath(subscription, r.Name), "", change, body)
+	return err
+}
+
+// DeleteRule is DeleteRule of core.Admin.
+func (c *AdminClient) DeleteRule(ctx context.Context, _ core.Identity, subscription, rule string) error {
+	_, err := c.do(ctx, http.MethodDelete, rulePath(subscription, rule), "", false, nil)
+	return err
+}
+
+func rulePath(subscription, rule string) string {
+	return "/" + escapePath(subscription) + "/Rules/" + url.PathEscape(rule)
+}
+
+// openDescription begins the body of a request with a description.
+func openDescription(name string) []byte {
+	return []byte(`<entry xmlns="` + atomSpace + `"><content type="application/xml"><` + name + ` xmlns="` + busSpace + `" xmlns:i="` + schemaSpace + `">`)
+}
+
+func closeDescription(body []byte, name string) []byte {
+	return append(body, `</`+name+`></content></entry>`...)
+}

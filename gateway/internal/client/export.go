@@ -1,0 +1,165 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+)
+
+func exportCommand(environ []string) *cobra.Command {
+	var o common
+	var output string
+	var short bool
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Print the queues, topics, subscriptions and rules of a namespace as a configuration file",
+		Long: `Print the queues, topics, subscriptions and rules of a namespace, of a gateway or of Azure,
+as a configuration file for crosstown --config, crosstown import and crosstown diff.
+
+The file has every setting, and policies of queues and topics with their keys: keep it
+secret. The management API does not tell policies of the namespace itself. Messages are
+not in it: crosstown backup and crosstown record have those.`,
+		Example: `  crosstown export > crosstown.yaml
+  crosstown export --connection-string "$AZURE_CONNECTION_STRING" --short --output crosstown.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := o.target()
+			if err != nil {
+				return err
+			}
+			contents, err := t.contents(c.Context(), !short, &notes{out: c.ErrOrStderr()})
+			if err != nil {
+				return t.explain(err)
+			}
+			return writeContents(contents, output, t.Host, c)
+		},
+	}
+	o.bindConnection(c, environ)
+	c.Flags().StringVar(&output, "output", "-", "`file` to write; - is standard output")
+	c.Flags().BoolVar(&short, "short", false, "leave out the settings that have their default value")
+	return c
+}
+
+// ErrDifferent says that crosstown diff has found differences, which it has printed.
+var ErrDifferent = errors.New("the source and the gateway differ")
+
+type diffOptions struct {
+	common
+	namespaceSource
+	named bool
+}
+
+func diffCommand(environ []string) *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff [FILE]",
+		Short: "Compare a configuration, or another source of entities, with a gateway",
+		Long: `Compare a configuration file, or another source of entities, with the gateway of
+--connection-string (also --to). Each difference is a line: the entity, the property, its
+value in the source and in the gateway. A setting that the source leaves out is not
+compared.
+
+` + sourceHelp + `
+
+The exit code is 0 if there is no difference, 3 if there is one, 1 if the comparison has
+failed, and 2 if the command line or FILE is wrong.`,
+		Example: `  crosstown diff crosstown.yaml
+  crosstown diff --from "$AZURE_CONNECTION_STRING" --to "$GATEWAY_CONNECTION_STRING"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bindTarget(c, environ)
+	o.namespaceSource.bind(c, environ)
+	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object a line")
+	c.Flags().BoolVar(&o.named, "only-named", false, "pass over entities of the gateway that the source does not name")
+	return c
+}
+
+// shownDifference is a difference as --json prints it.
+type shownDifference struct {
+	Entity   string `json:"entity"`
+	Property string `json:"property"`
+	Source   string `json:"source"`
+	Gateway  string `json:"gateway"`
+}
+
+func (o *diffOptions) run(c *cobra.Command, args []string) error {
+	contents, name, err := o.read(c.Context(), &o.common, args, true, &notes{out: c.ErrOrStderr()})
+	if err != nil {
+		return err
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	admin := t.management(nil)
+	var all []shownDifference
+	named := map[string]bool{}
+	err = declaration.Declare(c.Context(), admin, contents, declaration.Options{DryRun: true, Report: func(r declaration.Report) {
+		named[core.FoldName(r.Entity)] = true
+		if r.Did == declaration.Created {
+			all = append(all, shownDifference{r.Entity, kindWord(r.Kind), "exists", "none"})
+		}
+		for _, n := range r.Differs {
+			all = append(all, shownDifference{n.Entity, n.Property, n.Declared, n.There})
+		}
+	}})
+	if err == nil && !o.named {
+		var there []config.Described
+		there, err = declaration.Described(c.Context(), admin, anyIdentity)
+		for i := range there {
+			if e := &there[i]; !named[core.FoldName(e.Name)] {
+				all = append(all, shownDifference{e.Name, kindWord(e.Kind), "none", "exists"})
+			}
+		}
+	}
+	if err != nil {
+		return t.explain(err)
+	}
+	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	lines := json.NewEncoder(c.OutOrStdout())
+	if len(all) > 0 && !o.json {
+		_, _ = fmt.Fprintf(table, "ENTITY\tPROPERTY\tIN %s\tAT %s\n", name, t.Host)
+	}
+	for _, d := range all {
+		if o.json {
+			err = errors.Join(err, lines.Encode(d))
+		} else {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway))
+		}
+	}
+	if err = errors.Join(err, table.Flush()); err == nil && len(all) > 0 {
+		return ErrDifferent
+	}
+	return err
+}
+
+// shownValue is a value that may be empty, on one line.
+func shownValue(text string) string {
+	if text == "" || strings.ContainsAny(text, "\n\t") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }
+
+// explainStatus is the refusal of a management API with its remedy.
+func explainStatus(status int, text string) error {
+	switch status {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s", text, listHint)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%s: %s", text, policyHint)
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+)
+
+// namespaceSource says what entities are read from: a file or a live namespace.
+type namespaceSource struct {
+	from       string
+	namespace  string
+	parameters []string
+	environ    []string
+}
+
+const sourceHelp = `FILE is one of:
+  - a configuration file of Crosstown, in YAML;
+  - Config.json of the official emulator;
+  - an ARM template, as 'az bicep build' makes it of Bicep: queues, topics, subscriptions,
+    rules and authorization rules, nested or not, in loops and modules. An expression that
+    only Azure can evaluate is an error that names it; --parameter gives the value.`
+
+func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
+	s.environ = environ
+	f := c.Flags()
+	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage")
+	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
+	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
+}
+
+// at is the source of --from.
+func (s *namespaceSource) at(o *common) (*target, error) {
+	return (&common{connectionString: s.from, ca: o.ca, data: o.data}).target()
+}
+
+// read reads the entities. What is not taken over is told to notes.
+func (s *namespaceSource) read(ctx context.Context, o *common, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
+	if (len(args) > 0) == (s.from != "") {
+		return nil, "", usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
+	}
+	if s.from != "" {
+		t, err := s.at(o)
+		if err != nil {
+			return nil, "", err
+		}
+		contents, err := t.contents(ctx, defaults, notes)
+		return contents, t.Host, t.explain(err)
+	}
+	given := map[string]string{}
+	for _, text := range s.parameters {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, "", usagef("--parameter: %q: write NAME=VALUE", text)
+		}
+		given[name] = value
+	}
+	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, Environ: s.environ})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, line := range source.Skipped {
+		notes.add("%s", line)
+	}
+	return &source.Contents, args[0], nil
+}
+
+// notes tell what is not taken over.
+type notes struct {
+	out io.Writer
+	n   int
+}
+
+func (n *notes) add(format string, args ...any) {
+	n.n++
+	_, _ = fmt.Fprintf(n.out, "not taken over: "+format+"\n", args...)
+}
+
+// management is a client of the target's management API.
+func (t *target) management(foreign func(entity, property, value string)) *https.AdminClient {
+	origin := "https://" + t.Host
+	if t.Emulator {
+		origin = "http://" + t.Host
+	}
+	return &https.AdminClient{
+		Origin:    origin,
+		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment}, Timeout: inquiryTimeout},
+		Authorize: func() string { return t.signature(origin + "/") },
+		Foreign:   foreign,
+	}
+}
+
+// contents are the entities of a live namespace.
+func (t *target) contents(ctx context.Context, defaults bool, notes *notes) (*config.Contents, error) {
+	all, err := declaration.Described(ctx, t.management(func(entity, property, value string) {
+		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)
+	}), nil)
+	if err != nil {
+		return nil, err
+	}
+	return config.Describe(all, defaults), nil
+}
+
+// count counts entities by kind.
+func count(c *config.Contents) string {
+	subscriptions, rules := 0, 0
+	for _, t := range c.Topics {
+		subscriptions += len(t.Subscriptions)
+		for _, s := range t.Subscriptions {
+			rules += len(s.Rules)
+		}
+	}
+	return fmt.Sprintf("%s, %s, %s, %s", plural(len(c.Queues), "queue"), plural(len(c.Topics), "topic"), plural(subscriptions, "subscription"), plural(rules, "rule"))
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// namespacePolicies tells of the policies of the namespace itself, which a management API does not show
+// and cannot change.
+func namespacePolicies(all []config.Policy, notes *notes) {
+	for _, p := range all {
+		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)
+	}
+}
+
+var anyIdentity = core.Identity(nil) // a management API knows its client by the token

@@ -1,0 +1,217 @@
+package config
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Described is a queue, topic or subscription with its rules.
+type Described struct {
+	core.Entity
+	Rules []core.Rule // of a subscription
+}
+
+// Describe is what would make these entities, with every setting. Each subscription comes behind its
+// topic. Without defaults, settings that have their default value are left out.
+func Describe(all []Described, defaults bool) *Contents {
+	c := &Contents{}
+	for i := range all {
+		e := &all[i]
+		s := e.Settings
+		s.MaxSizeInMegabytes = OwnSize(&s)
+		switch e.Kind {
+		case core.Queue:
+			q := Queue{Name: e.Name}
+			describe(&q.QueueSettings, &s, e.Kind, defaults)
+			q.Policies = policiesFrom(s.AuthorizationRules)
+			c.Queues = append(c.Queues, q)
+		case core.Topic:
+			t := Topic{Name: e.Name}
+			describe(&t.TopicSettings, &s, e.Kind, defaults)
+			t.Policies = policiesFrom(s.AuthorizationRules)
+			c.Topics = append(c.Topics, t)
+		case core.Subscription:
+			_, name, _ := core.SplitSubscription(e.Name)
+			u := Subscription{Name: name, Rules: []Rule{}}
+			describe(&u.SubscriptionSettings, &s, e.Kind, defaults)
+			for r := range e.Rules {
+				u.Rules = append(u.Rules, RuleOf(&e.Rules[r]))
+			}
+			if !defaults && len(e.Rules) == 1 && isDefault(&e.Rules[0]) {
+				u.Rules = nil
+			}
+			t := &c.Topics[len(c.Topics)-1]
+			t.Subscriptions = append(t.Subscriptions, u)
+		}
+	}
+	return c
+}
+
+// isDefault reports whether a rule is the one that a subscription gets where none is given.
+func isDefault(r *core.Rule) bool {
+	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
+}
+
+// OwnSize is the size that a configuration gives an entity: of a partitioned one that of a partition,
+// where administration reports the sum.
+func OwnSize(s *core.Settings) int64 {
+	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
+		return m / core.PartitionedSize
+	}
+	return s.MaxSizeInMegabytes
+}
+
+// describe is the reverse of overlay. Destinations lose the host that administration puts in front.
+func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults bool) {
+	all, from := reflect.ValueOf(to).Elem(), reflect.ValueOf(s).Elem()
+	usual := core.DefaultSettings(k)
+	usual.MaxMessageSizeInKilobytes = core.DefaultMessageSizeKB
+	for i := range all.NumField() {
+		v := all.Field(i)
+		if v.Kind() != reflect.Pointer {
+			continue
+		}
+		name := all.Type().Field(i).Name
+		held := from.FieldByName(name)
+		if core.SettingNamed(name).Path {
+			held = reflect.ValueOf(core.ResourcePath(held.String()))
+		}
+		if !defaults && held.Equal(reflect.ValueOf(usual).FieldByName(name)) {
+			continue
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		v.Elem().Set(held)
+	}
+}
+
+func policiesFrom(rules []core.AccessRule) []Policy {
+	var all []Policy
+	for _, r := range rules {
+		all = append(all, Policy{Name: r.Name, Key: r.PrimaryKey, SecondaryKey: r.SecondaryKey, Rights: r.Rights})
+	}
+	return all
+}
+
+// YAML is the policies, queues and topics as a file has them.
+func (h *Contents) YAML() ([]byte, error) {
+	shown := Contents{Policies: h.Policies, Queues: h.Queues, Topics: h.Topics}
+	n, err := written(reflect.ValueOf(shown))
+	if err != nil || n == nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(n); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// written is a value of a configuration as YAML; nil where it says nothing.
+func written(v reflect.Value) (*yaml.Node, error) {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return scalar(FormatDuration(x))
+	case core.Right:
+		if x == 0 {
+			return nil, nil
+		}
+		return scalar(x.String())
+	case map[string]any:
+		if len(x) == 0 {
+			return nil, nil
+		}
+		n := &yaml.Node{Style: yaml.FlowStyle}
+		err := n.Encode(x)
+		n.Style = yaml.FlowStyle
+		return n, err
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil, nil
+		}
+		if n, err := written(v.Elem()); n != nil || err != nil {
+			return n, err
+		}
+		return scalar(v.Elem().Interface()) // it was given, and says nothing
+	case reflect.Struct:
+		return mapping(v)
+	case reflect.Slice:
+		if v.IsNil() {
+			return nil, nil
+		}
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		if v.Len() == 0 {
+			list.Style = yaml.FlowStyle
+		}
+		for i := range v.Len() {
+			n, err := written(v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			list.Content = append(list.Content, n)
+		}
+		return list, nil
+	}
+	if v.IsZero() {
+		return nil, nil
+	}
+	return scalar(v.Interface())
+}
+
+func mapping(v reflect.Value) (*yaml.Node, error) {
+	m := &yaml.Node{Kind: yaml.MappingNode}
+	for f := range fields(v.Type()) {
+		n, err := written(v.FieldByIndex(f.Index))
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			name, _ := scalar(f.Tag.Get("koanf"))
+			m.Content = append(m.Content, name, n)
+		}
+	}
+	return m, nil
+}
+
+func scalar(v any) (*yaml.Node, error) {
+	n := &yaml.Node{}
+	return n, n.Encode(v)
+}
+
+// FormatDuration writes a duration as ParseDuration reads it, without parts that are zero.
+func FormatDuration(d time.Duration) string {
+	if d == core.Forever {
+		return "forever"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Line is a rule on one line: what it says in a file.
+func (r *Rule) Line() (string, error) {
+	n, err := written(reflect.ValueOf(*r))
+	if err != nil {
+		return "", err
+	}
+	if len(n.Content) == 0 {
+		return "every message", nil
+	}
+	n.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(n)
+	return strings.Join(strings.Fields(string(text)), " "), err
+}

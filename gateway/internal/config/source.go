@@ -1,0 +1,68 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Source is what a file says that a namespace has.
+type Source struct {
+	Contents
+	// Skipped has a line for each thing in the file that a namespace of this version does not have.
+	Skipped []string
+}
+
+// SourceOptions say how a file is read.
+type SourceOptions struct {
+	Namespace  string            // one of several in the file; "": the only one, or the file's own
+	Parameters map[string]string // of an ARM template
+	Environ    []string          // of the process: what a file may refer to
+}
+
+// ReadSource reads entities from a file: a configuration file in YAML, Config.json of the official
+// emulator, or an ARM template. Settings of the environment do not count. The error, if any, is of type
+// Problems.
+func ReadSource(path string, o SourceOptions) (*Source, error) {
+	at := origin{source: path}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Problems{{at, fmt.Sprintf("%v: name a file that exists and that this user may read", err)}}
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Bind(flags)
+	name := fileFlag
+	var document any
+	if json.Unmarshal(standardJSON(data), &document) == nil {
+		switch {
+		case member(document, "UserConfig") != nil:
+			name = "emulator-config"
+		case member(document, "resources") != nil:
+			return readTemplate(path, document, &o)
+		}
+	}
+	if len(o.Parameters) > 0 {
+		return nil, Problems{{at, "it is no ARM template, so it has no parameters: leave out --parameter"}}
+	}
+	_ = flags.Set(name, path)  // takes any text
+	_ = flags.Set("data", ".") // it is not used, but there must be one
+	c, err := Load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
+	if err != nil {
+		return nil, err
+	}
+	if o.Namespace == "" || o.Namespace == c.Namespace {
+		return &Source{c.Contents, c.Skipped}, nil
+	}
+	if i := slices.IndexFunc(c.Namespaces, func(n Namespace) bool { return n.Name == o.Namespace }); i >= 0 {
+		return &Source{c.Namespaces[i].Contents, c.Skipped}, nil
+	}
+	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
+}
+
+func readTemplate(path string, _ any, _ *SourceOptions) (*Source, error) {
+	return nil, Problems{{origin{source: path}, "it is an ARM template"}}
+}

@@ -1,0 +1,229 @@
+package declaration
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// Options say what a declaration does.
+type Options struct {
+	Identity core.Identity
+	// Update changes what exists and differs.
+	Update bool
+	// DryRun changes nothing: the report tells what would be done.
+	DryRun bool
+	// Report is told of each entity.
+	Report func(Report)
+}
+
+// Report is what was done with an entity.
+type Report struct {
+	Entity  string
+	Kind    core.Kind
+	Did     Did
+	Differs []Difference // of one that exists: how it was before
+	NewKeys []string     // policies whose keys were made, because the declaration has none
+}
+
+// Did is what was done.
+type Did string
+
+// What is done with entities.
+const (
+	Created Did = "created"
+	Same    Did = "same"
+	Differs Did = "differs"
+	Changed Did = "changed"
+)
+
+// Declare has a namespace have what c declares. An error is about some of the entities; the others are
+// as declared.
+func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
+	if o.Report == nil {
+		o.Report = func(Report) {}
+	}
+	d := declaration{Options: o, admin: admin}
+	wanted := wantedOf(c)
+	var errs []error
+	for len(wanted) > 0 && ctx.Err() == nil {
+		i := nextOf(wanted)
+		if err := d.see(ctx, &wanted[i]); err != nil {
+			errs = append(errs, fmt.Errorf("the declared %s %s: %w", wanted[i].word(), wanted[i].name, err))
+			if _, unreachable := errors.AsType[*url.Error](err); unreachable {
+				break
+			}
+		}
+		wanted = slices.Delete(wanted, i, i+1)
+	}
+	for _, w := range d.unforwarded {
+		if _, err := d.admin.UpdateEntity(ctx, d.Identity, w.name, w.settings()); err != nil {
+			errs = append(errs, fmt.Errorf("forward from the declared %s %s: %w", w.word(), w.name, err))
+		}
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// declaration is one under way.
+type declaration struct {
+	Options
+	admin       Admin
+	unforwarded []wanted // made without their destinations, which came later
+}
+
+// see creates an entity, or compares the one that there is.
+func (d *declaration) see(ctx context.Context, w *wanted) error {
+	held, _, err := d.admin.Entity(ctx, d.Identity, w.name)
+	if core.CodeOf(err) == core.NotFound {
+		if d.DryRun {
+			d.report(w, Report{Did: Created})
+			return nil
+		}
+		if err = d.create(ctx, w); !errors.Is(err, core.AlreadyExists) {
+			return err
+		}
+		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.finish(ctx, w, &held); err != nil {
+		return err
+	}
+	differs, err := d.compare(ctx, w, &held)
+	switch {
+	case err != nil:
+		return err
+	case len(differs) == 0:
+		d.report(w, Report{Did: Same})
+	case !d.Update:
+		d.report(w, Report{Did: Differs, Differs: differs})
+	default:
+		return d.update(ctx, w, &held, differs)
+	}
+	return nil
+}
+
+func (d *declaration) report(w *wanted, r Report) {
+	r.Entity, r.Kind = w.name, w.kind
+	d.Report(r)
+}
+
+func (d *declaration) create(ctx context.Context, w *wanted) error {
+	settings := w.settings()
+	late := d.forwardsToMissing(ctx, &settings)
+	if late {
+		settings.ForwardTo, settings.ForwardDeadLetteredMessagesTo = "", ""
+	}
+	made := completeKeys(&settings, nil)
+	if err := d.make(ctx, w, settings); err != nil {
+		return err
+	}
+	if late {
+		d.unforwarded = append(d.unforwarded, *w)
+	}
+	d.report(w, Report{Did: Created, NewKeys: made})
+	return nil
+}
+
+// forwardsToMissing reports whether a destination does not exist yet.
+func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) bool {
+	for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo} {
+		if _, _, away := core.SplitRemote(to); to == "" || away {
+			continue
+		}
+		if _, _, err := d.admin.Entity(ctx, d.Identity, core.ResourcePath(to)); core.CodeOf(err) == core.NotFound {
+			return true
+		}
+	}
+	return false
+}
+
+// completeKeys gives policies without a key the one that they have, else a new one. made are those with
+// a new one.
+func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
+	for i := range s.AuthorizationRules {
+		r := &s.AuthorizationRules[i]
+		if r.PrimaryKey != "" {
+			continue
+		}
+		if was := slices.IndexFunc(held, func(o core.AccessRule) bool { return o.Name == r.Name }); was >= 0 {
+			r.PrimaryKey, r.SecondaryKey = held[was].PrimaryKey, held[was].SecondaryKey
+			continue
+		}
+		r.PrimaryKey, r.SecondaryKey = NewKey(), NewKey()
+		made = append(made, r.Name)
+	}
+	return made
+}
+
+// NewKey makes the key of a policy.
+func NewKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
+
+func (d *declaration) make(ctx context.Context, w *wanted, settings core.Settings) error {
+	switch w.kind {
+	case core.Queue:
+		_, err := d.admin.CreateQueue(ctx, d.Identity, w.name, settings)
+		return err
+	case core.Topic:
+		_, err := d.admin.CreateTopic(ctx, d.Identity, w.name, settings)
+		return err
+	}
+	rules, err := w.compiled()
+	if err != nil {
+		return err
+	}
+	var first *core.Rule
+	if len(rules) > 0 {
+		first = &rules[0]
+	} else if w.rules != nil { // until it has none it gets nothing either
+		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
+	}
+	if _, err := d.admin.CreateSubscription(ctx, d.Identity, w.name, settings, first); err != nil {
+		return err
+	}
+	if len(rules) == 0 && w.rules != nil {
+		return d.admin.DeleteRule(ctx, d.Identity, w.name, core.DefaultRuleName)
+	}
+	return d.add(ctx, w, rules[min(1, len(rules)):])
+}
+
+func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) error {
+	for _, r := range rules {
+		if _, err := d.admin.CreateRule(ctx, d.Identity, w.name, r); err != nil {
+			return fmt.Errorf("rule %s: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// finish adds the rules that are missing because a gateway was interrupted while it created the
+// subscription. As long as no client has changed it, it has one rule more with each revision. A
+// management API tells no revision.
+func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
+	rules, err := w.compiled()
+	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {
+		return err
+	}
+	there, err := d.admin.Rules(ctx, d.Identity, w.name, 0, len(rules))
+	if err != nil || len(there) != int(held.Revision) {
+		return err
+	}
+	for _, r := range rules[:len(there)] {
+		if !slices.ContainsFunc(there, func(o core.Rule) bool { return core.FoldName(o.Name) == core.FoldName(r.Name) }) {
+			return nil
+		}
+	}
+	return d.add(ctx, w, rules[len(there):])
+}

@@ -1,0 +1,195 @@
+package declaration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// Difference is one between what is declared and what there is.
+type Difference struct {
+	Entity   string
+	Property string // by its name in a file
+	Declared string
+	There    string
+	Fixed    bool // it cannot be changed
+
+	rule *core.Rule // to create or replace
+	drop string     // the rule to delete
+}
+
+// none stands for a rule or policy that is not there.
+const none = "none"
+
+// compare lists how an entity differs from its declaration. What the declaration leaves out is not
+// compared.
+func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
+	if held.Kind != w.kind {
+		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil
+	}
+	declared, there := w.settings(), held.Settings
+	there.MaxSizeInMegabytes = config.OwnSize(&there)
+	for _, g := range w.given {
+		a, b := shownSetting(g.Setting, &declared), shownSetting(g.Setting, &there)
+		if g.Path && core.FoldName(a) == core.FoldName(b) {
+			continue
+		}
+		if a != b {
+			all = append(all, Difference{Entity: w.name, Property: g.Name, Declared: a, There: b, Fixed: g.Fixed})
+		}
+	}
+	if w.policies != nil {
+		all = append(all, policyDifferences(w.name, declared.AuthorizationRules, there.AuthorizationRules)...)
+	}
+	if w.kind == core.Subscription && w.rules != nil {
+		rules, err := w.compiled()
+		if err != nil {
+			return nil, err
+		}
+		held, err := allRules(ctx, d.admin, d.Identity, w.name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ruleDifferences(w.name, rules, held)...)
+	}
+	return all, nil
+}
+
+// shownSetting is a setting as a file has it.
+func shownSetting(s *core.Setting, q *core.Settings) string {
+	switch v := s.Of(q).(type) {
+	case *time.Duration:
+		return config.FormatDuration(*v)
+	case *string:
+		if s.Path {
+			return core.ResourcePath(*v)
+		}
+		return *v
+	default:
+		return fmt.Sprint(reflect.ValueOf(v).Elem())
+	}
+}
+
+func policyDifferences(entity string, declared, there []core.AccessRule) (all []Difference) {
+	named := func(rules []core.AccessRule, name string) *core.AccessRule {
+		if i := slices.IndexFunc(rules, func(r core.AccessRule) bool { return r.Name == name }); i >= 0 {
+			return &rules[i]
+		}
+		return nil
+	}
+	for i := range declared {
+		a := &declared[i]
+		b := named(there, a.Name)
+		n := Difference{Entity: entity, Property: "policy " + a.Name, Declared: a.Rights.String(), There: none}
+		switch {
+		case b == nil:
+		case a.Rights != b.Rights:
+			n.There = b.Rights.String()
+		case a.PrimaryKey != "" && (a.PrimaryKey != b.PrimaryKey || a.SecondaryKey != b.SecondaryKey):
+			n.Declared, n.There = "its keys", "other keys"
+		default:
+			continue
+		}
+		all = append(all, n)
+	}
+	for _, b := range there {
+		if named(declared, b.Name) == nil {
+			all = append(all, Difference{Entity: entity, Property: "policy " + b.Name, Declared: none, There: b.Rights.String()})
+		}
+	}
+	return all
+}
+
+func ruleDifferences(entity string, declared, there []core.Rule) (all []Difference) {
+	named := func(rules []core.Rule, name string) int {
+		return slices.IndexFunc(rules, func(r core.Rule) bool { return core.FoldName(r.Name) == core.FoldName(name) })
+	}
+	for i := range declared {
+		a, shown := &declared[i], none
+		if n := named(there, a.Name); n >= 0 {
+			want, held := config.RuleOf(a), config.RuleOf(&there[n])
+			held.Name = want.Name
+			if reflect.DeepEqual(want, held) {
+				continue
+			}
+			shown = shownRule(&there[n])
+		}
+		all = append(all, Difference{Entity: entity, Property: "rule " + a.Name, Declared: shownRule(a), There: shown, rule: a})
+	}
+	for i := range there {
+		if b := &there[i]; named(declared, b.Name) < 0 {
+			all = append(all, Difference{Entity: entity, Property: "rule " + b.Name, Declared: none, There: shownRule(b), drop: b.Name})
+		}
+	}
+	return all
+}
+
+// shownRule is what a rule does, on one line.
+func shownRule(r *core.Rule) string {
+	of := config.RuleOf(r)
+	of.Name = ""
+	text, err := of.Line()
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// allRules are the rules of a subscription.
+func allRules(ctx context.Context, admin Admin, id core.Identity, subscription string) (all []core.Rule, err error) {
+	for {
+		page, err := admin.Rules(ctx, id, subscription, len(all), pageSize)
+		if all = append(all, page...); err != nil || len(page) == 0 {
+			return all, err
+		}
+	}
+}
+
+// update changes an entity to what is declared.
+func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, differs []Difference) error {
+	var errs []error
+	for _, n := range differs {
+		if n.Fixed {
+			errs = append(errs, fmt.Errorf("%s is %s, declared is %s, and it cannot be changed: move the messages away and delete the %s, so that it is created anew, or declare what there is", n.Property, n.There, n.Declared, strings.ToLower(held.Kind.String())))
+		}
+	}
+	if len(errs) > 0 || d.DryRun {
+		d.report(w, Report{Did: map[bool]Did{false: Changed, true: Differs}[len(errs) > 0], Differs: differs})
+		return errors.Join(errs...)
+	}
+	settings := held.Settings
+	settings.MaxSizeInMegabytes = config.OwnSize(&settings)
+	w.apply(&settings)
+	if w.policies != nil && len(w.policies) == 0 {
+		settings.AuthorizationRules = nil
+	}
+	made := completeKeys(&settings, held.Settings.AuthorizationRules)
+	if slices.ContainsFunc(differs, func(n Difference) bool { return n.rule == nil && n.drop == "" }) {
+		if _, err := d.admin.UpdateEntity(ctx, d.Identity, w.name, settings); err != nil {
+			return err
+		}
+	}
+	for _, n := range differs {
+		var err error
+		switch {
+		case n.rule != nil && n.There == none:
+			_, err = d.admin.CreateRule(ctx, d.Identity, w.name, *n.rule)
+		case n.rule != nil:
+			_, err = d.admin.UpdateRule(ctx, d.Identity, w.name, *n.rule)
+		case n.drop != "":
+			err = d.admin.DeleteRule(ctx, d.Identity, w.name, n.drop)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.Property, err)
+		}
+	}
+	d.report(w, Report{Did: Changed, Differs: differs, NewKeys: made})
+	return nil
+}

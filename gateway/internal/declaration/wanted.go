@@ -1,0 +1,102 @@
+// Package declaration makes a namespace have what a configuration declares: it creates queues, topics,
+// subscriptions and rules that do not exist, tells how those that do exist differ, and changes them on
+// request. The namespace is one of this gateway, or one behind a management API.
+package declaration
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// Admin reads and changes a namespace: a part of core.Admin, which a client of the management API has
+// too.
+type Admin interface {
+	CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
+	CreateTopic(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
+	CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error)
+	Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error)
+	Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error)
+	UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
+	CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error)
+	UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error)
+	DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error
+	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
+}
+
+// wanted is an entity that is declared.
+type wanted struct {
+	kind  core.Kind
+	name  string
+	apply func(*core.Settings) // lays what is declared over settings
+	given []config.GivenSetting
+	// policies and rules are compared unless they are nil.
+	policies []config.Policy
+	rules    []config.Rule
+	topic    string // of a subscription
+}
+
+func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
+
+// settings are those of the entity when it is created.
+func (w *wanted) settings() core.Settings {
+	s := core.DefaultSettings(w.kind)
+	w.apply(&s)
+	return s
+}
+
+func wantedOf(c *config.Contents) (all []wanted) {
+	for i := range c.Queues {
+		q := &c.Queues[i]
+		all = append(all, wanted{kind: core.Queue, name: q.Name, apply: q.Apply, given: config.Given(&q.QueueSettings), policies: q.Policies})
+	}
+	for i := range c.Topics {
+		t := &c.Topics[i]
+		all = append(all, wanted{kind: core.Topic, name: t.Name, apply: t.Apply, given: config.Given(&t.TopicSettings), policies: t.Policies})
+	}
+	for i := range c.Topics {
+		t := &c.Topics[i]
+		for j := range t.Subscriptions {
+			s := &t.Subscriptions[j]
+			all = append(all, wanted{
+				kind: core.Subscription, name: core.SubscriptionPath(t.Name, s.Name), apply: s.Apply, given: config.Given(&s.SubscriptionSettings),
+				rules: s.Rules, topic: t.Name,
+			})
+		}
+	}
+	return all
+}
+
+// nextOf picks the first that needs none of the others: an entity is created
+// after those that it forwards to. Where they all wait for each other it picks
+// the first.
+func nextOf(all []wanted) int {
+	return max(0, slices.IndexFunc(all, func(w wanted) bool { return !w.waits(all) }))
+}
+
+// waits reports whether the entity forwards to one of others.
+func (w *wanted) waits(others []wanted) bool {
+	s := w.settings()
+	for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, w.topic} {
+		path := core.FoldName(core.ResourcePath(to))
+		if path != "" && slices.ContainsFunc(others, func(o wanted) bool { return core.FoldName(o.name) == path }) {
+			return true
+		}
+	}
+	return false
+}
+
+// compiled are the rules as the broker takes them.
+func (w *wanted) compiled() ([]core.Rule, error) {
+	rules := make([]core.Rule, len(w.rules))
+	for i := range w.rules {
+		var err error
+		if rules[i], err = w.rules[i].Rule(); err != nil {
+			return nil, err
+		}
+	}
+	return rules, nil
+}

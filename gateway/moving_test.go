@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// everySetting is a configuration with every setting of entities, rules of every kind and values of
+// every type that the management API knows.
+const everySetting = `
+queues:
+  - name: dead
+  - name: orders/express
+    lock-duration: 45s
+    max-size-in-megabytes: 2048
+    max-message-size-in-kilobytes: 2048
+    requires-duplicate-detection: true
+    duplicate-detection-history-time-window: 20m
+    requires-session: true
+    default-message-time-to-live: P14D
+    dead-lettering-on-message-expiration: true
+    max-delivery-count: 3
+    enable-batched-operations: false
+    status: SendDisabled
+    forward-dead-lettered-messages-to: dead
+    user-metadata: "<a> & \"b\""
+    auto-delete-on-idle: P30D
+    enable-partitioning: true
+    support-ordering: false
+    policies:
+      - {name: till, key: a-key, secondary-key: another, rights: "Send,Listen"}
+  - name: passing
+    forward-to: later
+  - name: later
+    enable-express: true
+topics:
+  - name: events
+    max-size-in-megabytes: 100
+    enable-partitioning: true
+    requires-duplicate-detection: true
+    filtering-messages-before-publishing: true
+    policies:
+      - {name: feed, key: key-of-the-feed, rights: Manage}
+    subscriptions:
+      - name: all
+      - name: nothing
+        rules: []
+      - name: eu
+        requires-session: true
+        dead-lettering-on-filter-evaluation-exceptions: false
+        forward-dead-lettered-messages-to: dead
+        rules:
+          - {name: "never", match-none: true}
+          - name: large & small
+            sql: "region = 'eu'  AND amount > @limit"
+            parameters: {"@limit": 100, "@big": 5000000000, "@long": {$long: 5}, "@half": 0.5, "@whole": {$double: 2}, "@text": "5", "@yes": true}
+            action: SET priority = @p
+            action-parameters: {"@p": high}
+          - name: parcels
+            correlation:
+              label: parcel
+              to: ""
+              properties: {when: {$timestamp: "2026-01-31T12:00:00.000Z"}, id: {$uuid: 00112233-4455-6677-8899-aabbccddeeff}, none: {$null: true}}
+`
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheImportOfAnExportIsTheNamespaceItself(t *testing.T) {
+	t.Parallel()
+	here := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", everySetting))
+	there := startGateway(t, "--store=memory")
+	exported := here.command(t, "", "export")
+	for _, want := range []string{"max-size-in-megabytes: 2048", "default-message-time-to-live: 336h", "forward-to: later", "rules: []", "match-none: true", "a-key"} {
+		if !strings.Contains(exported, want) {
+			t.Errorf("the export lacks %q:\n%s", want, exported)
+		}
+	}
+	file := write(t, "exported.yaml", exported)
+	if code, out, _ := there.try(t, there.connection, "", "diff", file); code != exitDifferent || !strings.Contains(out, "orders/express") {
+		t.Errorf("diff before the import: got %d\n%s", code, out)
+	}
+	if got := there.command(t, "", "import", file); strings.Count(got, "created ") != 8 {
+		t.Errorf("import: got\n%s", got)
+	}
+	if again := there.command(t, "", "export"); headless(again) != headless(exported) {
+		t.Errorf("got\n%s\nwant\n%s", again, exported)
+	}
+	for _, source := range [][]string{{file}, {"--from", here.connection}} {
+		if code, out, stderr := there.try(t, there.connection, "", append([]string{"diff"}, source...)...); code != exitOK || out != "" {
+			t.Errorf("diff %v: got %d\n%s%s", source[0], code, out, stderr)
+		}
+	}
+	short := filepath.Join(t.TempDir(), "short.yaml")
+	here.command(t, "", "export", "--short", "--output", short)
+	third := startGateway(t, "--store=memory", "--config", short)
+	if got := third.command(t, "", "export"); headless(got) != headless(exported) {
+		t.Errorf("a gateway with the short export: got\n%s\nwant\n%s", got, exported)
+	}
+	if text, err := os.ReadFile(short); err != nil || strings.Contains(string(text), "lock-duration: 1m\n") {
+		t.Errorf("the short export has defaults: %s, %v", text, err)
+	}
+}
+
+// headless is an export without the line that names its host.
+func headless(text string) string {
+	_, rest, _ := strings.Cut(text, "\n")
+	return rest
+}
+
+func TestAnImportReadsAllPages(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 250 {
+		fmt.Fprintf(&many, "%s- name: q-%d\n", map[bool]string{true: "queues:\n"}[i == 0], i)
+	}
+	many.WriteString("topics:\n- name: t\n  subscriptions:\n")
+	for i := range 101 {
+		fmt.Fprintf(&many, "  - name: s-%d\n", i)
+	}
+	azure := startGateway(t, "--store=memory", "--config", write(t, "many.yaml", many.String()))
+	g := startGateway(t, "--store=memory")
+	if got := g.command(t, "", "import", "--from", azure.connection); strings.Count(got, "created queue") != 250 || strings.Count(got, "created subscription") != 101 {
+		t.Errorf("got %d lines", strings.Count(got, "\n"))
+	}
+	if code, out, _ := g.try(t, g.connection, "", "diff", "--from", azure.connection); code != exitOK {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+func TestWhatExistsIsReportedAndChangedOnRequest(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "orders", "--max-delivery-count", "3", "--user-metadata", "mine")
+	g.command(t, "", "topic", "create", "events")
+	g.command(t, "", "subscription", "create", "events", "eu")
+	file := write(t, "c.yaml", `
+queues:
+  - {name: orders, max-delivery-count: 5, policies: [{name: p, key: k, rights: Send}]}
+  - name: new
+topics:
+  - name: events
+    subscriptions:
+      - {name: eu, rules: [{name: one, sql: "a = 1"}]}
+`)
+	state := g.command(t, "", "export")
+	if got, want := g.command(t, "", "import", file, "--dry-run"), "differs queue orders: max-delivery-count: 5 in the source, 3 in the gateway\n"; !strings.Contains(got, want) || !strings.Contains(got, "would be created queue new") {
+		t.Errorf("dry run: got\n%s", got)
+	}
+	if got := g.command(t, "", "export"); got != state {
+		t.Errorf("a dry run has changed the gateway:\n%s", got)
+	}
+	want := `differs queue orders: max-delivery-count: 5 in the source, 3 in the gateway
+differs queue orders: policy p: Send in the source, none in the gateway
+created queue new
+differs subscription events/Subscriptions/eu: rule one: {sql: a = 1} in the source, none in the gateway
+differs subscription events/Subscriptions/eu: rule $Default: none in the source, every message in the gateway
+`
+	if got := g.command(t, "", "import", file); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	g.command(t, "", "import", file, "--update")
+	if code, out, _ := g.try(t, g.connection, "", "diff", file); code != exitOK {
+		t.Errorf("after --update: got %d\n%s", code, out)
+	}
+	var shown string
+	if shown = g.command(t, "", "queue", "show", "orders"); !strings.Contains(shown, "mine") {
+		t.Errorf("--update has changed what the source does not name:\n%s", shown)
+	}
+	fixed := write(t, "fixed.yaml", "queues: [{name: orders, requires-session: true}]")
+	code, _, stderr := g.try(t, g.connection, "", "import", fixed, "--update")
+	if code != exitFailure || !strings.Contains(stderr, "orders: requires-session is false, declared is true") || !strings.Contains(stderr, "delete the queue") {
+		t.Errorf("a fixed setting: got %d\n%s", code, stderr)
+	}
+}
+
+func TestAStartTellsHowTheStoreDiffersAndChangesItOnRequest(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=file", "--config", write(t, "c.yaml", "queues: [{name: orders, max-delivery-count: 3}, {name: same}]"))
+	if strings.Contains(g.stderr.String(), "differs") {
+		t.Errorf("a first start: %s", g.stderr)
+	}
+	g.halt(t)
+	changed := write(t, "c.yaml", "queues: [{name: orders, max-delivery-count: 5, lock-duration: 30s}, {name: same}]")
+	g.start(t, "--store=file", "--config", changed)
+	if got := strings.Count(g.stderr.String(), "differs from the configuration"); got != 2 || !strings.Contains(g.stderr.String(), "entity=orders setting=max-delivery-count configured=5 stored=3") || !strings.Contains(g.stderr.String(), "--update-entities") {
+		t.Errorf("got %d warnings:\n%s", got, g.stderr)
+	}
+	g.halt(t)
+	g.start(t, "--store=file", "--config", changed, "--update-entities")
+	if code, out, _ := g.try(t, g.connection, "", "diff", changed); code != exitOK {
+		t.Errorf("with --update-entities: got\n%s", out)
+	}
+	g.halt(t)
+	code, _, stderr := invoke(t, nil, "--listen=127.0.0.1:0", "--data", g.data, "--store=file", "--update-entities", "--config", write(t, "c.yaml", "queues: [{name: orders, requires-session: true}]"))
+	if code != exitFailure || !strings.Contains(stderr, "orders") || !strings.Contains(stderr, "requires-session") || !strings.Contains(stderr, "delete the queue") {
+		t.Errorf("a fixed setting: got %d\n%s", code, stderr)
+	}
+}
+
+func TestEmulatorsFileIsImported(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "import", "../configs/emulator-config.json")
+	code, out, stderr := g.try(t, g.connection, "", "diff", "../configs/emulator-config.json")
+	if code != exitOK {
+		t.Errorf("got %d\n%s%s", code, out, stderr)
+	}
+	yaml := filepath.Join(t.TempDir(), "c.yaml")
+	g.command(t, "", "import", "../configs/emulator-config.json", "--output", yaml)
+	if _, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=" + yaml, "HOME=/"}); err != nil {
+		t.Error(err)
+	}
+	if code, out, _ := g.try(t, g.connection, "", "diff", yaml); code != exitOK {
+		t.Errorf("the written file: got\n%s", out)
+	}
+	odd := write(t, "Config.json", `{"UserConfig": {"Namespaces": [{"Name": "n", "Queues": [{"Name": "q", "Properties": {"Colour": "red"}}]}]}}`)
+	if _, _, stderr := g.try(t, g.connection, "", "import", odd); !strings.Contains(stderr, "not taken over: ") || !strings.Contains(stderr, "property Colour of queue q") {
+		t.Errorf("an unknown property: got %s", stderr)
+	}
+}
