@@ -230,3 +230,52 @@ func TestEmulatorsFileIsImported(t *testing.T) {
 		t.Errorf("an unknown property: got %s", stderr)
 	}
 }
+
+func TestATemplateIsImported(t *testing.T) {
+	t.Parallel()
+	const bus = "testdata/arm/bus.json"
+	g := startGateway(t, "--store=memory")
+	code, out, stderr := g.try(t, g.connection, "", "import", bus)
+	for _, want := range []string{
+		"created queue orders-test\n", "created subscription events-test/Subscriptions/shard-02\n", "made new keys for policy till of orders-test: crosstown export shows them",
+		"not taken over: policy app (Send,Listen) of the namespace: give it to the gateway", "not taken over: " + bus + ": skipped property unheardOf of queue orders-test",
+		"of " + bus + ": 7 created, 0 changed; 0 the same, 0 different, 7 not taken over\n",
+	} {
+		if !strings.Contains(out+stderr, want) {
+			t.Errorf("lacks %q: got %d\n%s%s", want, code, out, stderr)
+		}
+	}
+	key := policyKey(t, g)
+	if code, out, stderr := g.try(t, g.connection, "", "diff", bus); code != exitOK {
+		t.Errorf("diff: got\n%s%s", out, stderr)
+	}
+	g.command(t, "", "import", bus, "--parameter", "retries=9", "--update")
+	if got := policyKey(t, g); got != key {
+		t.Errorf("an update without keys has changed the key %s to %s", key, got)
+	}
+	if code, out, _ := g.try(t, g.connection, "", "diff", bus); code != exitDifferent || !strings.Contains(out, "max-delivery-count  4") {
+		t.Errorf("diff: got %d\n%s", code, out)
+	}
+	yaml := filepath.Join(t.TempDir(), "c.yaml")
+	if _, _, stderr := g.try(t, g.connection, "", "import", bus, "--output", yaml); !strings.Contains(stderr, "made new keys for 2 policies") {
+		t.Errorf("got %s", stderr)
+	}
+	if _, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=" + yaml, "HOME=/"}); err != nil {
+		t.Error(err)
+	}
+	if code, _, stderr := g.try(t, g.connection, "", "import", bus, "--parameter", "retries=many"); code != exitUsage || !strings.Contains(stderr, `"many" is no value of the type int`) {
+		t.Errorf("got %d\n%s", code, stderr)
+	}
+}
+
+// policyKey is the key of the policy till.
+func policyKey(t *testing.T, g *gateway) string {
+	t.Helper()
+	_, text, _ := strings.Cut(g.command(t, "", "export"), "name: till")
+	_, text, _ = strings.Cut(text, "key: ")
+	key, _, _ := strings.Cut(text, "\n")
+	if len(key) < 40 {
+		t.Errorf("the key is %q", key)
+	}
+	return key
+}

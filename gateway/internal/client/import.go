@@ -118,6 +118,7 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.
 func writeContents(contents *config.Contents, output, name string, c *cobra.Command) error {
+	made := contents.CompleteKeys(declaration.NewKey)
 	text, err := contents.YAML()
 	if err != nil {
 		return err
@@ -129,5 +130,8 @@ func writeContents(contents *config.Contents, output, name string, c *cobra.Comm
 		err = os.WriteFile(output, text, 0o600)
 	}
 	_, told := fmt.Fprintf(c.ErrOrStderr(), "of %s: %s\n", name, count(contents))
+	if made > 0 {
+		_, told = fmt.Fprintf(c.ErrOrStderr(), "made new keys for %s, because the source has none\n", plural(made, "policy"))
+	}
 	return errors.Join(err, told)
 }

@@ -19,6 +19,7 @@ type emulator struct {
 	r       *report
 	values  map[string]any
 	skipped []string
+	places  map[string]string // other names of places in the file
 }
 
 // addEmulator adds to values the queues and topics of the emulator's file, if
@@ -62,9 +63,7 @@ func (e *emulator) namespace(ns any, i int) {
 		e.values["namespace"] = name
 		e.r.origins["namespace"] = e.origin(at + ".Name")
 	}
-	e.add("queues", e.list(ns, "Queues", at), at+".Queues", func(q any, at, path string) map[string]any {
-		return e.entity(q, at, path, "queue", reflect.TypeFor[QueueSettings]())
-	})
+	e.add("queues", e.list(ns, "Queues", at), at+".Queues", e.queue)
 	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
 }
 
@@ -109,6 +108,10 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 		}
 	}
 	return entry
+}
+
+func (e *emulator) queue(q any, at, path string) map[string]any {
+	return e.entity(q, at, path, "queue", reflect.TypeFor[QueueSettings]())
 }
 
 func (e *emulator) topic(t any, at, path string) map[string]any {
@@ -190,7 +193,15 @@ func (e *emulator) list(v any, name, at string) []any {
 	return nil
 }
 
-func (e *emulator) origin(path string) origin { return origin{source: e.path, path: path} }
+func (e *emulator) origin(path string) origin {
+	for prefix := path; prefix != ""; prefix = parent(prefix) {
+		if place, ok := e.places[prefix]; ok {
+			path = place + strings.ReplaceAll(path[len(prefix):], ".Properties", ".properties")
+			break
+		}
+	}
+	return origin{source: e.path, path: path}
+}
 
 func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))

@@ -62,7 +62,3 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	}
 	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
 }
-
-func readTemplate(path string, _ any, _ *SourceOptions) (*Source, error) {
-	return nil, Problems{{origin{source: path}, "it is an ARM template"}}
-}

@@ -1,0 +1,253 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/arm"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
+)
+
+// template collects the entities of an ARM template in the form of the emulator's file, which has the
+// same properties: objects with Name, Properties, Subscriptions and Rules.
+type template struct {
+	e        *emulator
+	chosen   string // the namespace; "": the only one
+	queues   []any
+	topics   []any
+	policies []any
+	places   map[string]string // in the template, of each object here
+	others   []string          // types of resources of other services
+}
+
+// readTemplate reads an ARM template.
+func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
+	r := &report{origins: origins{}}
+	root, _ := document.(map[string]any)
+	found, problems := arm.Read(root, o.Parameters)
+	for _, p := range problems {
+		r.addAt(origin{source: path, path: p.Place}, "%s", p.Text)
+	}
+	values := map[string]any{}
+	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, places: map[string]string{}}
+	t.e.places = t.places
+	t.choose(found)
+	for i := range found {
+		t.add(&found[i])
+	}
+	slices.Sort(t.others)
+	for _, typ := range slices.Compact(t.others) {
+		t.e.skip("resources of the type %s: they are not of Service Bus", typ)
+	}
+	t.e.add("queues", t.queues, "Queues", t.queue)
+	t.e.add("topics", t.topics, "Topics", t.topic)
+	if t.policies != nil {
+		values["policies"] = t.policies
+	}
+	var c Config
+	unknown(r, values, reflect.TypeFor[Contents](), "")
+	decode(r, values, &c.Contents)
+	named := c.keyless(DevKey)
+	c.validatePolicies("", r)
+	c.validateEntities("", r)
+	for _, p := range named {
+		p.Key = ""
+	}
+	return &Source{c.Contents, t.e.skipped}, r.err()
+}
+
+// keyless gives each policy a key that has none, and lists those.
+func (h *Contents) keyless(key string) (all []*Policy) {
+	for _, list := range h.allPolicies() {
+		for i := range list {
+			if p := &list[i]; p.Key == "" {
+				p.Key = key
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+func (h *Contents) allPolicies() [][]Policy {
+	all := [][]Policy{h.Policies}
+	for i := range h.Queues {
+		all = append(all, h.Queues[i].Policies)
+	}
+	for i := range h.Topics {
+		all = append(all, h.Topics[i].Policies)
+	}
+	return all
+}
+
+// CompleteKeys gives the policies that have no key one that made makes, and tells how many those are.
+func (h *Contents) CompleteKeys(made func() string) int {
+	all := h.keyless("")
+	for _, p := range all {
+		p.Key, p.SecondaryKey = made(), made()
+	}
+	return len(all)
+}
+
+// choose picks the namespace where the template has several.
+func (t *template) choose(found []arm.Resource) {
+	var names []string
+	for i := range found {
+		if strings.Contains(found[i].Names[0], "\x00") { // all that have no value are taken for one
+			found[i].Names[0] = "?"
+		}
+		if r := &found[i]; t.isBus(r) && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {
+			names = append(names, r.Names[0])
+		}
+	}
+	at := origin{source: t.e.path}
+	switch {
+	case t.chosen == "" && len(names) > 1:
+		t.e.r.addAt(at, "it has %d namespaces: choose one with --namespace: %s", len(names), strings.Join(names, ", "))
+		t.chosen = names[0]
+	case t.chosen != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, t.chosen) }):
+		t.e.r.addAt(at, "it has no namespace %q: it has %s", t.chosen, strings.Join(names, ", "))
+	case len(names) == 0 && len(t.e.r.problems) == 0:
+		t.e.r.addAt(at, "it has no resource of the type %s, nor below one: name a template that has queues or topics", arm.ServiceBus)
+	}
+}
+
+func (t *template) isBus(r *arm.Resource) bool { return strings.EqualFold(r.Types[0], arm.ServiceBus) }
+
+// add adds a resource. Those that an entity is below may come later, or not at all: then they exist.
+func (t *template) add(r *arm.Resource) {
+	if !t.isBus(r) {
+		t.others = append(t.others, strings.Join(r.Types, "/"))
+		return
+	}
+	if t.chosen != "" && !strings.EqualFold(r.Names[0], t.chosen) {
+		return
+	}
+	kind, names := strings.ToLower(strings.Join(r.Types[1:], "/")), r.Names[1:]
+	if len(names) > 0 {
+		names[0] = strings.ReplaceAll(names[0], "~", "/") // as Azure writes a slash in the name of a queue or topic
+	}
+	what := strings.TrimSpace(kind + " " + strings.Join(names, "/"))
+	switch kind {
+	case "":
+		what = "the namespace"
+		for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
+			t.e.skip("property %s of the namespace: a gateway has no such setting", name)
+		}
+	case "queues":
+		fill(named(&t.queues, names[0]), r.Properties)
+		t.places[placeIn("Queues", t.queues, names[0])] = r.Place
+	case "topics":
+		fill(named(&t.topics, names[0]), r.Properties)
+		t.places[placeIn("Topics", t.topics, names[0])] = r.Place
+	case "topics/subscriptions", "topics/subscriptions/rules":
+		topic := named(&t.topics, names[0])
+		at := placeIn("Topics", t.topics, names[0]) + ".Subscriptions"
+		into, properties := t.below(topic, "Subscriptions", at, names[1], r.Place), r.Properties
+		if len(names) > 2 {
+			list, _ := topic["Subscriptions"].([]any)
+			at := placeIn(at, list, names[1]) + ".Rules"
+			into = t.below(into, "Rules", at, names[2], r.Place)
+			properties = ruleProperties(properties)
+		}
+		fill(into, properties)
+	case "authorizationrules":
+		t.policies = append(t.policies, policyOf(names[0], r))
+		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Place}
+	case "queues/authorizationrules", "topics/authorizationrules":
+		owners := &t.topics
+		if kind[0] == 'q' {
+			owners = &t.queues
+		}
+		owner := named(owners, names[0])
+		list, _ := owner["Policies"].([]any)
+		owner["Policies"] = append(list, policyOf(names[1], r))
+	default:
+		t.e.skip("%s: Crosstown has no such resource", what)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Other)) {
+		t.e.skip("%s of %s: Crosstown has no such setting", name, what)
+	}
+}
+
+// named finds an object in a list, or adds it.
+func named(list *[]any, name string) map[string]any {
+	for _, v := range *list {
+		if o := v.(map[string]any); strings.EqualFold(o["Name"].(string), name) {
+			return o
+		}
+	}
+	o := map[string]any{"Name": name, "Properties": map[string]any{}}
+	*list = append(*list, o)
+	return o
+}
+
+// below finds an object in a list of another, or adds it.
+func (t *template) below(owner map[string]any, member, at, name, place string) map[string]any {
+	list, _ := owner[member].([]any)
+	o := named(&list, name)
+	owner[member] = list
+	t.places[placeIn(at, list, name)] = place
+	return o
+}
+
+// placeIn is that of an object of a list.
+func placeIn(at string, list []any, name string) string {
+	i := slices.IndexFunc(list, func(v any) bool { return strings.EqualFold(v.(map[string]any)["Name"].(string), name) })
+	return elementPath(at, i)
+}
+
+func fill(o, properties map[string]any) {
+	maps.Copy(o["Properties"].(map[string]any), properties)
+}
+
+func policyOf(name string, r *arm.Resource) map[string]any {
+	p := map[string]any{"name": name}
+	if rights, _ := member(r.Properties, "rights").([]any); len(rights) > 0 {
+		p["rights"] = rights
+	}
+	return p
+}
+
+// ruleProperties are those of a rule without what only says which dialect its texts have.
+func ruleProperties(properties map[string]any) map[string]any {
+	kept := map[string]any{}
+	for name, v := range properties {
+		if o, ok := v.(map[string]any); ok {
+			o = maps.Clone(o)
+			maps.DeleteFunc(o, func(name string, _ any) bool {
+				return slices.Contains([]string{"requirespreprocessing", "compatibilitylevel"}, spelling.Fold(name))
+			})
+			v = o
+		}
+		kept[name] = v
+	}
+	if member(kept, "filterType") == nil {
+		switch {
+		case member(kept, "sqlFilter") != nil:
+			kept["filterType"] = "SqlFilter"
+		case member(kept, "correlationFilter") != nil:
+			kept["filterType"] = "CorrelationFilter"
+		}
+	}
+	return kept
+}
+
+// queue is the entry of a queue.
+func (t *template) queue(v any, at, path string) map[string]any {
+	return withPolicies(v, t.e.queue(v, at, path))
+}
+
+func (t *template) topic(v any, at, path string) map[string]any {
+	return withPolicies(v, t.e.topic(v, at, path))
+}
+
+func withPolicies(v any, entry map[string]any) map[string]any {
+	if policies, ok := member(v, "Policies").([]any); ok {
+		entry["policies"] = policies
+	}
+	return entry
+}

@@ -1,0 +1,142 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+func template(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bus.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestATemplateOfBicepIsRead(t *testing.T) {
+	t.Parallel()
+	s, err := config.ReadSource("../../testdata/arm/bus.json", config.SourceOptions{Parameters: map[string]string{"retries": "7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CompleteKeys(func() string { return "made" })
+	got, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `policies:
+  - name: app
+    key: made
+    secondary-key: made
+    rights: Send,Listen
+queues:
+  - name: nested
+    lock-duration: 30s
+    requires-session: true
+  - name: orders-test
+    default-message-time-to-live: forever
+    max-delivery-count: 7
+    status: Active
+    forward-dead-lettered-messages-to: nested
+    user-metadata: '[literal]'
+    enable-partitioning: false
+    policies:
+      - name: till
+        key: made
+        secondary-key: made
+        rights: Send
+  - name: replies/eu
+    lock-duration: 10s
+  - name: replies/us
+    lock-duration: 11s
+  - name: frommodule
+    auto-delete-on-idle: 1h
+topics:
+  - name: events-test
+    default-message-time-to-live: 168h
+    support-ordering: true
+    subscriptions:
+      - name: shard-02
+        dead-lettering-on-filter-evaluation-exceptions: false
+        rules:
+          - name: eu
+            sql: region = 'eu'
+            action: SET a = 'b'
+          - name: parcels
+            correlation:
+              label: parcel
+              properties: {colour: red}
+`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	skipped := strings.Join(s.Skipped, "\n")
+	for _, want := range []string{
+		"sku of the namespace", "property minimumTlsVersion of the namespace", "property unheardOf of queue orders-test", "property isClientAffine of subscription shard-02",
+		"networkrulesets default", "Microsoft.Web/sites",
+	} {
+		if !strings.Contains(skipped, want) {
+			t.Errorf("lacks %q:\n%s", want, skipped)
+		}
+	}
+	if n := len(s.Skipped); n != 6 {
+		t.Errorf("got %d lines:\n%s", n, skipped)
+	}
+}
+
+func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
+	t.Parallel()
+	const queue = `{"type": "Microsoft.ServiceBus/namespaces/queues", "name": `
+	for name, c := range map[string]struct {
+		resources string
+		given     map[string]string
+		want      string
+	}{
+		"a parameter without a value": {queue + `"[format('{0}/{1}', 'ns', parameters('q'))]"}`, nil, `resources\[0\]\.name: .*parameters\('q'\).*--parameter q=VALUE`},
+		"its value":                   {queue + `"[format('{0}/{1}', 'ns', parameters('q'))]"}`, map[string]string{"q": "a b"}, `'a b' is not allowed`},
+		"a function of Azure":         {queue + `"[concat('ns/', uniqueString('x'))]"}`, nil, `resources\[0\]\.name: .*uniqueString\('x'\).*outside of Azure`},
+		"in a default value":          {queue + `"[concat('ns/', parameters('d'))]"}`, nil, `uniquestring\(…\) has no value outside of Azure: give the parameter d with --parameter d=VALUE`},
+		"in a property":               {queue + `"ns/q", "properties": {"forwardTo": "[reference('x').name]"}}`, nil, `resources\[0\]\.properties\.forwardTo: \[reference\('x'\)\.name\] cannot be evaluated`},
+		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT9M"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 9m0s`},
+		"an unknown parameter":        {queue + `"ns/q"}`, map[string]string{"x": "1"}, `the template has no parameter x: it has d, q, self`},
+		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, and a resource of the type Microsoft.ServiceBus/namespaces/queues has 2`},
+		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `a , or \) is missing in concat`},
+		"a parameter that needs itself": {
+			queue + `"[concat('ns/', parameters('self'))]"}`, nil,
+			`the parameter self refers to itself`,
+		},
+		"an endless loop":        {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
+		"a condition":            {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
+		"a linked template":      {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
+		"several namespaces":     {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one with --namespace: a, b`},
+		"no namespace":           {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `it has no resource of the type Microsoft.ServiceBus/namespaces`},
+		"a rule of no type":      {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is no type of filters`},
+		"a policy of no rights":  {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},
+		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `there is no element`},
+		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `it needs 3 arguments and has 1`},
+	} {
+		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}}, "resources": [` + c.resources + `]}`
+		_, err := config.ReadSource(template(t, text), config.SourceOptions{Parameters: c.given})
+		if err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+func TestOneOfSeveralNamespacesIsChosen(t *testing.T) {
+	t.Parallel()
+	path := template(t, `{"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "a/q"}, {"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions", "name": "b/t/s"}]}`)
+	s, err := config.ReadSource(path, config.SourceOptions{Namespace: "B"})
+	if err != nil || len(s.Queues) != 0 || len(s.Topics) != 1 || len(s.Topics[0].Subscriptions) != 1 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if _, err := config.ReadSource(path, config.SourceOptions{Namespace: "c"}); err == nil || !strings.Contains(err.Error(), `no namespace "c": it has a, b`) {
+		t.Errorf("got %v", err)
+	}
+}
