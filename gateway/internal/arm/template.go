@@ -15,7 +15,7 @@ import (
 // Resource is a resource that a template deploys. Types and names are those of the resource and of
 // those around it, from the outermost: ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns", "orders"].
 type Resource struct {
-	Place      string // in the template, such as resources[2]
+	Path       string // in the template, such as resources[2]
 	Types      []string
 	Names      []string
 	Properties map[string]any
@@ -23,7 +23,7 @@ type Resource struct {
 }
 
 // Problem is what is wrong at a place in a template.
-type Problem struct{ Place, Text string }
+type Problem struct{ Path, Text string }
 
 const (
 	// maxCopies bounds how often a loop makes a resource.
@@ -331,7 +331,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 			return
 		}
 	}
-	found := Resource{Place: place, Types: types, Names: names, Other: map[string]any{}}
+	found := Resource{Path: place, Types: types, Names: names, Other: map[string]any{}}
 	if strings.EqualFold(types[0], ServiceBus) {
 		found.Properties, _ = s.settled(r["properties"], place+".properties").(map[string]any)
 	}

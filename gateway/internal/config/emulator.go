@@ -19,7 +19,7 @@ type emulator struct {
 	r       *report
 	values  map[string]any
 	skipped []string
-	places  map[string]string // other names of places in the file
+	paths   map[string]string // other names of paths in the file
 }
 
 // addEmulator adds to values the queues and topics of the emulator's file, if
@@ -195,7 +195,7 @@ func (e *emulator) list(v any, name, at string) []any {
 
 func (e *emulator) origin(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
-		if place, ok := e.places[prefix]; ok {
+		if place, ok := e.paths[prefix]; ok {
 			path = place + strings.ReplaceAll(path[len(prefix):], ".Properties", ".properties")
 			break
 		}

@@ -18,7 +18,7 @@ type template struct {
 	queues   []any
 	topics   []any
 	policies []any
-	places   map[string]string // in the template, of each object here
+	paths    map[string]string // in the template, of each object here
 	others   []string          // types of resources of other services
 }
 
@@ -28,11 +28,11 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	root, _ := document.(map[string]any)
 	found, problems := arm.Read(root, o.Parameters)
 	for _, p := range problems {
-		r.addAt(origin{source: path, path: p.Place}, "%s", p.Text)
+		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
 	}
 	values := map[string]any{}
-	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, places: map[string]string{}}
-	t.e.places = t.places
+	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, paths: map[string]string{}}
+	t.e.paths = t.paths
 	t.choose(found)
 	for i := range found {
 		t.add(&found[i])
@@ -138,24 +138,24 @@ func (t *template) add(r *arm.Resource) {
 		}
 	case "queues":
 		fill(named(&t.queues, names[0]), r.Properties)
-		t.places[placeIn("Queues", t.queues, names[0])] = r.Place
+		t.paths[pathIn("Queues", t.queues, names[0])] = r.Path
 	case "topics":
 		fill(named(&t.topics, names[0]), r.Properties)
-		t.places[placeIn("Topics", t.topics, names[0])] = r.Place
+		t.paths[pathIn("Topics", t.topics, names[0])] = r.Path
 	case "topics/subscriptions", "topics/subscriptions/rules":
 		topic := named(&t.topics, names[0])
-		at := placeIn("Topics", t.topics, names[0]) + ".Subscriptions"
-		into, properties := t.below(topic, "Subscriptions", at, names[1], r.Place), r.Properties
+		at := pathIn("Topics", t.topics, names[0]) + ".Subscriptions"
+		into, properties := t.below(topic, "Subscriptions", at, names[1], r.Path), r.Properties
 		if len(names) > 2 {
 			list, _ := topic["Subscriptions"].([]any)
-			at := placeIn(at, list, names[1]) + ".Rules"
-			into = t.below(into, "Rules", at, names[2], r.Place)
+			at := pathIn(at, list, names[1]) + ".Rules"
+			into = t.below(into, "Rules", at, names[2], r.Path)
 			properties = ruleProperties(properties)
 		}
 		fill(into, properties)
 	case "authorizationrules":
 		t.policies = append(t.policies, policyOf(names[0], r))
-		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Place}
+		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Path}
 	case "queues/authorizationrules", "topics/authorizationrules":
 		owners := &t.topics
 		if kind[0] == 'q' {
@@ -190,12 +190,12 @@ func (t *template) below(owner map[string]any, member, at, name, place string) m
 	list, _ := owner[member].([]any)
 	o := named(&list, name)
 	owner[member] = list
-	t.places[placeIn(at, list, name)] = place
+	t.paths[pathIn(at, list, name)] = place
 	return o
 }
 
-// placeIn is that of an object of a list.
-func placeIn(at string, list []any, name string) string {
+// pathIn is that of an object of a list.
+func pathIn(at string, list []any, name string) string {
 	i := slices.IndexFunc(list, func(v any) bool { return strings.EqualFold(v.(map[string]any)["Name"].(string), name) })
 	return elementPath(at, i)
 }
