@@ -34,6 +34,20 @@ func (b *Bus) ExpectEmpty(entity string) {
 	b.expect(entity, "no message", func(ds []core.Delivery) bool { return len(ds) == 0 })
 }
 
+// Bodies are the bodies of an entity's messages in any state, in order. It takes none of them.
+func (b *Bus) Bodies(entity string) []string {
+	b.tb.Helper()
+	ds, err := b.messages(entity)
+	if err != nil {
+		b.tb.Fatalf("crosstowntest: look at '%s': %s", entity, core.TextOf(err))
+	}
+	bodies := make([]string, len(ds))
+	for i, d := range ds {
+		bodies[i] = string(d.Body.Bytes)
+	}
+	return bodies
+}
+
 // ExpectDeadLetters waits until the dead-letter queue of an entity holds exactly messages with these
 // reasons, in this order.
 func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {

@@ -24,6 +24,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
+	"github.com/crosstown-mq/crosstown/gateway/internal/sdkfaults"
 )
 
 // How to add a client: a folder with its story, a program that exits with 0 when all is as it should be, and with the
@@ -329,6 +330,37 @@ func TestErrorsAsTheJavaSDKShowsThem(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	m.run(s, program, sdkerrors.NewScene(t, s.admin(), s.host, "q-1", "q-2").Variables(report)...)
 	sdkerrors.Want(t, "Java", sdkerrors.Read(t, report))
+}
+
+func TestFaultsAsTheJavaSDKTakesThem(t *testing.T) {
+	interop(t)
+	m, s := java(t, "azure"), start(t, "memory")
+	program, err := filepath.Abs(filepath.Join("java", "Faults.java"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sdkfaults.Want(t, "Java", func(told string) map[string]string {
+		report := filepath.Join(t.TempDir(), "report.json")
+		m.run(s, program, "STORY_CASES="+told, "STORY_REPORT="+report)
+		return sdkfaults.Read(t, report)
+	})
+}
+
+func TestTheExampleOfTestsInJUnit(t *testing.T) {
+	interop(t)
+	mvn, dir := need(t, "mvn"), t.TempDir()
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples", "testing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, "java"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CROSSTOWN", binary)
+	t.Setenv("ENTITIES", filepath.Join(examples, "orders.yaml"))
+	if err := in(dir, mvn, "-q", "-B", "test"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestQpidJMS(t *testing.T) {

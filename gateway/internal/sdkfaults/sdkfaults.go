@@ -1,0 +1,205 @@
+// Package sdkfaults supports the tests of the table of faults in docs/testing.md: it prepares each fault, and compares what
+// an SDK makes of it with the SDK's column. Tests of the folders beside e2e use it.
+package sdkfaults
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/gateway/crosstowntest"
+)
+
+// page has the table. Tests run in their own folder, at the same depth.
+var page = filepath.Join("..", "..", "docs", "testing.md")
+
+// updateVariable, when set, writes the column anew.
+const updateVariable = "UPDATE_DOCS"
+
+// Step is what a program does in a case, with the queue "q".
+type Step string
+
+// The steps. Programs try each call up to three times more, 100 ms apart.
+const (
+	send    Step = "send"    // sends "one" with a message id; answers "sent"
+	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes" within 3 s
+	receive Step = "receive" // sends a batch of "one", "two", "three", receives and completes them; answers "one, two, three"
+	renew   Step = "renew"   // sends "one", receives it and renews its lock; answers "renewed"
+	session Step = "session" // the same as settle in the session "s", as soon as the session's message was received for 1 s
+	token   Step = "token"   // as send, and sends "two" 2 s later
+)
+
+// kase is one row of the table.
+type kase struct {
+	name  string
+	step  Step
+	fault faults.Rule
+	queue func(*core.Settings)
+	// behind puts the namespace's time an hour behind the machine's.
+	behind bool
+}
+
+// always is more often than any SDK tries.
+const always = 1000
+
+var cases = []kase{
+	{name: "a send is refused as busy, twice", step: send, fault: faults.Rule{Times: 2}},
+	{name: "each send is refused as busy", step: send, fault: faults.Rule{Times: always}},
+	{name: "a send times out, once", step: send, fault: faults.Rule{Code: core.Timeout}},
+	{name: "a send meets an internal error, once", step: send, fault: faults.Rule{Code: core.Internal}},
+	{name: "the queue is full", step: send, fault: faults.Rule{Code: core.QuotaExceeded, Times: always}},
+	{name: "the queue is disabled", step: send, fault: faults.Rule{Code: core.EntityDisabled, Times: always}},
+	{name: "the attach of a sender is refused as busy, once", step: send, fault: faults.Rule{Operation: faults.OpenSender}},
+	{name: "the connection breaks before a message is stored", step: send, fault: faults.Rule{Effect: faults.Drop}},
+	{name: "the connection breaks after it was stored", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}},
+	{name: "the same, with duplicate detection", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}, queue: func(s *core.Settings) { s.RequiresDuplicateDetection = true }},
+	{name: "the link is detached after it was stored", step: send, fault: faults.Rule{Effect: faults.Detach, Code: core.Internal, After: true}},
+	{name: "a token is refused, once", step: send, fault: faults.Rule{Operation: faults.Authorize, Code: core.Unauthorized}},
+	{name: "a token ends early", step: token, fault: faults.Rule{Operation: faults.Authorize, Effect: faults.ExpireToken, Delay: time.Second}},
+	{name: "the lock is lost at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}},
+	{name: "a completion is refused as busy, once", step: settle, fault: faults.Rule{Operation: faults.Complete}},
+	{name: "the connection breaks after the completion", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.Drop, After: true}},
+	{name: "a completed message comes again", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.DeliverTwice}},
+	{name: "the connection breaks at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Drop}},
+	{name: "half of the message comes", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Cut}},
+	{name: "the link is detached at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Detach, Condition: "amqp:link:detach-forced"}},
+	{name: "messages change places", step: receive, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Reorder, Delay: 10 * time.Second}},
+	{name: "a renewal finds the lock lost", step: renew, fault: faults.Rule{Operation: faults.Renew, Code: core.LockLost}},
+	{name: "a session is refused as busy, once", step: session, fault: faults.Rule{Operation: faults.AcceptSession}, queue: withSessions},
+	{name: "the session is lost at the delivery", step: session, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}, queue: withSessions},
+	{name: "no fault, but the namespace's time is an hour behind", step: settle, behind: true},
+}
+
+func withSessions(s *core.Settings) { s.RequiresSession = true }
+
+// Case is a case as a program is told it.
+type Case struct {
+	Name       string `json:"name"`
+	Step       Step   `json:"step"`
+	Connection string `json:"connection"`
+}
+
+// Want has a program go through all cases, and compares what it tells, by case, with the column of its SDK. The program gets
+// the cases in JSON.
+func Want(t *testing.T, sdk string, program func(told string) map[string]string) {
+	t.Helper()
+	bus := crosstowntest.Start(t)
+	buses := make([]*crosstowntest.Bus, len(cases))
+	told := make([]Case, len(cases))
+	for i, c := range cases {
+		if c.queue == nil {
+			c.queue = func(*core.Settings) {}
+		}
+		b := bus.Namespace(t, crosstowntest.Queue("q", c.queue))
+		if c.behind {
+			b.SetTime(time.Now().Add(-time.Hour))
+		} else {
+			b.Inject(c.fault)
+		}
+		buses[i], told[i] = b, Case{c.name, c.step, b.ConnectionString}
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := program(string(text))
+	column := make([]string, len(cases))
+	for i, c := range cases {
+		if column[i] = report[c.name]; column[i] == "" {
+			t.Errorf("%s: the program told nothing", c.name)
+		}
+		switch left := len(buses[i].Bodies("q")); {
+		case c.step == send && left > 1:
+			column[i] += fmt.Sprintf("; it is stored %d times", left)
+		case column[i] == "sent" && left == 0:
+			t.Errorf("%s: the program was told that the message is stored, and it is not", c.name)
+		case c.step != send && c.step != token && c.step != renew && left > 0:
+			column[i] += "; it stays"
+		}
+		if !c.behind && c.fault.Times < always && !slices.ContainsFunc([]string{"rror", "Exception"}, func(s string) bool { return strings.Contains(column[i], s) }) {
+			buses[i].ExpectFaultsMet()
+		}
+	}
+	compare(t, sdk, column)
+}
+
+// Read returns what a program wrote to a file.
+func Read(t *testing.T, file string) (report map[string]string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &report)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+var turn sync.Mutex // for the page
+
+// begin is how the table begins.
+const begin = "| what happens |"
+
+// compare compares a column of the table with what was told, or writes it.
+func compare(t *testing.T, sdk string, column []string) {
+	t.Helper()
+	turn.Lock()
+	defer turn.Unlock()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, table, _ := strings.Cut(string(text), begin)
+	table, after, ok := strings.Cut(table, "\n\n")
+	if !ok {
+		t.Fatalf("%s has no table that begins with %s", page, begin)
+	}
+	lines := strings.Split(begin+table, "\n")
+	at := slices.Index(cells(lines[0]), sdk)
+	if at < 0 {
+		t.Fatalf("%s: the table has no column %s", page, sdk)
+	}
+	rows := map[string][]string{}
+	for _, line := range lines[2:] {
+		row := cells(line)
+		rows[row[0]] = row
+	}
+	lines = lines[:2]
+	for i, c := range cases {
+		row := rows[c.name]
+		if row == nil {
+			row = make([]string, len(cells(lines[0])))
+			row[0] = c.name
+		}
+		if row[at] != column[i] {
+			if os.Getenv(updateVariable) == "" {
+				t.Errorf("%s: %s: %s\n  got  %s\n  want %s\nset %s to write it", page, sdk, c.name, column[i], row[at], updateVariable)
+			}
+			row[at] = column[i]
+		}
+		lines = append(lines, "| "+strings.Join(row, " | ")+" |")
+	}
+	if os.Getenv(updateVariable) != "" {
+		if err := os.WriteFile(page, []byte(before+strings.Join(lines, "\n")+"\n\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cells are those of a row.
+func cells(line string) []string {
+	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
