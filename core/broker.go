@@ -25,6 +25,8 @@ type Broker interface {
 	Renew(ctx context.Context, id Identity, address string, tokens []LockToken) []Renewal
 	// Peek needs Listen: up to max messages from sequence number from, inclusive.
 	Peek(ctx context.Context, id Identity, address string, from int64, max int) ([]Delivery, error)
+	// PeekState is Peek of the messages in one state.
+	PeekState(ctx context.Context, id Identity, address string, state State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen: all the numbers, or MessageNotFound. Under ReceiveAndDelete they are removed.
 	ReceiveDeferred(ctx context.Context, id Identity, address string, numbers []int64, mode ReceiveMode) ([]Delivery, error)
 	// Cancel needs Send: removes scheduled messages, all or MessageNotFound.

@@ -214,6 +214,10 @@ type Partitions interface {
 	// in order, in any state, without locking. Locked ones have LockedUntil, and no LockToken; an
 	// engine may leave it out if more than ten thousand messages are locked.
 	Peek(ctx context.Context, p Partition, from int64, max int) ([]Delivery, error)
+	// PeekState is Peek of the messages in one state. Fewer than max mean that there are no others.
+	// The time for deferred and scheduled messages may depend on how many of these there are, but an
+	// engine does not read the contents of messages in other states.
+	PeekState(ctx context.Context, p Partition, state State, from int64, max int) ([]Delivery, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, p Partition, numbers []int64) error
 	// Watch tells w of messages that become available in a queue, until stop is called.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -302,6 +303,11 @@ func (b *fakeBroker) Renew(_ context.Context, id core.Identity, address string, 
 		}
 	}
 	return out
+}
+
+func (b *fakeBroker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+	ds, err := b.Peek(ctx, id, address, from, most)
+	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
 }
 
 func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address string, from int64, most int) ([]core.Delivery, error) {

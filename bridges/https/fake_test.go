@@ -294,6 +294,11 @@ func (f *fakeBus) Renew(_ context.Context, id core.Identity, address string, tok
 	return out
 }
 
+func (f *fakeBus) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+	ds, err := f.Peek(ctx, id, address, from, most)
+	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
+}
+
 func (f *fakeBus) Peek(_ context.Context, id core.Identity, address string, from int64, max int) ([]core.Delivery, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -88,6 +88,8 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 			{`"op": "peek", "entity": "q", "from": 1e3`, core.InvalidArgument, "from"},
 			{`"op": "peek", "entity": "q", "from": 99999999999999999999`, core.OutOfRange, "from"},
 			{`"op": "peek", "entity": "q", "bodies": "raw"`, core.InvalidArgument, "bodies"},
+			{`"op": "peek", "entity": "q", "inState": "Locked"`, core.InvalidArgument, "inState"},
+			{`"op": "peek", "feed": 1, "inState": "Active"`, core.InvalidArgument, "inState"},
 			{`"op": "peek", "entity": "none"`, core.NotFound, "none"},
 			{`"op": "send", "entity": "q"`, core.InvalidArgument, "messages is missing"},
 			{`"op": "send", "entity": "q", "messages": []`, core.InvalidArgument, "messages is empty"},

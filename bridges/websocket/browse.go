@@ -15,6 +15,9 @@ func (c *conn) peek(q *request) {
 	}
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
+			if q.given.has(hasInState) {
+				return show(c.bridge.broker.PeekState(ctx, id, q.entity, q.inState, q.from, q.max))
+			}
 			return show(c.bridge.broker.Peek(ctx, id, q.entity, q.from, q.max))
 		})
 		return

@@ -155,6 +155,14 @@ func TestPeekShowsAndPurgeRemoves(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
 		p := h.connect()
 		p.fill("q", 60)
+		later := p.ok("send", object{"entity": "q", "messages": []any{object{"broker": object{"ScheduledEnqueueTimeUtc": "2099-01-01T00:00:00.000Z"}}}})["sequenceNumbers"].([]any)[0]
+		if got := p.ok("peek", object{"entity": "q", "inState": "Scheduled"})["messages"].([]any); len(got) != 1 || got[0].(object)["broker"].(object)["SequenceNumber"] != later {
+			t.Errorf("scheduled: got %v, want %v", got, later)
+		}
+		p.ok("cancel", object{"entity": "q", "sequenceNumbers": []any{later}})
+		if got := p.ok("peek", object{"entity": "q", "inState": "Scheduled"})["messages"].([]any); len(got) != 0 {
+			t.Errorf("scheduled, cancelled: got %v", got)
+		}
 		if got := p.ok("peek", object{"entity": "q"})["messages"].([]any); len(got) != 32 {
 			t.Errorf("by default: got %d", len(got))
 		}

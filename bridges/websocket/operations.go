@@ -27,7 +27,7 @@ var operations = func() map[string]*operation {
 		{name: "end", need: hasFeed, run: (*conn).endFeed},
 		{name: "settle", need: hasSettlements, either: hasFeed | hasEntity, run: (*conn).settle},
 		{name: "renew", need: hasEntity | hasLockTokens, run: (*conn).renew},
-		{name: "peek", may: hasFrom | hasMax | hasBodies, either: hasFeed | hasEntity, check: checkPeek, run: (*conn).peek},
+		{name: "peek", may: hasFrom | hasMax | hasInState | hasBodies, either: hasFeed | hasEntity, check: checkPeek, run: (*conn).peek},
 		{name: "receiveDeferred", need: hasSequenceNumbers, may: hasMode | hasBodies, either: hasFeed | hasEntity, run: (*conn).receiveDeferred},
 		{name: "purge", need: hasBefore, may: hasMax, either: hasFeed | hasEntity, run: (*conn).purge},
 
@@ -72,6 +72,9 @@ func checkFeed(q *request) error {
 func checkPeek(q *request) error {
 	if q.max > core.MaxPeek {
 		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
+	}
+	if q.given.has(hasInState) && q.given.has(hasFeed) {
+		return core.Refuse(core.InvalidArgument, "inState is for an entity, not for a session's feed.")
 	}
 	return nil
 }

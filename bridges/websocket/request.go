@@ -38,6 +38,7 @@ type request struct {
 	sequenceNumbers []int64
 	from            int64
 	max             int
+	inState         core.State
 	before, since   time.Time
 	state           []byte
 	skip, top       int
@@ -79,6 +80,7 @@ const (
 	hasSequenceNumbers
 	hasFrom
 	hasMax
+	hasInState
 	hasBefore
 	hasSince
 	hasState
@@ -137,6 +139,7 @@ var members = [...]member{
 		return err
 	}},
 	{"max", wholeInto(func(q *request) *int { return &q.max }, 1, maxGroup)},
+	{"inState", oneOf(func(q *request, s core.State) { q.inState = s }, choice[core.State]{"Active", core.Active}, choice[core.State]{"Deferred", core.Deferred}, choice[core.State]{"Scheduled", core.Scheduled})},
 	{"before", timeInto(func(q *request) *time.Time { return &q.before })},
 	{"since", timeInto(func(q *request) *time.Time { return &q.since })},
 	{"state", func(q *request, r codec.Reader) (err error) {

@@ -36,6 +36,18 @@ func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*e
 // Peek implements core.Broker. It begins in the partition of from and goes on through the
 // partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
+	return b.browse(ctx, id, address, from, limit, b.store.Peek)
+}
+
+// PeekState implements core.Broker, in the same way as Peek.
+func (b *Broker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, limit int) ([]core.Delivery, error) {
+	return b.browse(ctx, id, address, from, limit, func(ctx context.Context, p core.Partition, n int64, limit int) ([]core.Delivery, error) {
+		return b.store.PeekState(ctx, p, state, n, limit)
+	})
+}
+
+// browse peeks in one partition after the other.
+func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, peek func(context.Context, core.Partition, int64, int) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
 		return nil, err
@@ -46,7 +58,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, fro
 	for size := 0; int(index) < len(v.Queues[sub]); index, n = index+1, 0 {
 		for ask, asked := min(firstPeek, most), 0; limit > len(found); ask = min(2*ask, most) {
 			asked = min(ask, limit-len(found))
-			ds, err := b.store.Peek(ctx, v.Queues[sub][index], n, asked)
+			ds, err := peek(ctx, v.Queues[sub][index], n, asked)
 			if err != nil {
 				if len(found) > 0 {
 					return found, nil // the next Peek reports the error

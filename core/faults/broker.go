@@ -135,6 +135,15 @@ func (x *front) Peek(ctx context.Context, id core.Identity, address string, from
 	return ds, err
 }
 
+// PeekState implements core.Broker.
+func (x *front) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, limit int) (ds []core.Delivery, err error) {
+	err = x.do(ctx, id, Peek, address, func() error {
+		ds, err = x.Broker.PeekState(ctx, id, address, state, from, limit)
+		return err
+	})
+	return ds, err
+}
+
 // ReceiveDeferred implements core.Broker.
 func (x *front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) (ds []core.Delivery, err error) {
 	err = x.do(ctx, id, ReceiveDeferred, address, func() error {

@@ -79,6 +79,11 @@ func (c *crasher) Peek(ctx context.Context, p core.Partition, from int64, max in
 	return c.Store.Peek(ctx, p, from, max)
 }
 
+func (c *crasher) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, max int) ([]core.Delivery, error) {
+	defer c.after()
+	return c.Store.PeekState(ctx, p, state, from, max)
+}
+
 func (c *crasher) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
 	err := c.Store.Cancel(ctx, p, numbers)
 	c.acknowledged(err)

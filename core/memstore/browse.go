@@ -3,18 +3,51 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Peek returns up to limit messages from position from on, whatever their state.
 func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) ([]core.Delivery, error) {
+	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) { return q.log.from(from), q.log.live })
+}
+
+// PeekState is Peek of the messages in one state.
+func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, limit int) ([]core.Delivery, error) {
+	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) {
+		switch state {
+		case core.Deferred:
+			return q.log.aside(from, state), int(q.counts[deferred] + q.counts[lockedDeferred])
+		case core.Scheduled:
+			return q.log.aside(from, state), int(q.counts[scheduled])
+		default:
+			return inState(q.log.from(from), state), q.log.live
+		}
+	})
+}
+
+// inState yields the entries of a sequence that are in a state.
+func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for e := range entries {
+			if e.state.state() == state && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// peek returns up to limit of the messages that choose yields. It also tells how many there are at most.
+func (s *Store) peek(ctx context.Context, p core.Partition, limit int, choose func(*queue) (iter.Seq[*entry], int)) ([]core.Delivery, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, nil
 	}
-	deliveries := make([]core.Delivery, 0, min(max(limit, 0), t.queue.log.live))
-	for e := range t.queue.log.from(from) {
+	entries, most := choose(t.queue)
+	limit = min(max(limit, 0), most)
+	deliveries := make([]core.Delivery, 0, limit)
+	for e := range entries {
 		if len(deliveries) >= limit {
 			break
 		}

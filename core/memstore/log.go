@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // log keeps the messages of a queue in the order of their numbers, in chunks of consecutive numbers.
@@ -171,6 +173,20 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 					k++
 				}
 				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// aside yields the deferred or scheduled messages from number n on. None of these is a row.
+func (l *log) aside(n int64, state core.State) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, c := range l.chunks[l.search(n):] {
+			i, _ := c.searchEntry(n)
+			for _, e := range c.entries[i:] {
+				if e.state.state() == state && !yield(e) {
 					return
 				}
 			}

@@ -71,6 +71,15 @@ func (d *Directory) Peek(ctx context.Context, id core.Identity, address string, 
 	return s.Broker.Peek(ctx, id, address, from, max)
 }
 
+// PeekState implements core.Broker.
+func (d *Directory) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, max int) ([]core.Delivery, error) {
+	s, err := d.served(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Broker.PeekState(ctx, id, address, state, from, max)
+}
+
 // ReceiveDeferred implements core.Broker.
 func (d *Directory) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	s, err := d.served(ctx, id)

@@ -133,6 +133,16 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, fro
 	return ds, err
 }
 
+// PeekState implements core.Broker.
+func (b *Broker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, n int) ([]core.Delivery, error) {
+	ds, err := b.Broker.PeekState(ctx, id, address, state, from, n)
+	p, ok := b.plan(address, "")
+	if ok && err == nil {
+		p.rewrite(ctx, ds)
+	}
+	return ds, err
+}
+
 // ReceiveDeferred implements core.Broker.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	ds, err := b.Broker.ReceiveDeferred(ctx, id, address, numbers, mode)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -197,25 +198,115 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 	if err != nil || len(raw) == 0 {
 		return nil, 0, err
 	}
-	entries := make([]entry, len(raw))
-	for i := range raw {
-		if entries[i], err = parseEntry(raw[i]); err != nil {
-			return nil, 0, err
-		}
-	}
-	states, err := s.messageStates(ctx, sh, entries)
+	entries, err := parseEntries(raw)
 	if err != nil {
 		return nil, 0, err
 	}
-	ds = make([]core.Delivery, 0, len(entries))
+	ds, err = s.peeked(ctx, sh, entries, func(core.State) bool { return true })
+	return ds, entries[len(entries)-1].n, err
+}
+
+// PeekState is Peek of the messages in one state. It finds those that are deferred or scheduled in the
+// sets of these, which it reads step by step: Redis serves others meanwhile.
+func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, limit int) (ds []core.Delivery, err error) {
+	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
+		if err := s.sweep(ctx, sh); err != nil {
+			return err
+		}
+		if state == core.Active {
+			for from = max(from, 0); len(ds) < limit; {
+				page, last, err := s.peekPage(ctx, sh, from, sh.page())
+				if err != nil || last == 0 {
+					return err
+				}
+				for i := range page {
+					if page[i].State == state && len(ds) < limit {
+						ds = append(ds, page[i])
+					}
+				}
+				from = last + 1
+			}
+			return nil
+		}
+		numbers, err := s.numbersIn(ctx, sh, state, from)
+		for len(numbers) > 0 && len(ds) < limit && err == nil {
+			n := min(len(numbers), limit-len(ds), sh.page())
+			var page []core.Delivery
+			page, err = s.peekNumbers(ctx, sh, state, numbers[:n])
+			ds, numbers = append(ds, page...), numbers[n:]
+		}
+		return err
+	})
+	return ds, err
+}
+
+// numbersIn returns the positions of deferred or scheduled messages from a position on, in order.
+func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
+	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
+	var numbers []int64
+	for cursor := "0"; ; {
+		raw, err := s.do(ctx, "ZSCAN", sh.keys.prefix+suffix, cursor, "COUNT", maxRead)
+		if err != nil {
+			return nil, err
+		}
+		reply, _ := raw.([]any)
+		if len(reply) != 2 {
+			return nil, errReply
+		}
+		members, _ := reply[1].([]any)
+		for i := 0; i < len(members); i += 2 { // with their scores
+			member, _ := members[i].(string)
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // others are reserved
+				numbers = append(numbers, n)
+			}
+		}
+		if cursor, _ = reply[0].(string); cursor == "0" || cursor == "" {
+			slices.Sort(numbers)
+			return slices.Compact(numbers), nil
+		}
+	}
+}
+
+// peekNumbers returns the messages of positions that are still in a state.
+func (s *Store) peekNumbers(ctx context.Context, sh *shard, state core.State, numbers []int64) ([]core.Delivery, error) {
+	pipe := s.rdb.Pipeline()
+	commands := make([]*redis.Cmd, len(numbers))
+	for i, n := range numbers {
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(n), entryID(n))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var found []any
+	for _, c := range commands {
+		raw, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, raw...)
+	}
+	entries, err := parseEntries(found)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	return s.peeked(ctx, sh, entries, func(now core.State) bool { return now == state })
+}
+
+// peeked makes deliveries of entries in the states that are wanted.
+func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted func(core.State) bool) ([]core.Delivery, error) {
+	states, err := s.messageStates(ctx, sh, entries)
+	if err != nil {
+		return nil, err
+	}
+	ds := make([]core.Delivery, 0, len(entries))
 	var missing []missingBody
 	for i := range entries {
-		if states[i].reserved {
+		if states[i].reserved || !wanted(states[i].state) {
 			continue
 		}
 		d, bodiless, err := sh.delivery(&entries[i], states[i].sideData, states[i].state)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		d.LockedUntil = states[i].until
 		if bodiless {
@@ -223,8 +314,7 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 		}
 		ds = append(ds, d)
 	}
-	ds, err = s.attachBodies(ctx, sh, ds, missing)
-	return ds, entries[len(entries)-1].n, err
+	return s.attachBodies(ctx, sh, ds, missing)
 }
 
 // messageState is the data of a message beside its entry.

@@ -69,6 +69,36 @@ var browseStories = []story{
 			s.wantBodies("peeked", ds, c.want...)
 		}
 	}},
+	{"peek shows the messages in one state", func(s *fixture) {
+		n := s.deferOne(text("deferred"))
+		s.deferOne(text("deferred too"))
+		s.send(text("first", s.after(2*time.Hour)), text("active"), text("second", s.after(time.Hour)))
+		for range 30 {
+			s.send(text("behind"))
+		}
+		s.send(text("third", s.after(3*time.Hour)))
+		peek := func(state core.State, from int64, max int) []core.Delivery {
+			s.Helper()
+			ds, err := s.store.PeekState(s.Context(), s.main, state, from, max)
+			s.wantCode("peek", err, "")
+			for _, d := range ds {
+				want(s, "state", d.State, state)
+			}
+			return ds
+		}
+		s.wantBodies("scheduled", peek(core.Scheduled, 0, 9), "first", "second", "third")
+		s.wantBodies("scheduled, two", peek(core.Scheduled, 1, 2), "first", "second")
+		s.wantBodies("scheduled, none", peek(core.Scheduled, 1, 0))
+		s.wantBodies("scheduled, from", peek(core.Scheduled, 4, 9), "second", "third")
+		s.wantBodies("active", peek(core.Active, -1, 2), "active", "behind")
+		s.lockDeferred(n)
+		ds := peek(core.Deferred, 0, 9)
+		s.wantBodies("deferred", ds, "deferred", "deferred too")
+		s.wantTime("locked until", ds[0].LockedUntil, s.clock.Now().Add(s.main.LockDuration))
+		s.clock.Advance(time.Hour)
+		s.wantBodies("scheduled, later", peek(core.Scheduled, 0, 9), "first", "third")
+		want(s, "active, later", len(peek(core.Active, 0, 99)), 32)
+	}},
 	{"peek changes nothing", func(s *fixture) {
 		s.sendTexts("a")
 		s.peek(s.main)

@@ -448,6 +448,12 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 	for _, d := range a {
 		p.saw(at, d.SequenceNumber)
 	}
+	state := core.State(p.pick(3))
+	a, errA = p.a.PeekState(p.Context(), at, state, from, limit)
+	b, errB = p.b.PeekState(p.Context(), at, state, from, limit)
+	p.tell("peek%s %d from %d, %v: %s %v", name(at), limit, from, state, brief(a), errA)
+	p.sameCode("peek", errA, errB)
+	p.sameDeliveries(a, b)
 }
 
 // stats compares the counts with each other, and with what can be peeked.

@@ -88,3 +88,10 @@ remotes:
 `, port, rentedPolicy, rentedKey))
 	e.console("remotespage", fmt.Sprintf("STORY_PORT=%d", port), "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
 }
+
+func TestTheConsoleListsMessagesByState(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders}, {name: outbox, forward-to: archive}, {name: archive}]
+`).console("statespage")
+}

@@ -250,6 +250,7 @@ export class Feed<M extends Message = Delivery> {
  * @typedef {object} PeekOptions
  * @property {number} [from] a sequence number, 1 by default
  * @property {number} [max] 1 to 250, 32 by default
+ * @property {"Active" | "Deferred" | "Scheduled"} [inState] only messages in this state; not for a session
  * @property {"decoded" | "binary"} [bodies]
  */
 /**
@@ -801,6 +802,10 @@ export type PeekOptions = {
      * 1 to 250, 32 by default
      */
     max?: number | undefined;
+    /**
+     * only messages in this state; not for a session
+     */
+    inState?: "Active" | "Deferred" | "Scheduled" | undefined;
     bodies?: "binary" | "decoded" | undefined;
 };
 export type TakeOptions = {

@@ -1423,6 +1423,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @typedef {object} PeekOptions
  * @property {number} [from] a sequence number, 1 by default
  * @property {number} [max] 1 to 250, 32 by default
+ * @property {"Active" | "Deferred" | "Scheduled"} [inState] only messages in this state; not for a session
  * @property {"decoded" | "binary"} [bodies]
  */
 

@@ -143,6 +143,11 @@ func (b *front) Peek(ctx context.Context, id core.Identity, address string, from
 	return ds, b.count(opPeek, err)
 }
 
+func (b *front) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+	ds, err := b.Broker.PeekState(ctx, id, address, state, from, most)
+	return ds, b.count(opPeek, err)
+}
+
 func (b *front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	ds, err := b.Broker.ReceiveDeferred(ctx, id, address, numbers, mode)
 	b.delivered.Add(uint64(len(ds)))

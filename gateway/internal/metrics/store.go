@@ -188,6 +188,13 @@ func (s *store) Peek(ctx context.Context, p core.Partition, from int64, most int
 	return ds, err
 }
 
+func (s *store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, most int) ([]core.Delivery, error) {
+	began := time.Now()
+	ds, err := s.Store.PeekState(ctx, p, state, from, most)
+	s.done(callPeek, began, err)
+	return ds, err
+}
+
 func (s *store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
 	began := time.Now()
 	err := s.Store.Cancel(ctx, p, numbers)

@@ -1,4 +1,4 @@
-// Looking at messages: those of an entity, its dead letters, or what is scheduled.
+// Looking at messages: those of an entity, its dead letters, those of its transfers, or what is scheduled.
 import { html, Action, complain, confirm, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { bus, changed, changes, may } from "./session.js";
 import { amount, time } from "./format.js";
@@ -8,10 +8,11 @@ import { Held, receive, receiveDeferred } from "./held.js";
 import { editAndSend } from "./compose.js";
 import { discard, resubmit } from "./resubmit.js";
 
-const page = 50, most = 20; // messages asked for at once; pages looked through for those of one state
+const page = 50; // messages shown at once
 
 const teach = {
   messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
+  transfer: ["No transfer dead letters", "Messages come here when they cannot be forwarded: the destination is gone, full or disabled, or refuses them. Each has a reason."],
   dead: ["No dead letters", "Messages come here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each has a reason."],
   scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until then. They can be cancelled."],
 };
@@ -30,10 +31,10 @@ export function Browser({ entity, settings, target, view }) {
     try {
       const messages = [...before];
       let next = start, more = true;
-      for (let i = 0; more && i < most && messages.length < before.length + page; i++) {
-        const some = await bus().peek(entity, { from: next, max: page, bodies: "binary" });
-        messages.push(...some.filter((m) => !state || m.broker.State === state));
-        more = some.length === page;
+      for (let left = page; more && left > 0; left = before.length + page - messages.length) { // an answer has about 1 MiB at most
+        const some = await bus().peek(entity, { from: next, max: left, bodies: "binary", ...(state && { inState: state }) });
+        messages.push(...some);
+        more = some.length > 0;
         next = (some.at(-1)?.sequenceNumber ?? next) + 1;
       }
       if (mine !== round.current) return;
@@ -50,7 +51,7 @@ export function Browser({ entity, settings, target, view }) {
   const current = messages.find((m) => m.sequenceNumber === chosen);
   const picked = messages.filter((m) => checked.has(m.sequenceNumber));
   const check = (n, on) => setChecked((old) => { const s = new Set(old); if (on) s.add(n); else s.delete(n); return s; });
-  const dead = view === "dead", scheduled = view === "scheduled", many = dead || scheduled;
+  const dead = view === "dead" || view === "transfer", scheduled = view === "scheduled", many = dead || scheduled;
   const step = (e) => {
     const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...table.current.querySelectorAll("button.link")];
     const next = way && rows[rows.indexOf(e.target) + way];
@@ -105,7 +106,7 @@ export function Browser({ entity, settings, target, view }) {
 /** What can be done with the message that is looked at. */
 function Actions({ entity, target, view, message }) {
   const number = message.sequenceNumber;
-  if (view === "dead") {
+  if (view === "dead" || view === "transfer") {
     return html`
       <${Action} class="primary" disabled=${!may("Send")} run=${() => resubmit(entity, target, [message])}>Resubmit<//>
       <${Action} icon="edit" disabled=${!may("Send")} run=${() => resubmit(entity, target, [message], true)}>Edit and resubmit<//>

@@ -18,15 +18,16 @@ import { createEntity, Settings } from "./settings.js";
 const kindWords = { queue: "Queue", topic: "Topic", subscription: "Subscription" };
 
 /** Tabs by kind, with the rights that they need. */
-function tabsOf(kind, settings) {
+function tabsOf(kind, data) {
   const manage = may("Manage"), listen = may("Listen");
   const queue = kind !== "topic", subscription = kind === "subscription";
   return [
     manage && ["", "Overview"],
     queue && listen && ["messages", "Messages", "active"],
     queue && listen && ["dead", "Dead letters", "deadLetter"],
+    listen && (data?.counts.transferDeadLetter > 0 || route.value.tab === "transfer") && ["transfer", "Transfer dead letters", "transferDeadLetter"],
     !subscription && listen && ["scheduled", "Scheduled", "scheduled"],
-    queue && listen && (settings?.RequiresSession ?? true) && ["sessions", "Sessions"],
+    queue && listen && (data?.settings.RequiresSession ?? true) && ["sessions", "Sessions"],
     subscription && manage && ["rules", "Rules"],
     !queue && manage && ["tester", "Filter tester"],
     manage && ["story", "What happened"],
@@ -53,7 +54,7 @@ export function Entity({ name }) {
   const data = known?.data.value;
   const kind = data?.kind ?? (/\/subscriptions\//i.test(name) ? "subscription" : "queue");
   const topic = kind === "subscription" ? name.split(/\/subscriptions\//i)[0] : undefined;
-  const tabs = tabsOf(kind, data?.settings);
+  const tabs = tabsOf(kind, data);
   const tab = tabs.some(([id]) => id === route.value.tab) ? route.value.tab : tabs[0]?.[0];
   return html`<div class="page">
     <div class="head">
@@ -66,11 +67,12 @@ export function Entity({ name }) {
       ${manage && html`<${Action} class="danger" icon="trash" run=${() => remove(kind, name)}>Delete<//>`}
     </div>
     <nav class="tabs" aria-label="Views">${tabs.map(([id, text, count]) => html`<a href=${addressOf(name, id)} aria-current=${id === tab ? "page" : undefined}>${text}
-      ${data?.counts[count] > 0 && html`<span class=${"badge" + (count === "deadLetter" ? " bad" : "")}>${amount(data.counts[count])}</span>`}</a>`)}</nav>
+      ${data?.counts[count] > 0 && html`<span class=${"badge" + (/deadLetter/i.test(count) ? " bad" : "")}>${amount(data.counts[count])}</span>`}</a>`)}</nav>
     ${tab === undefined && html`<section class="card"><${Empty} title="Nothing to look at">This key may only send.<//></section>`}
     ${tab === "" && html`<${Overview} entry=${known} />`}
     ${tab === "messages" && html`<${Browser} key="messages" entity=${name} settings=${data?.settings} view="messages" />`}
     ${tab === "dead" && html`<${Browser} key="dead" entity=${name + "/$DeadLetterQueue"} target=${topic ?? name} view="dead" />`}
+    ${tab === "transfer" && html`<${Browser} key="transfer" entity=${name + "/$Transfer/$DeadLetterQueue"} target=${topic ?? name} view="transfer" />`}
     ${tab === "scheduled" && html`<${Browser} key="scheduled" entity=${name} view="scheduled" />`}
     ${tab === "sessions" && html`<${Sessions} entity=${name} />`}
     ${tab === "rules" && html`<${Rules} entity=${name} topic=${topic} />`}
@@ -101,7 +103,8 @@ function Overview({ entry }) {
       ${topic ? html`<${Tile} name="Subscriptions" value=${amount(counts.subscriptions)} />` : html`<${Tile} name="Active" value=${amount(counts.active)} />`}
       <${Tile} name="Scheduled" value=${amount(counts.scheduled)} />
       ${!topic && html`<${Tile} name="Dead letters" value=${amount(counts.deadLetter)} bad=${counts.deadLetter > 0} />`}
-      ${counts.transfer + counts.transferDeadLetter > 0 && html`<${Tile} name="In transfer" value=${amount(counts.transfer + counts.transferDeadLetter)} />`}
+      ${counts.transfer > 0 && html`<${Tile} name="In transfer" value=${amount(counts.transfer)} />`}
+      ${counts.transferDeadLetter > 0 && html`<${Tile} name="Transfer dead letters" value=${amount(counts.transferDeadLetter)} bad />`}
       <${Tile} name="Taken so far" value=${amount(counts.enqueued)} />
       <${Tile} name="Stored" value=${bytes(counts.bytes)} />
     </dl>
