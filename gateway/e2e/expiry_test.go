@@ -10,11 +10,12 @@ import (
 
 func TestExpiredMessagesAreDropped(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(nil)
 		s := e.sender(queue)
 		e.post(s, &azservicebus.Message{Body: []byte("short"), TimeToLive: new(time.Second)})
 		e.post(s, &azservicebus.Message{Body: []byte("long")})
-		time.Sleep(1200 * time.Millisecond) // real time: the clock is the gateway's
+		e.advance(time.Second)
 		r := e.receiver(queue)
 		if m := e.one(r); string(m.Body) != "long" {
 			e.Errorf("got %q, want long", m.Body)
@@ -27,9 +28,11 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 
 func TestExpiredMessagesAreDeadLetteredWhereAsked(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(&admin.QueueProperties{DeadLetteringOnMessageExpiration: new(true)})
 		e.post(e.sender(queue), &azservicebus.Message{Body: []byte("late"), TimeToLive: new(time.Second)})
-		d := e.one(e.deadLetters(queue)) // nobody looks at the queue itself meanwhile
+		e.advance(time.Second)
+		d := e.one(e.deadLetters(queue)) // no receiver looks at the queue itself meanwhile
 		if string(d.Body) != "late" || d.DeadLetterReason == nil || *d.DeadLetterReason != "TTLExpiredException" {
 			e.Errorf("got %q for reason %v", d.Body, d.DeadLetterReason)
 		}
@@ -63,11 +66,12 @@ func TestTheEntityCapsTimeToLive(t *testing.T) {
 
 func TestALockedMessageOutlivesItsTime(t *testing.T) {
 	onEachEngine(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(nil)
 		e.post(e.sender(queue), &azservicebus.Message{TimeToLive: new(5 * time.Second)})
 		r := e.receiver(queue)
 		m := e.one(r)
-		time.Sleep(time.Until(m.ExpiresAt.Add(500 * time.Millisecond)))
+		e.advance(6 * time.Second)
 		e.complete(r, m)
 	})
 }

@@ -92,8 +92,9 @@ func (e *env) wantHTTP(a answer, status int) answer {
 
 func TestPostedOverHTTPSReceivedOverAMQP(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(nil)
-		due := time.Now().Add(2 * time.Second).UTC().Truncate(time.Second)
+		due := e.now().Add(time.Minute).UTC().Truncate(time.Second)
 		e.wantHTTP(e.http(http.MethodPost, queue+"/messages", "grüße", http.Header{
 			"Content-Type": {"text/plain;charset=utf-8"},
 			"BrokerProperties": {`{"MessageId":"id-1","CorrelationId":"c","SessionId":"k","PartitionKey":"k","Label":"subject","ReplyTo":"r","To":"t",` +
@@ -101,6 +102,7 @@ func TestPostedOverHTTPSReceivedOverAMQP(t *testing.T) {
 			"Text": {`"quoted, and \"inner\""`}, "Count": {"42"}, "Big": {"4294967296"}, "Ratio": {"2.5"}, "Yes": {"true"},
 			"When": {`"Sun, 06 Nov 1994 08:49:37 GMT"`}, "Bare": {"free text"},
 		}), http.StatusCreated)
+		e.advance(time.Minute)
 		r := e.receiver(queue)
 		m := e.one(r)
 		if string(m.Body) != "grüße" || *m.ContentType != "text/plain;charset=utf-8" || m.MessageID != "id-1" || *m.CorrelationID != "c" ||

@@ -187,13 +187,15 @@ func TestDeadLetteringKeepsReasonAndMessage(t *testing.T) {
 
 func TestALockExpires(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(shortLock())
 		e.send(queue, "a")
 		first, second := e.receiver(queue), e.receiver(queue)
 		e.peek(second, 0, 1) // opens its link before the lock runs
 		m := e.one(first)
 		e.nothing(second)
-		again := e.one(second) // it waits for the lock to end
+		e.advance(5 * time.Second)
+		again := e.one(second)
 		if again.DeliveryCount != 2 || again.EnqueuedTime.After(*m.EnqueuedTime) {
 			e.Errorf("got delivery %d, enqueued at %v; want the second of what was enqueued at %v", again.DeliveryCount, again.EnqueuedTime, m.EnqueuedTime)
 		}
@@ -206,20 +208,21 @@ func TestALockExpires(t *testing.T) {
 
 func TestARenewedLockHolds(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		queue := e.queue(&admin.QueueProperties{LockDuration: new("PT10S")})
 		e.send(queue, "a")
 		r, other := e.receiver(queue), e.receiver(queue)
 		e.peek(other, 0, 1) // opens its link before the lock runs
 		m := e.one(r)
 		before := *m.LockedUntil
-		time.Sleep(7 * time.Second) // real time: the lock is the gateway's
+		e.advance(7 * time.Second)
 		if err := r.RenewMessageLock(e.ctx(), m, nil); err != nil {
 			e.Fatal(err)
 		}
 		if got := m.LockedUntil.Sub(before); got < 6*time.Second || got > 10*time.Second {
 			e.Errorf("renewing after 7 s moved the end of the lock by %v", got)
 		}
-		time.Sleep(time.Until(before.Add(time.Second)))
+		e.advance(4 * time.Second)
 		e.nothing(other)
 		e.complete(r, m)
 	})

@@ -176,13 +176,14 @@ func TestChangesOfRulesAreSeenEverywhereAtOnce(t *testing.T) {
 
 func TestTopicsScheduleDetectDuplicatesAndStop(t *testing.T) {
 	onEachEngine(t, func(e *env) {
+		e = e.inVirtualTime()
 		topic := e.topic(&admin.TopicProperties{RequiresDuplicateDetection: new(true)})
 		e.subscribe(topic, "s", nil)
 		s, r := e.sender(topic), e.subscriber(topic, "s")
 		for range 2 {
 			e.post(s, &azservicebus.Message{Body: []byte("once"), MessageID: new("m")})
 		}
-		due := time.Now().Add(2 * time.Second)
+		due := e.now().Add(time.Hour)
 		numbers, err := s.ScheduleMessages(e.ctx(), []*azservicebus.Message{{Body: []byte("later")}, {Body: []byte("never")}}, due, nil)
 		if err != nil {
 			e.Fatal(err)
@@ -193,6 +194,7 @@ func TestTopicsScheduleDetectDuplicatesAndStop(t *testing.T) {
 		if err := s.CancelScheduledMessages(e.ctx(), numbers[1:], nil); err != nil {
 			e.Fatal(err)
 		}
+		e.advance(time.Hour)
 		ms := e.take(r, 2)
 		if got := bodies(ms); !slices.Equal(got, []string{"once", "later"}) || ms[1].EnqueuedTime.Before(due.Add(-time.Second)) {
 			e.Errorf("got %v, the second at %v", got, ms[1].EnqueuedTime)
@@ -255,6 +257,7 @@ func TestSubscriptionsHaveSessionsAndDeadLetters(t *testing.T) {
 
 func TestPostedOverHTTPSToATopicReceivedOverAMQP(t *testing.T) {
 	everywhere(t, func(e *env) {
+		e = e.inVirtualTime()
 		topic := e.topic(nil)
 		e.subscribe(topic, "red", nil, matching("r", "Colour = 'red' AND Count > 1"))
 		e.subscribe(topic, "all", nil)
@@ -288,10 +291,11 @@ func TestPostedOverHTTPSToATopicReceivedOverAMQP(t *testing.T) {
 		if got := bodies(session{s, e}.take(2)); !slices.Equal(got, []string{"hello", "a"}) {
 			e.Errorf("session s: got %v", got)
 		}
-		due := time.Now().Add(2 * time.Second).UTC().Truncate(time.Second)
+		due := e.now().Add(time.Hour).UTC().Truncate(time.Second)
 		e.wantHTTP(e.http(http.MethodPost, topic+"/messages", "later", http.Header{
 			"BrokerProperties": {`{"ScheduledEnqueueTimeUtc":"` + due.Format(http.TimeFormat) + `"}`},
 		}), http.StatusCreated)
+		e.advance(time.Hour)
 		all := e.subscriber(topic, "all")
 		m := e.one(all)
 		if string(m.Body) != "later" || m.EnqueuedTime.Before(due) {
