@@ -1,0 +1,79 @@
+package faults_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
+)
+
+// stored is a broker that stores nothing and says that it has, and delivers at once.
+type stored struct{ core.Broker }
+
+func (stored) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+	return stored{}, nil
+}
+
+func (stored) OpenReceiver(_ context.Context, _ core.Identity, _ string, o core.ReceiverOptions) (core.Receiver, error) {
+	return receiver{o.Deliver}, nil
+}
+
+func (stored) Send(_ context.Context, groups [][]*core.Message) []core.Appended {
+	return answers[:len(groups)]
+}
+
+func (stored) Settle(context.Context, core.Identity, string, []core.Settlement) []error {
+	return errs[:]
+}
+
+func (stored) MaxMessageSize() int64 { return 1 << 20 }
+func (stored) Close()                {}
+
+type receiver struct{ deliver func([]core.Delivery) }
+
+func (r receiver) AddCredit(int)   { r.deliver(deliveries[:]) }
+func (r receiver) Drain(func(int)) {}
+func (r receiver) Close()          {}
+
+var (
+	answers    [1]core.Appended
+	errs       [1]error
+	deliveries = [1]core.Delivery{{Message: &core.Message{}}}
+)
+
+// BenchmarkOperations is what an operation costs: in a namespace that allows no faults, whose bridges have
+// the broker itself; in one that allows them, without rules; and with a rule about another entity.
+func BenchmarkOperations(b *testing.B) {
+	quiet, busy := faults.New(), faults.New()
+	for _, op := range []faults.Operation{faults.Send, faults.Settle, faults.Deliver} {
+		rule := faults.Rule{Operation: op, Entity: "other"}
+		if op == faults.Deliver {
+			rule.Effect = faults.Drop
+		}
+		if _, err := busy.Add(rule); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, of := range []struct {
+		name   string
+		broker core.Broker
+	}{{"off", stored{}}, {"allowed", quiet.Broker(stored{})}, {"rules", busy.Broker(stored{})}} {
+		ctx := context.Background()
+		sender, _ := of.broker.OpenSender(ctx, nil, "orders", nil)
+		rx, _ := of.broker.OpenReceiver(ctx, nil, "orders", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+		groups, settlements := [][]*core.Message{{{}}}, []core.Settlement{{Outcome: core.Complete}}
+		for name, op := range map[string]func(){
+			"send":    func() { sender.Send(ctx, groups) },
+			"settle":  func() { of.broker.Settle(ctx, nil, "orders", settlements) },
+			"deliver": func() { rx.AddCredit(1) },
+		} {
+			b.Run(name+"/"+of.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					op()
+				}
+			})
+		}
+	}
+}
