@@ -95,3 +95,8 @@ func TestTheConsoleListsMessagesByState(t *testing.T) {
 queues: [{name: orders}, {name: outbox, forward-to: archive}, {name: archive}]
 `).console("statespage")
 }
+
+func TestTheConsoleMovesTimeAndMakesFaults(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, "").console("testingpage")
+}

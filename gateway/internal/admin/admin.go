@@ -103,6 +103,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.NamespacesPath, true, "", manages, a.namespaces},
+		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.FaultsPath, true, "", manages, a.ownFaults},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
 )
 
@@ -209,6 +210,27 @@ func TestSettingsAreThoseOfCore(t *testing.T) {
 	for _, s := range core.Statuses {
 		if !strings.Contains(string(source), `"`+string(s)+`"`) {
 			t.Errorf("the status %s is missing", s)
+		}
+	}
+}
+
+// The console names every operation and effect of fault rules.
+func TestThePageKnowsAllFaults(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("assets/faults.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, o := range faults.Operations() {
+		words = append(words, string(o))
+	}
+	for _, e := range faults.Effects() {
+		words = append(words, string(e))
+	}
+	for _, word := range words {
+		if !strings.Contains(string(page), `"`+word+`"`) {
+			t.Errorf("faults.js does not name %s", word)
 		}
 	}
 }

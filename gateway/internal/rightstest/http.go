@@ -140,6 +140,7 @@ var httpOperations = []httpOperation{
 	{needs: "Manage orders/express", call: "GET /$crosstown/explain/orders/express?message-id=none", ok: []int{200, 404}},
 	{needs: "Manage", call: "GET /$crosstown/metrics", ok: []int{200, 503}},
 	{needs: "Manage", call: "GET /$crosstown/remotes", ok: []int{200}},
+	{needs: "Manage", call: "GET /$crosstown/status", ok: []int{200}},
 	{needs: "Manage", call: "GET /$crosstown/pushes", ok: []int{200}},
 	{needs: "operator", call: "GET /$crosstown/plugins", ok: []int{200}},
 	{needs: "operator", call: "POST /$crosstown/plugins/none", ok: []int{404}},

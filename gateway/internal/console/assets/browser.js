@@ -1,6 +1,7 @@
 // Looking at messages: those of an entity, its dead letters, those of its transfers, or what is scheduled.
 import { html, Action, complain, confirm, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { bus, changed, changes, may } from "./session.js";
+import { now } from "./gateway.js";
 import { amount, time } from "./format.js";
 import { toText } from "./values.js";
 import { Detail } from "./detail.js";
@@ -128,7 +129,7 @@ async function cancel(entity, messages) {
 
 async function purge(entity) {
   if (!(await confirm("Delete all dead letters?", "All dead letters that are here now are deleted, also those that are not shown. This cannot be undone.", "Delete all"))) return;
-  const before = new Date();
+  const before = new Date(now());
   let count = 0;
   try {
     for (let some; some !== 0; count += some) some = await bus().purge(entity, { before, max: 1000 });

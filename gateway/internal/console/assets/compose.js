@@ -1,6 +1,7 @@
 // Writing messages: new ones, copies, and those for the filter tester.
 import { html, Check, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
 import { bus, changed } from "./session.js";
+import { now } from "./gateway.js";
 import { localTime } from "./format.js";
 import { base64, fromBase64, toText, toValue, typeOf, types } from "./values.js";
 import { utf8 } from "./body.js";
@@ -86,7 +87,7 @@ export function Fields({ form, set, short }) {
     <details open=${!short && (form.emptySession || texts.some((n) => form[n] !== ""))}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
       <div class="fields">${texts.filter((n) => !short || !["Label", "MessageId", "CorrelationId", "To"].includes(n)).map((n) => input(n))}
         ${!short && html`${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
-        <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date())} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
+        <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date(now()))} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
       </div>${form.SessionId === "" && html`<${Check} label="SessionId is empty, not missing" value=${form.emptySession} set=${put("emptySession")} />`}</details>`;
 }
 

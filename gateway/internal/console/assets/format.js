@@ -31,10 +31,13 @@ export function time(instant) {
 const precise = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 
-/** An instant of RFC 3339 to the millisecond, with its day unless that is today. */
-export function instant(text) {
+/** The zone in which all times are written. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** An instant of RFC 3339 to the millisecond, with its day unless that is today and not asked for. */
+export function instant(text, withDay) {
   const at = new Date(text);
-  return at.toDateString() === new Date().toDateString() ? precise.format(at) : `${day.format(at)} ${precise.format(at)}`;
+  return !withDay && at.toDateString() === new Date().toDateString() ? precise.format(at) : `${day.format(at)} ${precise.format(at)}`;
 }
 
 /** What an input of type datetime-local has for an instant. */

@@ -3,6 +3,7 @@ import { html, Action, Check, effect, Form, Input, open, signal, textOf, useEffe
 import { bus, changed, session } from "./session.js";
 import { toText } from "./values.js";
 import { until } from "./format.js";
+import { now } from "./gateway.js";
 import { Detail } from "./detail.js";
 
 /** {entity, delivery, feed?}: the feed is a session's, and ends with its last message. */
@@ -36,7 +37,7 @@ export function Held({ entity }) {
         <tbody>${mine.map((h) => { const d = h.delivery; return html`<tr key=${d.lockToken} class=${d === chosen ? "chosen" : ""}>
           <td class="tight"><button class="button link" aria-expanded=${d === chosen} aria-label=${`Received message ${d.sequenceNumber}`} onClick=${() => choose(d === chosen ? undefined : d)}>${d.sequenceNumber}</button></td>
           <td><div class="clip">${d.broker.MessageId === undefined ? "–" : toText(d.broker.MessageId)}</div></td>
-          <td class="tight">${until(h.feed?.lockedUntil ?? d.lockedUntil) || "ended"}${h.feed && html` <small>session ${h.feed.session || "with the empty id"}</small>`}</td>
+          <td class="tight">${until(h.feed?.lockedUntil ?? d.lockedUntil, now()) || "ended"}${h.feed && html` <small>session ${h.feed.session || "with the empty id"}</small>`}</td>
           <td><${Outcomes} of=${h} /></td></tr>`; })}</tbody></table></div>
     </section>
     ${current && html`<${Detail} message=${current.delivery} entity=${entity} close=${() => choose()}><${Outcomes} of=${current} /><//>`}

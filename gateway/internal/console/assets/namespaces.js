@@ -1,11 +1,13 @@
 // The namespaces of the gateway, for operators.
-import { html, Action, confirm, Empty, Form, Icon, Input, Loading, open, textOf, useState } from "./ui.js";
+import { html, Action, Check, confirm, Empty, Form, Icon, Input, Loading, open, textOf, useState } from "./ui.js";
 import { changed, mayRun, session } from "./session.js";
 import { ask } from "./adminapi.js";
 import { go, route } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 import { Access, showAccess } from "./access.js";
+import { Clock } from "./clock.js";
+import { Faults } from "./faults.js";
 
 const page = 1000, most = 100; // namespaces asked for at once; rows that are drawn
 
@@ -63,7 +65,7 @@ const List = ({ list, chosen }) => html`<div class="scroll"><table aria-label="N
   <thead><tr><th>Name</th><th class="tight"></th><th>Hosts</th><th class="num">Entities</th><th class="num">Connections</th><th class="num" title="What its queues and topics may hold together">Megabytes</th><th class="tight">Created</th></tr></thead>
   <tbody>${list.map((n) => html`<tr key=${n.name} class=${n === chosen && "chosen"}>
     <td class="wrap"><a href=${addressOf(n.name)} aria-current=${n === chosen ? "true" : undefined}>${n.name}</a></td>
-    <td>${kinds[n.kind] && html`<span class="badge">${kinds[n.kind]}</span> `}${n.name === session.value.namespace && html`<span class="badge accent">you are here</span>`}</td>
+    <td>${kinds[n.kind] && html`<span class="badge">${kinds[n.kind]}</span> `}${n.virtualTime && html`<span class="badge warn">virtual time</span> `}${n.allowFaults && html`<span class="badge warn">faults</span> `}${n.name === session.value.namespace && html`<span class="badge accent">you are here</span>`}</td>
     <td class="wrap">${given(n).join(", ") || "–"}</td>
     <td class="num">${within(n.entities, n.quotas.maxEntities)}</td><td class="num">${within(n.connections, n.quotas.maxConnections)}</td>
     <td class="num">${within(n.megabytes, n.quotas.maxSizeMegabytes)}</td><td class="tight">${time(n.createdAt)}</td></tr>`)}</tbody>
@@ -82,7 +84,9 @@ function One({ of, again }) {
       </div></header>
     <p class="in">Clients reach it by its policies, with any host, and as ${of.hosts.map((h, i) => html`${i > 0 && ", "}<code>${h}</code>`)}.</p>
     ${made ? html`<${Access} path=${at(name)} name=${name} />` : html`<p class="in muted">It is in the gateway's configuration, and so are its policies and quotas.</p>`}
-  </section>`;
+  </section>
+  ${of.virtualTime && html`<${Clock} path=${`${at(name)}/clock`} />`}
+  ${of.allowFaults && html`<${Faults} path=${`${at(name)}/faults`} />`}`;
 }
 
 /** What a form says of hosts and quotas, as the gateway takes it. */
@@ -109,10 +113,13 @@ async function create(again) {
 
 function Creating({ close }) {
   const [name, setName] = useState(""), [form, set] = useState({ hosts: "", entities: "0", connections: "0", megabytes: "0" });
-  const submit = async () => close(await ask(at(name.trim()), { method: "PUT", headers: { "If-None-Match": "*" }, body: JSON.stringify(wishOf(form)) }));
+  const [virtualTime, setVirtual] = useState(false), [allowFaults, setFaults] = useState(false);
+  const submit = async () => close(await ask(at(name.trim()), { method: "PUT", headers: { "If-None-Match": "*" }, body: JSON.stringify({ ...wishOf(form), virtualTime, allowFaults }) }));
   return html`<${Form} action="Create namespace" submit=${submit} cancel=${() => close()}>
     <${Input} label="Name" required autofocus value=${name} set=${setName} placeholder="invoices" hint="Letters, digits and hyphens. It gets a policy with random keys." />
-    <details><summary>Hosts and quotas</summary><div class="form"><${Fields} form=${form} set=${set} /></div></details><//>`;
+    <details><summary>Hosts and quotas</summary><div class="form"><${Fields} form=${form} set=${set} /></div></details>
+    <details><summary>For tests</summary><div class="form"><${Check} label="Virtual time" hint="Its clock can be frozen and moved" value=${virtualTime} set=${setVirtual} />
+      <${Check} label="Faults" hint="Operations of its clients can be made to go wrong" value=${allowFaults} set=${setFaults} /></div></details><//>`;
 }
 
 const change = (of, again) => open(`Change ${of.name}`, (close) => html`<${Changing} ...${{ of, again, close }} />`);

@@ -10,20 +10,23 @@ import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
+import { clearStatus, loadStatus, status } from "./gateway.js";
+import { hasTesting, Testing } from "./testing.js";
 import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
 const rowHeight = 34;
-const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes };
+const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); }, []);
+  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearStatus(); }, []);
   useEffect(() => {
-    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes()]); // their pages say why there is none
+    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadStatus()]); // their pages say why there is none
   }, [line.value]);
+  usePoll(async () => { if (mayList()) await loadStatus(); }, 5, [], 5);
   useEffect(() => {
     document.title = name ? `${name} · Crosstown` : "Crosstown";
     main.current.scrollTop = 0;
@@ -36,6 +39,7 @@ export function Shell() {
       <div class="who">
         <span class="spread muted" title=${line.value}><span class=${"dot " + line.value}></span>${line.value === "open" ? location.host : "connecting again …"}</span>
         <span class="badge accent" title="Namespace">${namespace}</span>
+        ${status.value?.virtualTime && html`<a class="badge warn" href="#/testing">${status.value.frozen ? "time is frozen" : "virtual time"}</a>`}
         <span class="muted clip" title=${policy}>${policy}</span>
         <span class="badge">${scope && `${scope}: `}${rights.includes("Manage") ? "Manage" : rights.join(", ")}</span>
         <${Action} run=${signOut} icon="out">Sign out<//>
@@ -53,6 +57,7 @@ const Pages = () => html`<div class="pages">
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
   ${hasRemotes() && html`<${Page} of="remotes" address="#/remotes" icon="remote">Remotes<//>`}
+  ${hasTesting() && html`<${Page} of="testing" address="#/testing" icon="story">Time and faults<//>`}
   ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
 </div>`;
 
