@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 // emulatorReady is the line that starters of the official emulator's container wait for.
@@ -21,6 +23,7 @@ type announcement struct {
 	cert      *certificate
 	dev       *devEndpoint
 	admin     net.Listener // nil: there is none
+	newKeys   []config.NewKey
 }
 
 // connections are the connection strings, without TLS and with it, and the host:port of the first.
@@ -39,7 +42,10 @@ func (a *announcement) text() string {
 
 	fmt.Fprintf(&b, "Crosstown %s, namespace %s\n", versionText(), a.c.Namespace)
 	for _, ln := range a.listeners {
-		line("listening", "%s  AMQP and HTTP, plain and with TLS", ln.Addr())
+		line("listening", "%s  AMQP and HTTP, %s", ln.Addr(), a.security(ln))
+	}
+	if a.c.RequireTLS == "off" && a.isPublic() {
+		line("warning", "clients on other machines may connect without TLS, and show their keys and messages to the network (require-tls: off)")
 	}
 	survival := "messages are lost at a restart"
 	if a.about.Durable {
@@ -53,8 +59,17 @@ func (a *announcement) text() string {
 		line("note", "%s", note)
 	}
 	plain, secure, address := a.connections()
-	line("connect", "%s", plain)
+	scheme := "http"
+	if a.c.MayBePlain(local(a.listeners[0])) {
+		line("connect", "%s", plain)
+	} else {
+		scheme, address = "https", strings.TrimPrefix(strings.SplitN(secure, ";", 2)[0], "Endpoint=sb://")
+	}
 	line("with TLS", "%s", secure)
+	for _, k := range a.newKeys {
+		line("new key", "of policy %s: %s", k.Policy, k.Key)
+		line("", "(kept in %s, and not printed again)", k.File)
+	}
 	if a.cert.ca != "" {
 		line("trust", "%s", a.cert.ca)
 		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go, NODE_EXTRA_CA_CERTS for Node)")
@@ -63,7 +78,7 @@ func (a *announcement) text() string {
 		line("identity", "%s", a.dev.environment())
 	}
 	if a.c.HasConsole() {
-		line("console", "http://%s/", address)
+		line("console", "%s://%s/", scheme, address)
 	}
 	if a.admin != nil {
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", a.admin.Addr())
@@ -71,11 +86,37 @@ func (a *announcement) text() string {
 	if a.c.Traces.Endpoint != "" {
 		line("traces", "%s, of %.4g%% of the messages that bring none along", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
 	}
-	line("health", "http://%s/health", address)
+	line("health", "%s://%s/health", scheme, address)
 	if a.c.Emulator {
 		b.WriteString(emulatorReady + "\n")
 	}
 	return b.String()
+}
+
+// security says which connections a listener takes.
+func (a *announcement) security(ln net.Listener) string {
+	public := !listen.IsLoopback(ln.Addr().String())
+	switch {
+	case a.c.RequireTLS == "on", a.c.RequireTLS == "auto" && !a.c.MayBePlain(local(ln)):
+		return "over TLS only"
+	case a.c.RequireTLS == "auto" && public:
+		return "over TLS; plain from this machine only"
+	}
+	return "plain and with TLS"
+}
+
+// isPublic reports whether other machines reach a listener.
+func (a *announcement) isPublic() bool {
+	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
+}
+
+// local is where a client of this machine comes from that calls a listener.
+func local(ln net.Listener) string {
+	host, port, _ := net.SplitHostPort(ln.Addr().String())
+	if net.ParseIP(host).IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // endpoints picks the addresses to show: the first listener, and for TLS the one

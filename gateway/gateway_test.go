@@ -87,7 +87,9 @@ func (g *gateway) start(t *testing.T, args ...string) *gateway {
 	}
 	text := g.stdout.String()
 	g.address = addressLine.FindStringSubmatch(text)[1]
-	g.connection = connectionLine.FindStringSubmatch(text)[1]
+	if plain := connectionLine.FindStringSubmatch(text); plain != nil { // there is none where TLS is required
+		g.connection = plain[1]
+	}
 	g.secure = secureLine.FindStringSubmatch(text)[1]
 	return g
 }

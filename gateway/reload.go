@@ -61,6 +61,13 @@ func (r *reloader) reload(ctx context.Context) error {
 			return err
 		}
 	}
+	made, err := c.KeepKeys()
+	if err != nil {
+		return err
+	}
+	for _, k := range made {
+		r.log.Info("reload: the gateway has made a key", "policy", k.Policy, "file", k.File)
+	}
 	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // validated
 	if pair != nil {
 		r.certificate.own.Store(pair)

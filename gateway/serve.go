@@ -63,6 +63,9 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 // did.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
+	if g.newKeys, err = c.KeepKeys(); err != nil {
+		return err
+	}
 	traces, stopTraces, err := openTraces(ctx, c, log)
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	}
 
 	g.admission = listen.NewAdmission(listen.AdmissionOptions{Logger: log})
-	g.mux = listen.New(g.listeners, listen.Options{TLS: g.certificate.config, Admission: g.admission, Logger: log})
+	g.mux = listen.New(g.listeners, listen.Options{TLS: g.certificate.config, Admission: g.admission, Plain: c.MayBePlain, Logger: log})
 	doors := rungroup.New(ctx)
 	defer context.AfterFunc(beside.Context(), doors.Stop)()
 	defer func() {
@@ -134,6 +137,7 @@ type server struct {
 	log         *slog.Logger
 	again       reloads
 	began       time.Time
+	newKeys     []config.NewKey
 	traces      *tracing.Tracing
 	listeners   []net.Listener
 	admission   *listen.Admission
@@ -240,7 +244,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		for _, line := range c.Skipped {
 			log.Warn(line)
 		}
-		if err := g.ready(&announcement{c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin}); err != nil {
+		if err := g.ready(&announcement{c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys}); err != nil {
 			front.Stop()
 			return errors.Join(err, front.Wait())
 		}
@@ -305,7 +309,7 @@ func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limi
 
 func httpsOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Origins: c.CORSOrigins, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

@@ -56,6 +56,9 @@ type Options struct {
 	// the host that it names; a core.Refusal's text says why not, with status 421.
 	// Requests for Routes and Home are no exception.
 	Host func(host string) error
+	// Plain, if not nil, reports whether a client at an address, host:port, may do without TLS. Its requests
+	// other than for /health are refused otherwise.
+	Plain func(remote string) bool
 	// Answered, if not nil, is told of the route and status of each request when
 	// the answer begins. Routes are few: send, receive, stream, settle, management,
 	// health, page, misdirected (421), and the keys of Routes without a slash at their

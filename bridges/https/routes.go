@@ -25,6 +25,11 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 // route sends a request to its handler.
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	r = awaitBody(w, r)
+	if b.opts.Plain != nil && r.TLS == nil && r.URL.Path != "/health" && !b.opts.Plain(r.RemoteAddr) {
+		on(w, routeMisdirected)
+		b.refuse(w, r, &statusError{status: http.StatusForbidden, text: "The gateway requires TLS of this client: call https://" + r.Host + "."})
+		return
+	}
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
 			on(w, routeMisdirected)

@@ -33,6 +33,7 @@ type Config struct {
 	MessageMemory  string        `koanf:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
 	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `koanf:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
+	RequireTLS     string        `koanf:"require-tls" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
 	Console        string        `koanf:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
 	UpdateEntities bool          `koanf:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
 	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
@@ -46,6 +47,8 @@ type Config struct {
 	Plugins        []Plugin    `koanf:"plugins"`
 	Serializers    Serializers `koanf:"serializers"`
 	Identity       `koanf:",squash"`
+
+	newKeys []NewKey `koanf:"-"` // made, and not kept yet
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
 	Skipped []string `koanf:"-"`
@@ -89,12 +92,17 @@ type WebSocket struct {
 	MaxFrame       int `koanf:"max-frame"`       // bytes of a client's frame
 }
 
-// Policy is a shared access policy: a name, its keys and the rights they give.
+// Policy is a shared access policy: a name, its keys and the rights they give. A key may be in a file or a
+// variable. A policy without any has one that the gateway makes once, and keeps in the data directory.
 type Policy struct {
-	Name         string     `koanf:"name"`
-	Key          string     `koanf:"key"`
-	SecondaryKey string     `koanf:"secondary-key"`
-	Rights       core.Right `koanf:"rights"`
+	Name             string     `koanf:"name"`
+	Key              string     `koanf:"key"`
+	KeyFile          string     `koanf:"key-file"`
+	KeyEnv           string     `koanf:"key-env"` // the name of the variable
+	SecondaryKey     string     `koanf:"secondary-key"`
+	SecondaryKeyFile string     `koanf:"secondary-key-file"`
+	SecondaryKeyEnv  string     `koanf:"secondary-key-env"`
+	Rights           core.Right `koanf:"rights"`
 }
 
 // The development policy, the official emulator's own.
@@ -121,6 +129,7 @@ func Default() *Config {
 		Log:          Log{Level: "info", Format: "text"},
 		Traces:       Traces{Sample: 1},
 		DrainTimeout: 20 * time.Second,
+		RequireTLS:   "auto",
 		Console:      "auto",
 		Contents:     Contents{Partitions: defaultPartitions},
 		Identity:     Identity{DevIdentityListen: defaultDevListen},
@@ -157,6 +166,11 @@ func (c *Config) HasConsole() bool {
 		return !slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 	}
 	return c.Console == "on"
+}
+
+// MayBePlain reports whether a connection from an address, host:port, may do without TLS.
+func (c *Config) MayBePlain(remote string) bool {
+	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
 // AllPolicies returns the configured policies and, unless one of them has its

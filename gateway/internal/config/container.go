@@ -33,6 +33,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 		}
 	}
 	set("dev-key-anywhere", true, "--emulator")
+	set("require-tls", "off", "--emulator")
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		set("emulator-config", file, "--emulator")
 	}

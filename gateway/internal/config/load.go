@@ -55,6 +55,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 		c.Listen = slices.Clone(defaultListen)
 	}
 	c.Traces.inherit(environ, r)
+	c.completeKeys(environ, r)
 	c.validate(r)
 	c.completeHooks(environ, r)
 	c.completePushes(environ, r)

@@ -62,7 +62,7 @@ func Bind(flags *pflag.FlagSet) {
 			bind(flags, s, fmt.Sprint(valueAt(defaults, s.path)))
 		}
 	}
-	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen; repeatable")
+	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen, app=@FILE:Send with the key in a file, or app:Send with a key that the gateway makes; repeatable")
 }
 
 // BindSettings adds an entity's settings to a command.
@@ -196,17 +196,29 @@ func (l layer) set(path string, value any, source string) {
 // elementPath is the path of a list's element.
 func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// policiesOf turns NAME=KEY:RIGHTS texts into entries like those of the file's list.
+// policiesOf turns NAME=KEY:RIGHTS texts into entries like those of the file's list; NAME=@FILE:RIGHTS has its key in a
+// file, NAME:RIGHTS one that the gateway makes.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
 		name, rest, named := strings.Cut(text, "=")
+		if !named { // it has no key
+			if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
+				name, rest = text[:colon], text[colon:]
+			}
+		}
 		colon := strings.LastIndexByte(rest, ':')
-		if !named || colon < 0 {
-			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen", name)
+		if colon < 0 || named && colon == 0 {
+			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen, or NAME:RIGHTS for a key that the gateway makes", name)
 			continue
 		}
-		all = append(all, map[string]any{"name": name, "key": rest[:colon], "rights": rest[colon+1:]})
+		entry := map[string]any{"name": name, "rights": rest[colon+1:]}
+		if file, ok := strings.CutPrefix(rest[:colon], "@"); ok {
+			entry["key-file"] = file
+		} else if named {
+			entry["key"] = rest[:colon]
+		}
+		all = append(all, entry)
 	}
 	return all
 }

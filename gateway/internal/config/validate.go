@@ -38,6 +38,7 @@ func (c *Config) validate(r *report) {
 	c.validateSync(r)
 	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(r, "log.format", c.Log.Format, "text", "json")
+	oneOf(r, "require-tls", c.RequireTLS, "auto", "on", "off")
 	oneOf(r, "console", c.Console, "auto", "on", "off")
 	if c.StoreWait < 0 {
 		r.add("store-wait", "%v is negative: use 0s to end at once, or more", c.StoreWait)
@@ -78,7 +79,7 @@ func (c *Config) validateListen(r *report) {
 				shown = "every network interface"
 			}
 			r.add(path, "%s lets other machines in at %s while policy %s has the public development key: "+
-				"give the policy a key of your own (--policy %[3]s=KEY:Send,Listen,Manage), or listen on 127.0.0.1 only, "+
+				"give the policy a key of its own (--policy %[3]s:Send,Listen,Manage makes one), or listen on 127.0.0.1 only, "+
 				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
 		}
 	}
@@ -221,8 +222,7 @@ func (p *Policy) validate(path string, r *report) {
 		r.add(path+".name", "%q is no policy name: use letters, digits and hyphens", p.Name)
 	}
 	switch {
-	case p.Key == "":
-		r.add(path+".key", "policy %q has no key: give it one, for example from: openssl rand -base64 32", p.Name)
+	case p.Key == "": // which was reported
 	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
 		r.add(path+".key", "the key of policy %q holds a space or a semicolon, which no connection string can carry: make one with: openssl rand -base64 32", p.Name)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -21,6 +22,9 @@ type Options struct {
 	// them. It should offer no protocols by ALPN: most AMQP clients name none,
 	// and what is spoken inside is sniffed all the same.
 	TLS *tls.Config
+	// Plain reports whether a client at an address, host:port, may do without TLS; nil: all may. One that may
+	// not is told so over AMQP; over HTTP that is its server's part.
+	Plain func(remote string) bool
 	// Timeout is how long a peer may take to say its first bytes, handshake
 	// included. 10 s by default.
 	Timeout time.Duration
@@ -38,6 +42,7 @@ type Mux struct {
 	amqp      *virtual
 	http      *virtual
 	slow      bridges.Warnings // warns of connections that wait to be served
+	plain     bridges.Warnings // warns of clients that should use TLS
 }
 
 // New returns a Mux over listeners, which it owns from now on. Nothing is
@@ -149,6 +154,10 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 		return nil, nil, err
 	}
 	speaking := net.Conn(&rewound{conn, head, conn})
+	if kind == protocolAMQP && m.opts.Plain != nil && !m.opts.Plain(conn.RemoteAddr().String()) {
+		m.requireTLS(conn)
+		return nil, nil, errors.New("the peer speaks AMQP without TLS, which is required")
+	}
 	if kind == protocolTLS {
 		if kind, speaking, err = m.secure(ctx, speaking, conn); err != nil {
 			return nil, nil, err
@@ -161,6 +170,15 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 		return m.amqp, speaking, nil
 	}
 	return m.http, speaking, nil
+}
+
+// requireTLS answers an AMQP client with the header of the protocol that it should begin with (AMQP 1.0
+// §2.2, §5.2).
+func (m *Mux) requireTLS(conn net.Conn) {
+	if m.plain.Due() {
+		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: have it use TLS, or set require-tls to off", "peer", conn.RemoteAddr().String())
+	}
+	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // it may be gone
 }
 
 // secure ends TLS and sniffs again inside.

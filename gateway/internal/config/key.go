@@ -1,0 +1,122 @@
+package config
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// keysDir is the directory in the data directory with the keys that gateways have made.
+const keysDir = "keys"
+
+// NewKey is a key that a gateway made for a policy that has none.
+type NewKey struct {
+	Policy string
+	Key    string
+	File   string // where it is kept
+}
+
+// completeKeys gives each policy its keys: those of files and variables, and to a policy without any the one
+// that a gateway made before, or a new one, which KeepKeys keeps.
+func (c *Config) completeKeys(environ []string, r *report) {
+	c.Contents.completeKeys("", []string{c.Namespace}, c, environ, r)
+	for i := range c.Namespaces {
+		n := &c.Namespaces[i]
+		n.completeKeys(elementPath("namespaces", i)+".", []string{n.Name}, c, environ, r)
+	}
+}
+
+// completeKeys is Config.completeKeys for the policies of a namespace, whose settings begin with prefix. names
+// lead to the files of keys.
+func (h *Contents) completeKeys(prefix string, names []string, c *Config, environ []string, r *report) {
+	complete := func(path string, names []string, policies []Policy) {
+		for i := range policies {
+			policies[i].complete(elementPath(path, i), append(names, policies[i].Name), c, environ, r)
+		}
+	}
+	complete(prefix+"policies", names, h.Policies)
+	for i := range h.Queues {
+		complete(elementPath(prefix+"queues", i)+".policies", append(names, h.Queues[i].Name), h.Queues[i].Policies)
+	}
+	for i := range h.Topics {
+		complete(elementPath(prefix+"topics", i)+".policies", append(names, h.Topics[i].Name), h.Topics[i].Policies)
+	}
+}
+
+func (p *Policy) complete(path string, names []string, c *Config, environ []string, r *report) {
+	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
+	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
+	if p.Key != "" || p.Name == "" || c.Data == "" || r.concerns(path+".key") || r.concerns(path+".key-file") || r.concerns(path+".key-env") {
+		return
+	}
+	file := filepath.Join(c.Data, keysDir)
+	for _, name := range names {
+		file = filepath.Join(file, url.PathEscape(name))
+	}
+	switch kept, err := os.ReadFile(file); {
+	case err == nil:
+		if p.Key = strings.TrimSpace(string(kept)); p.Key == "" {
+			r.add(path, "%s, which has the key of policy %q, is empty: remove it, and the gateway makes a new key", file, p.Name)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		var secret [32]byte
+		_, _ = rand.Read(secret[:]) // it never fails
+		p.Key = base64.StdEncoding.EncodeToString(secret[:])
+		c.newKeys = append(c.newKeys, NewKey{p.Name, p.Key, file})
+	default:
+		r.add(path, "the key of policy %q cannot be read: %v", p.Name, err)
+	}
+}
+
+// readKey is a key as it is written, or that of a file or of a variable.
+func readKey(path, written, file, variable string, environ []string, r *report) string {
+	given := 0
+	for _, source := range []string{written, file, variable} {
+		if source != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		r.add(path, "the key is given more than once: keep one of %s, %[1]s-file and %[1]s-env", path[strings.LastIndexByte(path, '.')+1:])
+	case file != "":
+		text, err := os.ReadFile(file)
+		if err != nil {
+			r.add(path+"-file", "%v: name a file that exists and that this user may read", err)
+		} else if written = strings.TrimSpace(string(text)); written == "" {
+			r.add(path+"-file", "%s is empty: write a key there, for example from: openssl rand -base64 32", file)
+		}
+	case variable != "":
+		if written = strings.TrimSpace(Variable(environ, variable)); written == "" {
+			r.add(path+"-env", "the variable %s is empty or not set: set it to a key, for example from: openssl rand -base64 32", variable)
+		}
+	}
+	return written
+}
+
+// KeepKeys writes the keys that were made to the data directory, and returns them. Another gateway that has made
+// one of them meanwhile is an error.
+func (c *Config) KeepKeys() ([]NewKey, error) {
+	for _, k := range c.newKeys {
+		if err := os.MkdirAll(filepath.Dir(k.File), 0o700); err != nil {
+			return nil, fmt.Errorf("keep the key of policy %s: %w", k.Policy, err)
+		}
+		f, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("keep the key of policy %s: %w: start again", k.Policy, err)
+		}
+		_, err = f.WriteString(k.Key + "\n")
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return nil, fmt.Errorf("keep the key of policy %s: %w", k.Policy, errors.Join(err, os.Remove(k.File)))
+		}
+	}
+	made := c.newKeys
+	c.newKeys = nil
+	return made, nil
+}
