@@ -191,6 +191,8 @@ type Admin interface {
 // Runtime is the counts of an entity now, summed over its partitions.
 type Runtime struct {
 	Active             int64 // ready, locked and deferred
+	Locked             int64 // of Active
+	Deferred           int64 // of Active
 	Scheduled          int64
 	DeadLetter         int64
 	Transfer           int64 // on the way to other entities
@@ -200,6 +202,8 @@ type Runtime struct {
 	// when it becomes active.
 	Enqueued     int64
 	Availability string // "Available", or "Limited" when a partition does not answer
+	// Consumers are open receivers and sessions at this gateway, without those of sub-queues.
+	Consumers int
 
 	// Of a topic only.
 	Subscriptions      int

@@ -166,6 +166,8 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 		n   int64
 	}{
 		{"active", counts.Active},
+		{"locked", counts.Locked},
+		{"deferred", counts.Deferred},
 		{"scheduled", counts.Scheduled},
 		{"deadLetter", counts.DeadLetter},
 		{"transfer", counts.Transfer},
@@ -173,6 +175,7 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 		{"bytes", counts.Bytes},
 		{"subscriptions", int64(counts.Subscriptions)},
 		{"enqueued", counts.Enqueued},
+		{"consumers", int64(counts.Consumers)},
 	} {
 		w.Key(n.key)
 		w.Int(n.n)

@@ -46,6 +46,16 @@ func TestEntitiesAreManaged(t *testing.T) {
 		if c := sub(got, "counts"); c["active"] != int64(3) || c["enqueued"] != int64(3) || c["scheduled"] != int64(0) || got["availability"] != "Available" || got["kind"] != "queue" || got["partitions"] != int64(1) {
 			t.Errorf("entity: got %v", got)
 		}
+		p.ok("feed", object{"feed": 1, "entity": "first", "credit": 2})
+		taken := p.deliveries(1, 2)
+		p.ok("settle", object{"feed": 1, "settlements": []object{{"lockToken": broke(taken[0])["LockToken"], "outcome": "defer"}}})
+		if c := sub(p.ok("entity", object{"entity": "first"}), "entity", "counts"); c["active"] != int64(3) || c["locked"] != int64(1) || c["deferred"] != int64(1) || c["consumers"] != int64(1) {
+			t.Errorf("with a receiver: got %v", c)
+		}
+		p.ok("end", object{"feed": 1})
+		if c := sub(p.ok("entity", object{"entity": "first"}), "entity", "counts"); c["consumers"] != int64(0) {
+			t.Errorf("without: got %v", c)
+		}
 		p.ok("create", object{"kind": "topic", "entity": "events"})
 		p.ok("create", object{"kind": "subscription", "entity": "events/Subscriptions/all"})
 		all := p.ok("entities", object{"kind": "subscription", "topic": "events"})["entities"].([]any)

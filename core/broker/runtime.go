@@ -58,6 +58,10 @@ func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime
 	var topics []int
 	for i := range es {
 		shown[i] = counts[i].asRuntime()
+		if e := b.cached(es[i].Name); e != nil {
+			t := e.trafficNow()
+			shown[i].Consumers = t.Queues[core.Main].Receivers + t.Sessions
+		}
 		if es[i].Kind == core.Topic && counts[i].err == nil {
 			topics = append(topics, i)
 		}
@@ -78,6 +82,8 @@ func (t *entityCount) asRuntime() core.Runtime {
 	held := func(sub core.SubQueue) int64 { return t.sums[sub].Ready + t.sums[sub].Locked + t.sums[sub].Deferred }
 	r := core.Runtime{
 		Active:             held(core.Main),
+		Locked:             t.sums[core.Main].Locked,
+		Deferred:           t.sums[core.Main].Deferred,
 		Scheduled:          t.sums[core.Main].Scheduled,
 		DeadLetter:         held(core.DeadLetter),
 		Transfer:           held(core.Transfer),

@@ -100,3 +100,17 @@ func TestTheConsoleMovesTimeAndMakesFaults(t *testing.T) {
 	t.Parallel()
 	consoleOf(t, "").console("testingpage")
 }
+
+func TestTheConsoleTellsWhatNeedsAttention(t *testing.T) {
+	t.Parallel()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	consoleOf(t, fmt.Sprintf(`
+queues: [{name: small, max-size-in-megabytes: 1}, {name: off}, {name: outbox, forward-to: archive}, {name: archive}, {name: desk, forward-to: "hq:inbox"}]
+topics: [{name: events, subscriptions: [{name: eu}, {name: all}]}]
+remotes: [{name: hq, connection-string: "Endpoint=sb://localhost:%d;SharedAccessKeyName=a;SharedAccessKey=a;UseDevelopmentEmulator=true"}]
+plugins: [{name: gone, path: /no/such/program}]
+`, port)).console("overviewpage")
+}

@@ -1446,7 +1446,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {string | null} accessed
  * @property {number} partitions
  * @property {Record<string, any>} settings by the names of the management API; durations such as PT1M
- * @property {Record<"active" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "bytes" | "subscriptions" | "enqueued", number>} counts
+ * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
  */
 

@@ -52,10 +52,22 @@ export const names = signal(null);
 /** The rates of all queues and topics together over time. */
 export const totals = signal([]);
 
-/** Adds something up over all queues and topics. */
-export const sum = (of) => roots().reduce((all, e) => all + (of(e) ?? 0), 0);
+/** Adds something up over entities, by default over all queues and topics. */
+export const sum = (of, list = roots()) => list.reduce((all, e) => all + (of(e) ?? 0), 0);
 
 export const roots = () => (names.value ?? []).map(entryOf).filter(Boolean);
+
+/** The subscriptions of a topic that are known. */
+export const subscriptionsOf = (entry) => (entry.subscriptions.value ?? []).map(entryOf).filter(Boolean);
+
+/** All entities that are known. */
+export const everything = () => roots().flatMap((e) => [e, ...subscriptionsOf(e)]);
+
+/** Counts of an entity, none before the gateway has said. */
+export const counts = (e) => e.data.value?.counts ?? {};
+
+/** Dead letters of an entity, and of a topic's subscriptions. */
+export const deadLetters = (e) => (counts(e).deadLetter ?? 0) + sum((s) => counts(s).deadLetter, subscriptionsOf(e));
 
 /** Why there is no list. */
 export const problem = signal(null);
@@ -111,11 +123,24 @@ async function loadAll() {
   }
 }
 
+const atOnce = 100; // topics whose subscriptions are asked for in one round
+let turn = 0;
+
+/** Asks for the subscriptions of all topics, of some in each round where there are many. */
+export async function loadAllSubscriptions() {
+  const topics = roots().filter((e) => e.kind === "topic" && (counts(e).subscriptions > 0 || subscriptionsOf(e).length > 0));
+  if (turn >= topics.length) turn = 0;
+  const some = topics.slice(turn, turn + atOnce);
+  turn += atOnce;
+  await Promise.allSettled(some.map((e) => loadSubscriptions(e.name)));
+}
+
 export async function loadSubscriptions(topic) {
   const all = await pages("subscription", topic);
   batch(() => {
     all.forEach(learn);
-    entryOf(topic).subscriptions.value = inOrder(all);
+    const entry = entryOf(topic), names = inOrder(all);
+    if (entry && names.join("\n") !== entry.subscriptions.value?.join("\n")) entry.subscriptions.value = names;
   });
 }
 

@@ -101,12 +101,14 @@ function Overview({ entry }) {
   return html`
     <dl class="tiles">
       ${topic ? html`<${Tile} name="Subscriptions" value=${amount(counts.subscriptions)} />` : html`<${Tile} name="Active" value=${amount(counts.active)} />`}
-      <${Tile} name="Scheduled" value=${amount(counts.scheduled)} />
+      ${!topic && html`<${Tile} name="Locked" value=${amount(counts.locked)} /><${Tile} name="Deferred" value=${amount(counts.deferred)} />`}
+      ${entry.kind !== "subscription" && html`<${Tile} name="Scheduled" value=${amount(counts.scheduled)} />`}
       ${!topic && html`<${Tile} name="Dead letters" value=${amount(counts.deadLetter)} bad=${counts.deadLetter > 0} />`}
       ${counts.transfer > 0 && html`<${Tile} name="In transfer" value=${amount(counts.transfer)} />`}
       ${counts.transferDeadLetter > 0 && html`<${Tile} name="Transfer dead letters" value=${amount(counts.transferDeadLetter)} bad />`}
+      ${!topic && html`<${Tile} name="Consumers" value=${amount(counts.consumers)} />`}
       <${Tile} name="Taken so far" value=${amount(counts.enqueued)} />
-      <${Tile} name="Stored" value=${bytes(counts.bytes)} />
+      <${Tile} name="Stored" value=${bytes(counts.bytes)} unit=${settings.MaxSizeInMegabytes > 0 && `of ${bytes(settings.MaxSizeInMegabytes * 2 ** 20)}`} />
     </dl>
     <div class="halves">
       <${Chart} title="Throughput" samples=${entry.samples} series=${topic ? flowSeries.slice(0, 1) : flowSeries} />
@@ -131,9 +133,9 @@ function Subscriptions({ topic }) {
     ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
     : topic.subscriptions.value === null ? html`<${Loading} />`
     : all.length === 0 ? html`<${Empty} title="No subscription gets what is sent here">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
-    : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Dead letters</th></tr></thead>
+    : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Locked</th><th class="num">Consumers</th><th class="num">Dead letters</th></tr></thead>
       <tbody>${all.map((e) => { const c = e.data.value.counts; return html`<tr key=${e.name}><td class="wrap"><a href=${addressOf(e.name)}>${e.short}</a></td>
-        <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td>
+        <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td><td class="num">${amount(c.locked)}</td><td class="num">${amount(c.consumers)}</td>
         <td class="num">${c.deadLetter > 0 ? html`<a href=${addressOf(e.name, "dead")}>${amount(c.deadLetter)}</a>` : "0"}</td></tr>`; })}</tbody></table></div>`}
   </section>`;
 }

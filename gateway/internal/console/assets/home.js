@@ -1,11 +1,13 @@
 // The namespace as a whole.
 import { html, Empty, Loading } from "./ui.js";
-import { load, names, roots, sum, totals } from "./catalog.js";
-import { amount, bytes, rate } from "./format.js";
+import { counts, everything, load, names, roots, sum, totals } from "./catalog.js";
+import { amount, bytes, rate, time } from "./format.js";
 import { addressOf } from "./route.js";
 import { usePoll } from "./poll.js";
 import { mayList, session } from "./session.js";
 import { Chart } from "./chart.js";
+import { hasPlugins, loadPlugins, plugins } from "./plugins.js";
+import { hasRemotes, loadRemotes, remotes } from "./remotes.js";
 
 export const Tile = ({ name, value, unit, bad }) => html`<div class=${"tile" + (bad ? " bad" : "")}><dt>${name}</dt><dd>${value}${unit && html` <small class="muted">${unit}</small>`}</dd></div>`;
 
@@ -17,46 +19,74 @@ export const flowSeries = [
 export function Home() {
   const large = names.value?.length > 200;
   usePoll(() => load(), large ? 10 : 2, [large]);
+  usePoll(() => Promise.allSettled([hasRemotes() && loadRemotes(), hasPlugins() && loadPlugins()]), 5, [], 5);
   if (!mayList()) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
-  const all = roots();
-  const queues = all.filter((e) => e.kind === "queue").length;
-  const dead = sum((e) => counts(e).deadLetter);
-  const troubled = all.filter((e) => counts(e).deadLetter + counts(e).transferDeadLetter > 0 || e.data.value?.settings.Status !== "Active")
-    .sort((a, b) => counts(b).deadLetter - counts(a).deadLetter).slice(0, 10);
-  const busy = all.filter((e) => counts(e).active > 0 || e.flow.value.in > 0)
+  const all = roots(), every = everything(), queues = all.filter((e) => e.kind === "queue").length;
+  const dead = sum((e) => counts(e).deadLetter + counts(e).transferDeadLetter, every);
+  const troubles = attention(every);
+  const busy = every.filter((e) => counts(e).active > 0 || e.flow.value.in > 0)
     .sort((a, b) => (b.flow.value.in ?? 0) - (a.flow.value.in ?? 0) || counts(b).active - counts(a).active).slice(0, 10);
   return html`<div class="page">
-    <div><h1>Overview</h1><p class="muted">Queues and topics of the namespace ${session.value.namespace}. Messages of subscriptions are shown with their topics.</p></div>
+    <div><h1>Overview</h1><p class="muted">Queues, topics and subscriptions of the namespace ${session.value.namespace}.</p></div>
     <dl class="tiles">
       <${Tile} name="Queues" value=${amount(queues)} />
       <${Tile} name="Topics" value=${amount(all.length - queues)} />
-      <${Tile} name="Active" value=${amount(sum((e) => counts(e).active))} />
+      <${Tile} name="Subscriptions" value=${amount(sum((e) => counts(e).subscriptions))} />
+      <${Tile} name="Active" value=${amount(sum((e) => counts(e).active, every))} />
       <${Tile} name="Scheduled" value=${amount(sum((e) => counts(e).scheduled))} />
       <${Tile} name="Dead letters" value=${amount(dead)} bad=${dead > 0} />
       <${Tile} name="Stored" value=${bytes(sum((e) => counts(e).bytes))} />
     </dl>
     <${Chart} title="Throughput" samples=${totals.value} series=${flowSeries} />
     <div class="halves">
-      <section class="card"><header><h2>Needs attention</h2></header>
-        ${troubled.length === 0 ? html`<${Empty} title="All is well">No queue has dead letters, and nothing is disabled.<//>` : html`<${Table} rows=${troubled} />`}
+      <section class="card" aria-labelledby="attention"><header><h2 id="attention">Needs attention</h2></header>
+        ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}
       </section>
-      <section class="card"><header><h2>Busiest</h2></header>
+      <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2></header>
         ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Make a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
       </section>
     </div>
   </div>`;
 }
 
-const counts = (e) => e.data.value?.counts ?? {};
+const full = 0.8; // part of its size from which an entity needs attention
+const shown = 20; // troubles that are listed
 
-const Table = ({ rows }) => html`<div class="scroll"><table>
-  <thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Dead letters</th></tr></thead>
+/** What needs attention: {key, at, name, text, bad, weight}, the worst first. */
+function attention(every) {
+  const found = [];
+  for (const e of every) {
+    const c = counts(e), { Status, MaxSizeInMegabytes: size } = e.data.value?.settings ?? {}, at = (tab) => addressOf(e.name, tab);
+    const say = (what, address, text, weight, bad = true) => found.push({ key: `${e.name} ${what}`, address, name: e.name, text, weight, bad });
+    if (c.deadLetter > 0) say("dead", at("dead"), `${amount(c.deadLetter)} dead letter${c.deadLetter === 1 ? "" : "s"}`, c.deadLetter);
+    if (c.transferDeadLetter > 0) say("transfer", at("transfer"), `${amount(c.transferDeadLetter)} transfer dead letter${c.transferDeadLetter === 1 ? "" : "s"}`, c.transferDeadLetter);
+    if (c.transfer > 0) say("parked", at(""), `${amount(c.transfer)} wait${c.transfer === 1 ? "s" : ""} in transfer`, c.transfer, false);
+    if (c.bytes >= full * size * 2 ** 20) say("full", at(""), `${Math.floor((100 * c.bytes) / (size * 2 ** 20))} % full`, Infinity);
+    if (Status && Status !== "Active") say("status", at("settings"), Status, 1, false);
+    if (e.data.value?.availability === "Limited") say("limited", at(""), "does not answer in part", Infinity);
+  }
+  for (const r of (hasRemotes() && remotes.value) || []) {
+    const waiting = r.waiting.reduce((n, w) => n + w.messages, 0), parked = r.targets.reduce((n, t) => n + t.parked, 0);
+    if (!r.connected) found.push({ key: `remote ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote is away since ${time(r.since)}${waiting > 0 ? `, ${amount(waiting)} wait for it` : ""}`, weight: Infinity, bad: true });
+    else if (parked > 0) found.push({ key: `parked ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote refused ${amount(parked)}`, weight: parked, bad: true });
+  }
+  for (const p of (hasPlugins() && plugins.value) || []) {
+    if (p.condition !== "ready") found.push({ key: `plugin ${p.name}`, address: "#/plugins", name: p.name, text: `plugin is ${p.condition}`, weight: Infinity, bad: p.condition === "off" });
+  }
+  return found.sort((a, b) => b.weight - a.weight || a.key.localeCompare(b.key));
+}
+
+const Troubles = ({ list }) => html`<div class="scroll"><table aria-label="Needs attention"><tbody>${list.slice(0, shown).map((t) => html`<tr key=${t.key}>
+    <td class="wrap"><a href=${t.address}>${t.name}</a></td><td><span class=${`badge ${t.bad ? "bad" : "warn"}`}>${t.text}</span></td></tr>`)}</tbody></table></div>
+  ${list.length > shown && html`<p class="in muted">and ${amount(list.length - shown)} more</p>`}`;
+
+const Table = ({ rows }) => html`<div class="scroll"><table aria-label="Busiest">
+  <thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Locked</th><th class="num" title="Receivers and sessions at this gateway">Consumers</th></tr></thead>
   <tbody>${rows.map((e) => html`<tr key=${e.name}>
-    <td class="wrap"><a href=${addressOf(e.name)}>${e.name}</a>${e.data.value.settings.Status !== "Active" && html` <span class="badge warn">${e.data.value.settings.Status}</span>`}</td>
-    <td class="num">${rate(e.flow.value.in)}</td><td class="num">${e.kind === "queue" ? rate(e.flow.value.out) : "–"}</td>
-    <td class="num">${amount(counts(e).active)}</td>
-    <td class="num">${counts(e).deadLetter > 0 ? html`<a href=${addressOf(e.name, "dead")}>${amount(counts(e).deadLetter)}</a>` : "0"}</td>
+    <td class="wrap"><a href=${addressOf(e.name)}>${e.name}</a></td>
+    <td class="num">${rate(e.flow.value.in)}</td><td class="num">${e.kind === "topic" ? "–" : rate(e.flow.value.out)}</td>
+    ${["active", "locked", "consumers"].map((k) => html`<td class="num">${e.kind === "topic" ? "–" : amount(counts(e)[k])}</td>`)}
   </tr>`)}</tbody></table></div>`;
 
 function Restricted() {

@@ -7,7 +7,7 @@ import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 
 /** What the gateway last said of its plugins; null until it was asked. */
-const plugins = signal(null);
+export const plugins = signal(null);
 
 /** Whether there are plugins that the user may see. */
 export const hasPlugins = () => mayRun() && plugins.value?.length > 0;

@@ -7,7 +7,7 @@ import { age, amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 
 /** What the gateway last said of its remotes; null until it was asked. */
-const remotes = signal(null);
+export const remotes = signal(null);
 
 /** Whether there are remotes that the user may see. */
 export const hasRemotes = () => mayList() && remotes.value?.length > 0;

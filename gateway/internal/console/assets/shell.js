@@ -1,6 +1,6 @@
 // The frame of every page: the user, and the list of entities.
 import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
-import { add, clear, entryOf, load, loadSubscriptions, names, problem, refresh } from "./catalog.js";
+import { add, clear, counts as countsOf, deadLetters, entryOf, load, loadAllSubscriptions, loadSubscriptions, names, problem, refresh } from "./catalog.js";
 import { changes, line, mayList, mayRun, session, signOut } from "./session.js";
 import { addressOf, go, route } from "./route.js";
 import { amount, rate } from "./format.js";
@@ -93,6 +93,7 @@ function List() {
   const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
   usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")], 0.15);
   usePoll(() => load(), 30, []);
+  usePoll(() => loadAllSubscriptions(), 5, [names.value === null]);
 
   const twist = async (name) => {
     const next = new Set(open);
@@ -143,7 +144,7 @@ function rowsOf(roots, search, open) {
 function Row({ name, top, open, twist, at, of }) {
   const entry = entryOf(name);
   if (!entry) return null;
-  const { counts = {}, settings = {} } = entry.data.value ?? {}, flow = entry.flow.value;
+  const { settings = {} } = entry.data.value ?? {}, counts = countsOf(entry), dead = deadLetters(entry) + (counts.transferDeadLetter ?? 0), flow = entry.flow.value;
   const current = route.value.name.toLowerCase() === name.toLowerCase();
   return html`<li class=${entry.topic && "sub"} style=${{ top: top + "px" }} aria-posinset=${at} aria-setsize=${of}>
     ${entry.kind === "topic"
@@ -153,7 +154,7 @@ function Row({ name, top, open, twist, at, of }) {
       <${Icon} name=${entry.kind} /><span class="name">${entry.short}</span>
       ${settings.Status && settings.Status !== "Active" && html`<span class="badge warn">${settings.Status}</span>`}
       ${flow.in > 0 && html`<span class="flow" title="messages a second in">${rate(flow.in)}/s</span>`}
-      ${counts.deadLetter > 0 && html`<span class="badge bad" title="dead letters">${amount(counts.deadLetter)}</span>`}
+      ${dead > 0 && html`<span class="badge bad" title=${entry.kind === "topic" ? "dead letters of its subscriptions" : "dead letters"}>${amount(dead)}</span>`}
       <span class="count" title=${entry.kind === "topic" ? "subscriptions" : "active messages"}>${amount(entry.kind === "topic" ? counts.subscriptions : counts.active)}</span>
     </a></li>`;
 }
