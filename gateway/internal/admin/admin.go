@@ -1,6 +1,6 @@
 // Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on every
-// listener: metrics, counters, histories of messages, purges, namespaces, remotes, plugins and pipelines.
-// A request is authenticated, authorized and refused in the same way, whatever it is about.
+// listener: metrics, counters, histories of messages, purges, deposits, namespaces, remotes, plugins and
+// pipelines. A request is authenticated, authorized and refused in the same way, whatever it is about.
 package admin
 
 import (
@@ -102,6 +102,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.CountersPath, false, http.MethodGet, nil, a.count},
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
+		{api.DepositPath, false, http.MethodPost, nil, a.deposit},
 		{api.NamespacesPath, true, "", manages, a.namespaces},
 		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},

@@ -10,7 +10,7 @@ func Commands(environ []string) []*cobra.Command {
 	return []*cobra.Command{
 		sendCommand(environ), receiveCommand(environ), peekCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ),
 		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
-		importCommand(environ), exportCommand(environ), diffCommand(environ),
+		importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ),
 		namespaceCommand(environ), clockCommand(environ), faultCommand(environ), remoteCommand(environ),
 	}
 }

@@ -27,6 +27,7 @@ type inquiry struct {
 	query  url.Values
 	header http.Header
 	body   any    // as JSON; nil: none
+	lines  []byte // a body as it is
 	scope  string // the queue or topic that it is about, "" for the whole namespace
 }
 
@@ -34,6 +35,7 @@ type inquiry struct {
 type refusal struct {
 	status int
 	text   string
+	told   bool // it is the gateway's own text
 }
 
 func (e *refusal) Error() string { return e.text }
@@ -53,7 +55,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 		u = u.JoinPath(url.PathEscape(name))
 	}
 	u.RawQuery = q.query.Encode()
-	payload := &bytes.Buffer{}
+	payload := bytes.NewBuffer(q.lines)
 	if q.body != nil {
 		if err := json.NewEncoder(payload).Encode(q.body); err != nil {
 			return err
@@ -79,7 +81,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	if response.StatusCode/100 != 2 {
 		var refused struct{ Error string }
 		_ = json.Unmarshal(text, &refused) // it may be another's answer
-		err := &refusal{response.StatusCode, cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status))}
+		err := &refusal{response.StatusCode, cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
 		if response.StatusCode == http.StatusUnauthorized {
 			return fmt.Errorf("%w: %s", err, policyHint)
 		}

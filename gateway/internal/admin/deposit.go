@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+// maxDeposit bounds the body of a deposit: the largest message, in base64, and its properties.
+const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
+
+// deposit stores messages of another broker, for clients with Manage on the entity.
+func (a *API) deposit(c *call) (any, error) {
+	address, err := core.ParseAddress(c.path)
+	if err != nil {
+		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: POST %sNAME.", c.path, api.DepositPath)
+	}
+	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // before the body takes memory
+		return nil, err
+	}
+	ms, err := depositedMessages(c.Body)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := a.Directory.Resolve(c.Context(), c.id, c.path); err != nil { // it starts the namespace
+		return nil, err
+	}
+	n, err := a.served(c.id)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := n.Broker.Deposit(c.Context(), c.id, c.path, ms)
+	if err != nil {
+		return nil, err
+	}
+	told := api.Deposited{Messages: make([]api.DepositedMessage, len(answers))}
+	for i, answer := range answers {
+		m := &told.Messages[i]
+		m.Known = len(answer.Numbers) == 1 && answer.Numbers[0] == 0
+		if answer.Err == nil {
+			continue
+		}
+		code := core.CodeOf(answer.Err)
+		m.Error = cmp.Or(core.TextOf(answer.Err), string(code))
+		switch code {
+		case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+			m.Permanent = true
+		case core.Internal:
+			a.Logger.Error("deposit a message", "entity", c.path, "err", answer.Err)
+		}
+	}
+	return told, nil
+}
+
+// depositedMessages reads the lines of a deposit.
+func depositedMessages(body io.Reader) (ms []*core.Message, err error) {
+	in := bufio.NewReader(io.LimitReader(body, maxDeposit+1))
+	size := 0
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if size += len(line); size > maxDeposit {
+			return nil, core.Refuse(core.TooLarge, "The body has more than %d bytes: send fewer messages at a time.", maxDeposit)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			m, why := depositedMessage(line)
+			if why != nil {
+				return nil, core.Refuse(core.InvalidArgument, "Line %d is no message as crosstown record prints it: %v.", n, why)
+			}
+			ms = append(ms, m)
+		}
+		if errors.Is(err, io.EOF) {
+			return ms, nil
+		}
+		if err != nil {
+			return nil, core.Refuse(core.InvalidArgument, "The body could not be read: %v.", err)
+		}
+	}
+}
+
+func depositedMessage(line []byte) (*core.Message, error) {
+	var l record.Line
+	if err := json.Unmarshal(line, &l); err != nil {
+		return nil, err
+	}
+	if l.Message == nil {
+		return nil, errors.New("it has no message")
+	}
+	stored, err := l.Stored()
+	if err != nil {
+		return nil, err
+	}
+	return stored.Message, nil
+}

@@ -1,0 +1,448 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+const (
+	// idle is when a link counts as empty.
+	idle = time.Second
+	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
+	nextSessionWait = 2 * time.Second
+	// lockedPause is how long messages that others have locked are left alone.
+	lockedPause = 500 * time.Millisecond
+	// soon is when a scheduled message is left to become active: it could while it is moved.
+	soon = 30 * time.Second
+)
+
+type migrateOptions struct {
+	common
+	from     string
+	into     []string
+	deadInto string
+	patience string
+}
+
+func migrateCommand(environ []string) *cobra.Command {
+	var o migrateOptions
+	c := &cobra.Command{
+		Use:   "migrate --from CONNECTION-STRING [ENTITY…]",
+		Short: "Move messages from one namespace to another, Azure's or a gateway's",
+		Long: `Move messages from the namespace of --from to that of --connection-string (also --to).
+
+ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or a topic for all of
+its subscriptions; without one all are moved. Create the entities first with crosstown
+import. Each message is received under lock, stored in the target, and then removed from
+the source. The command ends when the source has no messages left, and prints what it has
+moved; run it again after an interruption.
+
+Kept are the body, properties with their AMQP types, annotations that clients may set,
+session ids, partition keys, scheduled times and the time at which a message expires; the
+order of messages, that of each session included; dead letters with their reasons. New
+are sequence numbers, enqueued times and delivery counts. Not moved are deferred messages
+and messages that are scheduled in a topic, which are counted, and states of sessions.
+
+A gateway as the target, with Manage, stores each message once, also if the command was
+killed: run it again within a day. Subscriptions and dead-letter queues get their
+messages directly. Another target gets messages as from any client: the last few may be
+sent twice after an interruption, unless the queue detects duplicates, and --into and
+--dead-letters-into must say where those of subscriptions and dead-letter queues go.`,
+		Example: `  crosstown migrate --from "$AZURE_CONNECTION_STRING"
+  crosstown migrate --from "$OLD" --to "$NEW" orders events/Subscriptions/eu
+  crosstown migrate --from "$GATEWAY" --to "$AZURE_CONNECTION_STRING" orders --dead-letters-into orders-dead`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bindTarget(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage")
+	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
+	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
+	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked, a `duration`")
+	_ = c.MarkFlagRequired("from") // it is there
+	return c
+}
+
+func (o *migrateOptions) run(c *cobra.Command, args []string) error {
+	patience, err := config.ParseDuration(o.patience)
+	if err != nil || patience < 0 {
+		return usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
+	}
+	source, err := (&common{connectionString: o.from, ca: o.ca, data: o.data}).target()
+	if err != nil {
+		return err
+	}
+	to, err := o.target()
+	if err != nil {
+		return err
+	}
+	if source.text == to.text {
+		return usagef("--from and --to are the same namespace: name another target")
+	}
+	m := &mover{
+		from: source, patience: patience, deadInto: o.deadInto, into: map[string]string{}, progress: newProgress(c.ErrOrStderr(), "moved"), notes: c.ErrOrStderr(),
+	}
+	for _, text := range o.into {
+		from, into, ok := strings.Cut(text, "=")
+		if !ok || from == "" || into == "" {
+			return usagef("--into: %q: write FROM=TO", text)
+		}
+		m.into[core.FoldName(from)] = into
+	}
+	all, err := entitiesOf(c.Context(), source.management(nil), args)
+	if err != nil {
+		return source.explain(err)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(c.OutOrStdout(), "the source has no queues and no subscriptions")
+		return err
+	}
+	if m.source, err = source.link(c.Context(), source.EntityPath); err != nil {
+		return source.explain(err)
+	}
+	defer m.source.Close()
+	m.to = &storer{common: o.common, to: to}
+	defer m.to.close()
+	for i := range all {
+		moved, err := m.entity(c.Context(), &all[i])
+		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
+		if err = errors.Join(err, told); err != nil {
+			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.explain(err))
+		}
+	}
+	if m.refused > 0 {
+		return fmt.Errorf("%s stay at the source, because the target does not take them", messages(m.refused))
+	}
+	return nil
+}
+
+// entitiesOf are the queues and subscriptions to move, and the topics they are of.
+func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
+	list := func(l core.Listing) ([]core.Entity, error) {
+		found, _, err := admin.Entities(ctx, anyIdentity, l, 0, 1<<30)
+		return found, err
+	}
+	if len(names) == 0 {
+		queues, err := list(core.Listing{Kind: core.Queue})
+		if err != nil {
+			return nil, err
+		}
+		topics, err := list(core.Listing{Kind: core.Topic})
+		if err != nil {
+			return nil, err
+		}
+		all = queues
+		for i := range topics {
+			names = append(names, topics[i].Name)
+		}
+	}
+	for _, name := range names {
+		e, _, err := admin.Entity(ctx, anyIdentity, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+		if e.Kind == core.Topic {
+			subscriptions, err := list(core.Listing{Kind: core.Subscription, Topic: e.Name})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, subscriptions...)
+		}
+	}
+	return all, nil
+}
+
+// mover moves messages.
+type mover struct {
+	from     *target
+	source   *remote.Client
+	to       *storer
+	into     map[string]string // by the folded name of an entity
+	deadInto string
+	patience time.Duration
+	progress *progress
+	notes    io.Writer
+	total    int
+	refused  int
+}
+
+// moved counts what was moved of an entity.
+type moved struct{ messages, dead, scheduled int }
+
+func (n moved) String() string {
+	text := "moved " + messages(n.messages)
+	if n.dead > 0 {
+		text += fmt.Sprintf(", %s", plural(n.dead, "dead letter"))
+	}
+	if n.scheduled > 0 {
+		text += fmt.Sprintf(", %d scheduled", n.scheduled)
+	}
+	return text
+}
+
+func (m *mover) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
+}
+
+// entity moves the messages of a queue or subscription. A topic's own are those that are scheduled.
+func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
+	if e.Kind == core.Topic {
+		return n, m.topic(ctx, e)
+	}
+	to := e.Name
+	if other, ok := m.into[core.FoldName(e.Name)]; ok {
+		to = other
+	}
+	var due time.Time
+	if e.Settings.ForwardTo != "" {
+		m.note("%s forwards its messages to %s: only its dead letters are moved", e.Name, core.ResourcePath(e.Settings.ForwardTo))
+	} else {
+		if due, n.scheduled, err = m.scheduled(ctx, e.Name, to); err != nil {
+			return n, err
+		}
+		if n.messages, err = m.drain(ctx, e.Name, to, e.Settings.RequiresSession); err != nil {
+			return n, err
+		}
+		if wait := time.Until(due); wait > 0 {
+			if err := pause(ctx, wait+lockedPause); err != nil {
+				return n, err
+			}
+			more, err := m.drain(ctx, e.Name, to, e.Settings.RequiresSession)
+			if n.messages += more; err != nil {
+				return n, err
+			}
+		}
+	}
+	dead := to + core.DeadLetter.Suffix()
+	if m.deadInto != "" {
+		dead = m.deadInto
+	}
+	n.dead, err = m.drain(ctx, e.Name+core.DeadLetter.Suffix(), dead, false)
+	return n, err
+}
+
+// topic tells of messages that are scheduled in a topic: no client can read them.
+func (m *mover) topic(ctx context.Context, e *core.Entity) error {
+	admin, err := m.from.admin()
+	if err != nil {
+		return err
+	}
+	counts, err := admin.GetTopicRuntimeProperties(ctx, e.Name, nil)
+	if err == nil && counts != nil && counts.ScheduledMessageCount > 0 {
+		m.note("%s: %d scheduled messages are not moved, because no client can read those of a topic: run the command again when they are due", e.Name, counts.ScheduledMessageCount)
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// drain moves the active messages of an entity or sub-queue, until none is left but those that were
+// refused. Those that others have locked come back when their locks end.
+func (m *mover) drain(ctx context.Context, from, to string, sessions bool) (n int, err error) {
+	refused := map[int64]bool{}
+	until := time.Now().Add(m.patience)
+	for told := false; ; {
+		left, err := m.left(ctx, from, refused)
+		if err != nil || !left {
+			return n, err
+		}
+		if err := m.to.check(ctx, to); err != nil {
+			return n, err
+		}
+		got, err := m.pass(ctx, from, to, sessions, refused)
+		if n += got; err != nil {
+			return n, err
+		}
+		if got > 0 {
+			until = time.Now().Add(m.patience)
+			continue
+		}
+		if time.Now().After(until) {
+			return n, fmt.Errorf("messages of %s are locked by other receivers: stop them", from)
+		}
+		if !told {
+			m.note("%s: waiting for messages that are locked", from)
+			told = true
+		}
+		if err := pause(ctx, lockedPause); err != nil {
+			return n, err
+		}
+	}
+}
+
+// left reports whether active messages are there that were not refused.
+func (m *mover) left(ctx context.Context, from string, refused map[int64]bool) (bool, error) {
+	for next := int64(0); next >= 0; {
+		page, err := m.source.Peek(ctx, from, next, core.MaxPeek)
+		if err != nil || len(page) == 0 {
+			return false, err
+		}
+		for _, a := range page {
+			if a.State == core.Active && !refused[a.SequenceNumber] {
+				return true, nil
+			}
+			next = a.SequenceNumber + 1
+		}
+	}
+	return false, nil
+}
+
+// pass moves what is available: of all sessions that are free, one after the other.
+func (m *mover) pass(ctx context.Context, from, to string, sessions bool, refused map[int64]bool) (n int, err error) {
+	for {
+		var r *remote.Receiver
+		if sessions {
+			r, err = m.source.NextSession(ctx, from, nextSessionWait)
+		} else {
+			r, err = m.source.Receiver(ctx, from)
+		}
+		if errors.Is(err, remote.ErrNoSession) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		got, err := m.receive(ctx, r, from, to, refused)
+		r.Close()
+		if n += got; err != nil || !sessions || got == 0 {
+			return n, err
+		}
+	}
+}
+
+// receive moves what a link brings, until it brings nothing.
+func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool) (n int, err error) {
+	for ctx.Err() == nil {
+		taken, err := r.Take(ctx, idle)
+		if err != nil || len(taken) == 0 {
+			return n, err
+		}
+		arrived := make([]amqp.Arrival, len(taken))
+		for i := range taken {
+			arrived[i] = taken[i].Arrival
+		}
+		err = m.store(ctx, from, to, arrived, refused, func(i int) error {
+			n++
+			return r.Complete(ctx, &taken[i])
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, ctx.Err()
+}
+
+// store stores messages in the target and calls done for each that is there.
+func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool, done func(i int) error) error {
+	ms := make([]*core.Message, len(all))
+	for i := range all {
+		ms[i] = m.prepared(from, &all[i])
+	}
+	var why error
+	for i, err := range m.to.store(ctx, to, ms) {
+		switch _, hopeless := errors.AsType[*permanent](err); {
+		case err == nil:
+			if err := done(i); err != nil {
+				return err
+			}
+			m.total++
+			m.progress.at(m.total)
+		case hopeless:
+			refused[all[i].SequenceNumber] = true
+			m.refused++
+			m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, err)
+		case why == nil:
+			why = err
+		}
+	}
+	return why
+}
+
+// prepared is a message as the target shall store it: with what is left of its life, and a key by which
+// it is known should it come again.
+func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
+	x := *a.Message
+	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
+		if x.CreationTime.Equal(a.EnqueuedTime) { // its broker has added both for clients
+			x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
+		}
+		if !strings.HasSuffix(from, core.DeadLetter.Suffix()) && a.State != core.Scheduled {
+			x.TimeToLive = max(time.Millisecond, x.TimeToLive-time.Since(a.EnqueuedTime))
+		}
+	}
+	x.Transit = &core.Transit{
+		Key:              fmt.Sprintf("migrate/%s/%s/%d/%d", core.FoldHost(m.from.Host), core.FoldName(from), a.SequenceNumber, a.EnqueuedTime.UnixMilli()),
+		DeadLetterSource: a.DeadLetterSource,
+	}
+	return &x
+}
+
+// scheduled moves the scheduled messages of a queue. Those that are due soon are left to become active;
+// due is when the last of them does. It counts what cannot be moved.
+func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
+	deferred := 0
+	refused := map[int64]bool{}
+	for next := int64(0); next >= 0; {
+		page, err := m.source.Peek(ctx, from, next, core.MaxPeek)
+		if err != nil {
+			return due, n, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		var later []amqp.Arrival
+		for _, a := range page {
+			next = a.SequenceNumber + 1
+			switch {
+			case a.State == core.Deferred:
+				deferred++
+			case a.State == core.Scheduled && time.Until(a.ScheduledEnqueueTime) > soon:
+				later = append(later, a)
+			case a.State == core.Scheduled && a.ScheduledEnqueueTime.After(due):
+				due = a.ScheduledEnqueueTime
+			}
+		}
+		if len(later) == 0 {
+			continue
+		}
+		if err := m.to.check(ctx, to); err != nil {
+			return due, n, err
+		}
+		var stored []int64
+		err = m.store(ctx, from, to, later, refused, func(i int) error {
+			stored = append(stored, later[i].SequenceNumber)
+			return nil
+		})
+		if len(stored) > 0 {
+			n += len(stored)
+			err = errors.Join(err, m.source.CancelScheduled(ctx, from, stored))
+		}
+		if err != nil {
+			return due, n, err
+		}
+	}
+	if deferred > 0 {
+		m.note("%s: %d deferred messages stay: only their sequence numbers give access to them, and those would change", from, deferred)
+	}
+	return due, n, err
+}
