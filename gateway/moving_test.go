@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -257,10 +258,11 @@ func TestATemplateIsImported(t *testing.T) {
 		t.Errorf("diff: got %d\n%s", code, out)
 	}
 	yaml := filepath.Join(t.TempDir(), "c.yaml")
-	if _, _, stderr := g.try(t, g.connection, "", "import", bus, "--output", yaml); !strings.Contains(stderr, "made new keys for 2 policies") {
-		t.Errorf("got %s", stderr)
+	g.command(t, "", "import", bus, "--output", yaml)
+	if code, out, stderr := g.try(t, g.connection, "", "diff", yaml, "--namespace", "sbemulatorns"); code != exitDifferent || strings.Contains(out, "till") {
+		t.Errorf("a policy without a key: got\n%s%s", out, stderr)
 	}
-	if _, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=" + yaml, "HOME=/"}); err != nil {
+	if _, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=" + yaml, "HOME=" + t.TempDir()}); err != nil {
 		t.Error(err)
 	}
 	if code, _, stderr := g.try(t, g.connection, "", "import", bus, "--parameter", "retries=many"); code != exitUsage || !strings.Contains(stderr, `"many" is no value of the type int`) {
@@ -278,4 +280,92 @@ func policyKey(t *testing.T, g *gateway) string {
 		t.Errorf("the key is %q", key)
 	}
 	return key
+}
+
+func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
+	t.Parallel()
+	file := write(t, "c.yaml", "store: disk\nqueues:\n  - {name: a b}\n  - {name: q, lock-duration: 9m, colour: red}\n")
+	home := []string{"HOME=" + t.TempDir()}
+	code, stdout, stderr := invoke(t, home, "config", "check", file)
+	for _, want := range []string{file + ":1: store: ", file + ":3: queues[0].name: ", file + ":4: queues[1].lock-duration: ", file + ":4: queues[1].colour: there is no such setting"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("lacks %q:\n%s", want, stderr)
+		}
+	}
+	if code != exitUsage || stdout != "" {
+		t.Errorf("got %d\n%s", code, stdout)
+	}
+	if code, stdout, stderr := invoke(t, home, "config", "check", "../configs/crosstown.yaml"); code != exitOK || !strings.Contains(stdout, "is right") {
+		t.Errorf("the sample: got %d\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := invoke(t, home, "config", "check", write(t, "c.yaml", "store: disk\ntls: {cert: /none, key: /none}")); code != exitUsage || !strings.Contains(stderr, "disk") || !strings.Contains(stderr, "PEM") {
+		t.Errorf("a certificate that is not there: got %d\n%s", code, stderr)
+	}
+	printed := filepath.Join(t.TempDir(), "printed.yaml")
+	code, stdout, stderr = invoke(t, home, "config", "print", "--config", "../configs/crosstown.yaml", "--log-level", "warn")
+	if code != exitOK || !strings.Contains(stdout, "level: warn # --log-level") {
+		t.Fatalf("got %d\n%s%s", code, stdout, stderr)
+	}
+	if err := os.WriteFile(printed, []byte(stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := invoke(t, home, "config", "check", printed); code != exitOK {
+		t.Errorf("what was printed is no configuration: got %d\n%s", code, stderr)
+	}
+	if code, stdout, _ := invoke(t, home, "config"); code != exitOK || !strings.Contains(stdout, "check") {
+		t.Errorf("crosstown config: got %d\n%s", code, stdout)
+	}
+}
+
+// TestThePageAboutMovingWorks runs the commands of docs/moving.md, one after the other.
+func TestThePageAboutMovingWorks(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/moving.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	azure := startGateway(t, "--store=memory", "--config", write(t, "azure.yaml", everySetting))
+	azure.command(t, "a\nb\n", "send", "later")
+	g := startGateway(t, "--store=memory")
+	named := strings.NewReplacer("Config.json", "../configs/emulator-config.json", "crosstown.yaml", filepath.Join(dir, "crosstown.yaml"), "bus.json", "testdata/arm/bus.json")
+	ran := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			words := strings.Fields(named.Replace(line))
+			if len(words) == 0 || words[0] != "crosstown" {
+				continue // of Azure
+			}
+			ran++
+			for i := range words {
+				if words[i] == `"$AZURE_CONNECTION_STRING"` {
+					words[i] = azure.connection
+				}
+			}
+			into := ""
+			if n := len(words); n > 2 && words[n-2] == ">" {
+				into, words = words[n-1], words[:n-2]
+			}
+			if strings.HasPrefix(words[1], "--") { // it serves
+				startGateway(t, append([]string{"--store=memory"}, words[1:]...)...).halt(t)
+				continue
+			}
+			code, stdout, stderr := g.try(t, g.connection, "", words[1:]...)
+			if code != exitOK {
+				t.Errorf("%s: got %d\n%s%s", strings.TrimSpace(line), code, stdout, stderr)
+			}
+			if into == "" {
+				continue
+			}
+			if err := os.WriteFile(into, []byte(stdout), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if ran < 9 {
+		t.Errorf("only %d commands were run", ran)
+	}
+	if got := bodies(g.command(t, "", "receive", "later", "--count", "2")); got != "a b" {
+		t.Errorf("the messages of the namespace: got %q", got)
+	}
 }

@@ -97,7 +97,7 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 		RunE:  root.RunE,
 	}
 	config.Bind(serve.Flags())
-	root.AddCommand(serve, testServerCommand(), healthCommand(environ), caCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ), versionCommand(), bench.Command(nil))
+	root.AddCommand(serve, testServerCommand(), healthCommand(environ), caCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ), versionCommand(), configCommand(environ), bench.Command(nil))
 	root.AddCommand(client.Commands(environ)...)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root

@@ -48,7 +48,7 @@ official emulator, of an ARM template or of a configuration file: in the gateway
 What exists in the gateway stays as it is, and the command tells how it differs;
 --update changes it. Each property that Crosstown does not have is named. Policies of
 queues and topics are taken over with their keys; an ARM template has no keys, so new
-ones are made. Policies of the namespace itself are set in the configuration of the
+ones are made, in the case of --output by the gateway that reads the file. Policies of the namespace itself are set in the configuration of the
 gateway. Messages are not moved: crosstown migrate does that.`,
 		Example: `  crosstown import Config.json
   crosstown import --from "$AZURE_CONNECTION_STRING" --output crosstown.yaml
@@ -118,7 +118,6 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.
 func writeContents(contents *config.Contents, output, name string, c *cobra.Command) error {
-	made := contents.CompleteKeys(declaration.NewKey)
 	text, err := contents.YAML()
 	if err != nil {
 		return err
@@ -130,8 +129,5 @@ func writeContents(contents *config.Contents, output, name string, c *cobra.Comm
 		err = os.WriteFile(output, text, 0o600)
 	}
 	_, told := fmt.Fprintf(c.ErrOrStderr(), "of %s: %s\n", name, count(contents))
-	if made > 0 {
-		_, told = fmt.Fprintf(c.ErrOrStderr(), "made new keys for %s, because the source has none\n", plural(made, "policy"))
-	}
 	return errors.Join(err, told)
 }

@@ -124,7 +124,7 @@ func count(c *config.Contents) string {
 
 func plural(n int, what string) string {
 	if n != 1 {
-		what = strings.TrimSuffix(what, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(what, "y")]
+		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }

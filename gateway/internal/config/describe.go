@@ -124,6 +124,8 @@ func written(v reflect.Value) (*yaml.Node, error) {
 			return nil, nil
 		}
 		return scalar(x.String())
+	case Policy:
+		return mapping(reflect.ValueOf(x.asWritten()))
 	case map[string]any:
 		if len(x) == 0 {
 			return nil, nil
@@ -165,6 +167,17 @@ func written(v reflect.Value) (*yaml.Node, error) {
 		return nil, nil
 	}
 	return scalar(v.Interface())
+}
+
+// asWritten is the policy without the keys that were read from elsewhere.
+func (p Policy) asWritten() Policy {
+	if p.KeyFile != "" || p.KeyEnv != "" {
+		p.Key = ""
+	}
+	if p.SecondaryKeyFile != "" || p.SecondaryKeyEnv != "" {
+		p.SecondaryKey = ""
+	}
+	return p
 }
 
 func mapping(v reflect.Value) (*yaml.Node, error) {

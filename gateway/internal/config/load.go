@@ -13,6 +13,13 @@ import (
 // environment of NAME=VALUE entries, and from the file that either names. The
 // error, if any, is of type Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
+	c, r := load(flags, environ)
+	c.overridePolicies()
+	return c, r.err()
+}
+
+// load is Load with what was found, and with all policies.
+func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
 	c.Listen = nil // a list is filled, not replaced, by decoding
@@ -59,8 +66,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c.validate(r)
 	c.completeHooks(environ, r)
 	c.completePushes(environ, r)
-	c.overridePolicies()
-	return c, r.err()
+	return c, r
 }
 
 // Decode reads an entity's settings from the flags that BindSettings made. The

@@ -54,6 +54,7 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.dropMadeKeys()
 	if o.Namespace == "" || o.Namespace == c.Namespace {
 		return &Source{c.Contents, c.Skipped}, nil
 	}
@@ -61,4 +62,21 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 		return &Source{c.Namespaces[i].Contents, c.Skipped}, nil
 	}
 	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
+}
+
+// dropMadeKeys takes the keys away that were made for policies without one: a source does not say them.
+func (c *Config) dropMadeKeys() {
+	contents := []*Contents{&c.Contents}
+	for i := range c.Namespaces {
+		contents = append(contents, &c.Namespaces[i].Contents)
+	}
+	for _, h := range contents {
+		for _, policies := range h.allPolicies() {
+			for i := range policies {
+				if slices.ContainsFunc(c.newKeys, func(k NewKey) bool { return k.Key == policies[i].Key }) {
+					policies[i].Key = ""
+				}
+			}
+		}
+	}
 }

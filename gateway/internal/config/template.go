@@ -82,15 +82,6 @@ func (h *Contents) allPolicies() [][]Policy {
 	return all
 }
 
-// CompleteKeys gives the policies that have no key one that made makes, and tells how many those are.
-func (h *Contents) CompleteKeys(made func() string) int {
-	all := h.keyless("")
-	for _, p := range all {
-		p.Key, p.SecondaryKey = made(), made()
-	}
-	return len(all)
-}
-
 // choose picks the namespace where the template has several.
 func (t *template) choose(found []arm.Resource) {
 	var names []string

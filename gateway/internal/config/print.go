@@ -1,0 +1,195 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// builtIn are the values of settings that are 0 where nothing is said: the parts that they are for have
+// these defaults.
+var builtIn = map[string]any{
+	"amqp.max-connections": 5000, "amqp.max-sessions": 5000, "amqp.max-links": 5000, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
+	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
+	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
+}
+
+// Check is Load that reads the certificate too, so that all that stops a start is reported at once.
+func Check(flags *pflag.FlagSet, environ []string) (*Config, error) {
+	c, r := load(flags, environ)
+	if c.TLS.Cert != "" && c.TLS.Key != "" {
+		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
+			r.add("tls.cert", "%v: the certificate and its key must be PEM files that belong together", err)
+		}
+	}
+	return c, r.err()
+}
+
+// Print is the configuration that a gateway with these flags and this environment has, as a file: each
+// setting with its source in a comment. Secrets are masked. The error, if any, is of type Problems.
+func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
+	c, r := load(flags, environ)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	p := printer{r}
+	root := p.structure(reflect.ValueOf(*c), "", false)
+	for i := 0; i < len(root.Content); i += 2 {
+		if root.Content[i].Value == "policies" {
+			root.Content = slices.Delete(root.Content, i, i+2)
+			break
+		}
+	}
+	name, _ := scalar("policies")
+	root.Content = append(root.Content, name, p.policies(c))
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(root); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// printer makes YAML of a configuration.
+type printer struct{ r *report }
+
+// policies are those that are in force: of several with one name the last, and the development policy.
+func (p printer) policies(c *Config) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for i := range c.Policies {
+		policy := &c.Policies[i]
+		if !slices.ContainsFunc(c.Policies[i+1:], func(q Policy) bool { return q.Name == policy.Name }) {
+			list.Content = append(list.Content, p.structure(reflect.ValueOf(*policy), elementPath("policies", i), true))
+		}
+	}
+	if all := c.AllPolicies(); len(all) > len(c.Policies) {
+		list.Content = append(list.Content, p.structure(reflect.ValueOf(all[0]), "-", true))
+	}
+	return list
+}
+
+// structure prints the settings of a structure. Of one in a list those that say nothing are left out.
+func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node {
+	m := &yaml.Node{Kind: yaml.MappingNode}
+	if policy, ok := v.Interface().(Policy); ok {
+		v = reflect.ValueOf(policy.asWritten())
+	}
+	for f := range fields(v.Type()) {
+		name := f.Tag.Get("koanf")
+		inner := strings.TrimPrefix(path+"."+name, ".")
+		field := v.FieldByIndex(f.Index)
+		if field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct && !field.IsNil() {
+			field = field.Elem()
+		}
+		var n *yaml.Node
+		switch {
+		case field.Kind() == reflect.Struct:
+			if n = p.structure(field, inner, inList); len(n.Content) == 0 {
+				n = nil
+			}
+		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+			if field.Len() > 0 {
+				n = &yaml.Node{Kind: yaml.SequenceNode}
+			}
+			for i := range field.Len() {
+				n.Content = append(n.Content, p.structure(field.Index(i), elementPath(inner, i), true))
+			}
+		default:
+			n = p.leaf(field, name, inner, inList)
+		}
+		if n != nil {
+			key, _ := scalar(name)
+			m.Content = append(m.Content, key, n)
+		}
+	}
+	return m
+}
+
+// leaf prints a setting with its source; nil if it says nothing.
+func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
+	source := p.source(path)
+	if text, ok := v.Interface().(string); ok {
+		v = reflect.ValueOf(masked(name, text))
+	}
+	if list, ok := v.Interface().([]string); ok && name == "env" {
+		v = reflect.ValueOf(maskedVariables(list))
+	}
+	_, given := p.r.origins[path]
+	if known, ok := builtIn[path]; ok && !given {
+		v = reflect.ValueOf(known)
+	}
+	n, err := written(v)
+	if err != nil {
+		return nil
+	}
+	if n == nil {
+		switch plain := v.Kind() != reflect.Pointer && v.Kind() != reflect.Slice && v.Kind() != reflect.Map; {
+		case v.Kind() == reflect.Bool && !inList, given && plain:
+			n, _ = scalar(v.Interface())
+		default:
+			return nil
+		}
+	}
+	if n.Kind == yaml.SequenceNode {
+		n.Style = yaml.FlowStyle
+	}
+	if source == "" {
+		source = "default"
+	}
+	n.LineComment = source
+	return n
+}
+
+// source is where a setting was made, "" of a default.
+func (p printer) source(path string) string {
+	at, given := p.r.origins[path]
+	if !given {
+		if at = p.r.origins.find(path); at.line > 0 || at.source == "configuration" { // a line is that of the whole it is in
+			return ""
+		}
+	}
+	at.path = ""
+	return at.String()
+}
+
+var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
+
+const mask = "***"
+
+// masked is a text without the secrets in it. The public development key is none.
+func masked(name, text string) string {
+	switch name {
+	case "key", "secondary-key", "password":
+		if text != "" && text != DevKey {
+			return mask
+		}
+	case "connection-string":
+		return keyOfConnection.ReplaceAllString(text, "$1="+mask)
+	}
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			return u.Redacted()
+		}
+	}
+	return text
+}
+
+// maskedVariables are variables of a program without their values.
+func maskedVariables(all []string) []string {
+	shown := make([]string, len(all))
+	for i, v := range all {
+		name, _, given := strings.Cut(v, "=")
+		if shown[i] = name; given {
+			shown[i] += "=" + mask
+		}
+	}
+	return shown
+}
