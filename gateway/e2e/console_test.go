@@ -114,3 +114,10 @@ remotes: [{name: hq, connection-string: "Endpoint=sb://localhost:%d;SharedAccess
 plugins: [{name: gone, path: /no/such/program}]
 `, port)).console("overviewpage")
 }
+
+func TestTheConsoleHandlesManyMessages(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders}, {name: failed}, {name: wide, enable-partitioning: true}]
+`).console("listpage")
+}

@@ -167,7 +167,7 @@ await browse(async (page, context) => {
   await heading("No dead letters").waitFor();
   await link(/^Messages/).click();
   await button("Message 2").click();
-  await page.getByText('"paid": true').waitFor();
+  await page.locator("pre").getByText('"paid": true').waitFor();
   assert.equal(await page.getByText("DeadLetterReason").count(), 0);
 
   // Deferred, found by its state, received by its number, completed.

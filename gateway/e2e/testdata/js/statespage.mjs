@@ -18,6 +18,8 @@ await operate(async ({ page, open, button, heading, row, said, seen, client, pho
   // Scheduled messages behind three thousand active ones.
   await open("orders", "scheduled");
   await page.getByText("25 shown").waitFor();
+  await row(/reminder 0/).waitFor();
+  await page.locator(".rows").evaluate((e) => e.scrollTo(0, e.scrollHeight));
   await row(/reminder 24/).waitFor();
   await seen("scheduled messages");
   await page.getByLabel("Choose all").check();

@@ -1,9 +1,11 @@
 // What a message's body is, and the ways to look at it.
 import { html, useMemo, useState } from "./ui.js";
 import { bytes as size } from "./format.js";
+import { save } from "./files.js";
 import { base64, plain, toText, typeOf } from "./values.js";
 
 const strict = new TextDecoder("utf-8", { fatal: true });
+const loose = new TextDecoder("utf-8");
 const shown = 256 * 1024; // bytes; more would make the page slow
 
 /** The bytes as text, undefined if they are not UTF-8. */
@@ -14,6 +16,17 @@ export function utf8(bytes) {
     return undefined;
   }
 }
+
+/** What a body begins with, on one line. */
+export function preview({ value, sequence, binary }, most = 120) {
+  if (value !== undefined || sequence !== undefined) return (toText(value ?? sequence) || "null").slice(0, most).replaceAll(/\s+/g, " ");
+  if (!binary?.length) return "";
+  const text = utf8(binary.length > 4 * most ? binary.subarray(0, 4 * most) : binary) ?? loose.decode(binary.subarray(0, 4 * most));
+  return /[\0-\x08\x0e-\x1f\ufffd]/.test(text.slice(0, most)) ? size(binary.length) : text.slice(0, most).replaceAll(/\s+/g, " ");
+}
+
+/** All of a body as text, to be searched. */
+export const bodyText = ({ value, sequence, binary }) => (value !== undefined || sequence !== undefined ? toText(value ?? sequence) : binary ? loose.decode(binary) : "");
 
 /** The parts of a message's body as texts by the way to look at it; the best comes first. */
 function waysToShow(message) {
@@ -81,6 +94,7 @@ export function Body({ message }) {
   return html`<section class="body">
     <header>
       <h3>Body</h3><span class="muted">${length === undefined ? "" : size(length)}${length > shown ? `, the first ${size(shown)} are shown` : ""}</span>
+      ${length > 0 && html`<button type="button" class="button small" onClick=${() => save(`message-${message.sequenceNumber}`, [message.binary])}>Download</button>`}
       <div class="segments" role="group" aria-label="Show the body as">
         ${names.map((n) => html`<button type="button" aria-pressed=${n === way} onClick=${() => choose(n)}>${n}</button>`)}
       </div>

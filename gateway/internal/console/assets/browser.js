@@ -1,15 +1,21 @@
 // Looking at messages: those of an entity, its dead letters, those of its transfers, or what is scheduled.
-import { html, Action, complain, confirm, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
-import { bus, changed, changes, may } from "./session.js";
-import { now } from "./gateway.js";
+import { html, Action, Empty, Icon, Input, Loading, signal, textOf, useEffect, useRef, useState } from "./ui.js";
+import { changes, may } from "./session.js";
 import { amount, time } from "./format.js";
-import { toText } from "./values.js";
+import { idOf, toText } from "./values.js";
+import { bodyText, preview } from "./body.js";
 import { Detail } from "./detail.js";
 import { Held, receive, receiveDeferred } from "./held.js";
 import { editAndSend } from "./compose.js";
-import { discard, resubmit } from "./resubmit.js";
+import { discard, resubmit, resubmitAll } from "./resubmit.js";
+import { backward, forward } from "./pages.js";
+import { saveMessages } from "./files.js";
+import { cancel, deadLetter, purge, remove, upload } from "./bulk.js";
 
-const page = 50; // messages shown at once
+const sizes = [50, 250, 1000, 5000]; // messages shown at once
+const size = signal(sizes[0]);
+const most = 10_000; // messages that a filter looks through before it asks
+const rowHeight = 34;
 
 const teach = {
   messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
@@ -18,90 +24,149 @@ const teach = {
   scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until then. They can be cancelled."],
 };
 
-export function Browser({ entity, settings, target, view }) {
-  const [found, setFound] = useState({ messages: [], loading: true });
-  const [from, setFrom] = useState("");
-  const [state, setState] = useState(view === "scheduled" ? "Scheduled" : "");
-  const [chosen, choose] = useState();
-  const [checked, setChecked] = useState(new Set());
-  const round = useRef(0), table = useRef();
+const noFilter = { id: "", property: "", body: "", since: "", until: "" };
 
-  const look = async (start, before) => {
+/** What a filter takes: all parts that are given must be contained. */
+function fitting(filter) {
+  if (Object.values(filter).every((v) => !v.trim())) return Object.assign(() => true, { always: true });
+  const low = (s) => s.toLowerCase(), id = low(filter.id.trim()), body = low(filter.body);
+  const [, name, value] = /^\s*([^=]*?)\s*(?:=\s*(.*?)\s*)?$/.exec(low(filter.property));
+  const [since, until] = [filter.since, filter.until].map((t) => (t ? new Date(t) : undefined));
+  return Object.assign((m) => {
+    const { MessageId, CorrelationId, EnqueuedTimeUtc } = m.broker, at = new Date(EnqueuedTimeUtc);
+    return (!id || [MessageId, CorrelationId].some((v) => v !== undefined && low(idOf(v)).includes(id)))
+      && (!name || Object.entries({ ...m.broker, ...m.properties }).some(([k, v]) => low(k) === name && (value === undefined || low(toText(v)).includes(value))))
+      && (!body || low(bodyText(m)).includes(body))
+      && (!since || at >= since) && (!until || at <= until);
+  }, { always: false });
+}
+
+export function Browser({ entity, settings, counts, target, view }) {
+  const [found, setFound] = useState({ messages: [], loading: true });
+  const [from, setFrom] = useState(""), [state, setState] = useState(view === "scheduled" ? "Scheduled" : "");
+  const [filter, setFilter] = useState(noFilter), [chosen, choose] = useState();
+  const [checked, setChecked] = useState(new Set());
+  const round = useRef(0);
+  const fits = fitting(filter);
+
+  /** Shows what `load` finds; what was asked for later wins. */
+  const look = async (load, before = []) => {
     const mine = ++round.current;
-    setFound({ messages: before, loading: true });
+    setFound((f) => ({ ...f, messages: before, loading: true, seen: 0, error: undefined }));
     try {
-      const messages = [...before];
-      let next = start, more = true;
-      for (let left = page; more && left > 0; left = before.length + page - messages.length) { // an answer has about 1 MiB at most
-        const some = await bus().peek(entity, { from: next, max: left, bodies: "binary", ...(state && { inState: state }) });
-        messages.push(...some);
-        more = some.length > 0;
-        next = (some.at(-1)?.sequenceNumber ?? next) + 1;
-      }
+      const next = await load((some, seen) => {
+        if (mine === round.current) setFound((f) => ({ ...f, seen }));
+        return mine === round.current;
+      });
       if (mine !== round.current) return;
-      setFound({ messages, next, more });
-      setChecked((old) => new Set([...old].filter((n) => messages.some((m) => m.sequenceNumber === n))));
+      setFound(next);
+      setChecked((old) => new Set([...old].filter((n) => next.messages.some((m) => m.sequenceNumber === n))));
     } catch (error) {
       if (mine === round.current) setFound({ messages: before, error });
     }
   };
-  const again = () => look(Number(from) || 1, []);
-  useEffect(() => { again(); }, [entity, state, changes.value]);
+  const onward = (start, before = [], by = fits) => look(async (tell) => {
+    const { found: some, next, seen } = await forward(entity, { state, from: start, size: size.value, fits: by, most, tell });
+    return { messages: [...before, ...some], next, seen, earlier: before.length > 0 ? found.earlier : start > 1 };
+  }, before);
+  const back = (end, after = []) => look(async () => {
+    const some = await backward(entity, { state, end, size: size.value });
+    return { messages: [...some, ...after], next: after.length > 0 ? found.next : undefined, earlier: some.length === size.value };
+  }, after);
+  const again = (by = filter) => onward(Number(from) || 1, [], fitting(by));
+  useEffect(() => { again(); }, [entity, state, changes.value, size.value]);
 
-  const { messages, loading, error, more, next } = found;
+  const { messages, loading, error, next, earlier, seen } = found;
   const current = messages.find((m) => m.sequenceNumber === chosen);
   const picked = messages.filter((m) => checked.has(m.sequenceNumber));
+  const dead = view === "dead" || view === "transfer", scheduled = view === "scheduled";
+  const sub = { dead: "deadLetter", transfer: "transferDeadLetter" }[view];
+  return html`
+    ${!scheduled && html`<${Held} entity=${entity} />`}
+    <div class=${"browser" + (current ? "" : " alone")}>
+      <section class="card">
+        <header class="messages">
+          ${!scheduled && html`<${Action} class="primary" icon="receive" run=${() => receive(entity, dead ? false : settings?.RequiresSession)}>Receive<//>`}
+          ${dead && html`<${Action} disabled=${picked.length === 0 || !may("Send")} run=${() => resubmit(entity, target, picked)}>Resubmit ${picked.length || ""}<//>
+            <${Action} disabled=${!may("Send") || !counts?.[sub]} run=${() => resubmitAll(entity, target, counts[sub])}>Resubmit all<//>`}
+          ${scheduled ? html`<${Action} class="danger" disabled=${picked.length === 0} run=${() => cancel(entity, picked)}>Cancel ${picked.length || ""}<//>`
+          : html`<${Action} class="danger" disabled=${picked.length === 0} run=${() => (dead ? discard(entity, picked) : remove(entity, settings, picked))}>Delete ${picked.length || "chosen"}<//>`}
+          ${view === "messages" && !settings?.RequiresSession && html`<${Action} disabled=${!picked.some((m) => m.broker.State === "Active")} run=${() => deadLetter(entity, picked)}>Dead-letter ${picked.length || "chosen"}<//>`}
+          ${!scheduled && (dead || !settings?.RequiresSession) && html`<${Action} class="danger" disabled=${messages.length === 0} run=${() => purge(entity, dead)}>${dead ? "Delete all" : "Purge"}<//>`}
+          <${Action} disabled=${messages.length === 0} run=${async () => saveMessages(entity, picked.length ? picked : messages)}>Download ${picked.length || ""}<//>
+          ${!dead && may("Send") && !/\/subscriptions\//i.test(entity) && html`<${Action} run=${() => upload(entity)}>Upload<//>`}
+        </header>
+        <header class="messages">
+          <${Action} class="small" disabled=${loading} run=${() => onward(1)}>First<//><${Action} class="small" disabled=${loading} run=${() => back()}>Last<//>
+          ${view === "messages" && html`<label class="spread muted">State <select value=${state} onChange=${(e) => setState(e.target.value)}>
+            <option value="">any</option><option>Active</option><option>Deferred</option><option>Scheduled</option></select></label>`}
+          <label class="spread muted">Show <select value=${size.value} onChange=${(e) => { size.value = Number(e.target.value); }}>${sizes.map((n) => html`<option value=${n}>${amount(n)}</option>`)}</select></label>
+          <${FilterBy} value=${filter} set=${setFilter} apply=${again} active=${!fits.always} />
+          <form class="spread push" onSubmit=${(e) => { e.preventDefault(); again(); }}>
+            <input style=${{ width: "8.2rem" }} inputmode="numeric" pattern="[0-9]*" aria-label="From sequence number" placeholder="from number" value=${from} onInput=${(e) => setFrom(e.target.value)} />
+            <button class="button" aria-label="Look again" title="Look again"><${Icon} name="refresh" /></button>
+          </form>
+        </header>
+        ${error && html`<${Empty} title=${error.code === "unauthorized" ? "Not with this key" : "That did not work"}>${textOf(error)}<//>`}
+        ${earlier && html`<div class="in spread"><${Action} class="small" disabled=${loading} run=${() => back(messages[0]?.sequenceNumber, messages)}>Show earlier<//></div>`}
+        ${messages.length > 0 ? html`<${Rows} ...${{ messages, view, dead, scheduled, chosen, choose, checked, setChecked, picked }} />`
+        : !loading && !error && (fits.always ? html`<${Empty} title=${teach[view][0]}>${teach[view][1]}<//>` : html`<${Empty} title="No message fits the filter">${amount(seen)} were looked at.<//>`)}
+        ${loading && messages.length === 0 && html`<${Loading} what=${seen ? `${amount(seen)} looked at` : undefined} />`}
+        ${(next || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown${!fits.always && seen ? `, ${amount(seen)} looked at` : ""}</span>
+          ${next && html`<${Action} class="small" disabled=${loading} run=${() => onward(next, messages)}>${fits.always ? "Show more" : "Look further"}<//>`}</div>`}
+      </section>
+      ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} entity=${entity} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}
+    </div>`;
+}
+
+function FilterBy({ value, set, apply, active }) {
+  const put = (name) => (v) => set({ ...value, [name]: v });
+  const field = (label, name, more) => html`<${Input} label=${label} value=${value[name]} set=${put(name)} ...${more} />`;
+  return html`<details class="filter"><summary class="button small">Filter${active ? " is on" : ""}</summary>
+    <form class="form" onSubmit=${(e) => { e.preventDefault(); apply(value); }}>
+      <div class="fields">${field("Message or correlation id", "id", { placeholder: "contains" })}${field("Property", "property", { placeholder: "region = eu", hint: "User or broker property; its name alone: has it" })}
+        ${field("Body", "body", { placeholder: "contains" })}${field("Enqueued since", "since", { type: "datetime-local", step: "1" })}${field("Enqueued until", "until", { type: "datetime-local", step: "1" })}</div>
+      <div class="actions"><button class="button primary small">Apply</button>
+        <button type="button" class="button small" onClick=${() => { set(noFilter); apply(noFilter); }}>Clear</button></div></form></details>`;
+}
+
+/** The list: only the rows in sight are drawn. */
+function Rows({ messages, view, dead, scheduled, chosen, choose, checked, setChecked, picked }) {
+  const [sight, setSight] = useState({ top: 0, height: 600 }), box = useRef();
+  useEffect(() => {
+    const watch = new ResizeObserver(([{ target }]) => setSight({ top: target.scrollTop, height: target.clientHeight }));
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  const first = Math.max(Math.min(Math.floor(sight.top / rowHeight) - 10, messages.length - 1), 0);
+  const drawn = messages.slice(first, first + Math.ceil(sight.height / rowHeight) + 20);
+  const rest = messages.length - first - drawn.length;
   const check = (n, on) => setChecked((old) => { const s = new Set(old); if (on) s.add(n); else s.delete(n); return s; });
-  const dead = view === "dead" || view === "transfer", scheduled = view === "scheduled", many = dead || scheduled;
   const step = (e) => {
-    const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...table.current.querySelectorAll("button.link")];
+    const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...box.current.querySelectorAll("button.link")];
     const next = way && rows[rows.indexOf(e.target) + way];
     if (!next) return;
     e.preventDefault();
     next.focus();
     next.click();
   };
-  return html`
-    ${!scheduled && html`<${Held} entity=${entity} />`}
-    <div class=${"browser" + (current ? "" : " alone")}>
-      <section class="card">
-        <header>
-          ${!scheduled && html`<${Action} class="primary" icon="receive" run=${() => receive(entity, dead ? false : settings?.RequiresSession)}>Receive<//>`}
-          ${dead && html`
-            <${Action} disabled=${picked.length === 0 || !may("Send")} run=${() => resubmit(entity, target, picked)}>Resubmit ${picked.length || ""}<//>
-            <${Action} class="danger" disabled=${picked.length === 0} run=${() => discard(entity, picked)}>Delete ${picked.length || ""}<//>
-            <${Action} class="danger" disabled=${messages.length === 0} run=${() => purge(entity)}>Delete all<//>`}
-          ${scheduled && html`<${Action} class="danger" disabled=${picked.length === 0} run=${() => cancel(entity, picked)}>Cancel ${picked.length || ""}<//>`}
-          ${view === "messages" && html`<label class="spread muted">State <select style=${{ width: "auto" }} value=${state} onChange=${(e) => setState(e.target.value)}>
-            <option value="">any</option><option>Active</option><option>Deferred</option><option>Scheduled</option></select></label>`}
-          <form class="spread push" onSubmit=${(e) => { e.preventDefault(); again(); }}>
-            <input style=${{ width: "7.6rem" }} inputmode="numeric" pattern="[0-9]*" aria-label="From sequence number" placeholder="from number" value=${from} onInput=${(e) => setFrom(e.target.value)} />
-            <button class="button" aria-label="Look again" title="Look again"><${Icon} name="refresh" /></button>
-          </form>
-        </header>
-        ${error && html`<${Empty} title=${error.code === "unauthorized" ? "Not with this key" : "That did not work"}>${textOf(error)}<//>`}
-        ${messages.length > 0 ? html`<div class="scroll"><table ref=${table} onKeyDown=${step}>
-          <thead><tr>
-            ${many && html`<th class="tight"><input type="checkbox" aria-label="Choose all" checked=${picked.length === messages.length} onChange=${(e) => setChecked(new Set(e.target.checked ? messages.map((m) => m.sequenceNumber) : []))} /></th>`}
-            <th class="tight">Number</th><th>Message id</th>
-            ${dead ? html`<th>Reason</th>` : html`<th>Label</th>`}
-            <th class="tight">${scheduled ? "Becomes active" : "Enqueued"}</th>${!scheduled && html`<th class="num tight">Deliveries</th>`}${view === "messages" && html`<th class="tight">State</th>`}
-          </tr></thead>
-          <tbody>${messages.map((m) => { const n = m.sequenceNumber, b = m.broker; return html`<tr key=${n} class=${"pick" + (n === chosen ? " chosen" : "")} onClick=${() => choose(n === chosen ? undefined : n)}>
-            ${many && html`<td class="tight" onClick=${(e) => e.stopPropagation()}><input type="checkbox" aria-label=${`Choose ${n}`} checked=${checked.has(n)} onChange=${(e) => check(n, e.target.checked)} /></td>`}
-            <td class="tight"><button class="button link" aria-expanded=${n === chosen} aria-label=${`Message ${n}`} onClick=${(e) => { e.stopPropagation(); choose(n === chosen ? undefined : n); }}>${n}</button></td>
-            <td><div class="clip">${b.MessageId === undefined ? "–" : toText(b.MessageId)}</div></td>
-            <td><div class="clip">${dead ? m.properties.DeadLetterReason ?? "–" : b.Label ?? "–"}</div></td>
-            <td class="tight">${time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc)}</td>
-            ${!scheduled && html`<td class="num">${b.DeliveryCount ?? 0}</td>`}
-            ${view === "messages" && html`<td class="tight"><span class=${"badge" + (b.State === "Active" ? "" : " accent")}>${b.State}</span></td>`}
-          </tr>`; })}</tbody></table></div>`
-        : !loading && !error && html`<${Empty} title=${teach[view][0]}>${teach[view][1]}<//>`}
-        ${loading && messages.length === 0 && html`<${Loading} />`}
-        ${(more || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown</span>${more && html`<${Action} class="small" run=${() => look(next, messages)}>Show more<//>`}</div>`}
-      </section>
-      ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} entity=${entity} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}
-    </div>`;
+  const gap = (rows) => rows > 0 && html`<tr aria-hidden="true"><td colspan="9" style=${{ height: `${rows * rowHeight}px`, padding: 0 }}></td></tr>`;
+  return html`<div class="scroll rows" ref=${box} onKeyDown=${step} onScroll=${({ target }) => setSight({ top: target.scrollTop, height: target.clientHeight })}>
+    <table aria-rowcount=${messages.length + 1}><thead><tr>
+      <th class="tight"><input type="checkbox" aria-label="Choose all" checked=${picked.length === messages.length} onChange=${(e) => setChecked(new Set(e.target.checked ? messages.map((m) => m.sequenceNumber) : []))} /></th>
+      <th class="tight">Number</th><th>Message id</th>${dead ? html`<th>Reason</th>` : html`<th>Label</th>`}<th>Body</th>
+      <th class="tight">${scheduled ? "Becomes active" : "Enqueued"}</th>${!scheduled && html`<th class="num tight">Deliveries</th>`}${view === "messages" && html`<th class="tight">State</th>`}
+    </tr></thead>
+    <tbody>${gap(first)}${drawn.map((m, i) => { const n = m.sequenceNumber, b = m.broker; return html`<tr key=${n} aria-rowindex=${first + i + 2} class=${"pick" + (n === chosen ? " chosen" : "")} onClick=${() => choose(n === chosen ? undefined : n)}>
+      <td class="tight" onClick=${(e) => e.stopPropagation()}><input type="checkbox" aria-label=${`Choose ${n}`} checked=${checked.has(n)} onChange=${(e) => check(n, e.target.checked)} /></td>
+      <td class="tight"><button class="button link" aria-expanded=${n === chosen} aria-label=${`Message ${n}`} onClick=${(e) => { e.stopPropagation(); choose(n === chosen ? undefined : n); }}>${n}</button></td>
+      <td><div class="clip">${b.MessageId === undefined ? "–" : toText(b.MessageId)}</div></td>
+      <td><div class="clip">${dead ? m.properties.DeadLetterReason ?? "–" : b.Label ?? "–"}</div></td>
+      <td><div class="clip mono">${preview(m)}</div></td>
+      <td class="tight">${time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc)}</td>
+      ${!scheduled && html`<td class="num">${b.DeliveryCount ?? 0}</td>`}
+      ${view === "messages" && html`<td class="tight"><span class=${"badge" + (b.State === "Active" ? "" : " accent")}>${b.State}</span></td>`}
+    </tr>`; })}${gap(rest)}</tbody></table></div>`;
 }
 
 /** What can be done with the message that is looked at. */
@@ -117,25 +182,4 @@ function Actions({ entity, target, view, message }) {
     ${message.broker.State === "Scheduled" && html`<${Action} class="danger" run=${() => cancel(entity, [message])}>Cancel<//>`}
     ${message.broker.State === "Deferred" && html`<${Action} class="primary" icon="receive" run=${() => receiveDeferred(entity, number)}>Receive<//>`}
     ${may("Send") && !/\/subscriptions\//i.test(entity) && html`<${Action} icon="send" run=${() => editAndSend(entity, message)}>Send a copy<//>`}`;
-}
-
-async function cancel(entity, messages) {
-  const what = messages.length === 1 ? `Message ${messages[0].sequenceNumber} is` : `${messages.length} messages are`;
-  if (!(await confirm("Cancel what is scheduled?", `${what} deleted and will never be delivered.`, "Cancel delivery"))) return;
-  await bus().cancel(entity, messages.map((m) => m.sequenceNumber));
-  changed();
-  return messages.length === 1 ? "It is cancelled." : `${messages.length} are cancelled.`;
-}
-
-async function purge(entity) {
-  if (!(await confirm("Delete all dead letters?", "All dead letters that are here now are deleted, also those that are not shown. This cannot be undone.", "Delete all"))) return;
-  const before = new Date(now());
-  let count = 0;
-  try {
-    for (let some; some !== 0; count += some) some = await bus().purge(entity, { before, max: 1000 });
-  } catch (e) {
-    complain(e);
-  }
-  changed();
-  return `${amount(count)} deleted.`;
 }

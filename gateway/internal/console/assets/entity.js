@@ -70,9 +70,9 @@ export function Entity({ name }) {
       ${data?.counts[count] > 0 && html`<span class=${"badge" + (/deadLetter/i.test(count) ? " bad" : "")}>${amount(data.counts[count])}</span>`}</a>`)}</nav>
     ${tab === undefined && html`<section class="card"><${Empty} title="Nothing to look at">This key may only send.<//></section>`}
     ${tab === "" && html`<${Overview} entry=${known} />`}
-    ${tab === "messages" && html`<${Browser} key="messages" entity=${name} settings=${data?.settings} view="messages" />`}
-    ${tab === "dead" && html`<${Browser} key="dead" entity=${name + "/$DeadLetterQueue"} target=${topic ?? name} view="dead" />`}
-    ${tab === "transfer" && html`<${Browser} key="transfer" entity=${name + "/$Transfer/$DeadLetterQueue"} target=${topic ?? name} view="transfer" />`}
+    ${tab === "messages" && html`<${Browser} key="messages" entity=${name} settings=${data?.settings} counts=${data?.counts} view="messages" />`}
+    ${tab === "dead" && html`<${Browser} key="dead" entity=${name + "/$DeadLetterQueue"} target=${topic ?? name} counts=${data?.counts} view="dead" />`}
+    ${tab === "transfer" && html`<${Browser} key="transfer" entity=${name + "/$Transfer/$DeadLetterQueue"} target=${topic ?? name} counts=${data?.counts} view="transfer" />`}
     ${tab === "scheduled" && html`<${Browser} key="scheduled" entity=${name} view="scheduled" />`}
     ${tab === "sessions" && html`<${Sessions} entity=${name} />`}
     ${tab === "rules" && html`<${Rules} entity=${name} topic=${topic} />`}

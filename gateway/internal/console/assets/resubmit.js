@@ -23,14 +23,17 @@ export function discard(entity, messages) {
     <${Working} ...${{ entity, messages, close, action: "Delete", danger: true, step: () => (d) => d.complete(), done: "deleted" }}><p class="prose">This cannot be undone.</p><//>`);
 }
 
-function Resubmitting({ entity, target, messages, close }) {
+/** Sends all dead letters again that are there now, `count` of them. */
+export const resubmitAll = (entity, target, count) => open(`Resubmit all ${count.toLocaleString()}`, (close) => html`<${Resubmitting} ...${{ entity, target, count, close }} />`);
+
+function Resubmitting({ entity, target, messages, count, close }) {
   const [to, setTo] = useState(target), [fresh, setFresh] = useState(false);
   const step = () => moveTo(to.trim(), (d) => {
     const copy = copyOf(d);
     if (fresh) copy.broker.MessageId = crypto.randomUUID();
     return copy;
   });
-  return html`<${Working} ...${{ entity, messages, close, action: "Resubmit", step, done: "resubmitted" }}>
+  return html`<${Working} ...${{ entity, messages, count, close, action: "Resubmit", step, done: "resubmitted" }}>
     <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not only this one." : undefined} />
     <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed if duplicate detection has seen the old one." />
     <p class="note">${steps}</p><//>`;
@@ -47,15 +50,20 @@ const moveTo = (target, messageOf) => async (delivery) => {
   }
 };
 
-/** A form, then progress, then what came of it. */
-function Working({ entity, messages, close, action, danger, step, done, children }) {
+/**
+ * A form, then progress, then what came of it. The step is for each of `messages`, or for the first `count` that
+ * are there; `first` comes before, and has done `already` messages.
+ */
+export function Working({ entity, messages, count = messages?.length, already = 0, first, close, action, danger, step, done, children }) {
   const [state, setState] = useState();
   const job = useRef();
   if (!state) {
     const start = async () => {
-      job.current = new Job(entity, messages, step());
+      await first?.();
+      job.current = new Job(entity, messages, step(), count);
       setState({ done: 0, failed: [] });
       const outcome = await job.current.run(setState);
+      outcome.done += already;
       changed();
       if (outcome.failed.length === 0 && !job.current.cancelled) return close(`${outcome.done} ${done}.`);
       setState({ ...outcome, over: true });
@@ -67,8 +75,8 @@ function Working({ entity, messages, close, action, danger, step, done, children
     setState((s) => ({ ...s }));
   };
   return html`<div class="form">
-    <progress max=${messages.length} value=${state.done + state.failed.length} aria-label="Progress"></progress>
-    <p role="status">${state.done} of ${messages.length} ${done}${state.failed.length > 0 ? `, ${state.failed.length} not` : ""}${job.current.cancelled ? (state.over ? "; cancelled, the rest is untouched" : "; finishing …") : ""}.</p>
+    <progress max=${count + already} value=${state.done + state.failed.length} aria-label="Progress"></progress>
+    <p role="status">${state.done} of ${count + already} ${done}${state.failed.length > 0 ? `, ${state.failed.length} not` : ""}${job.current.cancelled ? (state.over ? "; cancelled, the rest is untouched" : "; finishing …") : ""}.</p>
     ${state.failed.length > 0 && html`<div class="note bad"><ul class="why">${state.failed.slice(0, 50).map((f) => html`<li>${f.number}: ${f.text}</li>`)}</ul></div>`}
     <div class="actions">${state.over
       ? html`<button type="button" class="button primary" autofocus onClick=${() => close()}>Close</button>`
@@ -86,24 +94,27 @@ const batch = 100;
 class Job {
   cancelled = false;
 
-  constructor(entity, messages, step) {
+  constructor(entity, messages, step, count = messages?.length) {
     this.entity = entity;
     this.step = step;
-    this.wanted = new Set(messages.map((m) => m.sequenceNumber));
+    this.left = count;
+    this.wanted = messages && new Set(messages.map((m) => m.sequenceNumber));
   }
 
   /** Calls tell({done, failed}) after each message, and resolves to the last. */
   async run(tell) {
     const state = { done: 0, failed: [] }, others = new Set();
+    if (this.left === 0) return state;
     const feed = bus().receive(this.entity, { prefetch: 0, bodies: "binary" });
     try {
-      while (this.wanted.size > 0 && !this.cancelled) {
+      while (this.left > 0 && !this.cancelled) {
         const deliveries = await feed.take(batch, 2);
         if (deliveries.length === 0) break;
         deliveries.forEach((d) => others.add(d));
         for (const d of deliveries) {
-          if (this.cancelled) break;
-          if (!this.wanted.delete(d.sequenceNumber)) continue;
+          if (this.cancelled || this.left === 0) break;
+          if (this.wanted && !this.wanted.delete(d.sequenceNumber)) continue;
+          this.left--;
           try {
             await this.step(d);
             others.delete(d);
@@ -118,7 +129,7 @@ class Job {
       await Promise.allSettled([...others].map((d) => d.release()));
       await feed.close();
     }
-    if (!this.cancelled) for (const number of this.wanted) state.failed.push({ number, text: "it is not here any more, or another receiver has locked it." });
+    if (!this.cancelled) for (const number of this.wanted ?? []) state.failed.push({ number, text: "it is not here any more, or another receiver has locked it." });
     return state;
   }
 }

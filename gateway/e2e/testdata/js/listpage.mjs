@@ -1,0 +1,112 @@
+// The console's list of messages: long ones, both ends, filters, files, and what is done with many.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { operate } from "./operator.mjs";
+
+await operate(async ({ page, open, button, row, dialog, said, seen, client, phone, desktop, heading }) => {
+  await client(async (bus) => {
+    for (let i = 0; i < 3; i++) await bus.send("orders", Array.from({ length: 1000 }, (_, n) => ({
+      broker: { MessageId: `order-${1000 * i + n + 1}`, Label: n % 2 ? "odd" : "even" }, properties: { region: n % 500 ? "eu" : "us" }, text: `{"order": ${1000 * i + n + 1}}`,
+    })));
+    await Promise.all(Array.from({ length: 40 }, (_, n) => bus.send("wide", { broker: { PartitionKey: `p${n}` }, text: `wide ${n}` })));
+    await bus.send("failed", Array.from({ length: 230 }, (_, n) => `letter ${n}`));
+    const feed = bus.receive("failed", { prefetch: 230 });
+    for (let i = 0, settled = []; i < 230; i++) {
+      settled.push((await feed.next()).value.deadLetter({ reason: "Tried" }));
+      if (i === 229) await Promise.all(settled);
+    }
+    await feed.close();
+  });
+  const shown = (n) => page.getByText(`${n} shown`, { exact: true }).waitFor();
+  const drawn = () => page.locator(".rows tr.pick").count();
+
+  // Both ends, and a page of a thousand of which those in sight are drawn.
+  await open("orders", "messages");
+  await shown("50");
+  await row(/order-1 even \{"order": 1\}/).waitFor();
+  await page.getByLabel("Show").selectOption("1000");
+  await shown("1,000");
+  assert.ok((await drawn()) < 80, `${await drawn()} rows are drawn`);
+  await page.locator(".rows").evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await button("Message 1000").waitFor();
+  await button("Last").click();
+  await row(/order-2001 /).waitFor();
+  await button("Show earlier").click();
+  await shown("2,000");
+  await row(/order-1001 /).waitFor();
+  await page.getByLabel("Show").selectOption("50");
+  await shown("50");
+  await seen("a list of messages");
+  await open("wide", "messages");
+  await shown("40");
+  await button("Last").click();
+  await shown("40");
+
+  // A filter by id, property, body and time; all of its parts must fit.
+  await open("orders", "messages");
+  await shown("50");
+  const filter = async (label, text) => {
+    if (!(await page.getByLabel(label).isVisible())) await page.locator(".filter summary").click();
+    await page.getByLabel(label).fill(text);
+    await button("Apply").click();
+  };
+  await filter("Property", "region = us");
+  await page.getByText("6 shown, 3,000 looked at").waitFor();
+  await filter("Body", '"order": 1501');
+  await page.getByText("1 shown, 3,000 looked at").waitFor();
+  await row(/order-1501 /).waitFor();
+  await seen("a filter");
+  await filter("Enqueued since", "2099-01-01T00:00:01");
+  await heading("No message fits the filter").waitFor();
+  await button("Clear").click();
+  await filter("Message or correlation id", "ORDER-299");
+  await page.getByText("11 shown, 3,000 looked at").waitFor();
+
+  // Those are downloaded, deleted, and uploaded again.
+  await page.getByLabel("Choose all").check();
+  const [download] = await Promise.all([page.waitForEvent("download"), button("Download 11").click()]);
+  assert.equal(download.suggestedFilename(), "orders.jsonl");
+  const file = await download.path(), lines = (await readFile(file, "utf8")).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual([lines.length, lines[0].broker.MessageId, atob(lines[0].binary), lines[0].properties], [11, "order-299", '{"order": 299}', { region: "eu" }]);
+  await button("Delete 11").click();
+  await dialog.getByRole("button", { name: "Delete", exact: true }).click();
+  await said("11 deleted.");
+  await heading("No message fits the filter").waitFor();
+  await button("Upload").click();
+  await dialog.getByLabel("File").setInputFiles({ name: "wrong.jsonl", mimeType: "application/json", buffer: Buffer.from('{"broker": {}}\n{"colour": "red"}\n') });
+  await dialog.getByRole("button", { name: "Upload" }).click();
+  await dialog.getByRole("alert").getByText("Line 2 has the member colour").waitFor();
+  await seen("an upload");
+  await dialog.getByLabel("File").setInputFiles(file);
+  await dialog.getByRole("button", { name: "Upload" }).click();
+  await said("11 sent.");
+  await page.getByText("11 shown, 3,000 looked at").waitFor();
+  await button("Clear").click();
+  await shown("50");
+  await page.locator(".filter summary").click();
+
+  // Two are dead-lettered; the others are purged.
+  await button("First").click();
+  await shown("50");
+  await page.getByLabel("Choose 1", { exact: true }).check();
+  await page.getByLabel("Choose 2", { exact: true }).check();
+  await phone();
+  await seen("a list of messages on a phone");
+  await desktop();
+  await button("Dead-letter 2").click();
+  await dialog.getByRole("button", { name: "Dead-letter" }).click();
+  await said("2 dead-lettered.");
+  await button("Purge").click();
+  await dialog.getByRole("button", { name: "Delete all" }).click();
+  await said("2,998 deleted.");
+  await heading("No messages").waitFor();
+
+  // All dead letters are resubmitted, those that are not shown included.
+  await open("failed", "dead");
+  await shown("50");
+  await button("Resubmit all").click();
+  await dialog.getByRole("button", { name: "Resubmit", exact: true }).click();
+  await dialog.getByText(/^\d+ of 230 resubmitted/).waitFor();
+  await said("230 resubmitted.");
+  await heading("No dead letters").waitFor();
+});

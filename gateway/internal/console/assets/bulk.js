@@ -1,0 +1,85 @@
+// What is done with many messages at once.
+import { html, complain, confirm, Field, Form, open, textOf, useState } from "./ui.js";
+import { bus, changed } from "./session.js";
+import { now } from "./gateway.js";
+import { amount } from "./format.js";
+import { messagesOf } from "./files.js";
+import { Working } from "./resubmit.js";
+
+const numbers = (messages) => messages.map((m) => m.sequenceNumber);
+const inState = (messages, state) => messages.filter((m) => m.broker.State === state);
+
+export async function cancel(entity, messages) {
+  const what = messages.length === 1 ? `Message ${messages[0].sequenceNumber} is` : `${messages.length} messages are`;
+  if (!(await confirm("Cancel what is scheduled?", `${what} deleted and will never be delivered.`, "Cancel delivery"))) return;
+  await bus().cancel(entity, numbers(messages));
+  changed();
+  return messages.length === 1 ? "It is cancelled." : `${messages.length} are cancelled.`;
+}
+
+/** Deletes messages in any state: the scheduled ones are cancelled, deferred ones received by number, active ones taken out under lock. */
+export async function remove(entity, settings, messages) {
+  const active = inState(messages, "Active"), deferred = inState(messages, "Deferred"), scheduled = inState(messages, "Scheduled");
+  if (settings?.RequiresSession && active.length + deferred.length > 0) throw new Error("Messages of sessions are received through their session: open it in “Sessions”, or choose scheduled messages alone.");
+  const first = async () => {
+    if (scheduled.length > 0) await bus().cancel(entity, numbers(scheduled));
+    if (deferred.length > 0) await bus().receiveDeferred(entity, numbers(deferred), { mode: "receiveAndDelete" });
+  };
+  return open(`Delete ${amount(messages.length)} message${messages.length === 1 ? "" : "s"}?`, (close) => html`
+    <${Working} ...${{ entity, messages: active, already: deferred.length + scheduled.length, first, close, action: "Delete", danger: true, step: () => (d) => d.complete(), done: "deleted" }}>
+      <p class="prose">This cannot be undone. Active messages are taken out under lock; those that other receivers hold stay.</p><//>`);
+}
+
+export const deadLetter = (entity, messages) => open("Dead-letter the chosen messages?", (close) => html`
+  <${Working} ...${{ entity, messages: inState(messages, "Active"), close, action: "Dead-letter", step: () => (d) => d.deadLetter({ reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." }), done: "dead-lettered" }}>
+    <p class="prose">The active ones of them go to the dead-letter queue.</p><//>`);
+
+export async function purge(entity, dead) {
+  if (!(await confirm(dead ? "Delete all dead letters?" : "Delete all messages?", `All ${dead ? "dead letters" : "messages"} that are here now are deleted, also those that are not shown${dead ? "" : "; locked, deferred and scheduled ones stay"}. This cannot be undone.`, "Delete all"))) return;
+  const before = new Date(now());
+  let count = 0;
+  try {
+    for (let some; some !== 0; count += some) some = await bus().purge(entity, { before, max: 1000 });
+  } catch (e) {
+    complain(e);
+  }
+  changed();
+  return `${amount(count)} deleted.`;
+}
+
+/** Sends the messages of a file that this page has downloaded. */
+export const upload = (entity) => open(`Upload messages to ${entity}`, (close) => html`<${Uploading} ...${{ entity, close }} />`);
+
+const group = 100; // messages sent at once, all or none
+
+const keyOf = ({ broker }) => broker.SessionId ?? broker.PartitionKey;
+
+/** The messages from one on that are sent at once: a partitioned entity takes one key at a time. */
+const groupAt = (all, at) => {
+  const some = all.slice(at, at + group), end = some.findIndex((m) => keyOf(m) !== keyOf(some[0]));
+  return end < 0 ? some : some.slice(0, end);
+};
+
+function Uploading({ entity, close }) {
+  const [file, setFile] = useState(), [done, setDone] = useState(0);
+  const submit = async () => {
+    const all = messagesOf(await file.text());
+    if (all.length === 0) throw new Error("The file has no messages.");
+    let sent = done;
+    try {
+      for (; sent < all.length; setDone(sent)) {
+        const some = groupAt(all, sent);
+        await bus().send(entity, some);
+        sent += some.length;
+      }
+    } catch (e) {
+      throw new Error(`${amount(sent)} of ${amount(all.length)} are sent; those behind them are not: ${textOf(e)} Press “Upload” to go on there.`);
+    } finally {
+      changed();
+    }
+    close(`${amount(all.length)} sent.`);
+  };
+  return html`<${Form} action="Upload" submit=${submit} cancel=${() => close(done ? `${amount(done)} sent.` : undefined)}>
+    <${Field} label="File" hint="Lines of JSON, as “Download” writes them">${(a) => html`<input ...${a} type="file" required accept=".jsonl,.ndjson,.json" onChange=${(e) => { setFile(e.target.files[0]); setDone(0); }} />`}<//>
+    ${done > 0 && html`<p role="status">${amount(done)} sent.</p>`}<//>`;
+}
