@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
@@ -20,8 +19,9 @@ func configCommand(environ []string) *cobra.Command {
 		Use:   "check FILE",
 		Short: "Report all faults of a configuration file, each with its line and the remedy",
 		Long: `Report all faults of a configuration file, each with its line and the remedy, as a gateway
-would at its start. No store is opened and no port is used. Variables of the environment
-count as they would for a gateway.
+would at its start. FILE is a configuration file, or Config.json of the official emulator.
+No store is opened and no port is used. Variables of the environment count as they would
+for a gateway.
 
 The exit code is 0 if the file is right, else 2.`,
 		Example: `  crosstown config check crosstown.yaml`,
@@ -53,12 +53,7 @@ say nothing are left out.`,
 
 // checkConfig loads what a gateway would load at its start.
 func checkConfig(c *cobra.Command, file string, environ []string) error {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.Bind(flags)
-	if err := flags.Set("config", file); err != nil {
-		return err
-	}
-	settings, err := config.Check(flags, environ)
+	settings, err := config.Check(file, environ)
 	if err != nil {
 		return err
 	}

@@ -301,6 +301,15 @@ func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 	if code, _, stderr := invoke(t, home, "config", "check", write(t, "c.yaml", "store: disk\ntls: {cert: /none, key: /none}")); code != exitUsage || !strings.Contains(stderr, "disk") || !strings.Contains(stderr, "PEM") {
 		t.Errorf("a certificate that is not there: got %d\n%s", code, stderr)
 	}
+	if code, stdout, stderr := invoke(t, home, "config", "check", "../configs/emulator-config.json"); code != exitOK {
+		t.Errorf("the emulator's file: got %d\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := invoke(t, home, "config", "check", "testdata/arm/bus.json"); code != exitUsage || !strings.Contains(stderr, "--dry-run") {
+		t.Errorf("a template: got %d\n%s", code, stderr)
+	}
+	if code, _, stderr := invoke(t, home, "config", "check", "none.yaml"); code != exitUsage || !strings.Contains(stderr, "none.yaml") {
+		t.Errorf("no file: got %d\n%s", code, stderr)
+	}
 	printed := filepath.Join(t.TempDir(), "printed.yaml")
 	code, stdout, stderr = invoke(t, home, "config", "print", "--config", "../configs/crosstown.yaml", "--log-level", "warn")
 	if code != exitOK || !strings.Contains(stdout, "level: warn # --log-level") {

@@ -40,6 +40,7 @@ not in it: crosstown backup and crosstown record have those.`,
 			if err != nil {
 				return t.explain(err)
 			}
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
 			return writeContents(contents, output, t.Host, c)
 		},
 	}

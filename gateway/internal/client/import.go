@@ -48,8 +48,9 @@ official emulator, of an ARM template or of a configuration file: in the gateway
 What exists in the gateway stays as it is, and the command tells how it differs;
 --update changes it. Each property that Crosstown does not have is named. Policies of
 queues and topics are taken over with their keys; an ARM template has no keys, so new
-ones are made, in the case of --output by the gateway that reads the file. Policies of the namespace itself are set in the configuration of the
-gateway. Messages are not moved: crosstown migrate does that.`,
+ones are made, with --output by the gateway that reads the file. Policies of the namespace
+itself belong to the configuration of the gateway. Messages are not moved: crosstown
+migrate does that.`,
 		Example: `  crosstown import Config.json
   crosstown import --from "$AZURE_CONNECTION_STRING" --output crosstown.yaml
   az bicep build --file bus.bicep && crosstown import bus.json --parameter env=test --dry-run`,
@@ -74,6 +75,9 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	contents, name, err := o.read(c.Context(), &o.common, args, !o.short, notes)
 	if err != nil {
 		return err
+	}
+	if o.from != "" {
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
 	}
 	if o.output != "" {
 		return writeContents(contents, o.output, name, c)
@@ -115,6 +119,9 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 		_, _ = fmt.Fprintf(w, "made new keys for policy %s of %s: crosstown export shows them\n", p, r.Entity)
 	}
 }
+
+// untoldPolicies is what a reader of a live namespace must know.
+const untoldPolicies = "a management API does not tell the policies of the namespace itself: add those that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.
 func writeContents(contents *config.Contents, output, name string, c *cobra.Command) error {

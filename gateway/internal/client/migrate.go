@@ -122,6 +122,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.explain(err))
 		}
 	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", messages(m.total), source.Host, to.Host)
 	if m.refused > 0 {
 		return fmt.Errorf("%s stay at the source, because the target does not take them", messages(m.refused))
 	}
@@ -343,7 +344,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 		}
 		err = m.store(ctx, from, to, arrived, refused, func(i int) error {
 			n++
-			return r.Complete(ctx, &taken[i])
+			return r.Complete(context.WithoutCancel(ctx), &taken[i]) // it is stored
 		})
 		if err != nil {
 			return n, err
@@ -435,7 +436,7 @@ func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, 
 		})
 		if len(stored) > 0 {
 			n += len(stored)
-			err = errors.Join(err, m.source.CancelScheduled(ctx, from, stored))
+			err = errors.Join(err, m.source.CancelScheduled(context.WithoutCancel(ctx), from, stored))
 		}
 		if err != nil {
 			return due, n, err

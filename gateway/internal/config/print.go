@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,8 +22,18 @@ var builtIn = map[string]any{
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check is Load that reads the certificate too, so that all that stops a start is reported at once.
-func Check(flags *pflag.FlagSet, environ []string) (*Config, error) {
+// Check loads a configuration file, or the emulator's, and reads the certificate too, so that all that
+// stops a start is reported at once.
+func Check(path string, environ []string) (*Config, error) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Bind(flags)
+	name := fileFlag
+	if data, err := os.ReadFile(path); err == nil { // else it is reported below
+		if name, _ = formOfFile(data); name == "" {
+			return nil, Problems{{origin{source: path}, "it is an ARM template, which no gateway reads: check it with crosstown import FILE --dry-run"}}
+		}
+	}
+	_ = flags.Set(name, path) // takes any text
 	c, r := load(flags, environ)
 	if c.TLS.Cert != "" && c.TLS.Key != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {

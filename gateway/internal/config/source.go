@@ -33,21 +33,15 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	if err != nil {
 		return nil, Problems{{at, fmt.Sprintf("%v: name a file that exists and that this user may read", err)}}
 	}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Bind(flags)
-	name := fileFlag
-	var document any
-	if json.Unmarshal(standardJSON(data), &document) == nil {
-		switch {
-		case member(document, "UserConfig") != nil:
-			name = "emulator-config"
-		case member(document, "resources") != nil:
-			return readTemplate(path, document, &o)
-		}
+	name, template := formOfFile(data)
+	if template != nil {
+		return readTemplate(path, template, &o)
 	}
 	if len(o.Parameters) > 0 {
 		return nil, Problems{{at, "it is no ARM template, so it has no parameters: leave out --parameter"}}
 	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Bind(flags)
 	_ = flags.Set(name, path)  // takes any text
 	_ = flags.Set("data", ".") // it is not used, but there must be one
 	c, err := Load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
@@ -62,6 +56,20 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 		return &Source{c.Namespaces[i].Contents, c.Skipped}, nil
 	}
 	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
+}
+
+// formOfFile tells the flag that a file is for, or what an ARM template has.
+func formOfFile(data []byte) (flag string, template any) {
+	var document any
+	if json.Unmarshal(standardJSON(data), &document) == nil {
+		switch {
+		case member(document, "UserConfig") != nil:
+			return "emulator-config", nil
+		case member(document, "resources") != nil:
+			return "", document
+		}
+	}
+	return fileFlag, nil
 }
 
 // dropMadeKeys takes the keys away that were made for policies without one: a source does not say them.

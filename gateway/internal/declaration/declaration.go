@@ -57,8 +57,8 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		i := nextOf(wanted)
 		if err := d.see(ctx, &wanted[i]); err != nil {
 			errs = append(errs, fmt.Errorf("the declared %s %s: %w", wanted[i].word(), wanted[i].name, err))
-			if _, unreachable := errors.AsType[*url.Error](err); unreachable {
-				break
+			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
+				break // it would be the same for the others
 			}
 		}
 		wanted = slices.Delete(wanted, i, i+1)
