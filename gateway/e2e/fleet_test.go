@@ -33,14 +33,10 @@ func TestGatewaysShareEverything(t *testing.T) {
 		return ms[0]
 	})
 	time.Sleep(silence) // let it wait
-	sent := time.Now()
 	a.send(queue, "hello")
 	m, ok := <-waiting
 	if !ok {
 		return
-	}
-	if took := time.Since(sent); took > patience/3 {
-		t.Errorf("a receiver at the other gateway was woken after %v", took)
 	}
 	a.nothing(a.receiver(queue)) // its lock holds everywhere
 	a.completeByToken(queue, m)  // any gateway settles any token

@@ -115,13 +115,13 @@ func faultyStep(ctx context.Context, c sdkfaults.Case) (outcome string, err erro
 		if err != nil {
 			return "", err
 		}
-		return "completed", completeAfter(ctx, r, time.Second)
+		return "completed", completeAfter(ctx, r, c, time.Second)
 	}
 	r, err := client.NewReceiverForQueue("q", nil)
 	if err != nil {
 		return "", err
 	}
-	wait, cancel := context.WithTimeout(ctx, 3*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Duration(c.ReceiveMS)*time.Millisecond)
 	defer cancel()
 	var got []string
 	for len(got) < len(bodies) {
@@ -132,7 +132,7 @@ func faultyStep(ctx context.Context, c sdkfaults.Case) (outcome string, err erro
 		if err != nil {
 			return "", err
 		}
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // the SDK may wait on a link that is gone
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(c.SettleMS)*time.Millisecond) // the SDK may wait on a link that is gone
 		defer cancel()
 		for _, m := range ms {
 			if c.Step == "renew" {
@@ -151,13 +151,15 @@ func faultyStep(ctx context.Context, c sdkfaults.Case) (outcome string, err erro
 }
 
 // completeAfter receives a message of a session and completes it after a pause.
-func completeAfter(ctx context.Context, r *azservicebus.SessionReceiver, pause time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+func completeAfter(ctx context.Context, r *azservicebus.SessionReceiver, c sdkfaults.Case, pause time.Duration) error {
+	wait, cancel := context.WithTimeout(ctx, time.Duration(c.ReceiveMS)*time.Millisecond)
 	defer cancel()
-	ms, err := r.ReceiveMessages(ctx, 1, nil)
+	ms, err := r.ReceiveMessages(wait, 1, nil)
 	if err != nil {
 		return err
 	}
 	time.Sleep(pause)
+	ctx, cancel = context.WithTimeout(ctx, time.Duration(c.SettleMS)*time.Millisecond)
+	defer cancel()
 	return r.CompleteMessage(ctx, ms[0], nil)
 }

@@ -13,11 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 )
 
-// inVirtualTime is the env in a namespace of its own with virtual time.
+// inVirtualTime is the env in a namespace of its own with virtual time, which stands still until it is moved: however busy
+// the machine is, no lock ends and no message expires before the story wants it.
 func (e *env) inVirtualTime() *env {
 	e.Helper()
 	in := *e
 	in.namespace = e.createNamespaceWith(`{"virtualTime": true}`)
+	in.moveClock(`{"freeze": true}`)
 	return &in
 }
 

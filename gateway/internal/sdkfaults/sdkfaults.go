@@ -30,7 +30,7 @@ type Step string
 // The steps. Programs try each call up to three times more, 100 ms apart.
 const (
 	send    Step = "send"    // sends "one" with a message id; answers "sent"
-	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes" within 3 s
+	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes"
 	receive Step = "receive" // sends a batch of "one", "two", "three", receives and completes them; answers "one, two, three"
 	renew   Step = "renew"   // sends "one", receives it and renews its lock; answers "renewed"
 	session Step = "session" // the same as settle in the session "s", as soon as the session's message was received for 1 s
@@ -45,6 +45,26 @@ type kase struct {
 	queue func(*core.Settings)
 	// behind puts the namespace's time an hour behind the machine's.
 	behind bool
+	// undelivered and unanswered say that with some SDK the message does not come, or the call that settles it does not end.
+	undelivered, unanswered bool
+}
+
+// A program waits for the short time where nothing is to come, else for the long one: longer than a busy machine takes.
+const (
+	shortWait = 3 * time.Second
+	longWait  = 30 * time.Second
+)
+
+// waits are those of a case, for a message and for its settlement.
+func (c *kase) waits() (receive, settle time.Duration) {
+	receive, settle = longWait, longWait
+	if c.undelivered {
+		receive = shortWait
+	}
+	if c.unanswered {
+		settle = shortWait
+	}
+	return receive, settle
 }
 
 // always is more often than any SDK tries.
@@ -66,15 +86,15 @@ var cases = []kase{
 	{name: "a token ends early", step: token, fault: faults.Rule{Operation: faults.Authorize, Effect: faults.ExpireToken, Delay: time.Second}},
 	{name: "the lock is lost at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}},
 	{name: "a completion is refused as busy, once", step: settle, fault: faults.Rule{Operation: faults.Complete}},
-	{name: "the connection breaks after the completion", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.Drop, After: true}},
+	{name: "the connection breaks after the completion", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.Drop, After: true}, unanswered: true},
 	{name: "a completed message comes again", step: settle, fault: faults.Rule{Operation: faults.Complete, Effect: faults.DeliverTwice}},
-	{name: "the connection breaks at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Drop}},
-	{name: "half of the message comes", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Cut}},
-	{name: "the link is detached at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Detach, Condition: "amqp:link:detach-forced"}},
+	{name: "the connection breaks at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Drop}, undelivered: true},
+	{name: "half of the message comes", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Cut}, undelivered: true},
+	{name: "the link is detached at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Detach, Condition: "amqp:link:detach-forced"}, undelivered: true},
 	{name: "messages change places", step: receive, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.Reorder, Delay: 10 * time.Second}},
 	{name: "a renewal finds the lock lost", step: renew, fault: faults.Rule{Operation: faults.Renew, Code: core.LockLost}},
 	{name: "a session is refused as busy, once", step: session, fault: faults.Rule{Operation: faults.AcceptSession}, queue: withSessions},
-	{name: "the session is lost at the delivery", step: session, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}, queue: withSessions},
+	{name: "the session is lost at the delivery", step: session, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}, queue: withSessions, unanswered: true},
 	{name: "no fault, but the namespace's time is an hour behind", step: settle, behind: true},
 }
 
@@ -85,6 +105,8 @@ type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
 	Connection string `json:"connection"`
+	ReceiveMS  int64  `json:"receiveMS"` // how long to wait for a message
+	SettleMS   int64  `json:"settleMS"`  // and for its settlement
 }
 
 // Want has a program go through all cases, and compares what it tells, by case, with the column of its SDK. The program gets
@@ -104,7 +126,8 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 		} else {
 			b.Inject(c.fault)
 		}
-		buses[i], told[i] = b, Case{c.name, c.step, b.ConnectionString}
+		receive, settle := c.waits()
+		buses[i], told[i] = b, Case{c.name, c.step, b.ConnectionString, receive.Milliseconds(), settle.Milliseconds()}
 	}
 	text, err := json.Marshal(told)
 	if err != nil {

@@ -18,8 +18,6 @@ import java.util.concurrent.Executors;
  * STORY_REPORT. It runs from its source, with the packages of the module azure.
  */
 public final class Faults {
-    static final Duration WAIT = Duration.ofSeconds(3);
-
     static ServiceBusClientBuilder builder(String connection) {
         return new ServiceBusClientBuilder().connectionString(connection).retryOptions(new AmqpRetryOptions()
             .setMode(AmqpRetryMode.FIXED).setMaxRetries(3).setDelay(Duration.ofMillis(100)).setTryTimeout(Duration.ofSeconds(20)));
@@ -43,12 +41,12 @@ public final class Faults {
         return messages.stream().findFirst().orElse(null);
     }
 
-    static String step(String step, String connection) throws Exception {
+    static String step(String step, String connection, Duration wait) throws Exception {
         if (step.equals("session")) {
             send(connection, message("one").setSessionId("s"));
             try (var sessions = builder(connection).sessionReceiver().disableAutoComplete().maxAutoLockRenewDuration(Duration.ZERO).queueName("q").buildClient();
                  var receiver = sessions.acceptSession("s")) {
-                var received = first(receiver.receiveMessages(1, WAIT));
+                var received = first(receiver.receiveMessages(1, wait));
                 Thread.sleep(1000);
                 receiver.complete(received);
                 return "completed";
@@ -72,7 +70,7 @@ public final class Faults {
                 var bodies = new ArrayList<String>();
                 while (bodies.size() < 3) {
                     int before = bodies.size();
-                    for (var m : receiver.receiveMessages(3 - before, WAIT)) {
+                    for (var m : receiver.receiveMessages(3 - before, wait)) {
                         bodies.add(m.getBody().toString());
                         receiver.complete(m);
                     }
@@ -82,7 +80,7 @@ public final class Faults {
                 }
                 return String.join(", ", bodies);
             }
-            var received = first(receiver.receiveMessages(1, WAIT));
+            var received = first(receiver.receiveMessages(1, wait));
             if (received == null) {
                 return "nothing comes";
             }
@@ -103,15 +101,15 @@ public final class Faults {
     }
 
     public static void main(String[] args) throws Exception {
-        List<Map<String, String>> cases = BinaryData.fromString(System.getenv("STORY_CASES")).toObject(List.class);
+        List<Map<String, Object>> cases = BinaryData.fromString(System.getenv("STORY_CASES")).toObject(List.class);
         var report = new ConcurrentHashMap<String, String>();
         var pool = Executors.newFixedThreadPool(cases.size());
         for (var c : cases) {
             pool.submit(() -> {
                 try {
-                    report.put(c.get("name"), step(c.get("step"), c.get("connection")));
+                    report.put((String) c.get("name"), step((String) c.get("step"), (String) c.get("connection"), Duration.ofMillis(((Number) c.get("receiveMS")).longValue())));
                 } catch (Exception e) {
-                    report.put(c.get("name"), shown(e));
+                    report.put((String) c.get("name"), shown(e));
                 }
             });
         }

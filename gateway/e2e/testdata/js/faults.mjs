@@ -7,7 +7,6 @@ import { ServiceBusClient } from "@azure/service-bus";
 // The SDK takes it from here, and Node 18 keeps it elsewhere.
 globalThis.crypto ??= webcrypto;
 
-const maxWaitTimeInMs = 3000;
 const message = (body, more) => ({ body, messageId: body, ...more });
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
@@ -24,7 +23,7 @@ async function token(client) {
   return "sent";
 }
 
-async function settle(client) {
+async function settle(client, maxWaitTimeInMs) {
   await send(client);
   const receiver = client.createReceiver("q");
   const [received] = await receiver.receiveMessages(1, { maxWaitTimeInMs });
@@ -33,7 +32,7 @@ async function settle(client) {
   return "completed";
 }
 
-async function receive(client) {
+async function receive(client, maxWaitTimeInMs) {
   await client.createSender("q").sendMessages(["one", "two", "three"].map((body) => message(body)));
   const receiver = client.createReceiver("q");
   const bodies = [];
@@ -48,7 +47,7 @@ async function receive(client) {
   return bodies.join(", ");
 }
 
-async function renew(client) {
+async function renew(client, maxWaitTimeInMs) {
   await send(client);
   const receiver = client.createReceiver("q");
   const [received] = await receiver.receiveMessages(1, { maxWaitTimeInMs });
@@ -56,7 +55,7 @@ async function renew(client) {
   return "renewed";
 }
 
-async function session(client) {
+async function session(client, maxWaitTimeInMs) {
   await client.createSender("q").sendMessages(message("one", { sessionId: "s" }));
   const receiver = await client.acceptSession("q", "s");
   const [received] = await receiver.receiveMessages(1, { maxWaitTimeInMs });
@@ -69,10 +68,10 @@ const shown = (e) => `\`${e.name}\`` + (e.code === undefined ? "" : `, code \`${
 
 const steps = { send, token, settle, receive, renew, session };
 const report = {};
-await Promise.all(JSON.parse(process.env.STORY_CASES).map(async ({ name, step, connection }) => {
-  const client = new ServiceBusClient(connection, { retryOptions: { maxRetries: 3, retryDelayInMs: 100, timeoutInMs: 5000 } });
+await Promise.all(JSON.parse(process.env.STORY_CASES).map(async ({ name, step, connection, receiveMS }) => {
+  const client = new ServiceBusClient(connection, { retryOptions: { maxRetries: 3, retryDelayInMs: 100, timeoutInMs: 15000 } });
   try {
-    report[name] = await steps[step](client);
+    report[name] = await steps[step](client, receiveMS);
   } catch (e) {
     report[name] = e.errors ? `\`${e.name}\` of ${shown(e.errors.at(-1))}` : shown(e);
   } finally {

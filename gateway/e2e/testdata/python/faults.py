@@ -8,20 +8,18 @@ import time
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
-WAIT = 3
-
 
 def message(body, **more):
     return ServiceBusMessage(body, message_id=body, **more)
 
 
-def send(client):
+def send(client, _wait=0):
     with client.get_queue_sender("q") as sender:
         sender.send_messages(message("one"))
     return "sent"
 
 
-def token(client):
+def token(client, _wait=0):
     with client.get_queue_sender("q") as sender:
         sender.send_messages(message("one"))
         time.sleep(2)
@@ -29,23 +27,23 @@ def token(client):
     return "sent"
 
 
-def settle(client):
+def settle(client, wait):
     send(client)
     with client.get_queue_receiver("q") as receiver:
-        received = receiver.receive_messages(max_wait_time=WAIT)
+        received = receiver.receive_messages(max_wait_time=wait)
         if not received:
             return "nothing comes"
         receiver.complete_message(received[0])
     return "completed"
 
 
-def receive(client):
+def receive(client, wait):
     with client.get_queue_sender("q") as sender:
         sender.send_messages([message(body) for body in ("one", "two", "three")])
     bodies = []
     with client.get_queue_receiver("q") as receiver:
         while len(bodies) < 3:
-            received = receiver.receive_messages(max_message_count=3 - len(bodies), max_wait_time=WAIT)
+            received = receiver.receive_messages(max_message_count=3 - len(bodies), max_wait_time=wait)
             if not received:
                 break
             for m in received:
@@ -54,19 +52,19 @@ def receive(client):
     return ", ".join(bodies)
 
 
-def renew(client):
+def renew(client, wait):
     send(client)
     with client.get_queue_receiver("q") as receiver:
-        [received] = receiver.receive_messages(max_wait_time=WAIT)
+        [received] = receiver.receive_messages(max_wait_time=wait)
         receiver.renew_message_lock(received)
     return "renewed"
 
 
-def session(client):
+def session(client, wait):
     with client.get_queue_sender("q") as sender:
         sender.send_messages(message("one", session_id="s"))
     with client.get_queue_receiver("q", session_id="s") as receiver:
-        [received] = receiver.receive_messages(max_wait_time=WAIT)
+        [received] = receiver.receive_messages(max_wait_time=wait)
         time.sleep(1)
         receiver.complete_message(received)
     return "completed"
@@ -78,7 +76,7 @@ STEPS = {"send": send, "token": token, "settle": settle, "receive": receive, "re
 def tell(case):
     try:
         with ServiceBusClient.from_connection_string(case["connection"], retry_total=3, retry_backoff_factor=0.1, retry_mode="fixed") as client:
-            return STEPS[case["step"]](client)
+            return STEPS[case["step"]](client, case["receiveMS"] / 1000)
     except Exception as e:  # whatever it is, is reported
         return f"`{type(e).__name__}`"
 
