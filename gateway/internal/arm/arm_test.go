@@ -3,11 +3,16 @@ package arm
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 )
 
 func TestExpressions(t *testing.T) {
 	t.Parallel()
+	own := map[string]any{"functions": []any{map[string]any{"namespace": "__bicep", "members": map[string]any{"queueName": map[string]any{
+		"parameters": []any{map[string]any{"name": "region", "type": "string"}, map[string]any{"name": "n", "type": "int"}},
+		"output":     map[string]any{"type": "string", "value": "[format('orders-{0}-{1}', parameters('region'), parameters('n'))]"},
+	}}}}}
 	for text, want := range map[string]any{
 		`'it''s'`:                                        "it's",
 		`concat('a', 1, true())`:                         "a1True",
@@ -20,7 +25,8 @@ func TestExpressions(t *testing.T) {
 		`join(range(1, 3), '-')`:                         "1-2-3",
 		`empty('')`:                                      true,
 		`and(true(), not(false()), or(false(), true()))`: true,
-		`equals('A', 'a')`:                               true,
+		`equals('A', 'a')`:                               false,
+		`equals(toLower('A'), toLower('a'))`:             true, // =~ of Bicep
 		`substring('hello', 1, 3)`:                       "ell",
 		`contains(createArray('a'), 'a')`:                true,
 		`union(createArray(1), createArray(1, 2))`:       []any{1.0, 2.0},
@@ -31,11 +37,51 @@ func TestExpressions(t *testing.T) {
 		`toUpper( trim(' a ') )`:                         "A",
 		`replace('a-b', '-', '/')`:                       "a/b",
 		`length(concat(createArray(1), createArray(2)))`: 2.0,
-		`int('7')`: 7.0,
+		`int('7')`:                   7.0,
+		`greaterOrEquals(2, 2)`:      true,
+		`lessOrEquals('b', 'a')`:     false,
+		`div(7, 2)`:                  3.0,
+		`mod(7, 2)`:                  1.0,
+		`min(3, 1, 2)`:               1.0,
+		`max(createArray(1, 5))`:     5.0,
+		`padLeft(7, 3, '0')`:         "007",
+		`take('abc', 2)`:             "ab",
+		`skip(createArray(1, 2), 1)`: []any{2.0},
+		`indexOf('abc', 'C')`:        2.0,
+		`split('a,b;c', createArray(',', ';'))[2]`:                                                                    "c",
+		`flatten(createArray(createArray(1), createArray(2)))`:                                                        []any{1.0, 2.0},
+		`items(createObject('b', 1, 'a', 2))[0].key`:                                                                  "a",
+		`join(map(createArray('a', 'b'), lambda('x', 'i', concat(lambdaVariables('x'), lambdaVariables('i')))), ',')`: "a0,b1",
+		`length(filter(range(0, 5), lambda('n', greater(lambdaVariables('n'), 2))))`:                                  2.0,
+		`__bicep.queueName('eu', 2)`:                                                                                  "orders-eu-2",
 	} {
-		s := newScope(&shared{open: map[string]bool{}}, map[string]any{}, map[string]any{})
+		s := newScope(&shared{open: map[string]bool{}}, own, map[string]any{})
 		if got, err := s.evaluate(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestAnExpressionThatMakesNoSenseIsAnError(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`createArray(1)[9223372036854775807]`: "there is no element",
+		`createArray(1)[int('NaN')]`:          "int(…): ",
+		`range(0, 99999999)`:                  "it must be 0 to 10000",
+		`substring('abc', 1, 3)`:              "has no such part",
+		`div(1, 0)`:                           "divides by 0",
+		`replace('aa', '', 'b')`:              "cannot be replaced",
+		`unheardOf(1)`:                        "the function unheardof is not known",
+		`listKeys('x').a`:                     "listkeys(…) has no value outside of Azure",
+		`__bicep.none()`:                      "the template has no function __bicep.none",
+		`lambdaVariables('x')`:                "there is no lambda with an argument x",
+		strings.Repeat(`concat(`, 1_000_000):  "it is nested more than",
+		`length(map(range(0, 9999), lambda('x', map(range(0, 9999), lambda('y', map(range(0, 9999), lambda('z', 'text')))))))`:             "the template makes too much",
+		`replace(replace('aaaaaaaaaa', 'a', concat('` + strings.Repeat("a", 100_000) + `')), 'a', '` + strings.Repeat("b", 100_000) + `')`: "cannot be replaced",
+	} {
+		s := newScope(&shared{open: map[string]bool{}}, map[string]any{}, map[string]any{})
+		if got, err := s.evaluate(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: got %v, %v, want %s", text, got, err, want)
 		}
 	}
 }
@@ -45,6 +91,7 @@ func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		`[concat('ns/', parameters('a'))]`, `[variables('v')[0].b]`, `[if(true(), 'a', x('`, `[format('{0}/{9}', 'a')]`, `[substring('a', -1)]`, `[[x]`, `[a.b()]`,
 		`[first(split('', ''))]`, `[range(1, 99999999)]`, `[copyIndex()]`, `[concat()]`, `[-'a']`, `[add(1)]`, `[createObject('a')]`, `[union(1, 2)]`,
+		`[createArray(1)[9223372036854775807]]`, `[map(parameters('a'), lambda('x', lambdaVariables('x')))]`, `[take('ab', 7)]`, `[split('a', '')]`,
 	} {
 		f.Add(text)
 	}
@@ -57,7 +104,7 @@ func FuzzRead(f *testing.F) {
 		}
 		found, problems := Read(template, nil)
 		for _, r := range found {
-			if len(r.Names) != len(r.Types) {
+			if r.Names != nil && len(r.Names) != len(r.Types) {
 				t.Errorf("got %+v", r)
 			}
 		}

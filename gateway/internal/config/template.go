@@ -86,10 +86,14 @@ func (h *Contents) allPolicies() [][]Policy {
 func (t *template) choose(found []arm.Resource) {
 	var names []string
 	for i := range found {
-		if strings.Contains(found[i].Names[0], "\x00") { // all that have no value are taken for one
-			found[i].Names[0] = "?"
+		r := &found[i]
+		if !t.isBus(r) {
+			continue
 		}
-		if r := &found[i]; t.isBus(r) && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {
+		if strings.Contains(r.Names[0], "\x00") { // all that have no value are taken for one
+			r.Names[0] = "?"
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {
 			names = append(names, r.Names[0])
 		}
 	}
@@ -105,7 +109,8 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-func (t *template) isBus(r *arm.Resource) bool { return strings.EqualFold(r.Types[0], arm.ServiceBus) }
+// isBus reports whether a resource is of Service Bus: others have no names.
+func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
 // add adds a resource. Those that an entity is below may come later, or not at all: then they exist.
 func (t *template) add(r *arm.Resource) {

@@ -106,6 +106,12 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 			queue + `"[concat('ns/', parameters('self'))]"}`, nil,
 			`the parameter self refers to itself`,
 		},
+		"loops that make too much": {
+			`{"copy": {"name": "l", "count": 9999}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', copyIndex())]", "resources": [{"copy": {"name": "m", "count": 9999}, "type": "authorizationRules", "name": "[concat('p', copyIndex())]"}]}`, nil,
+			`the template makes too much`,
+		},
+		"no type":                {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: it is missing`},
+		"an unknown function":    {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `the function unheardof is not known`},
 		"an endless loop":        {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
 		"a condition":            {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
 		"a linked template":      {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
@@ -133,5 +139,63 @@ func TestOneOfSeveralNamespacesIsChosen(t *testing.T) {
 	}
 	if _, err := config.ReadSource(path, config.SourceOptions{Namespace: "c"}); err == nil || !strings.Contains(err.Error(), `no namespace "c": it has a, b`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Templates as Bicep compiles them from symbolic names, modules, loops in properties, and types and
+// functions of their own.
+func TestWhatBicepCompilesToIsRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text  string
+		given map[string]string
+		want  string
+	}{
+		"a loop in a property": {
+			`{"parameters": {"rights": {"type": "array", "defaultValue": ["Send", "Listen"]}}, "resources": [{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p",
+				"properties": {"copy": [{"name": "rights", "count": "[length(parameters('rights'))]", "input": "[parameters('rights')[copyIndex('rights')]]"}]}}]}`,
+			nil, "policies:\n  - name: p\n    rights: Send,Listen\n",
+		},
+		"a parameter that may be null": {
+			`{"parameters": {"q": {"type": "string", "nullable": true}}, "resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', coalesce(parameters('q'), 'usual'))]"}]}`,
+			nil, "queues:\n  - name: usual\n",
+		},
+		"a parameter of a type of the template's own": {
+			`{"languageVersion": "2.0", "definitions": {"queueName": {"$ref": "#/definitions/name"}, "name": {"type": "string", "minLength": 1}}, "parameters": {"q": {"$ref": "#/definitions/queueName"}},
+				"resources": {"bus": {"existing": true, "type": "Microsoft.ServiceBus/namespaces", "name": "ns"}, "q": {"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', parameters('q'))]", "dependsOn": ["bus"]}}}`,
+			map[string]string{"q": "orders"},
+			"queues:\n  - name: orders\n",
+		},
+		"resources of other services": {
+			`{"parameters": {"secret": {"type": "string"}}, "resources": [
+				{"type": "Microsoft.Storage/storageAccounts/blobServices/containers", "name": "[format('{0}/{1}/{2}', uniqueString('x'), 'default', guid('x'))]"},
+				{"type": "Microsoft.KeyVault/vaults/secrets", "name": "[parameters('secret')]"}, {"type": "Microsoft.Web/sites", "name": "x", "condition": "[reference('x').on]"},
+				{"type": "Microsoft.Web/sites", "name": "x", "copy": {"name": "l", "count": "[reference('x').n]"}},
+				{"type": "Microsoft.ServiceBus/namespaces/providers/roleAssignments", "name": "[concat('ns/Microsoft.Authorization/', guid('x'))]"},
+				{"type": "Microsoft.Authorization/roleAssignments", "scope": "[format('Microsoft.ServiceBus/namespaces/{0}', 'ns')]", "name": "[guid('x')]"},
+				{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}]}`,
+			nil, "queues:\n  - name: q\n",
+		},
+		"a module in a loop, whose function makes names": {
+			`{"resources": [{"type": "Microsoft.Resources/deployments", "name": "[format('m-{0}', copyIndex())]", "copy": {"name": "m", "count": "[length(createArray('eu', 'us'))]"}, "properties": {
+				"expressionEvaluationOptions": {"scope": "inner"}, "mode": "Incremental", "parameters": {"region": {"value": "[createArray('eu', 'us')[copyIndex()]]"}},
+				"template": {"parameters": {"region": {"type": "string"}},
+					"functions": [{"namespace": "__bicep", "members": {"named": {"parameters": [{"type": "string", "name": "r"}], "output": {"type": "string", "value": "[format('orders-{0}', parameters('r'))]"}}}}],
+					"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', __bicep.named(parameters('region')))]", "condition": "[not(equals(parameters('region'), 'EU'))]"}]}}}]}`,
+			nil, "queues:\n  - name: orders-eu\n  - name: orders-us\n",
+		},
+		"a lambda": {
+			`{"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', map(createArray('eu', 'us'), lambda('r', format('q-{0}', lambdaVariables('r'))))[copyIndex()])]", "copy": {"name": "l", "count": 2}}]}`,
+			nil, "queues:\n  - name: q-eu\n  - name: q-us\n",
+		},
+	} {
+		s, err := config.ReadSource(template(t, c.text), config.SourceOptions{Parameters: c.given})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got, err := s.YAML(); err != nil || string(got) != c.want {
+			t.Errorf("%s: got\n%s%v\nwant\n%s", name, got, err, c.want)
+		}
 	}
 }

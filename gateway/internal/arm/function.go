@@ -1,0 +1,200 @@
+package arm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ofAzure are the functions whose value only Azure knows; all that begin with list are, too.
+var ofAzure = []string{
+	"deployer", "deployment", "environment", "extensionresourceid", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
+	"pickzones", "providers", "reference", "references", "resourcegroup", "resourceid", "subscription", "subscriptionresourceid", "tenant", "tenantresourceid",
+	"uniquestring", "utcnow",
+}
+
+// function calls a function. Those that only Azure knows have no value.
+func (s *scope) function(name string, args []any) (v any, err error) {
+	if f, ok := s.special(name); ok {
+		v, err = f(args)
+		return v, s.spend(v, err)
+	}
+	f, ok := functions[name]
+	switch {
+	case ok:
+	case strings.HasPrefix(name, "list") || slices.Contains(ofAzure, name):
+		return nil, unknownf("%s(…) has no value outside of Azure", name)
+	case strings.Contains(name, "."):
+		if f, ok = s.own(name); !ok {
+			return nil, fmt.Errorf("the template has no function %s", name)
+		}
+	default:
+		return nil, unknownf("the function %s is not known to this version", name)
+	}
+	if v, err = f(args); err != nil {
+		return nil, fmt.Errorf("%s(…): %w", name, err)
+	}
+	return v, s.spend(v, nil)
+}
+
+// special are the functions that depend on where they are called.
+func (s *scope) special(name string) (func(args []any) (any, error), bool) {
+	switch name {
+	case "parameters":
+		return func(args []any) (any, error) { return s.named(args, s.parameter) }, true
+	case "variables":
+		return func(args []any) (any, error) { return s.named(args, s.variable) }, true
+	case "lambdavariables":
+		return func(args []any) (any, error) { return s.named(args, s.lambdaVariable) }, true
+	case "copyindex":
+		return s.copyIndex, true
+	}
+	return nil, false
+}
+
+func (s *scope) named(args []any, get func(name string) (any, error)) (any, error) {
+	name, err := argument[string](args, 0)
+	if err != nil {
+		return nil, err
+	}
+	return get(name)
+}
+
+// copyIndex is copyIndex(name, offset), both optional.
+func (s *scope) copyIndex(args []any) (any, error) {
+	loop, offset := "", 0.0
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			loop = a
+		case float64:
+			offset = a
+		}
+	}
+	i, ok := s.loops[strings.ToLower(loop)]
+	if !ok {
+		return nil, fmt.Errorf("copyIndex: there is no loop %q around it", loop)
+	}
+	return float64(i) + offset, nil
+}
+
+// lambda is an expression with names for its arguments: lambda('x', …).
+type lambda struct {
+	names []string
+	text  string
+	in    *scope
+}
+
+// lambda reads a lambda behind its parenthesis.
+func (p *parser) lambda() (any, error) {
+	l, from := lambda{in: p.in}, p.at
+	for p.takes('\'') {
+		name, err := p.quoted()
+		if err != nil {
+			return nil, err
+		}
+		if !p.takes(',') { // it is the expression
+			break
+		}
+		l.names, from = append(l.names, name), p.at
+	}
+	p.at = from
+	if !p.skip() || !p.takes(')') {
+		return nil, errors.New("lambda(…): a ) is missing")
+	}
+	l.text = p.text[from : p.at-1]
+	return l, nil
+}
+
+// of is the value of a lambda for some arguments.
+func (l lambda) of(args ...any) (any, error) {
+	inner := *l.in
+	if inner.bound = maps.Clone(l.in.bound); inner.bound == nil {
+		inner.bound = map[string]any{}
+	}
+	for i, name := range l.names[:min(len(l.names), len(args))] {
+		inner.bound[strings.ToLower(name)] = args[i]
+	}
+	return inner.evaluate(l.text)
+}
+
+func (s *scope) lambdaVariable(name string) (any, error) {
+	v, ok := s.bound[strings.ToLower(name)]
+	if !ok {
+		return nil, fmt.Errorf("there is no lambda with an argument %s around it", name)
+	}
+	return v, nil
+}
+
+// eachOf has take called with each element of a list, and what a lambda makes of it.
+func eachOf(args []any, take func(v, made any) error) error {
+	list, err := argument[[]any](args, 0)
+	if err != nil {
+		return err
+	}
+	l, err := argument[lambda](args, 1)
+	if err != nil {
+		return err
+	}
+	for i, v := range list {
+		made, err := l.of(v, float64(i))
+		if err != nil {
+			return err
+		}
+		if err := take(v, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own is a function that the template declares, by its namespace and name.
+func (s *scope) own(name string) (func(args []any) (any, error), bool) {
+	namespace, name, _ := strings.Cut(name, ".")
+	for _, v := range s.functions {
+		if n, _ := member(v, "namespace"); !strings.EqualFold(fmt.Sprint(n), namespace) {
+			continue
+		}
+		members, _ := member(v, "members")
+		declared, err := member(members, name)
+		if err != nil {
+			continue
+		}
+		return func(args []any) (any, error) { return s.callOwn(declared, args) }, true
+	}
+	return nil, false
+}
+
+// callOwn calls a function of the template's own, which sees its parameters alone.
+func (s *scope) callOwn(declared any, args []any) (any, error) {
+	inner := newScope(s.shared, nil, map[string]any{})
+	inner.functions = s.functions
+	v, _ := member(declared, "parameters")
+	parameters, _ := v.([]any)
+	for i, p := range parameters {
+		name, _ := member(p, "name")
+		if i >= len(args) {
+			return nil, fmt.Errorf("the argument %v is missing", name)
+		}
+		inner.given[strings.ToLower(fmt.Sprint(name))] = args[i]
+	}
+	output, _ := member(declared, "output")
+	value, err := member(output, "value")
+	if err != nil {
+		return nil, errors.New("its declaration has no output with a value")
+	}
+	return inner.resolve(value)
+}
+
+func argument[T any](args []any, i int) (T, error) {
+	if i >= len(args) {
+		return *new(T), fmt.Errorf("argument %d is missing", i+1)
+	}
+	v, ok := args[i].(T)
+	if !ok {
+		return v, fmt.Errorf("argument %d is %v", i+1, args[i])
+	}
+	return v, nil
+}

@@ -1,0 +1,312 @@
+package arm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// scope is what an expression can refer to.
+type scope struct {
+	shared      *shared
+	parameters  map[string]any // of the template, with type and defaultValue
+	definitions map[string]any // of types
+	given       map[string]any // values of parameters
+	variables   map[string]any
+	functions   []any          // of the template's own
+	bound       map[string]any // of the lambdas around an expression, by lower-cased name
+	loops       map[string]int // by name, lower-cased; "" is the innermost
+	nested      int
+}
+
+// shared is what all scopes of a template have in common.
+type shared struct {
+	depth     int             // of the expression that is being evaluated
+	work      int             // done until now
+	open      map[string]bool // parameters and variables that are being evaluated
+	unknown   []unknownText
+	problems  []Problem
+	resources []Resource
+}
+
+func newScope(sh *shared, template, given map[string]any) *scope {
+	s := &scope{shared: sh, given: given, loops: map[string]int{}}
+	s.parameters, _ = template["parameters"].(map[string]any)
+	s.definitions, _ = template["definitions"].(map[string]any)
+	s.variables, _ = template["variables"].(map[string]any)
+	s.functions, _ = template["functions"].([]any)
+	return s
+}
+
+// give sets a parameter from a text, by the parameter's type.
+func (s *scope) give(name, text string) {
+	declared, err := member(s.parameters, name)
+	if err != nil {
+		s.problem("parameters", "the template has no parameter %s: it has %s", name, strings.Join(slices.Sorted(maps.Keys(s.parameters)), ", "))
+		return
+	}
+	var v any = text
+	typ := s.typeOf(declared)
+	if kind, _ := typ.(string); !strings.HasSuffix(strings.ToLower(kind), "string") {
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			s.problem("parameters."+name, "%q is no value of the type %v: write it as JSON", text, typ)
+		}
+	}
+	s.given[strings.ToLower(name)] = v
+}
+
+// typeOf is the type of a parameter, also of one whose type the template defines.
+func (s *scope) typeOf(declared any) any {
+	for range maxNested {
+		reference, _ := member(declared, "$ref")
+		path, _ := reference.(string)
+		name, ok := strings.CutPrefix(path, "#/definitions/")
+		if !ok {
+			break
+		}
+		if declared, _ = member(s.definitions, name); declared == nil {
+			break
+		}
+	}
+	typ, _ := member(declared, "type")
+	return typ
+}
+
+// errTooMuch ends the reading of a template that grows without measure.
+var errTooMuch = errors.New("the template makes too much: reduce its loops, or import parts of it")
+
+// spend counts a call and the value that it made.
+func (s *scope) spend(v any, err error) error {
+	if s.shared.work += callWork; err == nil {
+		s.shared.work += weight(v, maxWork-s.shared.work)
+	}
+	if err == nil && s.isSpent() {
+		return errTooMuch
+	}
+	return err
+}
+
+// weight is how much is in a value; more than most is not counted.
+func weight(v any, most int) (n int) {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []any:
+		for i := 0; i < len(v) && n <= most; i++ {
+			n += valueWork + weight(v[i], most-n)
+		}
+	case map[string]any:
+		for name, x := range v {
+			if n += valueWork + len(name) + weight(x, most-n); n > most {
+				break
+			}
+		}
+	}
+	return n
+}
+
+func (s *scope) isSpent() bool { return s.shared.work > maxWork }
+
+func (s *scope) problem(place, format string, args ...any) {
+	s.shared.problems = append(s.shared.problems, Problem{place, fmt.Sprintf(format, args...)})
+}
+
+// parameter is the value of a parameter.
+func (s *scope) parameter(name string) (any, error) {
+	if v, ok := s.given[strings.ToLower(name)]; ok {
+		if late, ok := v.(lateError); ok {
+			return nil, late.err
+		}
+		return v, nil
+	}
+	declared, err := member(s.parameters, name)
+	if err != nil {
+		return nil, fmt.Errorf("there is no parameter %s", name)
+	}
+	deflt, err := member(declared, "defaultValue")
+	if nullable, _ := member(declared, "nullable"); err != nil && nullable == true {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unknownf("the parameter %s has no default value: give it with --parameter %[1]s=VALUE", name)
+	}
+	v, err := s.enter("parameter "+name, func() (any, error) { return s.resolve(deflt) })
+	if u, ok := errors.AsType[unevaluated](err); ok {
+		return nil, unknownf("%s: give the parameter %s with --parameter %[2]s=VALUE", u.why, name)
+	}
+	return v, err
+}
+
+func (s *scope) variable(name string) (any, error) {
+	return s.enter("variable "+name, func() (any, error) {
+		if loop := s.loopOfVariable(name); loop != nil {
+			return s.repeat(loop, "input")
+		}
+		v, err := member(s.variables, name)
+		if err != nil {
+			return nil, fmt.Errorf("there is no variable %s", name)
+		}
+		return s.resolve(v)
+	})
+}
+
+// enter evaluates a parameter or variable, unless that is under way: then it refers to itself.
+func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
+	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
+	if s.shared.open[key] {
+		return nil, fmt.Errorf("the %s refers to itself", what)
+	}
+	s.shared.open[key] = true
+	defer delete(s.shared.open, key)
+	return evaluate()
+}
+
+// loopOfVariable is the loop that makes a variable, which is a list then.
+func (s *scope) loopOfVariable(name string) map[string]any {
+	loops, _ := s.variables["copy"].([]any)
+	for _, v := range loops {
+		loop, _ := v.(map[string]any)
+		if of, _ := loop["name"].(string); strings.EqualFold(of, name) {
+			return loop
+		}
+	}
+	return nil
+}
+
+// loopsOf are the loops that make members of an object, each a list.
+func loopsOf(object map[string]any) (all []map[string]any) {
+	list, _ := object["copy"].([]any)
+	for _, v := range list {
+		loop, ok := v.(map[string]any)
+		if _, named := loop["name"].(string); !ok || !named || loop["count"] == nil {
+			return nil
+		}
+		all = append(all, loop)
+	}
+	return all
+}
+
+// repeat is the list that a loop makes of one of its members.
+func (s *scope) repeat(loop map[string]any, of string) (any, error) {
+	name, count, err := s.loop(loop)
+	if err != nil {
+		return nil, err
+	}
+	all := []any{}
+	for i := range count {
+		v, err := s.within(name, i).resolve(loop[of])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
+	name, _ = loop["name"].(string)
+	v, err := s.resolve(loop["count"])
+	if err != nil {
+		return name, 0, err
+	}
+	n, ok := whole(v, maxCopies)
+	if !ok {
+		return name, 0, fmt.Errorf("the loop %s has the count %v: it must be 0 to %d", name, v, maxCopies)
+	}
+	return name, n, nil
+}
+
+// within is the scope of one round of a loop.
+func (s *scope) within(loop string, i int) *scope {
+	inner := *s
+	inner.loops = maps.Clone(s.loops)
+	inner.loops[""], inner.loops[strings.ToLower(loop)] = i, i
+	return &inner
+}
+
+// resolve is a value without expressions. The error, if any, is that of the first.
+func (s *scope) resolve(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		if !strings.HasPrefix(v, "[") || !strings.HasSuffix(v, "]") {
+			return v, nil
+		}
+		if strings.HasPrefix(v, "[[") {
+			return v[1:], nil
+		}
+		return s.evaluate(v[1 : len(v)-1])
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			var err error
+			if all[i], err = s.resolve(v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for _, loop := range loopsOf(v) {
+			name, _ := loop["name"].(string)
+			list, err := s.repeat(loop, "input")
+			if err != nil {
+				return nil, err
+			}
+			all[name] = list
+		}
+		for name := range v {
+			if name == "copy" && loopsOf(v) != nil {
+				continue
+			}
+			var err error
+			if all[name], err = s.resolve(v[name]); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	return v, nil
+}
+
+// settled resolves the value at a place and reports the expressions in it that have none; what holds
+// one is left out.
+func (s *scope) settled(v any, place string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		all := map[string]any{}
+		for i, loop := range loopsOf(v) {
+			name, _ := loop["name"].(string)
+			list, err := s.repeat(loop, "input")
+			if err != nil {
+				s.problem(fmt.Sprintf("%s.copy[%d]", place, i), "the loop of %s cannot be evaluated: %v", name, err)
+			}
+			all[name] = list
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if name == "copy" && loopsOf(v) != nil {
+				continue
+			}
+			if x := s.settled(v[name], place+"."+name); x != nil {
+				all[name] = x
+			}
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = s.settled(v[i], place+"["+strconv.Itoa(i)+"]")
+		}
+		return all
+	case string:
+		x, err := s.resolve(v)
+		if err != nil {
+			s.problem(place, "%s cannot be evaluated: %v", v, err)
+		}
+		return x
+	}
+	return v
+}
