@@ -11,7 +11,7 @@ import (
 // Deposit stores messages that come from another broker, in order, and returns an element for each: nil
 // once it is stored. A queue or topic gets them as if a client had sent them; a subscription without
 // asking its rules; dead letters keep their reasons. A message whose Transit.Key is known is not stored
-// again. It needs Manage.
+// again; ids of messages do not count, as the other broker may have two of one id. It needs Manage.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, address string, ms []*core.Message) ([]core.Appended, error) {
 	e, a, err := b.access(ctx, id, core.Manage, address)
 	if err != nil {
@@ -26,11 +26,12 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, address string, 
 	case a.Management || a.Sub != core.Main && a.Sub != core.DeadLetter || a.Sub == core.DeadLetter && v.Kind == core.Topic:
 		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: name a queue, a topic, a subscription, or the dead-letter queue of one.", a)
 	case a.Sub == core.Main && v.Kind != core.Subscription:
-		s, err := b.OpenSender(ctx, id, address, nil)
+		s, err := b.openSender(ctx, id, address, nil)
 		if err != nil {
 			return nil, err
 		}
 		defer s.Close()
+		s.moves = true
 		return s.Send(ctx, groups), nil
 	case a.Sub == core.Main && v.Settings.ForwardTo != "", a.Sub == core.DeadLetter && v.Settings.ForwardDeadLetteredMessagesTo != "":
 		return nil, core.Refuse(core.NotAllowed, "'%s' forwards its messages: name the entity that gets them.", a)

@@ -17,6 +17,7 @@ type sender struct {
 	e      *entry
 	by     core.Party // for the history, if there is one
 	closed func(error)
+	moves  bool                  // messages of another broker, in which duplicates are not looked for
 	failed atomic.Pointer[error] // why it sends no more
 }
 
@@ -77,6 +78,9 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 		return failAll(groups, *err)
 	}
 	v := e.View()
+	if s.moves {
+		v = v.WithDuplicates()
+	}
 	e.Use()
 	trail := e.audit.Begin(s.by, "")
 	var answers []core.Appended

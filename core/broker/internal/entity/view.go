@@ -38,11 +38,22 @@ func (c *Policy) View(ent core.Entity) *View {
 }
 
 // Unlimited is the view without its quota.
-func (v *View) Unlimited() *View {
+func (v *View) Unlimited() *View { return v.with(func(p *core.Partition) { p.MaxBytes = 0 }) }
+
+// WithDuplicates is the view without duplicate detection.
+func (v *View) WithDuplicates() *View {
+	if !v.Settings.RequiresDuplicateDetection {
+		return v
+	}
+	return v.with(func(p *core.Partition) { p.DuplicateWindow = 0 })
+}
+
+// with is the view with other partitions of the main queue.
+func (v *View) with(change func(*core.Partition)) *View {
 	u := *v
 	u.Queues[core.Main] = slices.Clone(v.Queues[core.Main])
 	for i := range u.Queues[core.Main] {
-		u.Queues[core.Main][i].MaxBytes = 0
+		change(&u.Queues[core.Main][i])
 	}
 	return &u
 }
