@@ -369,3 +369,65 @@ func TestADepositSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("a subscription without rules has %d messages, want the one that was deposited", n)
 	}
 }
+
+func TestAMigrationKeepsMessagesThatShareAnID(t *testing.T) {
+	t.Parallel()
+	old := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", "queues: [{name: orders}]\ntopics: [{name: events}]"))
+	for _, store := range []string{"memory", "file", redistest.Start(t, redistest.Options{}).URL()} {
+		g := startGateway(t, "--store="+store, "--config", write(t, "c.yaml", "queues: [{name: orders, requires-duplicate-detection: true}]\ntopics: [{name: events, requires-duplicate-detection: true, subscriptions: [{name: all}]}]"))
+		for _, target := range []string{"orders", "events"} {
+			old.command(t, "", "send", "orders", "yesterday's", "--message-id", "7") // the window of its duplicates has passed since
+			old.command(t, "", "send", "orders", "today's", "--message-id", "7")
+			old.command(t, "", "send", "orders", "tomorrow's", "--message-id", "7", "--schedule", "5h")
+			if code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "orders", "--into", "orders="+target); code != exitOK || !strings.Contains(out, "moved 2 messages, 1 scheduled") {
+				t.Errorf("%.6s: got %d\n%s%s", store, code, out, stderr)
+			}
+		}
+		for entity, want := range map[string]int{"orders": 3, "events/Subscriptions/all": 2} {
+			if n := g.active(t, entity); n != want {
+				t.Errorf("%.6s: %s: got %d messages, want %d", store, entity, n, want)
+			}
+		}
+	}
+}
+
+func TestARefusedMessageIsCountedOnceAndKeepsNoOtherBack(t *testing.T) {
+	t.Parallel()
+	old := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", "queues: [{name: orders, lock-duration: 5s, max-message-size-in-kilobytes: 4096}, {name: replies, requires-session: true, lock-duration: 5s, max-message-size-in-kilobytes: 4096}]"))
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", "queues: [{name: orders, max-message-size-in-kilobytes: 1024}, {name: replies, requires-session: true, max-message-size-in-kilobytes: 1024}]"))
+	large := strings.Repeat("x", 2<<20)
+	old.command(t, large, "send", "orders")
+	old.command(t, "", "send", "orders", "small")
+	for _, session := range []string{"a", "b", "c"} {
+		old.command(t, large, "send", "replies", "--session", session)
+		old.command(t, "", "send", "replies", "small", "--session", session)
+	}
+	old.command(t, "", "send", "replies", "small", "--session", "d")
+	lock, err := old.sdk(t).NewReceiverForQueue("orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if locked, err := lock.ReceiveMessages(t.Context(), 2, nil); err != nil || len(locked) == 0 {
+		t.Fatal(locked, err)
+	}
+	code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "--patience", "20s")
+	if code != exitFailure || !strings.Contains(out, "orders: moved 1 message\n") || !strings.Contains(out, "replies: moved 4 messages\n") || !strings.Contains(stderr, "4 messages stay at the source") {
+		t.Errorf("got %d\n%s%s", code, out, stderr)
+	}
+	if n := strings.Count(stderr, "stays: "); n != 4 {
+		t.Errorf("got %d notes:\n%s", n, stderr)
+	}
+}
+
+func TestAMigrationKnowsItsOwnNamespaceByAnyPolicyAndHost(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--policy", "other=a-key-of-the-other-policy:Manage", "--config", write(t, "c.yaml", "queues: [{name: orders}]"))
+	g.command(t, "", "send", "orders", "m")
+	other := strings.Replace(strings.Replace(g.connection, config.DevPolicy, "other", 1), config.DevKey, "a-key-of-the-other-policy", 1)
+	for _, from := range []string{other, strings.Replace(g.connection, "localhost", "127.0.0.1", 1)} {
+		if code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", from, "--patience", "1s"); code != exitUsage || !strings.Contains(stderr, "the same namespace") {
+			t.Errorf("from %s: got %d\n%s%s", from, code, out, stderr)
+		}
+	}
+	g.command(t, "", "namespace", "create", "tests")
+}

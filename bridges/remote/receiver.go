@@ -69,6 +69,12 @@ func (c *Client) NextSession(ctx context.Context, entity string, wait time.Durat
 	return &Receiver{link, receiverWindow}, nil
 }
 
+// Session is the id of the session that the link holds, "" where it holds none.
+func (r *Receiver) Session() string {
+	id, _ := r.link.LinkSourceFilterValue(sessionFilter).(string)
+	return id
+}
+
 // Take returns messages that are locked, none if none comes within a while. Up to receiverWindow
 // are under way.
 func (r *Receiver) Take(ctx context.Context, wait time.Duration) ([]Taken, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 const (
@@ -26,6 +30,8 @@ const (
 	lockedPause = 500 * time.Millisecond
 	// soon is when a scheduled message is left to become active: it could while it is moved.
 	soon = 30 * time.Second
+	// mostSessions bounds the sessions that are kept because they have messages that the target refuses.
+	mostSessions = 1000
 )
 
 type migrateOptions struct {
@@ -88,7 +94,11 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if source.text == to.text {
+	same, err := o.sameNamespace(c.Context(), source, to)
+	if err != nil {
+		return err
+	}
+	if same {
 		return usagef("--from and --to are the same namespace: name another target")
 	}
 	m := &mover{
@@ -127,6 +137,38 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s stay at the source, because the target does not take them", messages(m.refused))
 	}
 	return nil
+}
+
+// sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
+// at one address, and tells which.
+func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool, error) {
+	if a.text == b.text || a.place() != b.place() {
+		return a.text == b.text, nil
+	}
+	names := [2]string{}
+	for i, t := range []*target{a, b} {
+		var status api.Status
+		c := o.common
+		c.connectionString = t.text
+		err := c.ask(ctx, inquiry{path: api.StatusPath}, &status)
+		if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
+			return false, err
+		}
+		names[i] = status.Namespace
+	}
+	return names[0] == names[1], nil
+}
+
+// place is the host and port of a namespace; this machine has one name.
+func (t *target) place() string {
+	host, port, err := net.SplitHostPort(t.Host)
+	if err != nil {
+		host = t.Host
+	}
+	if listen.IsLoopback(net.JoinHostPort(host, "0")) {
+		host = "localhost"
+	}
+	return net.JoinHostPort(core.FoldHost(host), port)
 }
 
 // entitiesOf are the queues and subscriptions to move, and the topics they are of.
@@ -178,6 +220,7 @@ type mover struct {
 	notes    io.Writer
 	total    int
 	refused  int
+	sessions []*remote.Receiver // open, because they have messages that the target refuses
 }
 
 // moved counts what was moved of an entity.
@@ -261,6 +304,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // refused. Those that others have locked come back when their locks end.
 func (m *mover) drain(ctx context.Context, from, to string, sessions bool) (n int, err error) {
 	refused := map[int64]bool{}
+	defer m.release()
 	until := time.Now().Add(m.patience)
 	for told := false; ; {
 		left, err := m.left(ctx, from, refused)
@@ -308,49 +352,74 @@ func (m *mover) left(ctx context.Context, from string, refused map[int64]bool) (
 	return false, nil
 }
 
-// pass moves what is available: of all sessions that are free, one after the other.
+// release ends the sessions that were kept.
+func (m *mover) release() {
+	for _, r := range m.sessions {
+		r.Close()
+	}
+	m.sessions = nil
+}
+
+// pass moves what is available: of all sessions that are free, one after the other, each once. A session
+// with a message that stays is kept until the end, so that it does not come before the others again.
 func (m *mover) pass(ctx context.Context, from, to string, sessions bool, refused map[int64]bool) (n int, err error) {
-	for {
-		var r *remote.Receiver
-		if sessions {
-			r, err = m.source.NextSession(ctx, from, nextSessionWait)
-		} else {
-			r, err = m.source.Receiver(ctx, from)
+	if !sessions {
+		r, err := m.source.Receiver(ctx, from)
+		if err != nil {
+			return 0, err
 		}
+		defer r.Close()
+		n, _, err = m.receive(ctx, r, from, to, refused)
+		return n, err
+	}
+	for seen := map[string]bool{}; ; {
+		r, err := m.source.NextSession(ctx, from, nextSessionWait)
 		if errors.Is(err, remote.ErrNoSession) {
 			return n, nil
 		}
 		if err != nil {
 			return n, err
 		}
-		got, err := m.receive(ctx, r, from, to, refused)
-		r.Close()
-		if n += got; err != nil || !sessions || got == 0 {
+		if seen[r.Session()] || len(m.sessions) >= mostSessions {
+			r.Close()
+			return n, nil
+		}
+		seen[r.Session()] = true
+		got, stay, err := m.receive(ctx, r, from, to, refused)
+		if stay > 0 {
+			m.sessions = append(m.sessions, r)
+		} else {
+			r.Close()
+		}
+		if n += got; err != nil {
 			return n, err
 		}
 	}
 }
 
-// receive moves what a link brings, until it brings nothing.
-func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool) (n int, err error) {
+// receive moves what a link brings, until it brings nothing. It counts the messages that stay.
+func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, idle)
 		if err != nil || len(taken) == 0 {
-			return n, err
+			return n, stay, err
 		}
+		all := len(taken)
+		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // it is here again
 		arrived := make([]amqp.Arrival, len(taken))
 		for i := range taken {
 			arrived[i] = taken[i].Arrival
 		}
+		before := n
 		err = m.store(ctx, from, to, arrived, refused, func(i int) error {
 			n++
 			return r.Complete(context.WithoutCancel(ctx), &taken[i]) // it is stored
 		})
-		if err != nil {
-			return n, err
+		if stay += all - (n - before); err != nil {
+			return n, stay, err
 		}
 	}
-	return n, ctx.Err()
+	return n, stay, ctx.Err()
 }
 
 // store stores messages in the target and calls done for each that is there.
@@ -392,7 +461,7 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 		}
 	}
 	x.Transit = &core.Transit{
-		Key:              fmt.Sprintf("migrate/%s/%s/%d/%d", core.FoldHost(m.from.Host), core.FoldName(from), a.SequenceNumber, a.EnqueuedTime.UnixMilli()),
+		Key:              fmt.Sprintf("migrate/%s/%s/%d/%d/%s", core.FoldHost(m.from.Host), core.FoldName(from), a.SequenceNumber, a.EnqueuedTime.UnixMilli(), a.MessageID),
 		DeadLetterSource: a.DeadLetterSource,
 	}
 	return &x

@@ -44,7 +44,7 @@ func (s *storer) check(ctx context.Context, to string) error {
 		_, err := s.deposit(ctx, to, nil)
 		refused, isRefused := errors.AsType[*refusal](err)
 		switch {
-		case isRefused && !refused.told:
+		case isRefused && !refused.told && refused.status < http.StatusInternalServerError: // else a proxy may have answered
 			s.foreign = true
 		case isRefused && refused.status == http.StatusNotFound:
 			return fmt.Errorf("the target: %w: create it with: crosstown import --from", err)
