@@ -1,0 +1,154 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestCommandsOfDocumentsAreUnderstood parses each crosstown command of the documents: of blocks of
+// code with its arguments, of the text with its name and its flags.
+func TestCommandsOfDocumentsAreUnderstood(t *testing.T) {
+	t.Parallel()
+	inline := regexp.MustCompile("`(crosstown [^`]+)`")
+	found := 0
+	for _, page := range pages(t) {
+		if filepath.Base(page) == "CHANGELOG.md" {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks.FindAllString(string(text), -1) {
+			for _, args := range crosstownCommands(block) {
+				found++
+				if err := understand(args, true); err != nil {
+					t.Errorf("%s: crosstown %s: %v", page, strings.Join(args, " "), err)
+				}
+			}
+		}
+		for _, code := range inline.FindAllStringSubmatch(prose(t, page), -1) {
+			for _, args := range crosstownCommands(code[1]) {
+				found++
+				if err := understand(args, false); err != nil {
+					t.Errorf("%s: `crosstown %s`: %v", page, strings.Join(args, " "), err)
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d commands were found", found)
+	}
+}
+
+// understand parses a command line as the program does, and does not run it.
+func understand(args []string, whole bool) error {
+	root := rootCommand(nil)
+	disarm(root, whole)
+	root.SetArgs(args)
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	return root.Execute()
+}
+
+// disarm takes from a command what it does; and, if the line is not whole, its demands on arguments.
+func disarm(c *cobra.Command, whole bool) {
+	if !c.HasSubCommands() || !c.HasParent() {
+		c.PreRunE, c.RunE = nil, func(*cobra.Command, []string) error { return nil }
+		if !whole && c.HasParent() {
+			c.Args = cobra.ArbitraryArgs
+		}
+	}
+	for _, below := range c.Commands() {
+		disarm(below, whole)
+	}
+}
+
+// blocks matches a block of code, its fences included.
+var blocks = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+
+var assignment = regexp.MustCompile(`^\w+=`)
+
+// crosstownCommands lists the arguments of each call of crosstown in lines of a shell.
+func crosstownCommands(script string) (all [][]string) {
+	script = strings.ReplaceAll(script, "\\\n", " ")
+	for line := range strings.Lines(script) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+		for _, words := range simpleCommands(line) {
+			i := slices.IndexFunc(words, func(w string) bool {
+				return !assignment.MatchString(w) && !slices.Contains([]string{"sudo", "exec", "time", "run:", "-"}, w)
+			})
+			if i >= 0 && filepath.Base(words[i]) == "crosstown" {
+				all = append(all, words[i+1:])
+			}
+		}
+	}
+	return all
+}
+
+// simpleCommands splits a line of a shell into its commands and their words; quotes, redirections and
+// comments are taken away.
+func simpleCommands(line string) (all [][]string) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	quoted := false
+	endWord := func() {
+		if word.Len() > 0 || quoted {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		quoted = false
+	}
+	endCommand := func() {
+		endWord()
+		if len(words) > 0 {
+			all = append(all, withoutRedirections(words))
+		}
+		words = nil
+	}
+	before := ' '
+	for _, r := range line {
+		last := before
+		before = r
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, quoted = r, true
+		case r == ' ' || r == '\t':
+			endWord()
+		case strings.ContainsRune("|;&)\n", r), r == '(' && last == '$':
+			endCommand()
+		case r == '#' && word.Len() == 0:
+			endCommand()
+			return all
+		default:
+			word.WriteRune(r)
+		}
+	}
+	endCommand()
+	return all
+}
+
+var redirection = regexp.MustCompile(`^\d?(<<<|>>?|<)(.*)$`)
+
+func withoutRedirections(words []string) (kept []string) {
+	for i := 0; i < len(words); i++ {
+		if m := redirection.FindStringSubmatch(words[i]); m == nil {
+			kept = append(kept, words[i])
+		} else if m[2] == "" {
+			i++ // its file
+		}
+	}
+	return kept
+}
