@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // TestDocumentsLinkToWhatThereIs follows every relative link of the Markdown
@@ -98,6 +100,30 @@ func TestSecurityPageNamesTestsThatAreThere(t *testing.T) {
 	for _, name := range cited {
 		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
 			t.Errorf("docs/security.md cites %s, which is no test", name[1])
+		}
+	}
+}
+
+// TestTheReleaseHasWhatItNames looks for the files that .goreleaser.yaml puts into archives.
+func TestTheReleaseHasWhatItNames(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var release struct {
+		Builds   []struct{ Main, Binary string }
+		Archives []struct{ Files []string }
+	}
+	if err := yaml.Unmarshal(text, &release); err != nil {
+		t.Fatal(err)
+	}
+	if len(release.Builds) != 1 || len(release.Archives) != 1 || release.Builds[0].Binary != "crosstown" {
+		t.Fatalf("got %+v, want one archive of crosstown", release)
+	}
+	for _, pattern := range append(release.Archives[0].Files, release.Builds[0].Main) {
+		if found, err := filepath.Glob(filepath.Join("..", pattern)); err != nil || len(found) == 0 {
+			t.Errorf("%s matches no file: %v", pattern, err)
 		}
 	}
 }

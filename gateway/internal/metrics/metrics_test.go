@@ -242,6 +242,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	}
 	got, text := r.scrape(t)
 	checkDocumented(t, got)
+	checkAlerts(t, got)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
 		t.Fatal(err)
