@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 )
 
 // TestCommandsOfDocumentsAreUnderstood parses each crosstown command of the documents: of blocks of
@@ -48,6 +49,57 @@ func TestCommandsOfDocumentsAreUnderstood(t *testing.T) {
 	}
 }
 
+// TestCommandsOfPipelinesAreUnderstood parses the commands in examples/ci, and the emulator's file there.
+func TestCommandsOfPipelinesAreUnderstood(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../examples/ci/*.yml")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pipeline any
+		if err := yaml.Unmarshal(text, &pipeline); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		found := 0
+		for _, script := range texts(pipeline) {
+			for _, args := range crosstownCommands(script) {
+				found++
+				if err := understand(args, true); err != nil {
+					t.Errorf("%s: crosstown %s: %v", file, strings.Join(args, " "), err)
+				}
+			}
+		}
+		if found < 3 {
+			t.Errorf("%s: only %d commands were found", file, found)
+		}
+	}
+	if code, _, stderr := invoke(t, []string{"HOME=" + t.TempDir()}, "config", "check", "../examples/ci/servicebus/Config.json"); code != exitOK {
+		t.Errorf("the emulator's file: %s", stderr)
+	}
+}
+
+// texts are all texts of a YAML document.
+func texts(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		all = append(all, v)
+	case []any:
+		for _, element := range v {
+			all = append(all, texts(element)...)
+		}
+	case map[string]any:
+		for _, value := range v {
+			all = append(all, texts(value)...)
+		}
+	}
+	return all
+}
+
 // understand parses a command line as the program does, and does not run it.
 func understand(args []string, whole bool) error {
 	root := rootCommand(nil)
@@ -83,8 +135,14 @@ func crosstownCommands(script string) (all [][]string) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
 		for _, words := range simpleCommands(line) {
 			i := slices.IndexFunc(words, func(w string) bool {
-				return !assignment.MatchString(w) && !slices.Contains([]string{"sudo", "exec", "time", "run:", "-"}, w)
+				return !assignment.MatchString(w) && !slices.Contains([]string{"sudo", "exec", "time", "nohup", "do", "then", "if", "until", "run:", "-"}, w)
 			})
+			if i >= 0 && words[i] == "docker" && slices.Contains(words, "exec") { // the program may be called like its container
+				i = len(words) - 1
+				for i >= 0 && words[i] != "crosstown" {
+					i--
+				}
+			}
 			if i >= 0 && filepath.Base(words[i]) == "crosstown" {
 				all = append(all, words[i+1:])
 			}
