@@ -25,39 +25,46 @@ type NewKey struct {
 // completeKeys gives each policy its keys: those of files and variables, and to a policy without any the one
 // that a gateway made before, or a new one, which KeepKeys keeps.
 func (c *Config) completeKeys(environ []string, r *report) {
-	c.Contents.completeKeys("", []string{c.Namespace}, c, environ, r)
+	c.Contents.completeKeys("", c.Namespace, c, environ, r)
 	for i := range c.Namespaces {
 		n := &c.Namespaces[i]
-		n.completeKeys(elementPath("namespaces", i)+".", []string{n.Name}, c, environ, r)
+		n.completeKeys(elementPath("namespaces", i)+".", n.Name, c, environ, r)
 	}
 }
 
-// completeKeys is Config.completeKeys for the policies of a namespace, whose settings begin with prefix. names
-// lead to the files of keys.
-func (h *Contents) completeKeys(prefix string, names []string, c *Config, environ []string, r *report) {
-	complete := func(path string, names []string, policies []Policy) {
+// completeKeys is Config.completeKeys for the policies of a namespace, whose settings begin with prefix.
+func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
+	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
-			policies[i].complete(elementPath(path, i), append(names, policies[i].Name), c, environ, r)
+			policies[i].complete(elementPath(path, i), filepath.Join(dir, fileName(policies[i].Name)), c, environ, r)
 		}
 	}
-	complete(prefix+"policies", names, h.Policies)
+	dir := filepath.Join(c.Data, keysDir, fileName(namespace))
+	entities := filepath.Join(dir, "entities") // a policy may have the name of one
+	complete(prefix+"policies", filepath.Join(dir, "policies"), h.Policies)
 	for i := range h.Queues {
-		complete(elementPath(prefix+"queues", i)+".policies", append(names, h.Queues[i].Name), h.Queues[i].Policies)
+		complete(elementPath(prefix+"queues", i)+".policies", filepath.Join(entities, fileName(h.Queues[i].Name)), h.Queues[i].Policies)
 	}
 	for i := range h.Topics {
-		complete(elementPath(prefix+"topics", i)+".policies", append(names, h.Topics[i].Name), h.Topics[i].Policies)
+		complete(elementPath(prefix+"topics", i)+".policies", filepath.Join(entities, fileName(h.Topics[i].Name)), h.Topics[i].Policies)
 	}
 }
 
-func (p *Policy) complete(path string, names []string, c *Config, environ []string, r *report) {
+// fileName is a name as that of a file, which leads to no other directory.
+func fileName(name string) string {
+	name = url.PathEscape(name)
+	if strings.Trim(name, ".") == "" {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return name
+}
+
+// complete gives the policy its keys; that which the gateway makes is kept in a file.
+func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
 	if p.Key != "" || p.Name == "" || c.Data == "" || r.concerns(path+".key") || r.concerns(path+".key-file") || r.concerns(path+".key-env") {
 		return
-	}
-	file := filepath.Join(c.Data, keysDir)
-	for _, name := range names {
-		file = filepath.Join(file, url.PathEscape(name))
 	}
 	switch kept, err := os.ReadFile(file); {
 	case err == nil:

@@ -82,3 +82,40 @@ namespaces:
 		}
 	}
 }
+
+// A policy may have the name of a queue, and any name is no other place in the file system.
+func TestKeysOfPoliciesAreKeptApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	const text = `policies: [{name: orders, rights: Manage}, {name: .., rights: Send}, {name: ., rights: Send}, {name: ../../x, rights: Send}]
+queues:
+  - {name: orders, policies: [{name: orders, rights: Send}, {name: .., rights: Send}]}
+  - {name: orders/express, policies: [{name: orders, rights: Send}]}
+namespaces:
+  - {name: orders, policies: [{name: orders, rights: Send}], queues: [{name: entities, policies: [{name: policies, rights: Send}]}]}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, nil, nil, "--config="+file, "--data="+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := c.KeepKeys()
+	if err != nil || len(made) != 9 {
+		t.Fatalf("made %d: %v", len(made), err)
+	}
+	for _, k := range made {
+		if in, err := filepath.Rel(filepath.Join(dir, "keys"), k.File); err != nil || strings.HasPrefix(in, "..") {
+			t.Errorf("%s is kept in %s", k.Policy, k.File)
+		}
+	}
+	again, err := load(t, nil, nil, "--config="+file, "--data="+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more, err := again.KeepKeys(); err != nil || len(more) != 0 || again.Queues[0].Policies[0].Key != c.Queues[0].Policies[0].Key || again.Policies[1].Key != c.Policies[1].Key {
+		t.Errorf("a second start: made %+v, %v", more, err)
+	}
+}

@@ -127,7 +127,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 // leaf prints a setting with its source; nil if it says nothing.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
 	source := p.source(path)
-	if text, ok := v.Interface().(string); ok {
+	if text, ok := v.Interface().(string); ok && path != "tls.key" { // which is the name of a file
 		v = reflect.ValueOf(masked(name, text))
 	}
 	if list, ok := v.Interface().([]string); ok && name == "env" {
@@ -173,6 +173,9 @@ func (p printer) source(path string) string {
 
 var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
 
+// valueOfQuery is a parameter of an address, which may be a key.
+var valueOfQuery = regexp.MustCompile(`([?&][^=&#]*)=[^&#]*`)
+
 const mask = "***"
 
 // masked is a text without the secrets in it. The public development key is none.
@@ -185,9 +188,14 @@ func masked(name, text string) string {
 	case "connection-string":
 		return keyOfConnection.ReplaceAllString(text, "$1="+mask)
 	}
-	if u, err := url.Parse(text); err == nil && u.User != nil {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		if _, secret := u.User.Password(); secret {
-			return u.Redacted()
+			text = u.Redacted()
+		} else if u.User != nil && name == "url" { // a token
+			text = strings.Replace(text, u.User.String()+"@", mask+"@", 1)
+		}
+		if name == "url" {
+			text = valueOfQuery.ReplaceAllString(text, "$1="+mask)
 		}
 	}
 	return text

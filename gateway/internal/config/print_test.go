@@ -31,6 +31,10 @@ func TestEachSettingIsPrintedWithItsSourceAndWithoutSecrets(t *testing.T) {
 	file, key := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "key")
 	text := `store: memory
 log: {format: json}
+tls: {key: /etc/tls.key, cert: /etc/tls.pem}
+pushes:
+  - {name: fn, from: orders, url: "https://a.example/in?code=topsecret9&x=topsecret10", secret-env: PUSH}
+  - {name: token, from: orders, url: "https://topsecret11@a.example/in", secret-env: PUSH}
 amqp: {max-links: 7}
 policies:
   - {name: app, key: topsecret1, secondary-key: topsecret2, rights: Send}
@@ -48,11 +52,12 @@ remotes:
 			t.Fatal(err)
 		}
 	}
-	got := printed(t, []string{"CROSSTOWN_LOG_LEVEL=warn"}, "--config", file, "--store", "redis://u:topsecret7@h:1", "--policy", "app=topsecret8:Listen")
+	got := printed(t, []string{"CROSSTOWN_LOG_LEVEL=warn", "PUSH=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "--config", file, "--store", "redis://u:topsecret7@h:1", "--policy", "app=topsecret8:Listen")
 	for _, want := range []string{
-		"store: redis://u:xxxxx@h:1 # --store\n", "level: warn # CROSSTOWN_LOG_LEVEL\n", "format: json # " + file + ":2\n", "max-links: 7 # " + file + ":3\n",
-		"max-sessions: 5000 # default\n", "drain-timeout: 20s # default\n", "lock-duration: 30s # " + file + ":9\n", "key: '***' # " + file + ":10\n",
+		"store: redis://u:xxxxx@h:1 # --store\n", "level: warn # CROSSTOWN_LOG_LEVEL\n", "format: json # " + file + ":2\n", "max-links: 7 # " + file + ":7\n",
+		"max-sessions: 5000 # default\n", "drain-timeout: 20s # default\n", "lock-duration: 30s # " + file + ":13\n", "key: '***' # " + file + ":14\n",
 		"SharedAccessKey=*** # " + file, "password: '***' # ", "key-file: " + key, "name: app # --policy\n", "key: SAS_KEY_VALUE # default\n", "forward-wait: false # default\n",
+		"key: /etc/tls.key # ", "url: https://a.example/in?code=***&x=*** # ", "url: https://***@a.example/in # ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
