@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -35,6 +36,10 @@ const (
 	maxPageNodes = 1 << 20
 	// clientPage is how many entities a request asks for: Azure answers with at most 100.
 	clientPage = 100
+	// clientAttempts bounds how often a busy namespace is asked, with pauses between.
+	clientAttempts = 6
+	usualPause     = 2 * time.Second
+	longestPause   = 30 * time.Second
 )
 
 // The settings of each kind in the order in which Azure wants their elements.
@@ -78,11 +83,29 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do makes a request and returns the root of the answer, nil of an empty one.
+// do makes a request and returns the root of the answer, nil of an empty one. A namespace that is busy,
+// as Azure's are after some tens of requests a second, is asked again.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, change bool, body []byte) (*node, error) {
+	for attempt := 1; ; attempt++ {
+		root, again, err := c.once(ctx, method, path, query, change, body)
+		if err == nil || again < 0 || attempt == clientAttempts {
+			return root, err
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// once is do without a second attempt; again is after how long one may help, negative if none does.
+func (c *AdminClient) once(ctx context.Context, method, path, query string, change bool, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+defaultAPIVersion, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
 	request.Header.Set("Authorization", c.Authorize())
 	if body != nil {
@@ -93,30 +116,41 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, change
 	}
 	response, err := c.HTTP.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxPageBytes+1))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, -1, err
 	case len(text) > maxPageBytes:
-		return nil, fmt.Errorf("%s answers with more than %d bytes", request.URL.Host, maxPageBytes)
+		return nil, -1, fmt.Errorf("%s answers with more than %d bytes", request.URL.Host, maxPageBytes)
 	case response.StatusCode/100 == 2 && len(text) == 0:
-		return nil, nil
+		return nil, -1, nil
 	}
-	root, err := parseXML(text, maxPageNodes)
+	root, err = parseXML(text, maxPageNodes)
 	if response.StatusCode/100 != 2 {
 		refused := &StatusError{response.StatusCode, fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
 		if err == nil && root.child("Detail") != nil {
 			refused.Text = root.child("Detail").value()
 		}
-		return nil, refused
+		return nil, askAgain(response), refused
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s answers with what is no document of the management API: %w: check the host of the connection string", request.URL.Host, err)
+		return nil, -1, fmt.Errorf("%s answers with what is no document of the management API: %w: check the host of the connection string", request.URL.Host, err)
 	}
-	return root, nil
+	return root, -1, nil
+}
+
+// askAgain is after how long a refused request is made again, negative if it is not.
+func askAgain(response *http.Response) time.Duration {
+	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
+		return -1
+	}
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 8); err == nil {
+		return min(time.Duration(seconds)*time.Second, longestPause)
+	}
+	return usualPause
 }
 
 // list calls take with the entries of a feed from the skip-th on, at most top of them.
@@ -125,6 +159,9 @@ func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take
 		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", false, nil)
 		if err != nil {
 			return err
+		}
+		if root == nil {
+			return errors.New("a page of the management API is empty: check the host of the connection string")
 		}
 		before := skip
 		for _, entry := range root.children {

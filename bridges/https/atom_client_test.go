@@ -69,3 +69,26 @@ func TestTheAdminClientTellsWhatItDoesNotKnow(t *testing.T) {
 		t.Errorf("asked %q", last)
 	}
 }
+
+func TestTheAdminClientAsksABusyNamespaceAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	azure := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch asked++; {
+		case r.URL.Path == "/empty/Subscriptions":
+		case asked <= 2:
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader([]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[asked-1])
+		default:
+			_, _ = io.WriteString(w, `<feed xmlns="http://www.w3.org/2005/Atom"></feed>`)
+		}
+	}))
+	t.Cleanup(azure.Close)
+	c := &AdminClient{Origin: azure.URL, HTTP: azure.Client(), Authorize: func() string { return "token" }}
+	if all, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000); err != nil || len(all) != 0 || asked != 3 {
+		t.Errorf("got %v, %v after %d requests", all, err, asked)
+	}
+	if _, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Subscription, Topic: "empty"}, 0, 1000); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("an empty answer: got %v", err)
+	}
+}
