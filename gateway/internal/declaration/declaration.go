@@ -63,9 +63,9 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		}
 		wanted = slices.Delete(wanted, i, i+1)
 	}
-	for _, w := range d.unforwarded {
-		if _, err := d.admin.UpdateEntity(ctx, d.Identity, w.name, w.settings()); err != nil {
-			errs = append(errs, fmt.Errorf("forward from the declared %s %s: %w", w.word(), w.name, err))
+	for _, u := range d.unforwarded {
+		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
+			errs = append(errs, fmt.Errorf("forward from the declared %s %s: %w", u.word(), u.name, err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)
@@ -75,7 +75,13 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 type declaration struct {
 	Options
 	admin       Admin
-	unforwarded []wanted // made without their destinations, which came later
+	unforwarded []unforwarded
+}
+
+// unforwarded is an entity that was made without its destination, which came later.
+type unforwarded struct {
+	wanted
+	complete core.Settings // with the destination
 }
 
 // see creates an entity, or compares the one that there is.
@@ -118,16 +124,16 @@ func (d *declaration) report(w *wanted, r Report) {
 
 func (d *declaration) create(ctx context.Context, w *wanted) error {
 	settings := w.settings()
-	late := d.forwardsToMissing(ctx, &settings)
+	made := completeKeys(&settings, nil)
+	complete, late := settings, d.forwardsToMissing(ctx, &settings)
 	if late {
 		settings.ForwardTo, settings.ForwardDeadLetteredMessagesTo = "", ""
 	}
-	made := completeKeys(&settings, nil)
 	if err := d.make(ctx, w, settings); err != nil {
 		return err
 	}
 	if late {
-		d.unforwarded = append(d.unforwarded, *w)
+		d.unforwarded = append(d.unforwarded, unforwarded{*w, complete})
 	}
 	d.report(w, Report{Did: Created, NewKeys: made})
 	return nil
