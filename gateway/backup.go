@@ -7,13 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
@@ -95,29 +95,10 @@ func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	if len(args) == 0 {
 		err = b.write(c.Context(), c.OutOrStdout())
 	} else {
-		err = writeWhole(args[0], func(w io.Writer) error { return b.write(c.Context(), w) })
+		err = client.WriteWhole(args[0], func(w io.Writer) error { return b.write(c.Context(), w) })
 	}
 	if err == nil {
 		_, _ = fmt.Fprintf(c.ErrOrStderr(), "backed up %d entities with %d messages\n", b.entities, b.out.Messages())
-	}
-	return err
-}
-
-// writeWhole writes a file under another name first, so that no part of it ever has its name.
-func writeWhole(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part") // only its owner may read it
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error counts
 	}
 	return err
 }

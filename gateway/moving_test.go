@@ -120,6 +120,53 @@ func headless(text string) string {
 	return rest
 }
 
+func TestAnExportIsSecretAndWhole(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", everySetting))
+	file := write(t, "out.yaml", "old\n")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g.command(t, "", "export", "--output", file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a file with keys has the mode %v, %v", info.Mode(), err)
+	}
+	dir := t.TempDir()
+	if code, _, stderr := g.try(t, g.connection, "", "export", "--output", filepath.Join(dir, "none", "out.yaml")); code != exitFailure || strings.Contains(stderr, "queues") {
+		t.Errorf("a directory that is not there: got %d\n%s", code, stderr)
+	}
+	if code, _, stderr := g.try(t, g.connection, "", "export", "--output", dir); code != exitFailure {
+		t.Errorf("a directory: got %d\n%s", code, stderr)
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	g.command(t, "", "export", "--output", os.DevNull)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Errorf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	}
+}
+
+// A queue whose destination comes later is made without it first, with its policies all the same.
+func TestEntitiesThatForwardToEachOtherKeepTheirKeys(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	arm := write(t, "bus.json", `{"resources": [
+		{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/a", "properties": {"forwardTo": "b"}}, {"type": "Microsoft.ServiceBus/namespaces/queues/authorizationRules", "name": "ns/a/till", "properties": {"rights": ["Send"]}},
+		{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/b", "properties": {"forwardDeadLetteredMessagesTo": "a"}}]}`)
+	code, out, stderr := g.try(t, g.connection, "", "import", arm)
+	if code != exitOK || !strings.Contains(out, "made new keys for policy till of a") {
+		t.Errorf("got %d\n%s%s", code, out, stderr)
+	}
+	policyKey(t, g)
+	if got := g.command(t, "", "export"); !strings.Contains(got, "forward-to: b") || !strings.Contains(got, "forward-dead-lettered-messages-to: a") {
+		t.Errorf("got\n%s", got)
+	}
+	if code, out, _ := g.try(t, g.connection, "", "diff", arm); code != exitOK {
+		t.Errorf("diff: got\n%s", out)
+	}
+}
+
 func TestAnImportReadsAllPages(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder

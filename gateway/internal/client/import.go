@@ -1,10 +1,8 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -133,8 +131,14 @@ func writeContents(contents *config.Contents, output, name string, c *cobra.Comm
 	if output == "-" {
 		_, err = c.OutOrStdout().Write(text)
 	} else {
-		err = os.WriteFile(output, text, 0o600)
+		err = WriteWhole(output, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	}
+	if err != nil {
+		return err
 	}
 	_, told := fmt.Fprintf(c.ErrOrStderr(), "of %s: %s\n", name, count(contents))
-	return errors.Join(err, told)
+	return told
 }

@@ -142,7 +142,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 // sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
 // at one address, and tells which.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool, error) {
-	if a.text == b.text || a.hostPort() != b.hostPort() {
+	if a.text == b.text || a.endpoint() != b.endpoint() {
 		return a.text == b.text, nil
 	}
 	names := [2]string{}
@@ -159,8 +159,8 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool,
 	return names[0] == names[1], nil
 }
 
-// hostPort is the host and port of a namespace; this machine has one name.
-func (t *target) hostPort() string {
+// endpoint is the host and port of a namespace; this machine has one name.
+func (t *target) endpoint() string {
 	host, port, err := net.SplitHostPort(t.Host)
 	if err != nil {
 		host = t.Host
