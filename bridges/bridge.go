@@ -17,7 +17,7 @@ type Bridge interface {
 // Connection is what a bridge tells of one of its clients.
 type Connection struct {
 	ID       string // as in the log
-	Protocol string // "amqp", "amqp over websocket" or "websocket"
+	Protocol string // "amqp", "amqp over websocket", "websocket" or "event stream"
 	Peer     string // the client's address
 	Since    time.Time
 	// Namespace is that of the client, "" as long as it has proven nothing.
@@ -37,7 +37,14 @@ type Link struct {
 	Session  string // the id of that
 }
 
-// Census lists connections that are open now.
+// ForcedText is what a client hears whose connection an operator closes.
+const ForcedText = "An operator has closed the connection. Connect again."
+
+// Census lists the connections of a bridge that are open now, and closes them.
 type Census interface {
 	Connections(ctx context.Context) []Connection
+	// CloseConnection has the connection of that id closed soon, with ForcedText as the reason. What is
+	// under way on it may finish within the time that it would have if the bridge stopped. False if
+	// there is no such connection.
+	CloseConnection(id string) bool
 }

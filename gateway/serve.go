@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
@@ -208,9 +208,11 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
 	open := streams.New(0)
-	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, open, log, bridge))
+	connected := &clients.Registry{Home: c.Namespace, Log: log}
+	connected.Add(bridge)
+	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, open, connected, log))
 	front.Go("websocket", native.Run)
-	watched.Clients(bridge, native)
+	watched.Clients(connected.Closed, bridge, native)
 	if g.admin != nil {
 		shown := listen.SameSite(adminHandler(watched.Handler()))
 		if listen.IsLoopback(c.AdminListen) {
@@ -229,7 +231,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Clients: connected, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 	}).Routes())
 	if hooks := c.Hooks(); len(hooks) > 0 {
 		o.Routes[webhooks.Path] = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: hooks, Budget: messages, Logger: log})
@@ -239,6 +241,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }
 	web := https.New(plain, directory, directory, o)
 	watched.Streams(web.Streams)
+	connected.Add(web)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 	if g.lostAt.IsZero() {
 		for _, line := range c.Skipped {
@@ -292,12 +295,11 @@ func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) am
 	}
 }
 
-func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, log *slog.Logger, others ...bridges.Census) websocket.Options {
+func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, connected *clients.Registry, log *slog.Logger) websocket.Options {
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
-		Home:           c.Namespace,
-		Censuses:       others,
+		Clients:        connected,
 		MaxConnections: c.WebSocket.MaxConnections,
 		MaxFeeds:       c.WebSocket.MaxFeeds,
 		MaxFrame:       c.WebSocket.MaxFrame,

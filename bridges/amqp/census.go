@@ -48,6 +48,19 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
+// CloseConnection implements bridges.Census.
+func (b *Bridge) CloseConnection(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		if c.id == id {
+			c.owner.Post(func() { c.drain(bridges.ForcedText) })
+			return true
+		}
+	}
+	return false
+}
+
 // enter counts a connection among those that are open; leave forgets it.
 func (b *Bridge) enter(c *conn) {
 	b.mu.Lock()

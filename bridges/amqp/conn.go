@@ -107,7 +107,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 
 // run reads until the connection is over and what it had under way is done.
 func (c *conn) run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { c.owner.Post(c.drain) })
+	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
 	c.owner.Do(func() {}) // which sets the timer
 	c.read()

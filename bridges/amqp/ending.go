@@ -12,7 +12,7 @@ type ending struct {
 	lost    error     // why the transport is gone
 	gone    bool      // nothing is read any more
 	closing time.Time // when to stop waiting for what is under way; zero: it goes on
-	drains  bool      // the bridge is stopping
+	drains  string    // why the connection is to end once nothing is under way, for the client; "": it goes on
 	said    bool      // our close is sent, and closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 }
@@ -55,7 +55,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	}
 	if !c.closing.IsZero() {
 		if c.busy == 0 && c.eng.Unsent() == 0 || !now.Before(c.closing) {
-			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText})
+			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: c.drains})
 			return c.end(now)
 		}
 		due(c.closing)
@@ -79,7 +79,7 @@ func (c *conn) end(now time.Time) time.Time {
 		fallthrough
 	case c.eng.Done() && !c.ended:
 		c.ended = true
-		if !c.drains { // a draining connection has had that time
+		if c.drains == "" { // a draining connection has had that time
 			c.closing = now.Add(c.bridge.opts.DrainGrace)
 		}
 	}
@@ -106,9 +106,13 @@ func (c *conn) over() bool {
 	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
-// drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed.
-func (c *conn) drain() {
-	c.drains = true
+// drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed, for that
+// reason.
+func (c *conn) drain(reason string) {
+	if c.drains != "" {
+		return
+	}
+	c.drains = reason
 	c.closing = time.Now().Add(c.bridge.opts.DrainGrace)
 	if !c.eng.Opened() {
 		c.eng.Close(nil)

@@ -62,8 +62,8 @@ func hostOf(name string) string {
 // Attached looks at what a link is for.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
-	if c.drains {
-		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
+	if c.drains != "" {
+		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: c.drains})
 		return
 	}
 	if a.Coordinator != nil {

@@ -121,7 +121,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 	if !r.link.Accept(terms) {
 		return false
 	}
-	if r.conn.drains {
+	if r.conn.drains != "" {
 		r.stop()
 		return true
 	}
@@ -289,7 +289,7 @@ func (r *receiverLink) ask() {
 }
 
 func (r *receiverLink) request() {
-	if r.taking || r.receiver == nil || r.conn.drains {
+	if r.taking || r.receiver == nil || r.conn.drains != "" {
 		return
 	}
 	if r.conn.settleQueues[r.address].holds(r) {

@@ -112,10 +112,10 @@ func (s *senderLink) received(m engine.Message) {
 		s.enlist(m, state)
 		return
 	}
-	if s.conn.drains && !m.Settled {
+	if s.conn.drains != "" && !m.Settled {
 		// Clients try again, over a new connection. Not released: go-amqp, and the Go SDK on it, take any outcome
 		// but a rejection for a success.
-		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: stoppingText}})
+		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: s.conn.drains}})
 		return
 	}
 	s.queue = append(s.queue, m)

@@ -119,8 +119,8 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	switch {
 	case err != nil:
 		r.link.Refuse(c.refusal(r.link, err, r.addr))
-	case c.drains:
-		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: stoppingText})
+	case c.drains != "":
+		r.link.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: c.drains})
 	case r.attach(s):
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -139,4 +140,25 @@ func TestTheCensusNamesTheWebSocket(t *testing.T) {
 	}
 	_ = p.nc.Close()
 	stop()
+}
+
+// What is under way when an operator closes a connection is done first.
+func TestAConnectionIsClosedOnRequest(t *testing.T) {
+	t.Parallel()
+	bridge := New(newFakeBroker("q1"), nil, &fakeAuthority{}, Options{})
+	addr, stop := tunnelTo(t, bridge)
+	defer stop()
+	p := inWebSocket(t, addr)
+	p.open()
+	p.attach(0, wire.RoleSender, "q1")
+	await[*wire.Flow](p)
+	id := bridge.Connections(t.Context())[0].ID
+	if bridge.CloseConnection("another") || !bridge.CloseConnection(id) {
+		t.Error("CloseConnection does not know which connections there are")
+	}
+	if c := await[*wire.Close](p); c == nil || c.Error == nil || c.Error.Condition != wire.CondConnectionForced || c.Error.Description != bridges.ForcedText {
+		t.Errorf("got %+v, want %s", c, wire.CondConnectionForced)
+	}
+	p.send(0, &wire.Close{})
+	_ = p.nc.Close()
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -96,7 +95,7 @@ type Bridge struct {
 
 	refusals *refusals.Log
 
-	streams atomic.Int64 // of server-sent events that are open
+	open openStreams // of server-sent events
 }
 
 // New makes a bridge. It starts nothing.

@@ -214,6 +214,8 @@ func (s *events) allowed() error {
 // ended reports what ends a stream that has work to do.
 func (s *events) ended(ctx context.Context) error {
 	select {
+	case err := <-s.closed:
+		return err
 	case <-ctx.Done():
 		return errGone
 	case <-s.draining:

@@ -44,10 +44,9 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 		return err
 	}
 	defer closePlaces()
-	b.streams.Add(1)
-	defer b.streams.Add(-1)
 	out := newEvents(w, r, id, entity)
 	defer out.close()
+	defer b.open.add(describeStream(r, id, entity, q.mode), out)()
 	leave, err := b.auth.Enter(id, out.expel)
 	if err != nil {
 		return err
@@ -117,6 +116,3 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	}
 	return q, nil
 }
-
-// Streams is how many streams of server-sent events are open.
-func (b *Bridge) Streams() int { return int(b.streams.Load()) }

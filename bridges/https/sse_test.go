@@ -304,6 +304,9 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 			"peek", func(_ *fakeBus, drain func()) { drain() },
 			`{"code":"busy","text":"The gateway is stopping. Connect again.","retriable":true}`,
 		},
+		"closed": {
+			"peek", func(_ *fakeBus, _ func()) {}, `{"code":"busy","text":"An operator has closed the connection. Connect again.","retriable":true}`,
+		},
 		"stopping while it waits": {
 			"receiveanddelete", func(_ *fakeBus, drain func()) { drain() },
 			`{"code":"busy","text":"The gateway is stopping. Connect again.","retriable":true}`,
@@ -322,6 +325,11 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 				f.tokens["brief"] = core.Grant{Rights: core.Listen, Expires: time.Now().Add(time.Hour)}
 				l, drain := listen(t, b, "/q/messages/stream?mode="+c.mode, "Authorization: SharedAccessSignature brief")
 				l.take()
+				if open := b.Connections(t.Context()); len(open) != 1 || open[0].Protocol != "event stream" || open[0].Links[0].Entity != "q" || b.CloseConnection("another") {
+					t.Errorf("open: got %+v", open)
+				} else if name == "closed" && !b.CloseConnection(open[0].ID) {
+					t.Error("it cannot be closed")
+				}
 				func() {
 					if !strings.HasPrefix(name, "an old") {
 						f.mu.Lock()

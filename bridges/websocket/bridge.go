@@ -57,7 +57,7 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
 		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
 	}
-	bridge.opts.Censuses = append([]bridges.Census{bridge}, o.Censuses...)
+	bridge.opts.Clients.Add(bridge)
 	return bridge
 }
 
@@ -158,4 +158,17 @@ func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
 		owners[i] = c.owner
 	}
 	return link.Ask(ctx, owners, func(i int) bridges.Connection { return conns[i].describe() })
+}
+
+// CloseConnection implements bridges.Census.
+func (b *Bridge) CloseConnection(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		if c.id == id {
+			c.owner.Post(func() { c.drain(&fault{closeForced, bridges.ForcedText}) })
+			return true
+		}
+	}
+	return false
 }

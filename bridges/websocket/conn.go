@@ -103,7 +103,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 
 // run reads until the connection is over and what it had under way is done, or has had its time.
 func (c *conn) run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { c.owner.Post(c.drain) })
+	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
 	c.owner.Do(func() {}) // which sets the timer
 	c.readAll()
@@ -173,9 +173,9 @@ func (c *conn) tick(now time.Time) {
 		if !now.Before(c.deadline) {
 			_ = c.nc.Close() // which ends the reader
 		}
-	case c.drains:
+	case c.drains != nil:
 		if len(c.underWay) == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline) {
-			c.close(closeStopping, stoppingText)
+			c.close(c.drains.code, c.drains.text)
 		}
 	case len(c.identity) == 0 && !c.proving && !now.Before(c.deadline):
 		c.close(closeNotSignedIn, "No auth came in time.")
@@ -185,7 +185,7 @@ func (c *conn) tick(now time.Time) {
 	if !c.said && !c.broken {
 		c.timer.Arm(c.beat(now))
 	}
-	if len(c.identity) == 0 || c.said || c.broken || c.drains {
+	if len(c.identity) == 0 || c.said || c.broken || c.drains != nil {
 		c.timer.Arm(later(c.deadline, now))
 	}
 }

@@ -16,7 +16,7 @@ type ending struct {
 	broken   bool      // nothing can be written any more; what the client has written before is read
 	gone     bool      // nothing is read any more
 	lost     error     // why the connection ended
-	drains   bool      // the bridge is stopping
+	drains   *fault    // how the connection is to end once nothing is under way; nil: it goes on
 	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
 }
 
@@ -72,10 +72,13 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // which ends the reader
 }
 
-// drain says that the gateway is stopping. Feeds take nothing more; what is
+// drain says that the connection will end. Feeds take nothing more; what is
 // under way is answered.
-func (c *conn) drain() {
-	c.drains = true
+func (c *conn) drain(end *fault) {
+	if c.drains != nil {
+		return
+	}
+	c.drains = end
 	if c.said {
 		return
 	}

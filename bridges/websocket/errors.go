@@ -85,6 +85,7 @@ const (
 	closeBusy        closeCode = 1013
 	closeNoID        closeCode = 4400
 	closeNotSignedIn closeCode = 4401
+	closeForced      closeCode = 4403
 	closeExpelled    closeCode = 4404
 	closeTooSlow     closeCode = 4408
 )

@@ -67,7 +67,7 @@ func TestTheSpecificationKnowsEveryCode(t *testing.T) {
 			}
 		}
 	}
-	for _, code := range []closeCode{closeNormal, closeStopping, closeEncoding, closeMalformed, closeTooLarge, closeInternal, closeNoID, closeNotSignedIn, closeTooSlow} {
+	for _, code := range []closeCode{closeNormal, closeStopping, closeEncoding, closeMalformed, closeTooLarge, closeInternal, closeNoID, closeNotSignedIn, closeForced, closeTooSlow} {
 		if !strings.Contains(specification, fmt.Sprintf("| %d |", code)) {
 			t.Errorf("PROTOCOL.md does not know the close code %d", code)
 		}

@@ -72,8 +72,8 @@ func (c *conn) openFeed(q *request) {
 	case len(c.feeds) >= c.bridge.opts.MaxFeeds:
 		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, which is the limit.", len(c.feeds)))
 		return
-	case c.drains:
-		c.refuse(q, core.Refuse(core.Busy, "%s", stoppingText))
+	case c.drains != nil:
+		c.refuse(q, core.Refuse(core.Busy, "%s", c.drains.text))
 		return
 	}
 	addr, err := c.addressOf(q.entity, core.Listen)
@@ -169,7 +169,7 @@ func (f *feed) opened(q *request, err error) {
 			}
 		}
 	})
-	if c.drains {
+	if c.drains != nil {
 		f.quiet()
 	}
 	f.next()
@@ -258,7 +258,7 @@ func (c *conn) credit(q *request) {
 // ask gives the broker as much credit as the client has given and the limits allow.
 func (f *feed) ask() {
 	c := f.conn
-	if f.receiver == nil || f.drains != nil || f.over || c.drains || c.leaves() || c.choked || c.waiting > maxAskedBytes {
+	if f.receiver == nil || f.drains != nil || f.over || c.drains != nil || c.leaves() || c.choked || c.waiting > maxAskedBytes {
 		return
 	}
 	n := min(f.credit, maxAsked, max(1, maxAskedBytes/f.size)) - len(f.pending) - f.asked

@@ -12,9 +12,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// censusTime is how long bridges may take to tell of their connections.
-const censusTime = 5 * time.Second
-
 // entities lists queues, topics, or a topic's subscriptions.
 func (c *conn) entities(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
@@ -187,22 +184,10 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 }
 
 // connections lists the clients of this gateway that are in the namespace,
-// whatever they speak: those of all to who runs the gateway.
+// whatever they speak; for operators those of all.
 func (c *conn) connections(q *request) {
-	if err := c.identity.Check(core.Manage, "", time.Now()); err != nil {
-		c.refuse(q, err)
-		return
-	}
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		ctx, cancel := context.WithTimeout(ctx, censusTime)
-		defer cancel()
-		var all []bridges.Connection
-		for _, census := range c.bridge.opts.Censuses {
-			all = append(all, census.Connections(ctx)...)
-		}
-		if id.NamespaceID() != c.bridge.opts.Home {
-			all = slices.DeleteFunc(all, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
-		}
+		all, err := c.bridge.opts.Clients.Connections(ctx, id)
 		return func(w codec.Writer) {
 			w.Key("connections")
 			w.OpenList()
@@ -210,7 +195,15 @@ func (c *conn) connections(q *request) {
 				writeConnection(w, &all[i])
 			}
 			w.CloseList(len(all))
-		}, nil
+		}, err
+	})
+}
+
+// closeConnection closes one of these.
+func (c *conn) closeConnection(q *request) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
+		_, err := c.bridge.opts.Clients.Close(ctx, id, q.connection)
+		return nil, err
 	})
 }
 

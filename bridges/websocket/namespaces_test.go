@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -86,17 +87,45 @@ func TestAFullNamespaceLetsNobodyIn(t *testing.T) {
 
 func TestConnectionsOfOtherNamespacesAreNotListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := openHouse(t, Options{Home: "home"}, "q")
+		h := openHouse(t, Options{Clients: &clients.Registry{Home: "home"}}, "q")
 		h.bridge.auth = &hall{}
 		stranger := h.dial(protocolJSON)
 		stranger.ok("auth", object{"token": "elsewhere Manage "})
 		p := h.dial(protocolJSON)
 		p.ok("auth", object{"token": rootToken})
+		ids := map[string]any{}
 		for p, want := range map[*peer]string{stranger: "there", p: ""} {
 			all := p.ok("connections", nil)["connections"].([]any)
 			if len(all) != 1 || all[0].(object)["namespace"] != want {
 				t.Errorf("in %q: got %v", want, all)
 			}
+			ids[want] = all[0].(object)["id"]
+		}
+		stranger.refused("closeConnection", object{"connection": ids[""]}, core.NotFound)
+		p.ok("peek", object{"entity": "q"})
+	})
+}
+
+func TestAConnectionIsClosedOnRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{}, "q")
+		p, other := h.connect(), h.connect()
+		all := p.ok("connections", nil)["connections"].([]any)
+		id := other.ok("auth", object{"token": rootToken})["connection"]
+		if len(all) != 2 || all[0].(object)["id"] != id && all[1].(object)["id"] != id {
+			t.Fatalf("got %v, want %v among them", all, id)
+		}
+		p.refused("closeConnection", object{"connection": "none"}, core.NotFound)
+		p.ok("closeConnection", object{"connection": id})
+		other.await("bye")
+		if code := other.closed(); code != 4403 {
+			t.Errorf("closed with %d, want 4403", code)
+		}
+		reader := h.dial(protocolJSON)
+		reader.ok("auth", object{"token": "reader Listen "})
+		reader.refused("closeConnection", object{"connection": id}, core.Unauthorized)
+		if n := h.bridge.opts.Clients.Closed(); n != 1 {
+			t.Errorf("%d connections count as closed, want 1", n)
 		}
 	})
 }

@@ -47,6 +47,7 @@ var operations = func() map[string]*operation {
 		{name: "deleteRule", need: hasEntity | hasName, run: (*conn).deleteRule},
 		{name: "testRules", need: hasEntity | hasMessage, may: hasRules, run: (*conn).testRules},
 		{name: "connections", run: (*conn).connections},
+		{name: "closeConnection", need: hasConnection, run: (*conn).closeConnection},
 	} {
 		m[o.name] = o
 	}

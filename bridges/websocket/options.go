@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -17,11 +17,9 @@ type Options struct {
 	// Origins are the pages that may connect besides those of the gateway's own
 	// host: patterns as origins.Check takes them.
 	Origins []string
-	// Home is the ID of the namespace whose managers run the gateway: they see the
-	// connections of all namespaces, others those of their own.
-	Home string
-	// Censuses tell of the connections of other bridges.
-	Censuses []bridges.Census
+	// Clients are the connections of all bridges, to which the bridge adds its own; default: those
+	// of the bridge alone.
+	Clients *clients.Registry
 
 	// MaxConnections is how many clients may be connected that have signed in; 20000.
 	// How many others there may be is up to the listener: see bridges.Prove.
@@ -80,6 +78,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.PingInterval, 30*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.DrainGrace, 10*time.Second)
+	if o.Clients == nil {
+		o.Clients = &clients.Registry{Log: o.Logger}
+	}
 	if o.Budget == nil {
 		o.Budget = budget.New(0, nil)
 	}

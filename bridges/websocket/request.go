@@ -49,6 +49,7 @@ type request struct {
 	rules           []core.Rule
 	message         *core.Message
 	name            string
+	connection      string
 }
 
 // memberSet is a set of members, by their places in members.
@@ -95,6 +96,7 @@ const (
 	hasName
 	hasExclusive
 	hasSessionLockToken
+	hasConnection
 )
 
 var members = [...]member{
@@ -179,6 +181,7 @@ var members = [...]member{
 		}
 		return err
 	}},
+	{"connection", textInto(func(q *request) *string { return &q.connection })},
 }
 
 // memberOf finds a member by its name.

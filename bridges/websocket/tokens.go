@@ -52,7 +52,7 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 		w.Key("namespace")
 		w.Text(g.Namespace)
 		w.Key("operator")
-		w.Bool(g.NamespaceID == c.bridge.opts.Home && core.Identity{g}.Check(core.Manage, "", time.Now()) == nil)
+		w.Bool(c.bridge.opts.Clients.IsOperator(core.Identity{g}))
 		w.Key("policy")
 		w.Text(g.Policy)
 		w.Key("scope")

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -56,7 +57,7 @@ func TestRequestsMayFollowAuthAtOnce(t *testing.T) {
 
 func TestWhoSignsInHearsWhetherThatRunsTheGateway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := openHouse(t, Options{Home: "home"})
+		h := openHouse(t, Options{Clients: &clients.Registry{Home: "home"}})
 		for _, c := range []struct {
 			token, namespace string
 			operator         bool

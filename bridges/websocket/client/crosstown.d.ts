@@ -511,6 +511,8 @@ export class Crosstown {
     fetch(path: string, init?: RequestInit): Promise<Response>;
     /** The connections of the gateway that this one leads to. @returns {Promise<Connection[]>} */
     connections(): Promise<Connection[]>;
+    /** Closes one of these by its id: its client is told, and connects again. @param {string} connection */
+    closeConnection(connection: string): Promise<void>;
     #private;
 }
 export type ConnectionString = {

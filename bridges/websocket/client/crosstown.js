@@ -1797,6 +1797,8 @@ export class Crosstown {
 
   /** The connections of the gateway that this one leads to. @returns {Promise<Connection[]>} */
   async connections() { return (await this.#ask("connections", {})).connections; }
+  /** Closes one of these by its id: its client is told, and connects again. @param {string} connection */
+  async closeConnection(connection) { await this.#ask("closeConnection", { connection }); }
 
   /** Asks what changes nothing. @param {string} op @param {Record<string, any>} members */
   #ask(op, members) { return this.#wire.request(op, members, { again: "repeat" }); }

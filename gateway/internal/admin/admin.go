@@ -1,6 +1,6 @@
 // Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on every
-// listener: metrics, counters, histories of messages, purges, deposits, namespaces, remotes, plugins and
-// pipelines. A request is authenticated, authorized and refused in the same way, whatever it is about.
+// listener: metrics, counters, histories of messages, purges, deposits, connections, namespaces, remotes,
+// plugins and pipelines. A request is authenticated, authorized and refused in the same way, whatever it is about.
 package admin
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
@@ -29,7 +30,8 @@ import (
 type Options struct {
 	Directory *namespaces.Directory
 	Served    func(namespaceID string) *Served // nil if the namespace is not served
-	Remotes   []Remote                         // in the order of their namespaces
+	Clients   *clients.Registry
+	Remotes   []Remote // in the order of their namespaces
 	Pushes    []*webhooks.Push
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
@@ -107,6 +109,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.FaultsPath, true, "", manages, a.ownFaults},
+		{api.ConnectionsPath, true, "", manages, a.connections},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
 		{api.PluginsPath, true, "", a.operates, a.plugins},

@@ -25,17 +25,21 @@ type use struct{ connections, channels, sends, receives, sessions int }
 
 // clients shows the connected clients.
 type clients struct {
+	forced                                 func() int64
 	censuses                               []bridges.Census
 	connections, channels, links, sessions *prometheus.Desc
+	closed                                 *prometheus.Desc
 
 	mu    sync.Mutex
 	taken time.Time
 	uses  map[string]*use // by protocol
 }
 
-// Clients adds the clients that the censuses find.
-func (m *Metrics) Clients(censuses ...bridges.Census) {
+// Clients adds the clients that the censuses find, and how many connections operators have closed.
+func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	m.registry.MustRegister(&clients{
+		forced:      closed,
+		closed:      describe("connections_closed_by_operators_total", "Connections that operators have closed."),
 		censuses:    censuses,
 		connections: describe("connections", "Clients that are connected.", "protocol"),
 		channels:    describe("amqp_sessions", "AMQP sessions that clients have begun.", "protocol"),
@@ -50,12 +54,14 @@ func (c *clients) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.channels
 	ch <- c.links
 	ch <- c.sessions
+	ch <- c.closed
 }
 
 // Collect implements prometheus.Collector.
 func (c *clients) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	counter(ch, c.closed, float64(c.forced()))
 	if c.uses == nil || time.Since(c.taken) >= censusAge {
 		c.take()
 		c.taken = time.Now()

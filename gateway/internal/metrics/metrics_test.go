@@ -223,7 +223,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
-	r.metrics.Clients(census{})
+	r.metrics.Clients(func() int64 { return 6 }, census{})
 	r.metrics.Disk(func() filestore.Usage { return filestore.Usage{Bytes: 1 << 20} })
 	r.metrics.Memory(budget.New(0, nil))
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
@@ -272,6 +272,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_redis_flush_items", []string{"call", "append"}, 5},
 		{"crosstown_connections", []string{"protocol", "amqp_over_websocket"}, 1},
 		{"crosstown_connections", []string{"protocol", "websocket"}, 0},
+		{"crosstown_connections_closed_by_operators_total", nil, 6},
 		{"crosstown_amqp_sessions", []string{"protocol", "amqp"}, 3},
 		{"crosstown_amqp_sessions", nil, 5},
 		{"crosstown_remote_connected", []string{"namespace", "ns", "remote", "hq"}, 1},
@@ -329,6 +330,8 @@ func checkDocumented(t *testing.T, got scrape) {
 }
 
 type census struct{}
+
+func (census) CloseConnection(string) bool { return false }
 
 func (census) Connections(context.Context) []bridges.Connection {
 	return []bridges.Connection{

@@ -1,4 +1,4 @@
-import { html, Empty, Loading, textOf, useState } from "./ui.js";
+import { html, Action, confirm, Empty, Loading, textOf, useState } from "./ui.js";
 import { bus, mayList, mayRun, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { time } from "./format.js";
@@ -23,14 +23,21 @@ export function Connections() {
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>
-        <thead><tr>${mayRun() && html`<th>Namespace</th>`}<th>Protocol</th><th>From</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th></tr></thead>
+        <thead><tr>${mayRun() && html`<th>Namespace</th>`}<th>Protocol</th><th>From</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th><th class="tight"></th></tr></thead>
         <tbody>${list.map((c) => html`<tr key=${c.id}>
           ${mayRun() && html`<td>${c.namespace || "–"}</td>`}<td>${c.protocol}${c.id === session.value.connection && html` <span class="badge accent">this page</span>`}</td>
           <td class="mono">${c.peer}</td><td><div class="clip" title=${c.product}>${c.product || "–"}</div></td><td>${c.policies.join(", ") || "–"}</td><td>${time(c.since)}</td>
           <td class="links">${c.links.length === 0 ? html`<span class="muted">none</span>` : c.links.map((l) => html`<div><span class="badge">${l.direction}</span> <${Name} of=${c} entity=${l.entity} />
-            ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session || "with the empty id"}</small>`}</div>`)}</td></tr>`)}
+            ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session || "with the empty id"}</small>`}</div>`)}</td>
+          <td class="tight">${c.id !== session.value.connection && html`<${Action} class="danger small" label=${`Close the connection from ${c.peer}`} run=${() => close(c)}>Close<//>`}</td></tr>`)}
         </tbody></table></div>`}
     </section></div>`;
+}
+
+async function close({ id, peer, product }) {
+  if (!(await confirm("Close this connection?", `${product || "A client"} at ${peer} is told that an operator has closed its connection, once what is under way is done. SDKs connect again by themselves, and no message is lost. Sessions that it holds are given back.`, "Close"))) return;
+  await bus().closeConnection(id);
+  return `The connection from ${peer} is closed.`;
 }
 
 /** An entity, with a link to where it is seen: entities of other namespaces are not. */

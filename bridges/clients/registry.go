@@ -1,0 +1,94 @@
+// Package clients has the connections of all bridges of a gateway: they are listed and closed here.
+package clients
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// censusTime is how long bridges may take to tell of their connections.
+const censusTime = 5 * time.Second
+
+// Registry has the connections of all bridges of a gateway. It is safe for concurrent use.
+type Registry struct {
+	// Home is the ID of the namespace whose managers operate the gateway: they see the connections of
+	// all namespaces, others those of their own.
+	Home string
+	Log  *slog.Logger // may be nil
+
+	mu       sync.Mutex
+	censuses []bridges.Census
+	closed   atomic.Int64
+}
+
+// Add adds the connections of a bridge.
+func (c *Registry) Add(bridge bridges.Census) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.censuses = append(c.censuses, bridge)
+}
+
+// IsOperator reports whether an identity has Manage on the gateway's own namespace.
+func (c *Registry) IsOperator(id core.Identity) bool {
+	return id.NamespaceID() == c.Home && id.Check(core.Manage, "", time.Now()) == nil
+}
+
+// Connections lists the connections of id's namespace, or for operators those of all, by bridge. It needs
+// Manage on the namespace.
+func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges.Connection, error) {
+	var all []bridges.Connection
+	err := c.each(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
+	return all, err
+}
+
+// each calls f with the connections of each bridge that id may see.
+func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) error {
+	if err := id.Check(core.Manage, "", time.Now()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, censusTime)
+	defer cancel()
+	c.mu.Lock()
+	censuses := slices.Clone(c.censuses)
+	c.mu.Unlock()
+	for _, census := range censuses {
+		found := census.Connections(ctx)
+		if !c.IsOperator(id) {
+			found = slices.DeleteFunc(found, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
+		}
+		f(census, found)
+	}
+	return nil
+}
+
+// Close closes the connection with that id, as Connections lists it, and returns what it was. What is
+// under way on it may finish first. NotFound if id may see none of that id.
+func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
+	var closed *bridges.Connection
+	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {
+		at := slices.IndexFunc(found, func(o bridges.Connection) bool { return o.ID == connection })
+		if at >= 0 && census.CloseConnection(connection) {
+			closed = &found[at]
+		}
+	})
+	if err != nil {
+		return bridges.Connection{}, err
+	}
+	if closed == nil {
+		return bridges.Connection{}, core.Refuse(core.NotFound, "There is no connection '%.40s' at this gateway. It may have ended already.", connection)
+	}
+	c.closed.Add(1)
+	cmp.Or(c.Log, slog.Default()).Info("connection closed by an operator", "conn", closed.ID, "peer", closed.Peer, "namespace", closed.Namespace, "product", closed.Product, "policy", id[0].Policy)
+	return *closed, nil
+}
+
+// Closed is how many connections operators have closed.
+func (c *Registry) Closed() int64 { return c.closed.Load() }
