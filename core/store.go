@@ -357,6 +357,23 @@ type Sessions interface {
 	// do not count yet), else those whose state was set later than since. It returns their ids:
 	// that of the lock under which the state was set, else that of the oldest message.
 	ListSessions(ctx context.Context, p Partition, since time.Time, after SessionKey, top int) ([]string, error)
+	// DescribeSessions describes the sessions of these ids, in step; one that is not known is empty. It
+	// changes nothing, and its time does not depend on the number of messages. content says whether
+	// the states are wanted, not only their sizes.
+	DescribeSessions(ctx context.Context, p Partition, ids []string, content bool) ([]SessionInfo, error)
+}
+
+// SessionInfo is what a store knows of a session without a look at its messages.
+type SessionInfo struct {
+	ID        string // as it was asked for
+	Available int64  // messages that its holder could lock
+	Locked    int64  // messages under lock, deferred ones too
+	Deferred  int64  // other deferred messages
+	// LockedUntil is the end of its lock, zero if no receiver holds it.
+	LockedUntil time.Time
+	HasState    bool
+	StateBytes  int64
+	State       []byte // nil if it has none, or was not asked for
 }
 
 // KeyLife is how long a Transit.Key is known without Forget.

@@ -54,6 +54,11 @@ func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Ce
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
 		return err
 	}
+	c.ask(ctx, id, f)
+	return nil
+}
+
+func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) {
 	ctx, cancel := context.WithTimeout(ctx, censusTime)
 	defer cancel()
 	c.mu.Lock()
@@ -66,7 +71,25 @@ func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Ce
 		}
 		f(census, found)
 	}
-	return nil
+}
+
+// Holders finds the connections to this gateway that hold sessions of an entity. It needs Manage on the
+// entity.
+func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string) (map[core.SessionKey]bridges.Connection, error) {
+	if err := id.Check(core.Manage, entity, time.Now()); err != nil {
+		return nil, err
+	}
+	holders := map[core.SessionKey]bridges.Connection{}
+	c.ask(ctx, id, func(_ bridges.Census, found []bridges.Connection) {
+		for _, o := range found {
+			for _, l := range o.Links {
+				if l.Holds && o.Namespace == id.Namespace() && core.FoldName(core.ResourcePath(l.Entity)) == core.FoldName(entity) {
+					holders[core.KeyOfSession(l.Session)] = o
+				}
+			}
+		}
+	})
+	return holders, nil
 }
 
 // Close closes the connection with that id, as Connections lists it, and returns what it was. What is

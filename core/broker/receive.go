@@ -77,15 +77,20 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address str
 		return nil, err
 	}
 	e.Use()
+	ids, err := b.listSessions(ctx, v, since, skip, top)
+	return ids, b.refusals.Of(err, &v.Entity)
+}
+
+// listSessions lists the ids of sessions.
+func (b *Broker) listSessions(ctx context.Context, v *entity.View, since time.Time, skip, top int) (ids []string, err error) {
 	var lists []*sessionList
 	for _, p := range v.Queues[core.Main] {
 		l := &sessionList{store: b.store, p: p, since: since}
 		if err := l.fill(ctx); err != nil {
-			return nil, b.refusals.Of(err, &v.Entity)
+			return nil, err
 		}
 		lists = append(lists, l)
 	}
-	var ids []string
 	for skip, top = max(skip, 0), max(top, 0); len(ids) < top; {
 		lists = slices.DeleteFunc(lists, func(l *sessionList) bool { return len(l.ids) == 0 })
 		if len(lists) == 0 {
@@ -100,7 +105,7 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address str
 			ids = append(ids, first.ids[0])
 		}
 		if err := first.advance(ctx); err != nil {
-			return nil, b.refusals.Of(err, &v.Entity)
+			return nil, err
 		}
 	}
 	return ids, nil

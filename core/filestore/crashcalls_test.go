@@ -177,6 +177,11 @@ func (c *crasher) SetSessionState(ctx context.Context, p core.Partition, l core.
 	return err
 }
 
+func (c *crasher) DescribeSessions(ctx context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+	defer c.after()
+	return c.Store.DescribeSessions(ctx, p, ids, content)
+}
+
 func (c *crasher) ListSessions(ctx context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) ([]string, error) {
 	defer c.after()
 	return c.Store.ListSessions(ctx, p, since, after, top)

@@ -220,3 +220,32 @@ func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Tim
 	}
 	return ids, s.stopped()
 }
+
+// DescribeSessions counts what sessions have.
+func (s *Store) DescribeSessions(_ context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+	all := make([]core.SessionInfo, len(ids))
+	for i, id := range ids {
+		all[i].ID = id
+	}
+	t, ok := s.enter(p)
+	if !ok {
+		return all, nil
+	}
+	defer t.leave()
+	for i := range all {
+		x := t.queue.sessions[core.KeyOfSession(ids[i])]
+		if x == nil {
+			continue
+		}
+		told := &all[i]
+		told.Available, told.Locked, told.Deferred = int64(len(x.ready.items)), int64(len(x.locked.items)), int64(len(x.aside.items))
+		told.HasState, told.StateBytes = x.state != nil, int64(len(x.state))
+		if x.isHeld() {
+			told.LockedUntil = instant(x.until)
+		}
+		if content {
+			told.State = slices.Clone(x.state)
+		}
+	}
+	return all, s.stopped()
+}

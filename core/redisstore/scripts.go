@@ -73,6 +73,7 @@ var (
 	sessionStateGetScript     = stateScript("session_state_get", 1, 2, 0)
 	sessionStateSetScript     = stateScript("session_state_set", 3, 4, 0)
 	sessionListScript         = stateScript("session_list", 2, 2, 0)
+	sessionDescribeScript     = stateScript("session_describe", 1, 1, 1)
 	sessionRekeyScript        = stateScript("session_rekey", 3, 2, 1)
 	historyAnnotateScript     = stateScript("history_annotate", 0, 0, 1)
 	topicPublishScript        = (&script{

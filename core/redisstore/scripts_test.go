@@ -70,7 +70,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	for _, s := range []*script{
 		appendScript, appendLockScript, lockScript, lockUndoScript, settleScript, renewScript, lockDeferredScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
-		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript,
+		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
 		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,
 		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, sessionRekeyScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
 	} {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -347,4 +348,62 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 		}
 	}
 	return page, last, nil
+}
+
+// DescribeSessions counts what sessions have.
+func (s *Store) DescribeSessions(ctx context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+	all := make([]core.SessionInfo, len(ids))
+	for i, id := range ids {
+		all[i].ID = id
+	}
+	err := s.operate(ctx, p, "describe sessions", func(ctx context.Context, sh *shard) error {
+		if !sh.Sessions {
+			return nil
+		}
+		for page := range slices.Chunk(all, listPage) {
+			args := []any{flag(content)}
+			for i := range page {
+				args = append(args, sessionName(page[i].ID))
+			}
+			reply, _, err := s.transition(ctx, sh, s.millis(), sessionDescribeScript, []any{sh.stateKey(0)}, args...)
+			if err != nil {
+				return err
+			}
+			if err := readSessions(reply, page, content); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// readSessions reads the reply of lua/session_describe.lua.
+func readSessions(reply []any, into []core.SessionInfo, content bool) error {
+	const members = 6
+	if len(reply) != members*len(into) {
+		return errReply
+	}
+	for i := range into {
+		told, each := &into[i], reply[members*i:]
+		var numbers [members - 1]int64
+		for j := range numbers {
+			n, ok := each[j].(int64)
+			if !ok {
+				return errReply
+			}
+			numbers[j] = n
+		}
+		told.Available, told.Locked, told.Deferred = numbers[0], numbers[1], numbers[2]
+		if until := numbers[3]; until != 0 {
+			told.LockedUntil = instant(until)
+		}
+		if told.HasState = numbers[4] >= 0; told.HasState {
+			told.StateBytes = numbers[4]
+		}
+		if state, _ := each[5].(string); told.HasState && content {
+			told.State = []byte(state)
+		}
+	}
+	return nil
 }

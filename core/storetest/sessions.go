@@ -131,6 +131,15 @@ func (s *fixture) wantSessions(what string, since time.Time, after core.SessionK
 	}
 }
 
+// wantDescribed compares what is told of sessions.
+func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted []core.SessionInfo) {
+	s.Helper()
+	got, err := s.store.DescribeSessions(s.Context(), s.main, ids, content)
+	if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", wanted) {
+		s.Fatalf("%s: described:\n got %+v, %v\nwant %+v", what, got, err, wanted)
+	}
+}
+
 // wantLost checks that a session's lock is good for nothing, and neither is that
 // of a message which was locked under it.
 func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
@@ -640,6 +649,40 @@ var sessionStateStories = []story{
 		s.wantSessions("after one that is not there", time.Time{}, "bb", 1, "C")
 		s.wantSessions("after the last", time.Time{}, "é", 9)
 		s.wantSessions("no room", time.Time{}, "", 0)
+	})},
+	{"sessions are described", withSessions(func(s *fixture) {
+		s.sendIn("Busy", "a", "b", "c", "d")
+		l := s.accept("busy")
+		held := s.lockOneIn(l)
+		s.deferIn(l, text("e"))
+		again := s.lockOneIn(l)
+		s.settle(again, core.Defer)
+		s.lockDeferredIn(l, again.SequenceNumber)
+		s.setState(l, []byte("state"))
+		empty := s.accept("")
+		s.setState(empty, []byte{})
+		s.release(empty)
+		s.sendIn("busyness", "x")
+		s.send(text("y", in("scheduled"), s.after(time.Hour)))
+		ids := []string{"busy", "", "busyness", "scheduled", "BUSY", "none"}
+		want := []core.SessionInfo{
+			{ID: "busy", Available: 2, Locked: 2, Deferred: 1, LockedUntil: l.Until, HasState: true, StateBytes: 5, State: []byte("state")},
+			{ID: "", HasState: true, State: []byte{}},
+			{ID: "busyness", Available: 1},
+			{ID: "scheduled"},
+			{ID: "BUSY", Available: 2, Locked: 2, Deferred: 1, LockedUntil: l.Until, HasState: true, StateBytes: 5, State: []byte("state")},
+			{ID: "none"},
+		}
+		s.wantDescribed("with their states", true, ids, want)
+		for i := range want {
+			want[i].State = nil
+		}
+		s.wantDescribed("without", false, ids, want)
+		s.clock.Advance(time.Hour)
+		s.wantDescribed("when the lock has ended", false, []string{"busy", "scheduled"}, []core.SessionInfo{
+			{ID: "busy", Available: 3, Deferred: 2, HasState: true, StateBytes: 5}, {ID: "scheduled", Available: 1},
+		})
+		_ = held
 	})},
 	{"sessions are listed that have messages or state", withSessions(func(s *fixture) {
 		l := s.accept("deferred")

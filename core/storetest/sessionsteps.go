@@ -34,6 +34,7 @@ func (p *player) sessionStep(pl *subject) {
 			since = p.clock.Now().Add(-oneOf(p, 0, time.Millisecond, time.Second, 10*time.Second))
 		}
 		p.listSessions(pl, since, oneOf[core.SessionKey](p, "", "", core.KeyOfSession(""), "x", "xx", "z"), oneOf(p, 100, 100, 1, 2, 0))
+		p.describeSessions(pl)
 	}
 }
 
@@ -164,6 +165,21 @@ func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.tell("%sset state of %s to %#v: %v", pl.Subscription, l.a.ID, state, a)
 	p.sameCode("set session state", a, b)
 	p.lost(pl, l, a)
+}
+
+// describeSessions compares what engines tell of the sessions that they list, and of one that may not be there.
+func (p *player) describeSessions(pl *subject) {
+	p.Helper()
+	ids, err := p.a.ListSessions(p.Context(), pl.Partition, time.Time{}, "", 100)
+	p.sameCode("list sessions", err, nil)
+	ids = append(ids, "other")
+	a, errA := p.a.DescribeSessions(p.Context(), pl.Partition, ids, true)
+	b, errB := p.b.DescribeSessions(p.Context(), pl.Partition, ids, true)
+	p.tell("%sdescribe sessions: %+v %v", pl.Subscription, a, errA)
+	p.sameCode("describe sessions", errA, errB)
+	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
+		p.fail("describe sessions: model %+v, engine %+v", a, b)
+	}
 }
 
 func (p *player) listSessions(pl *subject, since time.Time, after core.SessionKey, top int) {

@@ -75,9 +75,14 @@ const maxBody = 64 << 10
 
 // read reads the body, JSON, into request. An empty body leaves it as it is.
 func (c *call) read(request any, example string) error {
-	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody+1))
-	if err != nil || len(body) > maxBody {
-		return core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", maxBody)
+	return c.readAtMost(maxBody, request, example)
+}
+
+// readAtMost is read of a body of at most so many bytes.
+func (c *call) readAtMost(most int64, request any, example string) error {
+	body, err := io.ReadAll(io.LimitReader(c.Body, most+1))
+	if err != nil || int64(len(body)) > most {
+		return core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -110,6 +115,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.FaultsPath, true, "", manages, a.ownFaults},
 		{api.ConnectionsPath, true, "", manages, a.connections},
+		{api.SessionsPath, false, "", nil, a.sessions},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
 		{api.PluginsPath, true, "", a.operates, a.plugins},

@@ -12,6 +12,6 @@ func Commands(environ []string) []*cobra.Command {
 		queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), pluginCommand(environ),
 		importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ),
 		namespaceCommand(environ), clockCommand(environ), faultCommand(environ), remoteCommand(environ),
-		connectionCommand(environ),
+		connectionCommand(environ), sessionCommand(environ),
 	}
 }

@@ -1,0 +1,83 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+)
+
+// Sessions describes the sessions of an entity that have messages or state, by id, at most top after the
+// first skip. Reading them costs, in each partition, an exchange with the store for each 200 of them up to
+// the last one, and one for those that are described; it does not depend on the number of messages.
+// Unlike ListSessions it does not count as a use of the entity.
+func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
+	v, err := b.viewWithSessions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := b.listSessions(ctx, v, time.Time{}, skip, top)
+	if err != nil {
+		return nil, b.refusals.Of(err, &v.Entity)
+	}
+	return b.describeSessions(ctx, v, ids, false)
+}
+
+// Session describes a session with its state, whether or not there is anything in it.
+func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo, error) {
+	v, err := b.viewWithSessions(ctx, name)
+	if err != nil {
+		return core.SessionInfo{}, err
+	}
+	all, err := b.describeSessions(ctx, v, []string{id}, true)
+	if err != nil {
+		return core.SessionInfo{}, err
+	}
+	return all[0], nil
+}
+
+// viewWithSessions finds an entity, and refuses one without sessions.
+func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entity.View, error) {
+	e, err := b.entity(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	v := e.View()
+	if !v.Settings.RequiresSession {
+		return nil, entity.ErrNoSessions
+	}
+	return v, nil
+}
+
+// describeSessions asks each partition for its sessions among the ids, and returns them in step.
+func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
+	partitions := v.Queues[core.Main]
+	places := make([][]int, len(partitions)) // of each partition's ids
+	for i, id := range ids {
+		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
+		places[at] = append(places[at], i)
+	}
+	all, errs := make([]core.SessionInfo, len(ids)), make([]error, len(partitions))
+	entity.InParallel(len(partitions), func(p int) {
+		if len(places[p]) == 0 {
+			return
+		}
+		own := make([]string, len(places[p]))
+		for j, i := range places[p] {
+			own[j] = ids[i]
+		}
+		var told []core.SessionInfo
+		if told, errs[p] = b.store.DescribeSessions(ctx, partitions[p], own, content); errs[p] == nil {
+			for j, i := range places[p] {
+				all[i] = told[j]
+			}
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return nil, b.refusals.Of(err, &v.Entity)
+		}
+	}
+	return all, nil
+}

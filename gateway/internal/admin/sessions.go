@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+const (
+	defaultTop = 100 // sessions that are listed
+	maxTop     = 1000
+)
+
+// sessions lists the sessions of an entity, shows one, or sets its state.
+func (a *API) sessions(c *call) (any, error) {
+	address, err := core.ParseAddress(c.path)
+	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
+		return nil, core.Refuse(core.NotFound, "'%s' is no queue or subscription: GET %sNAME.", c.path, api.SessionsPath)
+	}
+	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
+		return nil, err
+	}
+	e, _, err := a.Directory.Resolve(c.Context(), c.id, c.path)
+	if err != nil {
+		return nil, err
+	}
+	switch one := c.URL.Query().Has("session"); {
+	case c.Method == http.MethodGet && one:
+		return a.session(c, &e)
+	case c.Method == http.MethodGet:
+		return a.listSessions(c, &e)
+	case c.Method == http.MethodPut && one:
+		return a.setState(c, &e)
+	case one:
+		return nil, wrongMethod("GET, PUT")
+	default:
+		return nil, wrongMethod(http.MethodGet)
+	}
+}
+
+func (a *API) listSessions(c *call, e *core.Entity) (any, error) {
+	skip, err := c.number("skip", 0, 1<<31-1)
+	if err != nil {
+		return nil, err
+	}
+	top, err := c.number("top", defaultTop, maxTop)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.served(c.id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := n.Broker.Sessions(c.Context(), e.Name, skip, top)
+	if err != nil {
+		return nil, err
+	}
+	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
+}
+
+// number reads a parameter that is a whole number from 0 to most.
+func (c *call) number(name string, without, most int) (int, error) {
+	text := c.URL.Query().Get(name)
+	if text == "" {
+		return without, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a whole number from 0 to %d.", name, text, most)
+	}
+	return n, nil
+}
+
+func (a *API) session(c *call, e *core.Entity) (any, error) {
+	n, err := a.served(c.id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := n.Broker.Session(c.Context(), e.Name, c.URL.Query().Get("session"))
+	if err != nil {
+		return nil, err
+	}
+	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
+}
+
+// sessionsOf is what the API shows of sessions. Only for locked ones the connections are asked which of
+// them holds them.
+func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
+	told := make([]api.Session, len(all))
+	held := false
+	for i := range all {
+		x, t := &all[i], &told[i]
+		*t = api.Session{ID: x.ID, Available: x.Available, Locked: x.Locked, Deferred: x.Deferred, State: x.State}
+		if x.HasState {
+			t.StateBytes = &x.StateBytes
+		}
+		if !x.LockedUntil.IsZero() {
+			held, t.LockedUntil = true, &x.LockedUntil
+		}
+	}
+	if !held {
+		return told
+	}
+	holders, err := a.Clients.Holders(c.Context(), c.id, e.Name)
+	if err != nil { // the client may not know
+		return told
+	}
+	for i := range told {
+		if o, ok := holders[core.KeyOfSession(told[i].ID)]; ok && told[i].LockedUntil != nil {
+			told[i].Holder = &api.Holder{Connection: o.ID, Protocol: o.Protocol, Peer: o.Peer, Product: o.Product, Policies: o.Policies}
+		}
+	}
+	return told
+}
+
+// setState sets the state of a session under its lock, as a receiver does.
+func (a *API) setState(c *call, e *core.Entity) (any, error) {
+	var request api.SessionState
+	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {
+		return nil, err
+	}
+	if request.Clear == (request.State != nil) {
+		return nil, core.Refuse(core.InvalidArgument, `The body must have either state, in base64, or "clear":true.`)
+	}
+	id := c.URL.Query().Get("session")
+	s, err := a.Directory.AcceptSession(c.Context(), c.id, e.Name, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
+		Deliver: func([]core.Delivery) {}, Closed: func(error) {},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var state []byte
+	if request.State != nil {
+		state = append([]byte{}, *request.State...) // an empty state is one
+	}
+	err = s.SetState(c.Context(), state)
+	s.Close()
+	if err != nil {
+		return nil, err
+	}
+	return a.session(c, e)
+}
