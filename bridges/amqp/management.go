@@ -175,7 +175,16 @@ func peekMessages(o *operation) (response, error) {
 	omit, _ := o.args.Get("omit-message-body")
 	f := o.form()
 	f.peeked, f.bodiless = true, omit == true
-	ds, err := o.peek(from, int(min(count, core.MaxPeek)))
+	state, ofState, err := o.stateToPeek()
+	if err != nil {
+		return response{}, err
+	}
+	var ds []core.Delivery
+	if ofState && o.sessionless() {
+		ds, err = o.broker.PeekState(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
+	} else {
+		ds, err = o.peek(from, int(min(count, core.MaxPeek)))
+	}
 	if err != nil {
 		return response{}, err
 	}
@@ -194,6 +203,22 @@ func peekMessages(o *operation) (response, error) {
 		return response{status: 204, text: "No messages."}, nil
 	}
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
+}
+
+// ArgumentPeekState is an argument of peek-message that Service Bus does not have: the state of the
+// messages to peek at, as the annotation x-opt-message-state has it. A peek into a session ignores it.
+const ArgumentPeekState = "com.crosstown:message-state"
+
+func (o *operation) stateToPeek() (state core.State, given bool, err error) {
+	v, given := o.args.Get(ArgumentPeekState)
+	if !given {
+		return 0, false, nil
+	}
+	n, ok := value.Int(v)
+	if !ok || n < 0 || n > int64(core.Scheduled) {
+		return 0, false, core.Refuse(core.InvalidArgument, "%s is no state of a message: write 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
+	}
+	return core.State(n), true, nil
 }
 
 func scheduleMessages(o *operation) (response, error) {

@@ -108,6 +108,25 @@ func (r *Receiver) Complete(ctx context.Context, t *Taken) error {
 	return r.link.AcceptMessage(ctx, t.m)
 }
 
+// Release unlocks a message without counting a delivery.
+func (r *Receiver) Release(ctx context.Context, t *Taken) error {
+	return r.link.ReleaseMessage(ctx, t.m)
+}
+
+// Return takes the credit back and releases what is under way. No Take may follow.
+func (r *Receiver) Return(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if err := r.link.DrainCredit(ctx, nil); err != nil {
+		return err
+	}
+	var errs []error
+	for m := r.link.Prefetched(); m != nil; m = r.link.Prefetched() {
+		errs = append(errs, r.link.ReleaseMessage(ctx, m))
+	}
+	return errors.Join(errs...)
+}
+
 // Close ends the link. What was not completed becomes available when its lock ends.
 func (r *Receiver) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)

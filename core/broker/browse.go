@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -196,4 +197,32 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 		}
 	}
 	return removed, nil
+}
+
+// LockNumbers locks those messages of some sequence numbers that are available and returns them, by
+// partition. It needs Listen.
+func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address string, numbers []int64) ([]core.Delivery, error) {
+	e, v, sub, err := b.open(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.Receivable(sub); err != nil {
+		return nil, err
+	}
+	groups, _ := entity.GroupByPartition(numbers, len(v.Queues[sub]), entity.PartitionOfNumber)
+	found := make([][]core.Delivery, len(v.Queues[sub]))
+	errs := make([]error, len(v.Queues[sub]))
+	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
+		found[p.Partition], errs[p.Partition] = b.store.LockNumbers(ctx, v.Queues[sub][p.Partition], p.Items)
+	})
+	all := slices.Concat(found...)
+	for _, err := range errs {
+		if err != nil {
+			e.receivers.SettleAll(context.WithoutCancel(ctx), sub, all, core.Release)
+			return nil, b.refusals.Of(err, &v.Entity)
+		}
+	}
+	e.traffic.Queues[sub].Delivered.Add(int64(len(all)))
+	e.audit.Delivered(v, sub, all, e.audit.Party(ctx, id, core.Listen, v))
+	return all, nil
 }

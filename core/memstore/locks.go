@@ -163,6 +163,30 @@ func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int6
 	return deliveries, err
 }
 
+// LockNumbers locks those of some messages that are available.
+func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, nil
+	}
+	if t.Sessions {
+		t.leave()
+		return nil, fmt.Errorf("lock by number outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	}
+	var deliveries []core.Delivery
+	for _, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		if index != t.ref.Index {
+			continue
+		}
+		if e := t.queue.entry(n); e != nil && e.state.isAvailable() {
+			deliveries = append(deliveries, t.lock(e, locked, core.NewNonce(), t.lockEnd()))
+		}
+	}
+	deliveries, _, err := t.deliver(ctx, deliveries, 0)
+	return deliveries, err
+}
+
 // allInState returns the entries of sequence numbers, or nil if one is not
 // there, is in another state, or is given twice.
 func (t *txn) allInState(numbers []int64, as ...messageState) []*entry {

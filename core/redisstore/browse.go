@@ -86,6 +86,52 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	return ds, err
 }
 
+// LockNumbers locks those of some messages that are available.
+func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) (ds []core.Delivery, err error) {
+	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
+	err = s.operate(context.WithoutCancel(ctx), p, "lock messages by number", func(ctx context.Context, sh *shard) error {
+		if sh.Sessions {
+			return s.refuseLock(ctx, sh)
+		}
+		now := s.millis()
+		l := sh.lease(now)
+		own, _ := sh.positions(numbers)
+		args := []any{l.until, secret(l.nonce)}
+		for _, n := range own {
+			args = append(args, n)
+		}
+		reply, _, err := s.transition(ctx, sh, now, lockNumbersScript, nil, args...)
+		if err != nil {
+			return err
+		}
+		if len(reply) != 3 {
+			return errReply
+		}
+		locked, _ := reply[0].([]any)
+		counts, _ := reply[1].([]any)
+		overrides, _ := reply[2].([]any)
+		if len(counts) != len(locked) || len(overrides) != len(locked) {
+			return errReply
+		}
+		claims := make([]claim, len(locked))
+		for i := range locked {
+			text, _ := locked[i].(string)
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return errReply
+			}
+			a, err := parseSideData(counts[i], overrides[i])
+			if err != nil {
+				return err
+			}
+			claims[i] = claim{n, a}
+		}
+		ds, err = s.deliver(ctx, sh, l, claims, nil, core.Active)
+		return err
+	})
+	return ds, err
+}
+
 // positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated
 // or belongs to another partition, else 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {

@@ -298,6 +298,53 @@ var deferStories = []story{
 		a, b, c := s.deferOne(text("a")), s.deferOne(text("b")), s.deferOne(text("c"))
 		s.wantBodies("messages", s.lockDeferred(b, c, a), "b", "c", "a")
 	}},
+	{"messages are locked by number, those that are available", func(s *fixture) {
+		s.sendTexts("a", "b", "c", "d", "e", "f")
+		ds := s.lock(2)
+		s.settle(ds[0], core.Abandon)
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)})
+		s.wantCode("lock", err, "")
+		s.wantBodies("messages", got, "e", "d", "a")
+		want(s, "delivery count", got[2].DeliveryCount, 1)
+		s.wantBodies("the others", s.lock(9), "c", "f")
+		s.settle(got[0], core.Release)
+		s.settle(got[1], core.Complete)
+		s.settle(got[2], core.Abandon)
+		s.wantBodies("those that came back", s.lock(9), "a", "e")
+		got, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(5)})
+		s.wantCode("lock again", err, "")
+		s.wantBodies("nothing is available", got)
+		s.wantStats("stats", s.main, core.Stats{Locked: 5})
+	}},
+	{"a lock by number ends like any other", func(s *fixture) {
+		s.sendTexts("a", "b", "c")
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(3)})
+		s.wantCode("lock", err, "")
+		s.wantBodies("the last", got, "c")
+		s.clock.Advance(s.main.LockDuration)
+		ds := s.lock(9)
+		s.wantBodies("all, the one delivered before first", ds, "c", "a", "b")
+		want(s, "delivery count", ds[0].DeliveryCount, 1)
+	}},
+	{"dead letters are locked by number", func(s *fixture) {
+		s.sendTexts("a", "b", "c")
+		for _, d := range s.lock(3) {
+			s.settle(d, core.DeadLetterOutcome)
+		}
+		got, err := s.store.LockNumbers(s.Context(), s.dead(), []int64{number(2)})
+		s.wantCode("lock", err, "")
+		s.wantBodies("the second", got, "b")
+		s.settleAt(s.dead(), got[0], core.Complete)
+		s.wantBodies("the others", s.lockAt(s.dead(), 9), "a", "c")
+	}},
+	{"purging leaves what is locked by number", func(s *fixture) {
+		s.sendTexts("a", "b", "c")
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2)})
+		s.wantCode("lock", err, "")
+		s.wantPurge(s.main, 9, 2)
+		s.settle(got[0], core.Release)
+		s.wantBodies("it is there", s.lock(9), "b")
+	}},
 	{"locking deferred messages is all or nothing", func(s *fixture) {
 		a, b := s.deferOne(text("a")), s.deferOne(text("b"))
 		s.lockDeferred(b)

@@ -24,6 +24,8 @@ func (p *player) step() {
 		p.settle(at, p.settlements(at))
 	case n < 41:
 		p.renew(at, p.someTokens(at))
+	case n < 42:
+		p.lockNumbers(at, p.someNumbers(at, nil))
 	case n < 46:
 		p.lockDeferred(at, p.someNumbers(at, p.of(at.Ref).deferred), p.underLock(pl, at))
 	case n < 48:
@@ -429,6 +431,15 @@ func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.S
 	if l != nil {
 		p.carry(*l, a, b)
 	}
+}
+
+func (p *player) lockNumbers(at core.Partition, numbers []int64) {
+	p.Helper()
+	a, errA := p.a.LockNumbers(p.Context(), at, numbers)
+	b, errB := p.b.LockNumbers(p.Context(), at, numbers)
+	p.tell("lock%s %v: %s %v", name(at), positions(numbers), brief(a), errA)
+	p.sameCode("lock by number", errA, errB)
+	p.took(at, a, b)
 }
 
 func (p *player) cancel(at core.Partition, numbers []int64) {

@@ -110,6 +110,8 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.DepositPath, false, http.MethodPost, nil, a.deposit},
+		{api.MessagesPath, false, http.MethodPost, nil, a.move},
+		{api.RulesPath, false, http.MethodPost, nil, a.testRules},
 		{api.NamespacesPath, true, "", manages, a.namespaces},
 		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},

@@ -159,6 +159,13 @@ func (s *store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	return ds, err
 }
 
+func (s *store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+	began := time.Now()
+	ds, err := s.Store.LockNumbers(ctx, p, numbers)
+	s.had(callLock, began, len(ds), err)
+	return ds, err
+}
+
 func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
 	began := time.Now()
 	errs := s.Store.Settle(ctx, p, settlements)
