@@ -222,7 +222,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		defer g.pages.show(nil)
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	pushes := runPushes(front, c, traces.Broker(watched.Broker(directory, "push"), "push"), log)
+	pushes := runPushes(front, c, traces.Broker(watched.Broker(directory, "push"), "push"), messages, log)
 	watched.Pushes(pushes)
 	o := httpsOptions(c, messages, open, tunnel, native, log)
 	o.Answered = watched.HTTP()

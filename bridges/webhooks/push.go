@@ -1,20 +1,16 @@
 package webhooks
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // PushOptions configure a Push. Zero numbers are the defaults.
@@ -23,9 +19,10 @@ type PushOptions struct {
 	Namespace  string // the ID of the one that From is in, which is configured: its name
 	From       string // a queue or subscription
 	URL        string
-	Key        []byte        // signs, as Standard.Key makes it
-	Headers    []string      // application properties that are sent as headers of these names
-	Concurrent int           // requests at a time, of sessions too; default 10
+	Key        []byte   // signs, as Standard.Key makes it
+	Headers    []string // application properties that are sent as headers of these names
+	Concurrent int      // requests at a time, of sessions too; default 10
+	Budget     *budget.Budget
 	Timeout    time.Duration // of a request; default 30 s
 	FirstDelay time.Duration // after the first failure; each further one doubles it; default 5 s
 	MaxDelay   time.Duration // default 1 h
@@ -63,6 +60,9 @@ const (
 	sessionIdle = time.Second     // after which a session without messages is given up
 	settleTime  = 10 * time.Second
 	maxAnswer   = 64 << 10 // bytes of an answer that are read, so that its connection serves again
+	// heldSessions is how many times as many sessions as there may be requests are held at most: those
+	// whose message has failed wait without a place among the requests.
+	heldSessions = 10
 )
 
 // NewPush makes a Push.
@@ -80,6 +80,9 @@ func NewPush(o PushOptions) *Push {
 	set(&o.MaxDelay, time.Hour)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0, nil)
 	}
 	p := &Push{PushOptions: o, state: PushState{Name: o.Name, From: o.From, URL: shown(o.URL)}}
 	p.id = core.Identity{{Namespace: o.Namespace, NamespaceID: o.Namespace, Policy: "push " + o.Name, Rights: core.Listen, Scope: core.FoldName(o.From)}}
@@ -118,9 +121,17 @@ func (p *Push) change(f func(*PushState)) {
 // Run delivers until ctx ends. It waits for an entity that does not exist or is disabled.
 func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	defer p.client.CloseIdleConnections()
+	said := ""
 	for ctx.Err() == nil {
+		began := time.Now()
 		if err := p.serve(ctx, b); err != nil && ctx.Err() == nil {
-			p.Logger.Warn("push: the entity cannot be received from; the gateway tries again", "push", p.Name, "entity", p.From, "err", err)
+			if time.Since(began) > reopen { // it could be received from
+				said = ""
+			}
+			if said != err.Error() { // every few seconds, possibly for days
+				said = err.Error()
+				p.Logger.Warn("push: the entity cannot be received from; the gateway tries again", "push", p.Name, "entity", p.From, "err", err)
+			}
 			p.change(func(s *PushState) { s.LastError, s.LastErrorAt = err.Error(), time.Now() })
 			sleep(ctx, reopen)
 		}
@@ -128,11 +139,15 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) { wait(ctx, d, nil) }
+
+// wait sleeps until it is woken.
+func wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-woken:
 	case <-ctx.Done():
 	}
 }
@@ -149,11 +164,11 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()
-	w := &pushing{Push: p, broker: b, settings: entity.Settings, requests: requests, end: end}
+	w := &pushing{Push: p, broker: b, settings: entity.Settings, requests: requests, end: end, places: make(chan struct{}, p.Concurrent)}
 	if !entity.Settings.RequiresSession {
 		err = w.messages(ctx)
 	} else {
-		w.each(func() { w.sessions(ctx) })
+		w.sessions(ctx)
 	}
 	if err != nil {
 		return err
@@ -168,6 +183,7 @@ type pushing struct {
 	settings core.Settings
 	requests context.Context
 	end      context.CancelCauseFunc
+	places   chan struct{} // holds one for each session with requests
 }
 
 // each runs work as often as there may be requests at a time.
@@ -195,11 +211,15 @@ func (w *pushing) messages(ctx context.Context) error {
 		return err
 	}
 	w.each(func() {
-		for ctx.Err() == nil {
+		memory := w.memory()
+		defer memory.Close()
+		for memory.await(ctx) {
 			rx.AddCredit(1)
 			select {
 			case d := <-arrived:
+				memory.hold(&d)
 				w.deliver(ctx, d)
+				memory.Release()
 			case <-ctx.Done():
 			}
 		}
@@ -210,6 +230,35 @@ func (w *pushing) messages(ctx context.Context) error {
 		w.settle(d, core.Settlement{Outcome: core.Release})
 	}
 	return nil
+}
+
+// memory is what one request at a time holds of the gateway's memory for messages in progress.
+type memory struct {
+	*budget.Waiter
+	next int64 // how much the next message is expected to take
+}
+
+func (w *pushing) memory() *memory {
+	m := &memory{w.Budget.Waiter(nil), 1}
+	m.Join(w.Namespace)
+	return m
+}
+
+// await waits until there is memory for a message like the last one. It returns false when ctx ends.
+func (m *memory) await(ctx context.Context) bool {
+	for ctx.Err() == nil && m.Available(m.next) == 0 && m.Fits(m.next) {
+		m.Wait(m.next)
+		select {
+		case <-m.Woken():
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (m *memory) hold(d *core.Delivery) {
+	m.next = int64(d.Size())
+	m.Add(m.next)
 }
 
 // deliver delivers a message and settles it. A failure is repeated by the store, after a delay
@@ -236,76 +285,37 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
-			sleep(ctx, w.settings.LockDuration/2)
-			if ctx.Err() != nil || renew(ctx) != nil {
-				return // without a lock the settlement fails, and the message is delivered again
+		for pause := w.settings.LockDuration / 2; ; {
+			sleep(ctx, pause)
+			if ctx.Err() != nil {
+				return
+			}
+			pause = w.settings.LockDuration / 2
+			switch err := renew(ctx); core.CodeOf(err) {
+			case core.LockLost, core.SessionLockLost, core.NotFound:
+				return // the settlement fails, and the message is delivered again
+			default:
+				if err != nil { // the store may be away for a moment
+					pause = w.settings.LockDuration / 10
+				}
 			}
 		}
 	}()
 	return func() { cancel(); <-done }
 }
 
-// sessions delivers the messages of one session after the other.
-func (w *pushing) sessions(ctx context.Context) {
-	for ctx.Err() == nil {
-		arrived, closed := make(chan core.Delivery, 1), make(chan struct{})
-		s, err := w.broker.AcceptSession(ctx, w.id, w.From, core.SessionOptions{Next: true, ReceiverOptions: w.options(arrived, func(error) { close(closed) })})
-		switch {
-		case err == nil:
-			w.session(ctx, s, arrived, closed)
-		case core.CodeOf(err) == core.Timeout: // there is none, and ctx ends, or the broker looks again
-		default:
-			w.end(err)
-		}
-	}
-}
-
-// session delivers the messages of a session in their order: a message that failed is delivered
-// again before the next one. Meanwhile the session stays locked.
-func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan core.Delivery, closed <-chan struct{}) {
-	defer s.Close() // which releases a message that was not settled
-	defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
-	idle := time.NewTimer(sessionIdle)
-	defer idle.Stop()
-	for {
-		s.AddCredit(1)
-		idle.Reset(sessionIdle)
-		select {
-		case d := <-arrived:
-			if ctx.Err() != nil {
-				return
-			}
-			delay, settlement := w.attempt(d)
-			if settlement.Outcome == core.Abandon {
-				t := time.NewTimer(delay)
-				select {
-				case <-t.C:
-				case <-closed: // another receiver has the session
-				case <-ctx.Done():
-				}
-				t.Stop()
-			}
-			w.settle(d, settlement)
-		case <-idle.C:
-			return
-		case <-closed:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or
-// abandoned, to be delivered again after the delay.
+// abandoned, to be delivered again after the delay. What the gateway's end has cut is no attempt.
 func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settlement) {
 	w.change(func(s *PushState) { s.UnderWay++ })
-	reason, text, wait := w.post(d)
+	reason, text, asked := w.post(d)
+	cut := reason != "" && w.requests.Err() != nil // by the gateway's own end
 	hopeless := reason == "HTTP 410" || int(d.DeliveryCount)+1 >= w.settings.MaxDeliveryCount
 	w.change(func(s *PushState) {
 		s.UnderWay--
 		switch {
+		case cut:
+			return
 		case reason == "":
 			s.Delivered++
 			return
@@ -317,6 +327,8 @@ func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settleme
 		s.LastError, s.LastErrorAt = text, time.Now()
 	})
 	switch {
+	case cut:
+		return 0, core.Settlement{Outcome: core.Release}
 	case reason == "":
 		return 0, core.Settlement{Outcome: core.Complete}
 	case hopeless:
@@ -325,7 +337,7 @@ func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settleme
 		return 0, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}
 	}
 	w.Logger.Debug("push: a delivery failed and is repeated", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
-	return max(wait, w.backoff(d.DeliveryCount)), core.Settlement{Outcome: core.Abandon}
+	return max(asked, w.backoff(d.DeliveryCount)), core.Settlement{Outcome: core.Abandon}
 }
 
 // backoff doubles with each failure, up to MaxDelay. A part of it is chance, so that messages that
@@ -350,93 +362,4 @@ func (w *pushing) settle(d core.Delivery, s core.Settlement) {
 			w.Logger.Info("push: a message could not be settled and may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
 		}
 	}
-}
-
-// post sends a message. reason is "" if it was taken; wait is how long the receiver of the request
-// wants to be left alone.
-func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
-	defer cancel()
-	body, contentType := content(d.Message)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
-	if err != nil {
-		return "no answer", "the address of the push is not valid", 0
-	}
-	for _, name := range p.Headers {
-		if v, ok := d.Properties.Get(name); ok {
-			setHeader(r.Header, name, value.Text(v))
-		}
-	}
-	setHeader(r.Header, "Content-Type", contentType)
-	setHeader(r.Header, "Content-Encoding", d.ContentEncoding)
-	id, at := d.MessageID.String(), time.Now()
-	if id == "" || !isPrintable(id) {
-		id = strconv.FormatInt(d.SequenceNumber, 10)
-	}
-	r.Header.Set("User-Agent", "Crosstown")
-	r.Header.Set(headerID, id)
-	r.Header.Set(headerTimestamp, strconv.FormatInt(at.Unix(), 10))
-	r.Header.Set(headerSignature, Sign(p.Key, id, at, body))
-	res, err := p.client.Do(r)
-	if err != nil {
-		return "no answer", strings.ReplaceAll(err.Error(), p.URL, shown(p.URL)), 0
-	}
-	defer func() { _ = res.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
-	switch {
-	case res.StatusCode >= 200 && res.StatusCode < 300:
-		return "", "", 0
-	case res.StatusCode >= 300 && res.StatusCode < 400:
-		text = fmt.Sprintf("%s answered %s: redirects are not followed, so configure the address that it names", shown(p.URL), res.Status)
-	default:
-		text = fmt.Sprintf("%s answered %s", shown(p.URL), res.Status)
-	}
-	return "HTTP " + strconv.Itoa(res.StatusCode), text, retryAfter(res.Header.Get("Retry-After"), at)
-}
-
-// retryAfter reads the header Retry-After (RFC 9110 §10.2.3), at most MaxBackoff; 0 for none.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, core.MaxBackoff)
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), core.MaxBackoff)
-	}
-	return 0
-}
-
-// content is a message's body as HTTP carries it, and its content type.
-func content(m *core.Message) (body []byte, contentType string) {
-	if payload, ok := m.Body.Payload(); ok {
-		return payload, m.ContentType
-	}
-	v, err := m.Body.Value()
-	if err != nil {
-		return m.Body.Bytes, m.ContentType
-	}
-	switch v := v.(type) {
-	case string:
-		return []byte(v), orElse(m.ContentType, "text/plain; charset=utf-8")
-	case []byte:
-		return v, m.ContentType
-	}
-	return value.AppendJSON(nil, v), "application/json"
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// setHeader sets a header unless the value is empty or no header can hold it.
-func setHeader(h http.Header, name, v string) {
-	if v != "" && isPrintable(v) {
-		h.Set(name, v)
-	}
-}
-
-func isPrintable(s string) bool {
-	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -1,0 +1,97 @@
+package webhooks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sessions delivers the messages of sessions, of as many at a time as there may be requests.
+func (w *pushing) sessions(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	held := make(chan struct{}, heldSessions*w.Concurrent)
+	for take(ctx, held) {
+		arrived, closed := make(chan core.Delivery, 1), make(chan struct{})
+		s, err := w.broker.AcceptSession(ctx, w.id, w.From, core.SessionOptions{Next: true, ReceiverOptions: w.options(arrived, func(error) { close(closed) })})
+		if err != nil {
+			<-held
+			if core.CodeOf(err) != core.Timeout { // else there is none, and ctx ends, or the broker looks again
+				w.end(err)
+			}
+			continue
+		}
+		begun := make(chan struct{})
+		running.Go(func() {
+			defer func() { <-held }()
+			defer s.Close() // which releases a message that was not settled
+			defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
+			isIn := take(ctx, w.places)
+			close(begun)
+			if isIn {
+				w.session(ctx, s, arrived, closed)
+			}
+		})
+		<-begun
+	}
+}
+
+// take takes a place. It returns false when ctx ends.
+func take(ctx context.Context, places chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// session delivers the messages of a session in their order: a message that failed is delivered
+// again before the next one. Meanwhile the session stays locked, and gives its place to another one.
+func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan core.Delivery, closed <-chan struct{}) {
+	in := true
+	defer func() {
+		if in {
+			<-w.places
+		}
+	}()
+	memory := w.memory()
+	defer memory.Close()
+	idle := time.NewTimer(sessionIdle)
+	defer idle.Stop()
+	for memory.await(ctx) {
+		s.AddCredit(1)
+		idle.Reset(sessionIdle)
+		select {
+		case d := <-arrived:
+			if ctx.Err() != nil {
+				return
+			}
+			memory.hold(&d)
+			delay, settlement := w.attempt(d)
+			if settlement.Outcome == core.Abandon {
+				<-w.places
+				in = false
+				wait(ctx, delay, closed) // until another receiver has the session
+			}
+			w.settle(d, settlement)
+			memory.Release()
+			if !in {
+				if in = take(ctx, w.places); !in {
+					return
+				}
+			}
+		case <-idle.C:
+			return
+		case <-closed:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
