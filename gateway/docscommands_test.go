@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -107,15 +108,20 @@ func understand(args []string, whole bool) error {
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
-	return root.Execute()
+	err := root.Execute()
+	if !whole && isAn[*pflag.ValueRequiredError](err) {
+		return nil
+	}
+	return err
 }
 
-// disarm takes from a command what it does; and, if the line is not whole, its demands on arguments.
+// disarm takes from a command what it does; and, if the line is not whole, its demands.
 func disarm(c *cobra.Command, whole bool) {
 	if !c.HasSubCommands() || !c.HasParent() {
 		c.PreRunE, c.RunE = nil, func(*cobra.Command, []string) error { return nil }
 		if !whole && c.HasParent() {
 			c.Args = cobra.ArbitraryArgs
+			c.Flags().VisitAll(func(f *pflag.Flag) { delete(f.Annotations, cobra.BashCompOneRequiredFlag) })
 		}
 	}
 	for _, below := range c.Commands() {
