@@ -121,3 +121,13 @@ func TestTheConsoleHandlesManyMessages(t *testing.T) {
 queues: [{name: orders}, {name: failed}, {name: wide, enable-partitioning: true}]
 `).console("listpage")
 }
+
+func TestTheConsoleFindsEntities(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, "").console("searchpage")
+}
+
+func TestTheConsoleSignsInOnPhonesAndRemembers(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, "").console("signinpage")
+}

@@ -10,8 +10,9 @@ const { STORY_CONNECTION: connection, STORY_GATEWAY: gateway, STORY_SCREENSHOTS:
  * must match one of `expected`. With STORY_SEE, a directory, each `seen` leaves a picture there.
  * @param {(at: any) => Promise<void>} story
  * @param {RegExp[]} [expected]
+ * @param {import("playwright-core").BrowserContextOptions} [options]
  */
-export async function operate(story, expected = []) {
+export async function operate(story, expected = [], options = {}) {
   await browse(async (page, context) => {
     const faults = await faultsOf(page, gateway);
     const at = {
@@ -45,7 +46,7 @@ export async function operate(story, expected = []) {
         if (see) await page.screenshot({ path: `${see}/${name.replaceAll(/\W+/g, "-")}.png` });
       },
       picture: async (name) => { if (pictures) await page.screenshot({ path: `${pictures}/${name}.png` }); },
-      phone: () => page.setViewportSize({ width: 390, height: 844 }),
+      phone: (width = 390) => page.setViewportSize({ width, height: 844 }),
       desktop: () => page.setViewportSize({ width: 1280, height: 800 }),
     };
     await at.home();
@@ -53,6 +54,6 @@ export async function operate(story, expected = []) {
     await page.getByRole("heading", { name: "Overview" }).waitFor();
     await story(at);
     assert.deepEqual(faults.filter((fault) => !expected.some((e) => e.test(fault))), []);
-  }, { viewport: { width: 1280, height: 800 }, locale: "en-GB", timezoneId: "UTC" });
+  }, { viewport: { width: 1280, height: 800 }, locale: "en-GB", timezoneId: "UTC", ...options });
   console.log("told");
 }

@@ -99,6 +99,6 @@ export function Body({ message }) {
         ${names.map((n) => html`<button type="button" aria-pressed=${n === way} onClick=${() => choose(n)}>${n}</button>`)}
       </div>
     </header>
-    ${length === 0 ? html`<p class="muted">It has none.</p>` : html`<pre tabindex="0" aria-label=${`Body as ${way}`}>${ways[way]}</pre>`}
+    ${ways[way] === "" ? html`<p class="muted">It has none.</p>` : html`<pre tabindex="0" role="group" aria-label=${`Body as ${way}`}>${ways[way]}</pre>`}
   </section>`;
 }

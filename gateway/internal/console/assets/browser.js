@@ -2,6 +2,7 @@
 import { html, Action, Empty, Icon, Input, Loading, signal, textOf, useEffect, useRef, useState } from "./ui.js";
 import { changes, may } from "./session.js";
 import { amount, time } from "./format.js";
+import { instantOf, zone } from "./zone.js";
 import { idOf, toText } from "./values.js";
 import { bodyText, preview } from "./body.js";
 import { Detail } from "./detail.js";
@@ -31,7 +32,7 @@ function fitting(filter) {
   if (Object.values(filter).every((v) => !v.trim())) return Object.assign(() => true, { always: true });
   const low = (s) => s.toLowerCase(), id = low(filter.id.trim()), body = low(filter.body);
   const [, name, value] = /^\s*([^=]*?)\s*(?:=\s*(.*?)\s*)?$/.exec(low(filter.property));
-  const [since, until] = [filter.since, filter.until].map((t) => (t ? new Date(t) : undefined));
+  const [since, until] = [filter.since, filter.until].map((t) => (t ? instantOf(t) : undefined));
   return Object.assign((m) => {
     const { MessageId, CorrelationId, EnqueuedTimeUtc } = m.broker, at = new Date(EnqueuedTimeUtc);
     return (!id || [MessageId, CorrelationId].some((v) => v !== undefined && low(idOf(v)).includes(id)))
@@ -125,7 +126,7 @@ function FilterBy({ value, set, apply, active }) {
   return html`<details class="filter"><summary class="button small">Filter${active ? " is on" : ""}</summary>
     <form class="form" onSubmit=${(e) => { e.preventDefault(); apply(value); }}>
       <div class="fields">${field("Message or correlation id", "id", { placeholder: "contains" })}${field("Property", "property", { placeholder: "region = eu", hint: "User or broker property; its name alone: has it" })}
-        ${field("Body", "body", { placeholder: "contains" })}${field("Enqueued since", "since", { type: "datetime-local", step: "1" })}${field("Enqueued until", "until", { type: "datetime-local", step: "1" })}</div>
+        ${field("Body", "body", { placeholder: "contains" })}${field("Enqueued since", "since", { type: "datetime-local", step: "1", hint: zone.value })}${field("Enqueued until", "until", { type: "datetime-local", step: "1", hint: zone.value })}</div>
       <div class="actions"><button class="button primary small">Apply</button>
         <button type="button" class="button small" onClick=${() => { set(noFilter); apply(noFilter); }}>Clear</button></div></form></details>`;
 }
@@ -138,11 +139,14 @@ function Rows({ messages, view, dead, scheduled, chosen, choose, checked, setChe
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
+  const digits = String(messages.at(-1).sequenceNumber).length, timeOf = ({ broker: b }) => time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc);
+  const days = [messages[0], messages.at(-1)].some((m) => timeOf(m).includes(" ")); // not today
   const first = Math.max(Math.min(Math.floor(sight.top / rowHeight) - 10, messages.length - 1), 0);
   const drawn = messages.slice(first, first + Math.ceil(sight.height / rowHeight) + 20);
   const rest = messages.length - first - drawn.length;
   const check = (n, on) => setChecked((old) => { const s = new Set(old); if (on) s.add(n); else s.delete(n); return s; });
   const step = (e) => {
+    if (e.key === "Escape") choose();
     const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...box.current.querySelectorAll("button.link")];
     const next = way && rows[rows.indexOf(e.target) + way];
     if (!next) return;
@@ -150,22 +154,22 @@ function Rows({ messages, view, dead, scheduled, chosen, choose, checked, setChe
     next.focus();
     next.click();
   };
-  const gap = (rows) => rows > 0 && html`<tr aria-hidden="true"><td colspan="9" style=${{ height: `${rows * rowHeight}px`, padding: 0 }}></td></tr>`;
+  const gap = (rows) => rows > 0 && html`<tr aria-hidden="true"><td style=${{ height: `${rows * rowHeight}px`, padding: 0 }}></td></tr>`;
   return html`<div class="scroll rows" ref=${box} onKeyDown=${step} onScroll=${({ target }) => setSight({ top: target.scrollTop, height: target.clientHeight })}>
     <table aria-rowcount=${messages.length + 1}><thead><tr>
-      <th class="tight"><input type="checkbox" aria-label="Choose all" checked=${picked.length === messages.length} onChange=${(e) => setChecked(new Set(e.target.checked ? messages.map((m) => m.sequenceNumber) : []))} /></th>
-      <th class="tight">Number</th><th>Message id</th>${dead ? html`<th>Reason</th>` : html`<th>Label</th>`}<th>Body</th>
-      <th class="tight">${scheduled ? "Becomes active" : "Enqueued"}</th>${!scheduled && html`<th class="num tight">Deliveries</th>`}${view === "messages" && html`<th class="tight">State</th>`}
+      <th class="checks"><input type="checkbox" aria-label="Choose all" checked=${picked.length === messages.length} onChange=${(e) => setChecked(new Set(e.target.checked ? messages.map((m) => m.sequenceNumber) : []))} /></th>
+      <th style=${{ width: `max(5.8rem, ${digits + 4}ch)` }}>Number</th><th class=${dead && "less"}>Message id</th>${dead ? html`<th>Reason</th>` : html`<th class="less">Label</th>`}<th>Body</th>
+      <th class=${`extra ${days ? "days" : "times"}`}>${scheduled ? "Becomes active" : "Enqueued"}</th>${!scheduled && html`<th class="num deliveries extra">Deliveries</th>`}${view === "messages" && html`<th class="state extra">State</th>`}
     </tr></thead>
     <tbody>${gap(first)}${drawn.map((m, i) => { const n = m.sequenceNumber, b = m.broker; return html`<tr key=${n} aria-rowindex=${first + i + 2} class=${"pick" + (n === chosen ? " chosen" : "")} onClick=${() => choose(n === chosen ? undefined : n)}>
       <td class="tight" onClick=${(e) => e.stopPropagation()}><input type="checkbox" aria-label=${`Choose ${n}`} checked=${checked.has(n)} onChange=${(e) => check(n, e.target.checked)} /></td>
       <td class="tight"><button class="button link" aria-expanded=${n === chosen} aria-label=${`Message ${n}`} onClick=${(e) => { e.stopPropagation(); choose(n === chosen ? undefined : n); }}>${n}</button></td>
-      <td><div class="clip">${b.MessageId === undefined ? "–" : toText(b.MessageId)}</div></td>
-      <td><div class="clip">${dead ? m.properties.DeadLetterReason ?? "–" : b.Label ?? "–"}</div></td>
+      <td class=${dead && "less"}><div class="clip">${b.MessageId === undefined ? "–" : toText(b.MessageId)}</div></td>
+      <td class=${!dead && "less"}><div class="clip">${dead ? m.properties.DeadLetterReason ?? "–" : b.Label ?? "–"}</div></td>
       <td><div class="clip mono">${preview(m)}</div></td>
-      <td class="tight">${time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc)}</td>
-      ${!scheduled && html`<td class="num">${b.DeliveryCount ?? 0}</td>`}
-      ${view === "messages" && html`<td class="tight"><span class=${"badge" + (b.State === "Active" ? "" : " accent")}>${b.State}</span></td>`}
+      <td class="extra"><div class="clip">${timeOf(m)}</div></td>
+      ${!scheduled && html`<td class="num extra">${b.DeliveryCount ?? 0}</td>`}
+      ${view === "messages" && html`<td class="extra"><span class=${"badge" + (b.State === "Active" ? "" : " accent")}>${b.State}</span></td>`}
     </tr>`; })}${gap(rest)}</tbody></table></div>`;
 }
 

@@ -66,8 +66,8 @@ export const everything = () => roots().flatMap((e) => [e, ...subscriptionsOf(e)
 /** Counts of an entity, none before the gateway has said. */
 export const counts = (e) => e.data.value?.counts ?? {};
 
-/** Dead letters of an entity, and of a topic's subscriptions. */
-export const deadLetters = (e) => (counts(e).deadLetter ?? 0) + sum((s) => counts(s).deadLetter, subscriptionsOf(e));
+/** Dead letters of an entity, those of transfers included, and of a topic's subscriptions. */
+export const deadLetters = (e) => sum((one) => (counts(one).deadLetter ?? 0) + (counts(one).transferDeadLetter ?? 0), [e, ...subscriptionsOf(e)]);
 
 /** Why there is no list. */
 export const problem = signal(null);
@@ -133,6 +133,15 @@ export async function loadAllSubscriptions() {
   const some = topics.slice(turn, turn + atOnce);
   turn += atOnce;
   await Promise.allSettled(some.map((e) => loadSubscriptions(e.name)));
+}
+
+const together = 10; // requests that are under way at the same time
+
+/** Asks for the subscriptions of those topics whose subscriptions are not known yet. */
+export async function loadMissingSubscriptions() {
+  const left = roots().filter((e) => e.kind === "topic" && e.subscriptions.value === null && counts(e).subscriptions > 0);
+  const work = async () => { for (let e; (e = left.pop());) await loadSubscriptions(e.name).catch(() => {}); }; // the next search asks again
+  await Promise.all(Array.from({ length: together }, work));
 }
 
 export async function loadSubscriptions(topic) {

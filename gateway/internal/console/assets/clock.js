@@ -3,7 +3,8 @@ import { html, Action, Form, Input, textOf, toast, useEffect, useState } from ".
 import { changed } from "./session.js";
 import { ask } from "./adminapi.js";
 import { loadStatus, status } from "./gateway.js";
-import { instant, localTime, parseDuration, zone } from "./format.js";
+import { parseDuration, time } from "./format.js";
+import { instantOf, localTime, zone } from "./zone.js";
 import { usePoll } from "./poll.js";
 
 /** A duration that may be negative, as the gateway takes it. */
@@ -47,7 +48,7 @@ export function Clock({ path }) {
     toast("The time is moved, and what was due is done.");
   };
   const set = async () => {
-    await put({ set: new Date(to) });
+    await put({ set: instantOf(to) });
     toast("The time is set, and what was due is done.");
   };
   const shown = clock && new Date(Date.parse(clock.now) + (clock.frozen ? 0 : Date.now() - clock.asked));
@@ -55,10 +56,10 @@ export function Clock({ path }) {
       ${clock && html`<span class=${`badge ${clock.frozen ? "warn" : "good"}`}>${clock.frozen ? "frozen" : "running"}</span><span class="muted">${clock.ahead} ahead of the store's time</span>
       <div class="push">${clock.frozen ? html`<${Action} class="primary" run=${() => put({ resume: true })}>Resume<//>` : html`<${Action} class="primary" run=${() => put({ freeze: true })}>Freeze<//>`}</div>`}</header>
     ${problem && html`<p class="in problem" role="alert">${problem}</p>`}
-    ${clock && html`<p class="in clock"><time datetime=${shown.toISOString()}>${instant(shown, true)}</time> <small>${zone}</small></p>
+    ${clock && html`<p class="in clock"><time datetime=${shown.toISOString()}>${time(shown, true)}</time> <small>${zone.value}</small></p>
     <div class="in fields">
       <${Form} action="Advance" submit=${advance}><${Input} label="Advance by" required value=${by} set=${setBy} hint="30 s, 5 min, 14 d; −1h sets it back" /><//>
-      <${Form} action="Set" submit=${set}><${Input} label="Set to" type="datetime-local" step="0.001" required min="2000-01-01T00:00" max="2200-01-01T00:00" value=${to} set=${setTo} hint=${zone} /><//>
+      <${Form} action="Set" submit=${set}><${Input} label="Set to" type="datetime-local" step="0.001" required min="2000-01-01T00:00" max="2200-01-01T00:00" value=${to} set=${setTo} hint=${zone.value} /><//>
     </div>`}
     <p class="in muted">Locks, times to live, schedules, retry delays, duplicate detection and deletion of idle entities follow this clock.</p>
   </section>`;

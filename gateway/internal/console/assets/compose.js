@@ -2,7 +2,7 @@
 import { html, Check, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
 import { bus, changed } from "./session.js";
 import { now } from "./gateway.js";
-import { localTime } from "./format.js";
+import { instantOf, localTime, zone } from "./zone.js";
 import { base64, fromBase64, toText, toValue, typeOf, types } from "./values.js";
 import { utf8 } from "./body.js";
 
@@ -39,7 +39,7 @@ export function messageOf(form) {
   for (const name of [...texts, "ContentType"]) if (form[name] !== "") broker[name] = form[name];
   if (form.SessionId === "" && form.emptySession) broker.SessionId = "";
   if (form.TimeToLive !== "") broker.TimeToLive = Number(form.TimeToLive);
-  if (form.ScheduledEnqueueTimeUtc !== "") broker.ScheduledEnqueueTimeUtc = new Date(form.ScheduledEnqueueTimeUtc);
+  if (form.ScheduledEnqueueTimeUtc !== "") broker.ScheduledEnqueueTimeUtc = instantOf(form.ScheduledEnqueueTimeUtc);
   const properties = {};
   for (const { name, type, text } of form.properties) {
     if (name === "") throw new Error("A user property has no name.");
@@ -87,7 +87,7 @@ export function Fields({ form, set, short }) {
     <details open=${!short && (form.emptySession || texts.some((n) => form[n] !== ""))}><summary>${short ? "More broker properties" : "Broker properties"}</summary>
       <div class="fields">${texts.filter((n) => !short || !["Label", "MessageId", "CorrelationId", "To"].includes(n)).map((n) => input(n))}
         ${!short && html`${input("TimeToLive", { label: "Time to live, in seconds", type: "number", min: "0.001", step: "any", placeholder: "the entity's" })}
-        <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date(now()))} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint="In this machine's time; empty sends now" />`}
+        <${Input} label="Schedule for" type="datetime-local" step="1" min=${localTime(new Date(now()))} value=${form.ScheduledEnqueueTimeUtc} set=${put("ScheduledEnqueueTimeUtc")} hint=${`${zone.value}; empty sends now`} />`}
       </div>${form.SessionId === "" && html`<${Check} label="SessionId is empty, not missing" value=${form.emptySession} set=${put("emptySession")} />`}</details>`;
 }
 

@@ -1,11 +1,14 @@
 // A message in full.
-import { html, Icon } from "./ui.js";
+import { html, Icon, useEffect, useRef } from "./ui.js";
 import { duration, time } from "./format.js";
 import { toText, typeOf } from "./values.js";
 import { Body } from "./body.js";
 import { StoryLink } from "./story.js";
 
 const instants = new Set(["EnqueuedTimeUtc", "ExpiresAtUtc", "LockedUntilUtc", "ScheduledEnqueueTimeUtc"]);
+
+/** Where there is no room beside the list, a message lies over it: as in the style sheet. */
+const sheet = matchMedia("(max-width: 1100px)");
 
 function written(name, v) {
   if (instants.has(name)) return html`<time datetime=${v} title=${v}>${time(v)}</time>`;
@@ -14,8 +17,19 @@ function written(name, v) {
 
 export function Detail({ message, entity, close, children }) {
   const { DeadLetterReason: reason, DeadLetterErrorDescription: why } = message.properties;
-  const properties = Object.entries(message.properties);
-  return html`<section class="card detail" aria-label=${`Message ${message.sequenceNumber}`}>
+  const properties = Object.entries(message.properties), ref = useRef();
+  useEffect(() => {
+    const before = document.activeElement;
+    if (!close || !sheet.matches) return;
+    ref.current.focus();
+    return () => { if (before?.isConnected) before.focus(); };
+  }, []);
+  const escape = (e) => {
+    if (e.key !== "Escape" || !close) return;
+    e.stopPropagation();
+    close();
+  };
+  return html`<section class="card detail" ref=${ref} tabindex="-1" aria-label=${`Message ${message.sequenceNumber}`} onKeyDown=${escape}>
     <header><h2>Message ${message.sequenceNumber}</h2>
       ${close && html`<button class="button quiet push" aria-label="Close message" onClick=${close}><${Icon} name="close" /></button>`}</header>
     <div class="in">

@@ -1,4 +1,5 @@
 // How numbers, times and durations are written.
+import { formatOf } from "./zone.js";
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
@@ -18,30 +19,16 @@ export function bytes(n) {
   return `${n.toFixed(1)} GiB`;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" };
+const day = { dateStyle: "medium" };
 
-/** An instant of RFC 3339, of today by its time alone. */
-export function time(instant) {
-  if (!instant) return "–";
-  const at = new Date(instant);
-  return at.toDateString() === new Date().toDateString() ? clock.format(at) : calendar.format(at);
+/** An instant of RFC 3339 to the millisecond in the page's zone, with its day unless that is today and not asked for. */
+export function time(instant, withDay) {
+  const at = new Date(instant ?? NaN);
+  if (Number.isNaN(at.getTime())) return "–";
+  const on = formatOf(day).format(at), o = formatOf(clock).format(at);
+  return withDay || on !== formatOf(day).format(Date.now()) ? `${on} ${o}` : o;
 }
-
-const precise = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-
-/** The zone in which all times are written. */
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-
-/** An instant of RFC 3339 to the millisecond, with its day unless that is today and not asked for. */
-export function instant(text, withDay) {
-  const at = new Date(text);
-  return !withDay && at.toDateString() === new Date().toDateString() ? precise.format(at) : `${day.format(at)} ${precise.format(at)}`;
-}
-
-/** What an input of type datetime-local has for an instant. */
-export const localTime = (at) => new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 
 /** How long until an instant, "" when it has passed. */
 export function until(instant, now = Date.now()) {

@@ -47,12 +47,13 @@ export function Namespaces() {
       ${allowed && html`<${Action} class="primary" icon="plus" run=${() => create(look)}>New namespace<//>`}</div>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Namespaces need Manage for the gateway's own one.<//></section>`
     : !all ? html`<section class="card">${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>` : html`<${Loading} />`}</section>`
-    : html`<section class="card">
+    : html`${chosen && html`<${One} key=${chosen.name} of=${chosen} again=${look} />`}
+      <section class="card">
         ${large && html`<header><div class="search"><${Icon} name="search" /><input type="search" aria-label="Search namespaces" placeholder="Search" value=${search} onInput=${(e) => setSearch(e.target.value)} /></div>
           <span class="muted">${amount(Math.min(found.length, most))} of ${amount(all.length)} shown</span></header>`}
         <${List} list=${found.slice(0, most)} chosen=${chosen} /></section>
       ${problem && html`<p class="note bad" role="alert">${textOf(problem)}</p>`}
-      ${chosen && html`<${One} key=${chosen.name} of=${chosen} again=${look} />`}`}
+`}
   </div>`;
 }
 

@@ -1,6 +1,7 @@
-// The user who is signed in. The key or token is in the client's memory and nowhere else.
+// The user who is signed in. The key or token is in the client's memory, and in this tab's storage if the user wants that.
 import { Crosstown } from "crosstown";
 import { closeDialogs, signal, toast } from "./ui.js";
+import { kept } from "./storage.js";
 
 /** The client and what the gateway says of its rights; null before signing in. */
 export const session = signal(null);
@@ -23,8 +24,11 @@ export const mayList = () => may("Manage") && session.value.scope === "";
 /** Whether it may see and do what concerns the gateway, with all of its namespaces. */
 export const mayRun = () => session.value.operator;
 
+/** What a user had this tab remember. */
+export const secretOfTab = kept("sessionStorage", "crosstown.secret");
+
 /** Signs in with a connection string or a token; throws what is wrong with it. */
-export async function signIn(secret) {
+export async function signIn(secret, remember = false) {
   const text = secret.trim();
   const isConnection = /(^|;)\s*endpoint\s*=/i.test(text);
   if (!isConnection && !/^SharedAccessSignature |^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) {
@@ -36,7 +40,9 @@ export async function signIn(secret) {
     await client.ready;
   } catch (e) {
     await client.close();
-    throw e.code === "unauthorized" ? new Error(`The gateway refuses it: ${e.message}`) : e;
+    if (e.code !== "unauthorized") throw e;
+    secretOfTab.clear();
+    throw new Error(`The gateway refuses it: ${e.message}`);
   }
   client.on("open", () => {
     line.value = "open";
@@ -49,11 +55,13 @@ export async function signIn(secret) {
   });
   client.on("expiring", () => toast("The token ends within a minute. Sign in again with a new one.", true));
   line.value = "open";
+  if (remember) secretOfTab.set(text);
   session.value = { bus: client, ...(await rights) };
 }
 
 function leave(why) {
   closeDialogs();
+  secretOfTab.clear();
   session.value = null;
   if (why) toast(`Signed out: ${why}`, true);
 }

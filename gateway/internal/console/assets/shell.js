@@ -6,6 +6,8 @@ import { addressOf, go, route } from "./route.js";
 import { amount, rate } from "./format.js";
 import { usePoll } from "./poll.js";
 import { Brand } from "./signin.js";
+import { fits, Search, search } from "./search.js";
+import { Zone } from "./zone.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
@@ -36,13 +38,15 @@ export function Shell() {
     <header class="top">
       <a class="button quiet back" href="#/" aria-label="All entities"><${Icon} name="back" /></a>
       <a class="brand" href="#/"><${Brand} /></a>
+      ${mayList() && html`<${Search} />`}
       <div class="who">
-        <span class="spread muted" title=${line.value}><span class=${"dot " + line.value}></span>${line.value === "open" ? location.host : "connecting again …"}</span>
-        <span class="badge accent" title="Namespace">${namespace}</span>
+        <span class="spread line" title=${line.value === "open" ? `connected to ${location.host}` : line.value}><span class=${"dot " + line.value}></span>${line.value !== "open" && html`<span role="status">connecting again …</span>`}</span>
+        ${mayRun() ? html`<a class="badge accent" title="Namespace" href="#/namespaces">${namespace}</a>` : html`<span class="badge accent" title="Namespace">${namespace}</span>`}
         ${status.value?.virtualTime && html`<a class="badge warn" href="#/testing">${status.value.frozen ? "time is frozen" : "virtual time"}</a>`}
         <span class="muted clip" title=${policy}>${policy}</span>
         <span class="badge">${scope && `${scope}: `}${rights.includes("Manage") ? "Manage" : rights.join(", ")}</span>
-        <${Action} run=${signOut} icon="out">Sign out<//>
+        <${Zone} />
+        <${Action} run=${signOut} icon="out" label="Sign out"><span class="text">Sign out</span><//>
       </div>
     </header>
     <nav class="side" aria-label="Entities">${mayList() ? html`<${List} />` : html`<${ByName} />`}</nav>
@@ -66,21 +70,11 @@ const Page = ({ of, address, icon, children }) => html`
 
 /** Every entity: only the rows in sight are drawn and polled. */
 function List() {
-  const [search, setSearch] = useState("");
   const [open, setOpen] = useState(new Set());
   const [view, setView] = useState({ top: 0, height: 600 });
-  const box = useRef(), field = useRef();
+  const box = useRef();
 
   useEffect(() => { load(true); }, [changes.value]);
-  useEffect(() => {
-    const seek = (e) => {
-      if (e.key !== "/" || e.target.closest("input, textarea, select, dialog")) return;
-      e.preventDefault();
-      field.current.focus();
-    };
-    addEventListener("keydown", seek);
-    return () => removeEventListener("keydown", seek);
-  }, []);
   const measure = ({ target }) => setView({ top: target.scrollTop, height: target.clientHeight });
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => measure(entry));
@@ -88,7 +82,7 @@ function List() {
     return () => watch.disconnect();
   }, []);
 
-  const rows = rowsOf(names.value ?? [], search.toLowerCase(), open);
+  const rows = rowsOf(names.value ?? [], search.value.trim(), open);
   const from = Math.max(Math.floor(view.top / rowHeight) - 4, 0);
   const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
   usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")], 0.15);
@@ -112,17 +106,16 @@ function List() {
     next?.scrollIntoView({ block: "nearest" });
   };
   return html`
-    <div class="tools">
-      <div class="search"><${Icon} name="search" /><input ref=${field} type="search" aria-label="Search entities" placeholder="Search ( / )" value=${search} onInput=${(e) => setSearch(e.target.value)} /></div>
+    <${Pages} />
+    <div class="tools"><h2>Entities</h2>
       <${Action} class="primary" icon="plus" label="New queue or topic" run=${async () => {
         const made = await createEntity();
         if (made) { add(made); go(addressOf(made.name)); }
       }}>New<//>
     </div>
-    <${Pages} />
     <div class="list" ref=${box} onScroll=${measure} onKeyDown=${step}>
       ${names.value === null && (problem.value ? html`<${Empty} title="There is no list">${textOf(problem.value)}<//>` : html`<${Loading} />`)}
-      ${names.value && rows.length === 0 && html`<${Empty} title=${search ? "Nothing has that name" : "No entities yet"}>${search ? "" : "Make a queue or a topic with “New”."}<//>`}
+      ${names.value && rows.length === 0 && html`<${Empty} title=${search.value ? "Nothing has that name" : "No entities yet"}>${search.value ? "" : "Make a queue or a topic with “New”."}<//>`}
       <ul style=${{ height: rows.length * rowHeight + "px" }}>
         ${visible.map((name, i) => html`<${Row} key=${name} name=${name} top=${(from + i) * rowHeight} open=${open.has(name)} twist=${twist} at=${from + i + 1} of=${rows.length} />`)}
       </ul>
@@ -134,9 +127,9 @@ function rowsOf(roots, search, open) {
   const rows = [];
   for (const name of roots) {
     const subscriptions = entryOf(name)?.subscriptions.value ?? [];
-    const matching = subscriptions.filter((s) => s.toLowerCase().includes(search));
+    const matching = subscriptions.filter((s) => fits(s, search));
     const inside = search ? matching : open.has(name) ? subscriptions : [];
-    if (name.toLowerCase().includes(search) || inside.length > 0) rows.push(name, ...inside);
+    if (fits(name, search) || inside.length > 0) rows.push(name, ...inside);
   }
   return rows;
 }
@@ -144,7 +137,7 @@ function rowsOf(roots, search, open) {
 function Row({ name, top, open, twist, at, of }) {
   const entry = entryOf(name);
   if (!entry) return null;
-  const { settings = {} } = entry.data.value ?? {}, counts = countsOf(entry), dead = deadLetters(entry) + (counts.transferDeadLetter ?? 0), flow = entry.flow.value;
+  const { settings = {} } = entry.data.value ?? {}, counts = countsOf(entry), dead = deadLetters(entry), flow = entry.flow.value;
   const current = route.value.name.toLowerCase() === name.toLowerCase();
   return html`<li class=${entry.topic && "sub"} style=${{ top: top + "px" }} aria-posinset=${at} aria-setsize=${of}>
     ${entry.kind === "topic"

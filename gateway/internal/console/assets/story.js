@@ -3,7 +3,7 @@ import { html, Action, Empty, Icon, Loading, textOf, useLoaded, useState } from 
 import { ask } from "./adminapi.js";
 import { may, mayRun, session } from "./session.js";
 import { addressOf, addressOfStory, go, route } from "./route.js";
-import { instant } from "./format.js";
+import { time } from "./format.js";
 import { idOf } from "./values.js";
 
 /** The link to the events of a message in an entity, for users who may see them. */
@@ -69,9 +69,9 @@ const places = { $DeadLetterQueue: "dead-letter queue", $Transfer: "transfer que
 const parties = { accepted: "from", scheduled: "from", duplicate: "from", delivered: "to" };
 
 function Event({ of, id, topic }) {
-  const { event, time, subQueue, policy, peer, reason, gateway } = of;
+  const { event, time: at, subQueue, policy, peer, reason, gateway } = of;
   return html`<li class=${marks[event]}>
-    <time datetime=${time} title=${time}>${instant(time)}</time>
+    <time datetime=${at} title=${at}>${time(at)}</time>
     <div><span>${words(of, id, topic)}${subQueue && ` in the ${places[subQueue] ?? subQueue}`}</span>
       ${reason && html`<p class=${`note ${marks[event] === "bad" ? "bad" : ""}`}>${reason}</p>`}
       ${(policy || peer || gateway) && html`<small title=${peer}>${[
@@ -90,7 +90,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "accepted":
       if (entity) return html`Accepted as ${number}, forwarded from ${there}`;
       return topic ? html`Accepted as ${number}, a copy of what was sent to <${Elsewhere} name=${topic} id=${id} />` : `Accepted as ${number}`;
-    case "scheduled": return `Accepted as ${number}, scheduled for ${instant(until)}`;
+    case "scheduled": return `Accepted as ${number}, scheduled for ${time(until)}`;
     case "duplicate": return "Dropped as a duplicate: its id was seen before";
     case "activated": return `Became active as ${other}`;
     case "published": return `${number} was published`;
@@ -98,7 +98,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "unmatched": return "Matched by no rule of any subscription";
     case "delivered": return `${number} was delivered${failed > 0 ? ` again, after ${failed} ${failed === 1 ? "failure" : "failures"}` : ""}`;
     case "abandoned": return `${number} was abandoned, failure ${failed}`;
-    case "postponed": return `${number} was abandoned, to be delivered again at ${instant(until)}`;
+    case "postponed": return `${number} was abandoned, to be delivered again at ${time(until)}`;
     case "returned": return `${number} became available again, after failure ${failed}`;
     case "lock-expired": return `The lock of ${number} expired, failure ${failed}`;
     case "dead-lettered": return `${number} was dead-lettered${other ? ` as ${other}` : ""}`;
