@@ -97,8 +97,10 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 		RunE:  root.RunE,
 	}
 	config.Bind(serve.Flags())
-	root.AddCommand(serve, testServerCommand(), healthCommand(environ), caCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ), versionCommand(), configCommand(environ), bench.Command(nil))
+	grouped(root)
+	root.AddCommand(client.In(client.Operate, serve, healthCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ))...)
+	root.AddCommand(client.In(client.Test, testServerCommand(), bench.Command(nil))...)
+	root.AddCommand(client.In(client.SetUp, configCommand(environ), caCommand(environ), versionCommand())...)
 	root.AddCommand(client.Commands(environ)...)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -334,6 +334,14 @@ func TestHelpListsEveryCommand(t *testing.T) {
 			t.Errorf("help lacks %s:\n%s", command, stdout)
 		}
 	}
+	if strings.Contains(stdout, "--listen") {
+		t.Errorf("the gateway's flags hide the commands:\n%s", stdout)
+	}
+	for _, c := range rootCommand(nil).Commands() {
+		if c.GroupID == "" {
+			t.Errorf("%s is in no group of the help: see Commands of gateway/internal/client", c.Name())
+		}
+	}
 }
 
 // The default store keeps messages in the data directory, over a restart in order and over a kill.
