@@ -45,5 +45,6 @@ func Commands(environ []string) []*cobra.Command {
 		In(Operate, connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),
 		In(Test, clockCommand(environ), faultCommand(environ)),
+		In(SetUp, contextCommand(environ)),
 	)
 }

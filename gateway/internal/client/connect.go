@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
@@ -32,46 +34,87 @@ const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + co
 // target is a namespace that a connection string names.
 type target struct {
 	auth.ConnectionString
-	text string // as it was given
-	tls  *tls.Config
+	text   string // as it was given
+	origin string // where text is from, unless it is from the command line or the default
+	ca     string // PEM file of an authority to trust, "": none
+	tls    *tls.Config
 }
 
 func (o *common) target() (*target, error) {
-	t := &target{text: o.connectionString}
-	if t.text == "" {
-		t.text = localConnection
+	t, err := o.chosen()
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	if err := o.resolve(t); err != nil {
+		if t.origin != "" {
+			err = usagef("%s: %w", t.origin, err)
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// chosen is the target that flags, environment and contexts choose, in this order.
+func (o *common) chosen() (*target, error) {
+	named, by := o.context, "--context"
+	switch {
+	case o.connectionString != "":
+		return &target{text: o.connectionString, ca: o.ca}, nil
+	case named != "":
+	default:
+		if text := config.Variable(o.environ, connectionVariable); text != "" {
+			return &target{text: text, origin: connectionVariable, ca: o.ca}, nil
+		}
+		named, by = config.Variable(o.environ, contexts.Variable), contexts.Variable
+	}
+	file, err := contexts.Load(contexts.Path(o.environ))
+	if err != nil {
+		return nil, err
+	}
+	if named == "" {
+		if named, by = file.Current, "the current context"; named == "" {
+			return &target{text: localConnection, ca: o.ca}, nil
+		}
+	}
+	held, err := file.Get(named)
+	if err != nil {
+		return nil, usagef("%s: %w", by, err)
+	}
+	return &target{text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), ca: cmp.Or(o.ca, held.CA)}, nil
+}
+
+// resolve reads the connection string and the authorities of a target.
+func (o *common) resolve(t *target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.text); err != nil {
-		return nil, usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
+		return usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
 	}
 	name := t.Host
 	if host, _, err := net.SplitHostPort(t.Host); err == nil {
 		name = host
 	}
-	roots, err := o.roots(listen.IsLoopback(net.JoinHostPort(name, "0")))
+	roots, err := o.roots(t.ca, listen.IsLoopback(net.JoinHostPort(name, "0")))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Without a name go-amqp would verify the certificate against HOST:PORT.
 	t.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: name}
-	return t, nil
+	return nil
 }
 
-// roots are the system's authorities, that of --ca and, for this machine, the
+// roots are the system's authorities, that of a file and, for this machine, the
 // development CA.
-func (o *common) roots(local bool) (*x509.CertPool, error) {
+func (o *common) roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if o.ca != "" {
-		pem, err := os.ReadFile(o.ca)
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
 		if err != nil {
 			return nil, usagef("--ca: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, usagef("--ca: %s holds no certificate in PEM", o.ca)
+			return nil, usagef("--ca: %s holds no certificate in PEM", ca)
 		}
 	}
 	if local && o.data != "" {
@@ -150,7 +193,9 @@ func (t *target) entity(args []string) (string, error) {
 
 // common are the flags of every client command.
 type common struct {
+	environ          []string
 	connectionString string
+	context          string
 	ca               string
 	data             string
 	json             bool
@@ -163,13 +208,11 @@ func (o *common) bind(c *cobra.Command, environ []string) {
 
 // bindConnection adds the flags that say where to connect.
 func (o *common) bindConnection(c *cobra.Command, environ []string) {
+	o.environ = environ
 	f := c.Flags()
-	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else a local gateway's)")
+	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else the current context, else a local gateway)")
+	f.StringVar(&o.context, "context", "", "`name` of the context to use (crosstown context list)")
 	f.StringVar(&o.ca, "ca", "", "PEM `file` of an authority to trust for TLS")
 	f.StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
-	c.PreRun = func(*cobra.Command, []string) {
-		if o.connectionString == "" {
-			o.connectionString = config.Variable(environ, connectionVariable)
-		}
-	}
+	c.MarkFlagsMutuallyExclusive("connection-string", "context")
 }

@@ -155,12 +155,12 @@ func shownValue(text string) string {
 func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }
 
 // explainStatus is the refusal of a management API with its remedy.
-func explainStatus(status int, text string) error {
+func (t *target) explainStatus(status int, text string) error {
 	switch status {
 	case http.StatusNotFound:
 		return fmt.Errorf("%s: %s", text, listHint)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s: %s", text, policyHint)
+		return fmt.Errorf("%s: %s", text, t.policyHint())
 	}
 	return errors.New(text)
 }

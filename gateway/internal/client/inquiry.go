@@ -83,7 +83,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 		_ = json.Unmarshal(text, &refused) // it may be another's answer
 		err := &refusal{response.StatusCode, cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
 		if response.StatusCode == http.StatusUnauthorized {
-			return fmt.Errorf("%w: %s", err, policyHint)
+			return fmt.Errorf("%w: %s", err, t.policyHint())
 		}
 		return err
 	}

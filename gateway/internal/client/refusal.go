@@ -19,13 +19,20 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
-const (
-	listHint   = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
-	policyHint = "check the policy of the connection string: its name, its key and its rights"
-)
+const listHint = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
 
-// hints are the remedies for a refused token, by whether there is no such entity.
-var hints = map[bool]string{false: policyHint, true: listHint}
+// policyHint is the remedy for a refused token.
+func (t *target) policyHint() string {
+	return "check the policy of the connection string: its name, its key and its rights" + t.from()
+}
+
+// from says where the connection string is from, if the command line does not show it.
+func (t *target) from() string {
+	if t.origin == "" {
+		return ""
+	}
+	return " (" + t.origin + ")"
+}
 
 // explain says what a gateway refused in its own words, without what the SDKs
 // wrap around them, and adds the remedy to the errors that a newcomer meets first.
@@ -34,10 +41,10 @@ func (t *target) explain(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, err)
+		return fmt.Errorf("%s%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, t.from(), err)
 	}
 	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return explainResponse(refused)
+		return t.explainResponse(refused)
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -47,21 +54,24 @@ func (t *target) explain(err error) error {
 		return errors.Join(all...)
 	}
 	if refused, ok := errors.AsType[*https.StatusError](err); ok {
-		return explainStatus(refused.Status, strings.Replace(err.Error(), refused.Text, trim(refused.Text), 1))
+		return t.explainStatus(refused.Status, strings.Replace(err.Error(), refused.Text, trim(refused.Text), 1))
 	}
 	if status, why, ok := remote.Refusal(err); ok {
-		return fmt.Errorf("%s: %s", trim(why), hints[status == http.StatusNotFound])
+		if status == http.StatusNotFound {
+			return fmt.Errorf("%s: %s", trim(why), listHint)
+		}
+		return fmt.Errorf("%s: %s", trim(why), t.policyHint())
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	coded, isCoded := errors.AsType[*azservicebus.Error](err)
 	refused, isRefused := errors.AsType[*amqp.Error](err)
 	switch {
 	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
-		return fmt.Errorf("cannot reach %s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string", t.Host, err)
+		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string or --context", t.Host, t.from(), err)
 	case isCoded && coded.Code == azservicebus.CodeNotFound, isRefused && refused.Condition == amqp.ErrCondNotFound:
 		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), listHint)
 	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess, isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
-		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), policyHint)
+		return fmt.Errorf("%s: %s", cmp.Or(said(err), err.Error()), t.policyHint())
 	}
 	if text := said(err); text != "" {
 		return errors.New(text)
@@ -70,7 +80,7 @@ func (t *target) explain(err error) error {
 }
 
 // explainResponse tells what the management API answered.
-func explainResponse(e *azcore.ResponseError) error {
+func (t *target) explainResponse(e *azcore.ResponseError) error {
 	var body struct{ Detail string }
 	payload, err := runtime.Payload(e.RawResponse)
 	if err != nil || xml.Unmarshal(payload, &body) != nil || body.Detail == "" {
@@ -81,7 +91,7 @@ func explainResponse(e *azcore.ResponseError) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("%s: %s", text, listHint)
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%s: %s", text, policyHint)
+		return fmt.Errorf("%s: %s", text, t.policyHint())
 	default:
 		return errors.New(text)
 	}

@@ -186,7 +186,7 @@ func masked(name, text string) string {
 			return mask
 		}
 	case "connection-string":
-		return keyOfConnection.ReplaceAllString(text, "$1="+mask)
+		return MaskConnection(text)
 	}
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		if _, secret := u.User.Password(); secret {
@@ -200,6 +200,9 @@ func masked(name, text string) string {
 	}
 	return text
 }
+
+// MaskConnection returns a connection string without the secrets in it.
+func MaskConnection(text string) string { return keyOfConnection.ReplaceAllString(text, "$1="+mask) }
 
 // maskedVariables are variables of a program without their values.
 func maskedVariables(all []string) []string {

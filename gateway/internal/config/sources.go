@@ -27,7 +27,7 @@ const (
 )
 
 // otherVariables are used elsewhere in the program.
-var otherVariables = []string{envPrefix + "CONNECTION_STRING", fileVariable, policyVariable}
+var otherVariables = []string{envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
 // serviceLink matches what Kubernetes and Docker put into the environment of
 // neighbours of a service called crosstown or crosstown-something.
