@@ -265,7 +265,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"unknown flag", g.connection, []string{"peek", "--nope"}, exitUsage, []string{"--nope", "crosstown peek --help"}},
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "crosstown --help"}},
 		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},
-		{"no load", g.connection, []string{"bench", "--size=-1"}, exitUsage, []string{"--url", "--size", "crosstown bench --help"}},
+		{"no load", g.connection, []string{"bench", "--size=-1", "--settle=x"}, exitUsage, []string{"--settle", "--size", "crosstown bench --help"}},
 		{"no such topic to show", g.connection, []string{"topic", "show", "nope"}, exitFailure, []string{`there is no topic "nope"`}},
 		{"no such subscription to show", g.connection, []string{"subscription", "show", "t", "nope"}, exitFailure, []string{`there is no subscription "t/Subscriptions/nope"`}},
 		{"no such rule to show", g.connection, []string{"rule", "show", "t", "s", "nope"}, exitFailure, []string{`there is no rule "t/Subscriptions/s/Rules/nope"`}},

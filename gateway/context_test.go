@@ -117,3 +117,23 @@ func TestContexts(t *testing.T) {
 		t.Errorf("a damaged file: got %d %s", code, stderr)
 	}
 }
+
+// A load without a URL and a queue makes its queues and removes them.
+func TestBenchMakesItsQueues(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	for _, connection := range []string{g.connection, g.secure} {
+		for _, args := range [][]string{{}, {"--queues=2"}, {"--mode=sessions"}} {
+			args = append([]string{"bench", "--messages=50", "--patience=20s"}, args...)
+			if code, stdout, stderr := g.try(t, connection, "", args...); code != exitOK {
+				t.Errorf("%v: exit code %d\n%s%s", args, code, stdout, stderr)
+			}
+		}
+	}
+	if left := g.command(t, "", "queue", "list", "--json"); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	if code, _, stderr := g.try(t, g.connection, "", "bench", "--url=amqp://localhost", "--entity=q", "--context=x"); code != exitUsage || !strings.Contains(stderr, "url") {
+		t.Errorf("a URL and a context: got %d %s", code, stderr)
+	}
+}

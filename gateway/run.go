@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
@@ -99,7 +98,7 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	config.Bind(serve.Flags())
 	grouped(root)
 	root.AddCommand(client.In(client.Operate, serve, healthCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ))...)
-	root.AddCommand(client.In(client.Test, testServerCommand(), bench.Command(nil))...)
+	root.AddCommand(client.In(client.Test, testServerCommand())...)
 	root.AddCommand(client.In(client.SetUp, configCommand(environ), caCommand(environ), versionCommand())...)
 	root.AddCommand(client.Commands(environ)...)
 	return root

@@ -18,11 +18,7 @@ func (t *target) dialAMQP(ctx context.Context) (Connection, error) {
 		o.SASLType = amqp.SASLTypePlain(t.user, t.password)
 	}
 	if strings.HasPrefix(t.address, "amqps:") {
-		config, err := t.tlsConfig()
-		if err != nil {
-			return nil, err
-		}
-		o.TLSConfig = config
+		o.TLSConfig = t.tlsConfig()
 	}
 	conn, err := amqp.Dial(ctx, t.address, o)
 	if err != nil {

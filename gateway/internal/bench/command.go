@@ -1,27 +1,42 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// Command returns `crosstown bench`, which also knows the schemes of dialers.
-func Command(dialers map[string]Dialer) *cobra.Command {
+// Namespace is where a run goes that names no URL.
+type Namespace interface {
+	// Bind adds the flags that choose the namespace.
+	Bind(c *cobra.Command)
+	// Find sets in the options how to connect. It changes nothing in the namespace.
+	Find(o *Options) error
+	// MakeQueues makes queues for a run, with sessions if it is about sessions. Remove removes them.
+	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
+}
+
+// Command returns `crosstown bench`, which also knows the schemes of dialers. n may be nil: then each run
+// names URLs.
+func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers
-	var asJSON bool
+	var asJSON, own bool
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Drive load through an AMQP 1.0 broker and check that each message arrives once",
 		Long: `Drive load through an AMQP 1.0 broker, or by WebSocket through a gateway, and
 check that each message arrives once.
 
-The entity must exist and hold nothing else. The command fails when a message
+Without --url the run goes to the namespace of the connection string. Without
+--entity it makes a queue there, and removes it afterwards, which needs Manage; with
+--entity the queue must exist and hold nothing else. The command fails when a message
 was lost or doubled. Latencies count from when a message was due, so a stall
 of the broker shows in every message it delayed.
 
@@ -34,15 +49,33 @@ connections and waiting receivers without messages.
 CPU time is that of the measured interval only: from when everything was
 connected until the last message was settled. The line "bench" is the client's
 own work.`,
-		Example: `  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
-  crosstown bench --connection-string "$CONNECTION" --entity bench --mode latency --rate 2000 --duration 30s
+		Example: `  crosstown bench
+  crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
+  crosstown bench --context staging --mode latency --rate 2000 --duration 30s
   crosstown bench --url ws://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost:5300 --entity bench --msgpack
   crosstown bench --url amqp://localhost --entity bench --messages 200000 --fill-then-drain --pid gateway=$(pidof crosstown)
   crosstown bench --url amqp://localhost --entity bench --queues 10 --senders 100 --receivers 100
   crosstown bench --url amqp://localhost --entity bench --mode idle --connections 10000 --receivers 1000 --pid gateway=$(pidof crosstown)`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return o.Validate() },
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if n != nil {
+				if err := n.Find(&o); err != nil {
+					return err
+				}
+			}
+			if own = len(o.URLs) == 0 && o.Entity == ""; own {
+				o.Entity = fmt.Sprintf("crosstown-bench-%08x", rand.Uint32())
+			}
+			return o.Validate()
+		},
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if own {
+				remove, err := n.MakeQueues(c.Context(), o.queues(o.Entity), o.Mode == Sessions)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, remove(context.WithoutCancel(c.Context()))) }()
+			}
 			report, err := Run(c.Context(), o, c.ErrOrStderr())
 			if report.Run != "" {
 				err = errors.Join(err, show(c, &report, asJSON))
@@ -53,10 +86,13 @@ own work.`,
 	f := c.Flags()
 	f.StringArrayVar(&o.URLs, "url", nil, "broker, amqp://[user:password@]host[:port] or amqps://…; ws://… or wss://… for the gateway's own protocol; repeatable, connections are spread over all")
 	f.BoolVar(&o.MessagePack, "msgpack", false, "speak MessagePack, not JSON, over a WebSocket")
-	f.StringVar(&o.ConnectionString, "connection-string", "", "broker, as a Service Bus connection string")
-	f.StringVar(&o.Entity, "entity", "", "queue to use; with a connection string its EntityPath is the default")
+	if n != nil {
+		n.Bind(c)
+		c.MarkFlagsMutuallyExclusive("url", "connection-string")
+		c.MarkFlagsMutuallyExclusive("url", "context")
+	}
+	f.StringVar(&o.Entity, "entity", "", "queue to use (default the connection string's EntityPath, else a new one that is removed afterwards)")
 	f.IntVar(&o.Queues, "queues", o.Queues, "queues to spread the links over; above 1 they are named ENTITY-0, ENTITY-1 and so on")
-	f.StringVar(&o.CAFile, "ca", "", "PEM `file` of authorities to trust for TLS")
 	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "throughput, latency (at a fixed --rate), lone, sessions or idle")
 	f.Int64Var(&o.Messages, "messages", 0, "messages to send in all, or sessions in mode sessions (default 100000)")
 	f.DurationVar(&o.Duration, "duration", 0, "how long to send, instead of --messages (default 10s in modes latency, lone and idle)")

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -45,8 +46,8 @@ type Options struct {
 	Dialers map[string]Dialer
 	// MessagePack is the encoding of the gateway's own protocol, instead of JSON.
 	MessagePack bool
-	// CAFile is a PEM file of authorities to trust for TLS; "" trusts the system's.
-	CAFile string
+	// Roots are the authorities to trust for TLS; nil: the system's.
+	Roots *x509.CertPool
 
 	Mode Mode
 	// Messages or Duration ends the sending; both zero is 100,000 messages, or ten
@@ -167,6 +168,17 @@ func (o *Options) limits() (messages int64, duration time.Duration) {
 	default:
 		return 100_000, 0
 	}
+}
+
+// queues are the names of the queues of a run.
+func (o *Options) queues(entity string) (names []string) {
+	if o.Queues <= 1 {
+		return []string{entity}
+	}
+	for i := range o.Queues {
+		names = append(names, fmt.Sprintf("%s-%d", entity, i))
+	}
+	return names
 }
 
 func (o *Options) receiveOptions() ReceiveOptions {

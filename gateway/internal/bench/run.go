@@ -92,12 +92,8 @@ func newRun(o Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{o: o, id: rand.Uint64(), targets: targets, entities: []string{targets[0].entity}, ledger: newLedger(o.Senders)}
+	r := &run{o: o, id: rand.Uint64(), targets: targets, entities: o.queues(targets[0].entity), ledger: newLedger(o.Senders)}
 	if o.Queues > 1 {
-		r.entities = nil
-		for i := range o.Queues {
-			r.entities = append(r.entities, fmt.Sprintf("%s-%d", targets[0].entity, i))
-		}
 		for i := range targets {
 			targets[i].entity = "" // tokens are for the namespace
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -19,7 +18,7 @@ type target struct {
 	address string // amqp://host:port, amqps://…, ws://… or wss://…, without credentials
 	host    string // host name without port, for TLS
 	entity  string
-	caFile  string
+	roots   *x509.CertPool                            // nil: the system's
 	dialer  func(context.Context) (Connection, error) // of a scheme that is not this package's
 
 	user, password string // SASL PLAIN, when there is a user
@@ -35,7 +34,7 @@ type target struct {
 // targets returns where to connect: at least one.
 func (o *Options) targets() ([]target, error) {
 	if o.ConnectionString != "" {
-		t := target{entity: o.Entity, caFile: o.CAFile}
+		t := target{entity: o.Entity, roots: o.Roots}
 		err := t.readConnectionString(o.ConnectionString)
 		return []target{t}, err
 	}
@@ -51,7 +50,7 @@ func (o *Options) targets() ([]target, error) {
 }
 
 func (o *Options) readURL(address string) (target, error) {
-	t := target{entity: o.Entity, caFile: o.CAFile, pack: o.MessagePack}
+	t := target{entity: o.Entity, roots: o.Roots, pack: o.MessagePack}
 	u, err := url.Parse(address)
 	if err == nil && u.Host != "" && o.Dialers[u.Scheme] != nil {
 		t.address = u.Redacted()
@@ -115,18 +114,6 @@ func (t *target) dial(ctx context.Context) (Connection, error) {
 	return t.dialAMQP(ctx)
 }
 
-func (t *target) tlsConfig() (*tls.Config, error) {
-	c := &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12}
-	if t.caFile == "" {
-		return c, nil
-	}
-	pem, err := os.ReadFile(t.caFile)
-	if err != nil {
-		return nil, fmt.Errorf("--ca: %w", err)
-	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--ca %s: no certificate in PEM form in it", t.caFile)
-	}
-	return c, nil
+func (t *target) tlsConfig() *tls.Config {
+	return &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12, RootCAs: t.roots}
 }

@@ -81,10 +81,7 @@ func (t *target) dialWebSocket(ctx context.Context) (Connection, error) {
 	}
 	d := websocket.Dialer{Subprotocols: []string{protocol}}
 	if strings.HasPrefix(t.address, "wss:") {
-		var err error
-		if d.TLSClientConfig, err = t.tlsConfig(); err != nil {
-			return nil, err
-		}
+		d.TLSClientConfig = t.tlsConfig()
 	}
 	ws, _, err := d.DialContext(ctx, t.address+bridge.Path, nil)
 	if err != nil {

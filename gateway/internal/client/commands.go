@@ -44,7 +44,7 @@ func Commands(environ []string) []*cobra.Command {
 		In(Entities, queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), namespaceCommand(environ)),
 		In(Operate, connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),
-		In(Test, clockCommand(environ), faultCommand(environ)),
+		In(Test, clockCommand(environ), faultCommand(environ), benchCommand(environ)),
 		In(SetUp, contextCommand(environ)),
 	)
 }

@@ -20,7 +20,7 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	root := &cobra.Command{Use: "clients", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(bench.Command(map[string]bench.Dialer{"nats": dialNATS, "amqp091": dialRabbitMQ}))
+	root.AddCommand(bench.Command(map[string]bench.Dialer{"nats": dialNATS, "amqp091": dialRabbitMQ}, nil))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
