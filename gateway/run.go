@@ -20,6 +20,7 @@ const (
 	exitUsage   = 2 // the command line or the configuration is wrong
 
 	exitDifferent = 3 // crosstown diff has found differences
+	exitNothing   = 4 // there was no message to print, move or remove
 )
 
 // run is the program: it carries out one command line and returns the exit
@@ -38,6 +39,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	case errors.Is(err, client.ErrDifferent):
 		return exitDifferent
+	case isAn[client.Nothing](err):
+		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
+		return exitNothing
 	case !understood:
 		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
 		return exitUsage

@@ -40,7 +40,8 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 // environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
-		In(Messages, sendCommand(environ), receiveCommand(environ), peekCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ)),
+		In(Messages, sendCommand(environ), receiveCommand(environ), peekCommand(environ), tailCommand(environ), requestCommand(environ), replyCommand(environ),
+			deadLetterCommand(environ), deferredCommand(environ), scheduledCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ)),
 		In(Entities, queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), namespaceCommand(environ)),
 		In(Operate, connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),

@@ -12,6 +12,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -69,6 +71,31 @@ func show(m *azservicebus.ReceivedMessage) shown {
 	}
 	s.Body, s.BodyEncoding = record.BodyText(m.Body)
 	return s
+}
+
+// shownOf is a message that was peeked at as it is encoded.
+func shownOf(a *amqp.Arrival) shown {
+	s := shown{
+		SequenceNumber: a.SequenceNumber, MessageID: a.MessageID.String(), State: strings.ToLower(a.State.String()), DeliveryCount: a.DeliveryCount,
+		EnqueuedTime: at(a.EnqueuedTime), ScheduledTime: at(a.ScheduledEnqueueTime),
+		Subject: optional(a.Subject), ContentType: optional(a.ContentType), CorrelationID: optional(a.CorrelationID.String()), SessionID: optional(a.SessionID),
+		PartitionKey: optional(a.PartitionKey), To: optional(a.To), ReplyTo: optional(a.ReplyTo), ReplyToSessionID: optional(a.ReplyToSessionID),
+		DeadLetterReason: optional(reasonOf(a)), DeadLetterText: optional(propertyOf(a, core.PropertyDeadLetterDescription)), DeadLetterSource: optional(a.DeadLetterSource),
+		Properties: typedValues{},
+	}
+	for name, v := range a.Properties.All() {
+		s.Properties[name] = v
+	}
+	s.Body, s.BodyEncoding = record.BodyText(a.Body.Bytes)
+	return s
+}
+
+// at is nil for the zero time.
+func at(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // print writes messages to w, for a person or one JSON object a line.

@@ -1,7 +1,7 @@
 package client
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -28,7 +28,9 @@ func peekCommand(environ []string) *cobra.Command {
 		Long: `Print messages without removing them.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. In an
-entity with sessions the command reads one session and locks it meanwhile.`,
+entity with sessions the command reads one session and locks it meanwhile.
+
+The exit code is 4 if there is no message.`,
 		Example: `  crosstown peek orders --count 3
   crosstown peek events/Subscriptions/eu
   crosstown peek replies --session client-7
@@ -61,6 +63,9 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 		options.SubQueue = azservicebus.SubQueueDeadLetter
 	}
 	receiver, done, err := t.receiver(c.Context(), args, options, o.session, peekWait)
+	if errors.Is(err, errNoSession) {
+		return nothingf("%v", err)
+	}
 	if err != nil {
 		return t.explain(err)
 	}
@@ -85,8 +90,8 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 		shown += len(ms)
 		from = show(ms[len(ms)-1]).SequenceNumber + 1
 	}
-	if shown == 0 && !o.json {
-		_, err = fmt.Fprintln(c.ErrOrStderr(), "there is no message")
+	if shown == 0 {
+		return nothingf("there is no message")
 	}
-	return err
+	return nil
 }

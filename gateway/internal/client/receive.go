@@ -17,16 +17,39 @@ const maxReceived = 500
 
 type receiveOptions struct {
 	common
-	count       int
-	wait        string
-	mode        string
+	outcome
+	count   int
+	wait    string
+	mode    string
+	dlq     bool
+	follow  bool
+	session sessionChoice
+}
+
+// outcome is the flags that say how messages are settled.
+type outcome struct {
 	complete    bool
 	abandon     bool
 	deadLetter  bool
 	reason      string
 	description string
-	dlq         bool
-	session     sessionChoice
+}
+
+func (o *outcome) bind(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.complete, "complete", false, "remove each message once it is printed (the default)")
+	f.BoolVar(&o.abandon, "abandon", false, "abandon each message: it can be received again")
+	f.BoolVar(&o.deadLetter, "dead-letter", false, "move each message to the dead-letter queue")
+	f.StringVar(&o.reason, "reason", "", "dead-letter reason, with --dead-letter")
+	f.StringVar(&o.description, "description", "", "dead-letter description, with --dead-letter")
+	c.MarkFlagsMutuallyExclusive("complete", "abandon", "dead-letter")
+}
+
+func (o *outcome) validate() error {
+	if !o.deadLetter && (o.reason != "" || o.description != "") {
+		return errors.New("--reason and --description belong to dead letters: add --dead-letter")
+	}
+	return nil
 }
 
 func receiveCommand(environ []string) *cobra.Command {
@@ -37,28 +60,29 @@ func receiveCommand(environ []string) *cobra.Command {
 		Long: `Receive messages, print them and complete them.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
-entity with sessions the command receives one session: --session ID, or --next-session.`,
+entity with sessions the command receives one session: --session ID, or --next-session;
+with --follow --next-session one session after the other.
+
+The exit code is 4 if no message arrived.`,
 		Example: `  crosstown receive orders
   crosstown receive events/Subscriptions/eu
   crosstown receive replies --next-session --count 0
   crosstown receive orders --count 0 --wait 1s --json > all.jsonl
+  crosstown receive orders --follow
   crosstown receive orders --dlq --abandon`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.common.bind(c, environ)
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 1, "messages to receive; 0: all")
 	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message, a `duration`")
 	f.StringVar(&o.mode, "mode", "peeklock", "peeklock, or delete to remove messages as they are delivered")
-	f.BoolVar(&o.complete, "complete", false, "remove each message once it is printed (the default)")
-	f.BoolVar(&o.abandon, "abandon", false, "abandon each message: it can be received again")
-	f.BoolVar(&o.deadLetter, "dead-letter", false, "move each message to the dead-letter queue")
-	f.StringVar(&o.reason, "reason", "", "dead-letter reason, with --dead-letter")
-	f.StringVar(&o.description, "description", "", "dead-letter description, with --dead-letter")
 	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
 	o.session.bind(f)
-	c.MarkFlagsMutuallyExclusive("complete", "abandon", "dead-letter")
+	f.BoolVar(&o.follow, "follow", false, "go on until interrupted, or until --count messages are received")
+	o.outcome.bind(c)
+	c.MarkFlagsMutuallyExclusive("follow", "wait")
 	return c
 }
 
@@ -73,6 +97,12 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	if err := o.session.validate(o.dlq); err != nil {
 		errs = append(errs, err)
 	}
+	if err := o.outcome.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.follow && o.abandon {
+		errs = append(errs, errors.New("--follow --abandon would receive the same messages again and again: use crosstown tail, which leaves them where they are"))
+	}
 	switch {
 	case o.mode != "peeklock" && o.mode != "delete":
 		errs = append(errs, fmt.Errorf("--mode: %q: use peeklock or delete", o.mode))
@@ -81,6 +111,12 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	}
 	return wait, usage(errors.Join(errs...))
 }
+
+// always is a wait that no receiver outlives.
+const always = 100 * 365 * 24 * time.Hour
+
+// sessionIdle is how long a session may be silent before --follow --next-session goes on to the next one.
+const sessionIdle = 500 * time.Millisecond
 
 func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	wait, err := o.validate()
@@ -91,6 +127,34 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.follow {
+		wait = always
+		if !c.Flags().Changed("count") {
+			o.count = 0
+		}
+	}
+	received := 0
+	for {
+		n, err := o.receive(c, t, args, received, wait)
+		received += n
+		switch {
+		case o.follow && c.Context().Err() != nil:
+			return nil // the end was asked for
+		case errors.Is(err, errNoSession):
+			return nothingf("%v", err)
+		case err != nil:
+			return t.explain(err)
+		case o.follow && o.session.next && (o.count == 0 || received < o.count):
+			continue
+		case received == 0:
+			return nothingf("no message arrived within %v", wait)
+		}
+		return nil
+	}
+}
+
+// receive receives from an entity, or from one of its sessions. There were messages before.
+func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, before int, wait time.Duration) (int, error) {
 	options := &azservicebus.ReceiverOptions{}
 	if o.mode == "delete" {
 		options.ReceiveMode = azservicebus.ReceiveModeReceiveAndDelete
@@ -100,27 +164,29 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	}
 	receiver, done, err := t.receiver(c.Context(), args, options, o.session, wait)
 	if err != nil {
-		return t.explain(err)
+		return 0, err
 	}
 	defer done()
-	progress := newProgress(c.ErrOrStderr(), "received")
-	received, err := drain(c.Context(), receiver, o.count, wait, func(ms []*azservicebus.ReceivedMessage) error {
+	if o.follow && o.session.next {
+		wait = sessionIdle
+	}
+	count := o.count
+	if count > 0 {
+		count -= before
+	}
+	return drain(c.Context(), receiver, count, wait, func(ms []*azservicebus.ReceivedMessage) error {
 		if err := o.print(c.OutOrStdout(), ms); err != nil {
 			return err
 		}
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(c.Context(), receiver, ms)
-	}, progress)
-	if err == nil && !o.json && received == 0 {
-		_, err = fmt.Fprintf(c.ErrOrStderr(), "no message arrived within %v\n", wait)
-	}
-	return t.explain(err)
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ms) // they are printed
+	}, newProgress(c.ErrOrStderr(), "received"))
 }
 
 // settle ends the locks, to the last one even if some are lost.
-func (o *receiveOptions) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
+func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
 	var errs []error
 	for _, m := range ms {
 		var err error

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
 const (
@@ -102,8 +101,9 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	r := &recorder{
 		peek: link.Peek, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, once: o.once, silent: o.fresh,
 		progress: newProgress(c.ErrOrStderr(), "recorded"),
-		began: func() {
-			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
+		began: func() error {
+			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
+			return err
 		},
 	}
 	err = r.run(ctx, args)
@@ -149,10 +149,11 @@ type recorder struct {
 	tracks   []*track
 	count    int
 	once     bool
-	silent   bool   // the messages of the first pass are left out
-	began    func() // is called after the first pass, if others follow
+	silent   bool         // the messages of the first pass are left out
+	began    func() error // is called after the first pass, if others follow
 	recorded int
 	progress *progress
+	use      func(entity string, a amqp.Arrival) error // in the place of a line in out; may be nil
 }
 
 // run makes one pass after the other.
@@ -168,7 +169,9 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 			return err
 		}
 		if r.began != nil {
-			r.began()
+			if err := r.began(); err != nil {
+				return err
+			}
 			r.began, r.silent = nil, false
 		}
 		select {
@@ -274,15 +277,9 @@ func (r *recorder) discover(entity string, partition uint16) {
 
 // write writes a message as a line of a backup has it.
 func (r *recorder) write(entity string, a amqp.Arrival) error {
-	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
-		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)
-		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway has added both for clients
-			a.CreationTime, a.AbsoluteExpiryTime = time.Time{}, time.Time{}
-		}
+	if r.use != nil {
+		return r.use(entity, a)
 	}
-	if a.DeadLetterSource != "" {
-		a.Transit = &core.Transit{DeadLetterSource: a.DeadLetterSource}
-	}
-	line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: a.Message, BrokerProperties: a.BrokerProperties}}, entity)
+	line := lineOf(entity, a)
 	return json.NewEncoder(r.out).Encode(&line)
 }

@@ -207,7 +207,7 @@ func TestARecordingHasEveryMessageOnce(t *testing.T) {
 			atFirst := 0
 			ctx, cancel := context.WithCancel(t.Context())
 			r := &recorder{peek: s.peek, out: bufio.NewWriter(&out), progress: newProgress(io.Discard, "recorded")}
-			r.began = func() { atFirst = r.recorded }
+			r.began = func() error { atFirst = r.recorded; return nil }
 			done := make(chan error)
 			go func() { done <- r.run(ctx, []string{"a", "b"}) }()
 			synctest.Wait() // the recorder pauses

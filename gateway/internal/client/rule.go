@@ -20,7 +20,7 @@ import (
 func ruleCommand(environ []string) *cobra.Command {
 	rule := group(&cobra.Command{
 		Use:   "rule",
-		Short: "Create, list, show, update and delete the rules of subscriptions",
+		Short: "Create, list, show, update, delete and test the rules of subscriptions",
 		Long: `Create, list, show, update and delete the rules of subscriptions.
 
 A subscription gets the messages that one of its rules matches: by a SQL
@@ -46,6 +46,7 @@ else a text; "5" in double quotes is a text, too.`,
 		managing(environ, "list TOPIC SUBSCRIPTION", "List a subscription's rules", listRules),
 		managing(environ, "show TOPIC SUBSCRIPTION NAME", "Show a rule", showRule),
 		managing(environ, "delete TOPIC SUBSCRIPTION NAME", "Delete a rule", deleteRule),
+		ruleTestCommand(environ),
 	)
 	return rule
 }

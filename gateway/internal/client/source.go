@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -16,6 +17,7 @@ import (
 type source interface {
 	ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	PeekMessages(ctx context.Context, most int, o *azservicebus.PeekMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	ReceiveDeferredMessages(ctx context.Context, numbers []int64, o *azservicebus.ReceiveDeferredMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
 	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error
 	DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error
@@ -24,12 +26,13 @@ type source interface {
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
 	id    string // "" where it is not named, and that of a session too
+	exact bool   // id names a session, without a flag
 	next  bool
 	flags *pflag.FlagSet
 }
 
 // named reports whether the session is named.
-func (s *sessionChoice) named() bool { return s.flags != nil && s.flags.Changed("session") }
+func (s *sessionChoice) named() bool { return s.exact || s.flags != nil && s.flags.Changed("session") }
 
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
 	s.flags = f
@@ -89,6 +92,22 @@ func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.Re
 		return nil, nil, fmt.Errorf("%s: %w, within %v", entity, errNoSession, wait)
 	}
 	return nil, nil, err
+}
+
+// hasSessions reports whether messages of an entity are received through sessions. A client without
+// Manage is not told: then it seems to have none.
+func (t *target) hasSessions(ctx context.Context, entity string) bool {
+	e, _, err := t.management(nil).Entity(ctx, anyIdentity, entity)
+	return err == nil && e.Settings.RequiresSession
+}
+
+// isGone reports whether err says that a message is not there in the state that the request is about.
+func isGone(err error) bool {
+	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeNotFound {
+		return true
+	}
+	refused, ok := errors.AsType[*amqp.Error](err)
+	return ok && refused.Condition == "com.microsoft:message-not-found"
 }
 
 // orNil keeps a nil receiver from becoming a source that is not nil.

@@ -11,7 +11,7 @@ import (
 func subscriptionCommand(environ []string) *cobra.Command {
 	subscription := group(&cobra.Command{
 		Use:   "subscription",
-		Short: "Create, list, show, update and delete the subscriptions of topics",
+		Short: "Create, list, show, update, delete and purge the subscriptions of topics",
 		Example: `  crosstown subscription create events all
   crosstown subscription create events eu --sql "region = 'eu' AND amount > 100" --forward-to eu-orders
   crosstown subscription list events
@@ -31,6 +31,7 @@ func subscriptionCommand(environ []string) *cobra.Command {
 		managing(environ, "list TOPIC", "List the subscriptions of a topic with their message counts", listSubscriptions),
 		managing(environ, "show TOPIC NAME", "Show the settings and message counts of a subscription", showSubscription),
 		managing(environ, "delete TOPIC NAME", "Delete a subscription with all its messages", deleteSubscription),
+		purgeCommand(environ, "TOPIC NAME", "subscription"),
 	)
 	return subscription
 }

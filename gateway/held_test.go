@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+func TestScheduledAndDeferredMessagesAreFoundBehindOthers(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, g *gateway) {
+		g.deferOne(t, "orders", "")
+		g.command(t, "", "send", "orders", "x", "--count=600")
+		g.command(t, "", "send", "orders", "later", "--schedule=1h", "--property=n=1")
+		g.command(t, "", "send", "orders", "latest", "--schedule=2h", "--property=n=2")
+		g.exits(t, exitOK, []string{"scheduled", "list", "orders"}, "DUE", "later", "latest")
+		g.exits(t, exitOK, []string{"scheduled", "list", "orders", "--where", "n = 2"}, "latest")
+		g.exits(t, exitNothing, []string{"scheduled", "list", "parts"})
+		g.exits(t, exitOK, []string{"deferred", "list", "orders", "--json"}, `"state":"deferred"`, `"body":"d"`)
+		g.exits(t, exitUsage, []string{"scheduled", "cancel", "orders"}, "--all")
+		g.exits(t, exitUsage, []string{"scheduled", "cancel", "orders", "--all"}, "--yes")
+		g.exits(t, exitOK, []string{"scheduled", "cancel", "orders", "--property=n=1", "--yes"}, "cancelled 1 message of orders")
+		g.exits(t, exitOK, []string{"scheduled", "cancel", "orders", "--all", "--yes", "--json"}, `"cancelled":1`)
+		g.exits(t, exitNothing, []string{"scheduled", "cancel", "orders", "--all", "--yes"}, "there is no message")
+		g.exits(t, exitNothing, []string{"deferred", "receive", "orders", "--sequence-number=2"}, "no message fits")
+		g.exits(t, exitOK, []string{"deferred", "receive", "orders", "--abandon"}, "deferred")
+		g.exits(t, exitOK, []string{"deferred", "receive", "orders", "--sequence-number=1", "--dead-letter", "--reason=old"}, "#1")
+		g.exits(t, exitOK, []string{"deadletter", "list", "orders", "--reason=old"}, "old")
+		g.exits(t, exitUsage, []string{"deferred", "receive", "orders", "--reason=old"}, "--dead-letter")
+
+		g.command(t, "", "send", "events", "e", "--schedule=1h", "--count=3")
+		g.exits(t, exitOK, []string{"scheduled", "list", "events"}, "e")
+		g.exits(t, exitOK, []string{"scheduled", "cancel", "events", "--all", "--yes"}, "cancelled 3 messages")
+
+		for _, session := range []string{"a", "b"} {
+			g.deferOne(t, "replies", session)
+		}
+		g.exits(t, exitOK, []string{"deferred", "list", "replies"}, "SESSION", "a", "b")
+		if got := bodies(g.exits(t, exitOK, []string{"deferred", "receive", "replies"})); got != "d d" {
+			t.Errorf("deferred in sessions: got %q", got)
+		}
+	})
+}
+
+// deferOne sends a message and defers it.
+func (g *gateway) deferOne(t *testing.T, queue, session string) {
+	t.Helper()
+	args := []string{"send", queue, "d"}
+	if session != "" {
+		args = append(args, "--session", session)
+	}
+	g.command(t, "", args...)
+	var r interface {
+		ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+		DeferMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.DeferMessageOptions) error
+		Close(context.Context) error
+	}
+	var err error
+	if session == "" {
+		r, err = g.sdk(t).NewReceiverForQueue(queue, nil)
+	} else {
+		r, err = g.sdk(t).AcceptSessionForQueue(t.Context(), queue, session, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close(t.Context()) }()
+	ms, err := r.ReceiveMessages(t.Context(), 1, nil)
+	if err == nil {
+		err = r.DeferMessage(t.Context(), ms[0], nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryStateIsPurged(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, g *gateway) {
+		fill := func(queue string, more ...string) {
+			g.command(t, "", append([]string{"send", queue, "x", "--count=3"}, more...)...)
+			g.command(t, "", append([]string{"send", queue, "later", "--schedule=1h", "--count=2"}, more...)...)
+		}
+		for _, queue := range []string{"orders", "parts"} {
+			fill(queue)
+			g.command(t, "", "receive", queue, "--dead-letter")
+			if queue == "orders" {
+				g.deferOne(t, queue, "")
+			}
+			g.exits(t, exitUsage, []string{"queue", "purge", queue}, "this would remove all messages of "+queue, "--yes")
+			g.exits(t, exitUsage, []string{"queue", "purge", queue, "--state=gone", "--yes"}, "--state", "dead-letter")
+			g.exits(t, exitOK, []string{"queue", "purge", queue, "--state=scheduled", "--yes"}, "purged 2 messages from "+queue)
+			g.command(t, "", "send", queue, "later", "--schedule=1h")
+			g.exits(t, exitOK, []string{"queue", "purge", queue, "--state=all", "--yes"}, "1 scheduled, 1 dead-letter")
+			g.exits(t, exitOK, []string{"queue", "purge", queue, "--state=all", "--yes", "--json"}, `"purged":0`)
+		}
+		fill("replies", "--session=a")
+		fill("replies", "--session=b")
+		g.deferOne(t, "replies", "c")
+		g.exits(t, exitOK, []string{"queue", "purge", "replies", "--state=all", "--yes"}, "purged 11 messages from replies: 6 active, 1 deferred, 4 scheduled")
+
+		g.command(t, "", "send", "events", "e", "--count=4")
+		g.command(t, "", "receive", "events/Subscriptions/all", "--dead-letter")
+		g.exits(t, exitOK, []string{"subscription", "purge", "events", "all", "--state=active,dead-letter", "--yes"}, "purged 4 messages from events/Subscriptions/all: 3 active, 1 dead-letter")
+		g.exits(t, exitFailure, []string{"queue", "purge", "nope", "--yes"}, "nope")
+	})
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
+	away := g.notOurs(t)
+	g.command(t, "", "send", "orders", "x", "--count=3")
+	g.command(t, "", "send", "orders", "later", "--schedule=1h", "--count=300")
+	g.deferOne(t, "orders", "")
+	if code, out, errs := g.try(t, away, "", "queue", "purge", "orders", "--state=all", "--yes"); code != exitOK || !strings.Contains(out, "3 active, 1 deferred, 300 scheduled") {
+		t.Errorf("another broker: got %d %s%s", code, out, errs)
+	}
+}

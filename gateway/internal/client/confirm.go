@@ -1,0 +1,38 @@
+package client
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// confirmation is the flag --yes of commands that remove messages.
+type confirmation struct{ yes bool }
+
+func (o *confirmation) bind(c *cobra.Command) {
+	c.Flags().BoolVar(&o.yes, "yes", false, "do not ask before messages are removed")
+}
+
+// confirm asks on a terminal whether to go on. Without a terminal --yes must be given.
+func (o *confirmation) confirm(c *cobra.Command, what string) error {
+	if o.yes {
+		return nil
+	}
+	in, ok := c.InOrStdin().(*os.File)
+	if ok {
+		info, err := in.Stat()
+		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if !ok {
+		return usagef("this would %s, for ever: confirm with --yes", what)
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)
+	answer, _ := bufio.NewReader(in).ReadString('\n') // none is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was removed")
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds
+dead letters by peeking, so that receivers still get those that do not fit. The flags
+choose; a message must fit all that are given. --where has a condition as rules have it:
+user properties by their names, DeadLetterReason among them, and broker properties as
+sys.Label, sys.MessageId, sys.EnqueuedTimeUtc.`
+
+func deadLetterCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{
+		Use:     "deadletter",
+		Aliases: []string{"dlq"},
+		Short:   "List, resubmit, move and purge dead letters",
+		Example: `  crosstown deadletter list orders --reason MaxDeliveryCountExceeded
+  crosstown deadletter resubmit orders --where "region = 'eu' AND sys.Label = 'order'"
+  crosstown deadletter resubmit events/Subscriptions/eu --to events/Subscriptions/eu
+  crosstown deadletter move orders --older-than 7d --to orders-archive
+  crosstown deadletter purge orders --reason TTLExpiredException --yes`,
+	})
+	c.AddCommand(deadLetterListCommand(environ), deadLetterMoveCommand(environ, true), deadLetterMoveCommand(environ, false), deadLetterPurgeCommand(environ))
+	return c
+}
+
+// deadLetters are the flags that name dead letters.
+type deadLetters struct {
+	common
+	selection
+	transfer bool
+}
+
+func (o *deadLetters) bind(c *cobra.Command, environ []string) {
+	o.common.bind(c, environ)
+	o.selection.bind(c.Flags())
+	o.bindReason(c.Flags())
+	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
+	c.Args = cobra.MaximumNArgs(1)
+}
+
+// open connects to the dead letters of a command's entity: origin is the queue or subscription, dead
+// their address.
+func (o *deadLetters) open(c *cobra.Command, args []string) (b *browser, t *target, origin, dead string, err error) {
+	if _, err := o.fits(); err != nil {
+		return nil, nil, "", "", err
+	}
+	if t, err = o.target(); err != nil {
+		return nil, nil, "", "", err
+	}
+	name, err := t.entity(args)
+	if err != nil {
+		return nil, nil, "", "", err
+	}
+	address, err := core.ParseAddress(name)
+	if err != nil || address.Management {
+		return nil, nil, "", "", usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
+	}
+	sub := core.DeadLetter
+	if o.transfer || address.Sub == core.TransferDeadLetter || address.Sub == core.Transfer {
+		sub = core.TransferDeadLetter
+	}
+	dead = address.Entity + sub.Suffix()
+	link, err := t.link(c.Context(), address.Entity)
+	if err != nil {
+		return nil, nil, "", "", t.explain(err)
+	}
+	progress := newProgress(c.ErrOrStderr(), "looked at")
+	return &browser{target: t, link: link, entity: dead, most: o.count, seen: progress.at}, t, address.Entity, dead, nil
+}
+
+// listedAtMost is how many messages are listed without --count.
+const listedAtMost = 100
+
+func deadLetterListCommand(environ []string) *cobra.Command {
+	var o deadLetters
+	c := &cobra.Command{
+		Use:   "list [ENTITY]",
+		Short: "List dead letters with their reasons",
+		Long:  "List dead letters with their reasons, without locking or removing one.\n\n" + deadLetterHelp + "\n\n--json prints a message a line, as crosstown record does.",
+		Example: `  crosstown deadletter list orders
+  crosstown deadletter list orders --where "DeadLetterErrorDescription LIKE '%timeout%'" --count 0
+  crosstown deadletter list events/Subscriptions/eu --json`,
+	}
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b, t, _, dead, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		defer b.link.Close()
+		return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+	}
+	return c
+}
+
+// list prints the messages that fit.
+func (o *common) list(c *cobra.Command, b *browser, s *selection, into *table) error {
+	listed := 0
+	more, err := b.find(c.Context(), s, func(a *amqp.Arrival) error {
+		listed++
+		return into.add(a)
+	})
+	if err = errors.Join(err, into.flush()); err != nil {
+		return err
+	}
+	if more {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", messages(listed))
+	}
+	if listed == 0 {
+		return b.none(c.Context(), s)
+	}
+	return nil
+}
+
+// none says that nothing was found.
+func (b *browser) none(ctx context.Context, s *selection) error {
+	switch name, _, _ := strings.Cut(b.entity, "/$"); {
+	case (b.state == nil || *b.state != core.Scheduled) && b.target.isTopic(ctx, name):
+		return usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
+	case s.isEmpty():
+		return nothingf("%s: there is no message", b.entity)
+	default:
+		return nothingf("%s: no message fits", b.entity)
+	}
+}
+
+// deadMove is crosstown deadletter resubmit, or move.
+type deadMove struct {
+	deadLetters
+	resubmit bool
+	to       string
+	newIDs   bool
+	dryRun   bool
+}
+
+func deadLetterMoveCommand(environ []string, resubmit bool) *cobra.Command {
+	o := deadMove{resubmit: resubmit}
+	const once = `
+
+Each message is locked, stored in the target, and then removed. A gateway does all three
+itself, each message once: if it stops in between, run the command again within a day,
+and what is stored already is only removed. Another broker gets the copies as any client
+sends them, and the last few may be doubled after an interruption. A target that detects
+duplicates would drop a message whose id it knows: --new-message-id is needed there.
+
+Properties keep their AMQP types; body, ids, session and time to live stay. New are
+sequence numbers, enqueued times and delivery counts. A gateway wants a policy with Manage.`
+	c := &cobra.Command{
+		Use:   "move [ENTITY] --to TARGET",
+		Short: "Move dead letters to another queue or topic, with their reasons",
+		Long:  "Move dead letters to another queue or topic. They keep their reasons.\n\n" + deadLetterHelp + once,
+		Example: `  crosstown deadletter move orders --to orders-archive
+  crosstown deadletter move orders --older-than 7d --to 'archive/$DeadLetterQueue'`,
+	}
+	if resubmit {
+		c.Use, c.Short = "resubmit [ENTITY]", "Send dead letters to where they came from again"
+		c.Long = `Send dead letters to where they came from again: those of a queue to the queue, those of
+a subscription to its topic, whose rules then decide anew for all subscriptions. --to
+names another target; --to events/Subscriptions/eu puts messages back into this one
+subscription of a gateway. The properties with the reason are taken off.
+
+` + deadLetterHelp + once
+		c.Example = `  crosstown deadletter resubmit orders
+  crosstown deadletter resubmit orders --sequence-number 17,18
+  crosstown deadletter resubmit orders --property region=eu --count 100 --dry-run
+  crosstown deadletter resubmit intake --transfer`
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	f.BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
+	f.BoolVar(&o.newIDs, "new-message-id", false, "give each message a new id, the same if it is sent again after an interruption")
+	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: where they came from)")
+	if !resubmit {
+		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
+		_ = c.MarkFlagRequired("to") // it is there
+	}
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args) }
+	return c
+}
+
+func (o *deadMove) run(c *cobra.Command, args []string) error {
+	b, t, origin, dead, err := o.open(c, args)
+	if err != nil {
+		return err
+	}
+	defer b.link.Close()
+	if o.to == "" {
+		o.to = origin
+		if topic, _, ok := core.SplitSubscription(origin); ok {
+			o.to = topic
+		}
+	}
+	if strings.EqualFold(o.to, dead) {
+		return usagef("--to: %s is where the messages are: name another target", o.to)
+	}
+	if o.dryRun {
+		into := o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
+		if err := o.list(c, b, &o.selection, into); err != nil {
+			return t.explain(err)
+		}
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", dead, o.to)
+		return err
+	}
+	numbers, err := b.numbers(c.Context(), &o.selection)
+	if err != nil {
+		return t.explain(err)
+	}
+	done := "moved"
+	if o.resubmit {
+		done = "resubmitted"
+	}
+	m := &relocation{
+		common: &o.common, target: t, link: b.link, from: dead, to: o.to, dropReasons: o.resubmit, newIDs: o.newIDs,
+		progress: newProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr(),
+	}
+	err = m.run(c.Context(), numbers)
+	if err != nil && m.moved == 0 {
+		return t.explain(err)
+	}
+	return errors.Join(o.report(c, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, messages(m.moved), dead, o.to), t.explain(err))
+}
+
+// report prints what was done.
+func (o *common) report(c *cobra.Command, asJSON map[string]any, format string, args ...any) error {
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(asJSON)
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
+	return err
+}
+
+// numbers are the sequence numbers of the messages that fit.
+func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
+	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
+		numbers = append(numbers, a.SequenceNumber)
+		return nil
+	}); err == nil && len(numbers) == 0 {
+		err = b.none(ctx, s)
+	}
+	return numbers, err
+}
+
+func deadLetterPurgeCommand(environ []string) *cobra.Command {
+	var o deadLetters
+	var sure confirmation
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "purge [ENTITY]",
+		Short: "Remove dead letters for ever",
+		Long:  "Remove dead letters for ever. Those that receivers have locked stay.\n\n" + deadLetterHelp,
+		Example: `  crosstown deadletter purge orders --yes
+  crosstown deadletter purge orders --reason TTLExpiredException --older-than 1d --dry-run`,
+	}
+	o.bind(c, environ)
+	sure.bind(c)
+	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "list the messages, and change nothing")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b, t, _, dead, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		defer b.link.Close()
+		if dryRun {
+			return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+		}
+		if o.isEmpty() && o.count == 0 {
+			if err := sure.confirm(c, "remove all dead letters of "+dead); err != nil {
+				return err
+			}
+			n, err := o.purgeActive(c, t, dead)
+			if err != nil {
+				return err
+			}
+			return o.report(c, map[string]any{"purged": n, "from": dead}, "purged %s from %s", messages(n), dead)
+		}
+		numbers, err := b.numbers(c.Context(), &o.selection)
+		if err != nil {
+			return t.explain(err)
+		}
+		if err := sure.confirm(c, fmt.Sprintf("remove %s of %s", messages(len(numbers)), dead)); err != nil {
+			return err
+		}
+		m := &relocation{common: &o.common, target: t, link: b.link, from: dead, progress: newProgress(c.ErrOrStderr(), "purged"), notes: c.ErrOrStderr()}
+		err = m.run(c.Context(), numbers)
+		if err != nil && m.moved == 0 {
+			return t.explain(err)
+		}
+		return errors.Join(o.report(c, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", messages(m.moved), dead), t.explain(err))
+	}
+	return c
+}

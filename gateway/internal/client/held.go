@@ -1,0 +1,294 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// held are the flags of commands about messages in one state: deferred, or scheduled.
+type held struct {
+	common
+	selection
+	state core.State
+}
+
+func (o *held) bind(c *cobra.Command, environ []string) {
+	o.common.bind(c, environ)
+	o.selection.bind(c.Flags())
+	c.Args = cobra.MaximumNArgs(1)
+}
+
+func (o *held) open(c *cobra.Command, args []string) (*browser, *target, error) {
+	if _, err := o.fits(); err != nil {
+		return nil, nil, err
+	}
+	t, err := o.target()
+	if err != nil {
+		return nil, nil, err
+	}
+	entity, err := t.entity(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	link, err := t.link(c.Context(), entity)
+	if err != nil {
+		return nil, nil, t.explain(err)
+	}
+	return &browser{target: t, link: link, entity: entity, state: &o.state, most: o.count, seen: newProgress(c.ErrOrStderr(), "looked at").at}, t, nil
+}
+
+func heldListCommand(environ []string, state core.State, word string, columns ...column) *cobra.Command {
+	o := held{state: state}
+	c := &cobra.Command{
+		Use:   "list [ENTITY]",
+		Short: "List " + word + " messages",
+		Long: "List " + word + ` messages, of all sessions, without locking or removing one.
+
+A gateway finds them in its store, however many other messages there are; another broker
+is asked for all messages. --json prints a message a line, as crosstown record does.`,
+		Example: fmt.Sprintf(`  crosstown %[1]s list orders
+  crosstown %[1]s list orders --property region=eu --count 0 --json`, word),
+	}
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b, t, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		defer b.link.Close()
+		return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), b.entity, columns...)))
+	}
+	return c
+}
+
+func scheduledCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{
+		Use:   "scheduled",
+		Short: "List and cancel scheduled messages",
+		Example: `  crosstown scheduled list orders
+  crosstown scheduled cancel orders --sequence-number 17
+  crosstown scheduled cancel orders --where "region = 'eu'"`,
+	})
+	c.AddCommand(heldListCommand(environ, core.Scheduled, "scheduled", numberColumn, idColumn, dueColumn, bodyColumn), cancelCommand(environ))
+	return c
+}
+
+func cancelCommand(environ []string) *cobra.Command {
+	o := held{state: core.Scheduled}
+	var sure confirmation
+	var all bool
+	c := &cobra.Command{
+		Use:   "cancel [ENTITY]",
+		Short: "Cancel scheduled messages: they are removed, and never delivered",
+		Long: `Cancel scheduled messages: they are removed, and never delivered. The flags choose; a
+message must fit all that are given. The command needs Send, and Listen to find messages.`,
+		Example: `  crosstown scheduled cancel orders --sequence-number 17
+  crosstown scheduled cancel orders --where "region = 'eu'"
+  crosstown scheduled cancel orders --all --yes`,
+	}
+	o.bind(c, environ)
+	sure.bind(c)
+	f := c.Flags()
+	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
+	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.isEmpty() != all {
+			return usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
+		}
+		b, t, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		defer b.link.Close()
+		numbers, err := b.numbers(c.Context(), &o.selection)
+		if err != nil {
+			return t.explain(err)
+		}
+		if len(o.numbers) == 0 { // those that are named are known to the caller
+			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", messages(len(numbers)), b.entity)); err != nil {
+				return err
+			}
+		}
+		n, err := b.cancel(c.Context(), numbers, newProgress(c.ErrOrStderr(), "cancelled"))
+		if err != nil && n == 0 {
+			return t.explain(err)
+		}
+		return errors.Join(o.report(c, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", messages(n), b.entity), t.explain(err))
+	}
+	return c
+}
+
+// cancelledAtOnce is how many messages one request cancels.
+const cancelledAtOnce = 250
+
+// cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
+func (b *browser) cancel(ctx context.Context, numbers []int64, p *progress) (n int, err error) {
+	for some := range slices.Chunk(numbers, cancelledAtOnce) {
+		err := b.link.CancelScheduled(ctx, b.entity, some)
+		if err == nil {
+			n += len(some)
+			p.at(n)
+			continue
+		}
+		if len(some) > 1 { // all or none of each partition: find which
+			for _, number := range some {
+				if err = b.link.CancelScheduled(ctx, b.entity, []int64{number}); err == nil {
+					n++
+				} else if !isGone(err) {
+					return n, err
+				}
+			}
+			continue
+		}
+		if !isGone(err) {
+			return n, err
+		}
+	}
+	if gone := len(numbers) - n; gone > 0 {
+		return n, fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", messages(gone), b.entity)
+	}
+	return n, nil
+}
+
+func deferredCommand(environ []string) *cobra.Command {
+	c := group(&cobra.Command{
+		Use:   "deferred",
+		Short: "List and receive deferred messages",
+		Example: `  crosstown deferred list orders
+  crosstown deferred receive orders --sequence-number 17
+  crosstown deferred receive orders --where "region = 'eu'" --dead-letter --reason stuck`,
+	})
+	c.AddCommand(heldListCommand(environ, core.Deferred, "deferred", numberColumn, idColumn, sessionColumn, enqueuedColumn, bodyColumn), deferredReceiveCommand(environ))
+	return c
+}
+
+func deferredReceiveCommand(environ []string) *cobra.Command {
+	o := held{state: core.Deferred}
+	var how outcome
+	c := &cobra.Command{
+		Use:   "receive [ENTITY]",
+		Short: "Receive deferred messages, print them and complete them",
+		Long: `Receive deferred messages, print them and complete them. The flags choose, and a message
+must fit all that are given; without one all deferred messages are received. An abandoned
+message stays deferred. In an entity with sessions the command locks each session in turn.
+
+The exit code is 4 if no message fits.`,
+		Example: `  crosstown deferred receive orders --sequence-number 17
+  crosstown deferred receive orders --older-than 1d --dead-letter --reason forgotten
+  crosstown deferred receive orders --count 1 --abandon`,
+	}
+	o.bind(c, environ)
+	how.bind(c)
+	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := usage(how.validate()); err != nil {
+			return err
+		}
+		b, t, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		defer b.link.Close()
+		found, err := b.heldIn(c.Context(), &o.selection)
+		if err != nil {
+			return t.explain(err)
+		}
+		_, err = t.receiveDeferred(c.Context(), b.entity, found, azservicebus.ReceiveModePeekLock, func(r source, ms []*azservicebus.ReceivedMessage) error {
+			if err := o.print(c.OutOrStdout(), ms); err != nil {
+				return err
+			}
+			return how.settle(context.WithoutCancel(c.Context()), r, ms)
+		})
+		return t.explain(err)
+	}
+	return c
+}
+
+// heldNumbers are sequence numbers by the id of their session.
+type heldNumbers map[string][]int64
+
+// heldIn finds messages with their sessions.
+func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
+	found := heldNumbers{}
+	_, err := b.find(ctx, s, func(a *amqp.Arrival) error {
+		found[a.SessionID] = append(found[a.SessionID], a.SequenceNumber)
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = b.none(ctx, s)
+	}
+	return found, err
+}
+
+// deferredAtOnce is how many deferred messages one request is for.
+const deferredAtOnce = 100
+
+// receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
+func (t *target) receiveDeferred(ctx context.Context, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
+	sessions := t.hasSessions(ctx, entity)
+	if !sessions { // a message may have a session id all the same
+		var all []int64
+		for _, some := range numbers {
+			all = append(all, some...)
+		}
+		slices.Sort(all)
+		numbers = heldNumbers{"": all}
+	}
+	gone := 0
+	for session, some := range numbers {
+		choice := sessionChoice{id: session, exact: sessions}
+		r, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, peekWait)
+		if err != nil {
+			return n, err
+		}
+		got, missed, err := deferredOf(ctx, r, some, use)
+		done()
+		n, gone = n+got, gone+missed
+		if err != nil {
+			return n, err
+		}
+	}
+	if gone > 0 {
+		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", messages(gone), entity)
+	}
+	return n, nil
+}
+
+// deferredOf receives deferred messages. The broker gives all of some or none: then they are asked for
+// one by one.
+func deferredOf(ctx context.Context, r source, numbers []int64, use func(source, []*azservicebus.ReceivedMessage) error) (n, gone int, err error) {
+	for some := range slices.Chunk(numbers, deferredAtOnce) {
+		ms, err := r.ReceiveDeferredMessages(ctx, some, nil)
+		if err == nil {
+			n += len(ms)
+			if err := use(r, ms); err != nil {
+				return n, gone, err
+			}
+			continue
+		}
+		if !isGone(err) {
+			return n, gone, err
+		}
+		if len(some) == 1 {
+			gone++
+			continue
+		}
+		for _, number := range some {
+			got, missed, err := deferredOf(ctx, r, []int64{number}, use)
+			n, gone = n+got, gone+missed
+			if err != nil {
+				return n, gone, err
+			}
+		}
+	}
+	return n, gone, nil
+}

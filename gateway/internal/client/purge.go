@@ -1,0 +1,223 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+const (
+	// purgeWait is how long a queue of another broker must stay empty to count as purged.
+	purgeWait = time.Second
+	// sessionsWait is how long a purge waits for another session.
+	sessionsWait = time.Second
+)
+
+// purgeStates are the words of --state.
+var purgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
+
+type purgeOptions struct {
+	common
+	confirmation
+	states []string
+	dlq    bool
+}
+
+// purgeCommand is crosstown queue purge, or subscription purge.
+func purgeCommand(environ []string, names, kind string) *cobra.Command {
+	var o purgeOptions
+	entity := "orders"
+	if kind == "subscription" {
+		entity = "events eu"
+	}
+	c := &cobra.Command{
+		Use:   "purge " + names,
+		Short: "Remove the messages of a " + kind + " for ever, by default those that can be received now",
+		Long: "Remove the messages of a " + kind + ` for ever: by default the active ones, that is, those that
+can be received now. --state names others; all is every state. Messages that receivers
+have locked stay, and so do those that arrive meanwhile.
+
+The command asks first, or wants --yes where standard input is no terminal. A Crosstown
+gateway removes active messages and dead letters without sending them to the client, and
+keeps messages that arrive during the purge. With other brokers the command receives and
+deletes them until none has arrived for a second.`,
+		Example: fmt.Sprintf(`  crosstown %[1]s purge %[2]s
+  crosstown %[1]s purge %[2]s --state dead-letter --yes
+  crosstown %[1]s purge %[2]s --state deferred,scheduled
+  crosstown %[1]s purge %[2]s --state all --yes`, kind, entity),
+		Args: cobra.ExactArgs(len(strings.Fields(names))),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.common.bind(c, environ)
+	o.confirmation.bind(c)
+	f := c.Flags()
+	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(purgeStates, ", ")+", or all")
+	f.BoolVar(&o.dlq, "dlq", false, "the same as --state dead-letter")
+	c.MarkFlagsMutuallyExclusive("state", "dlq")
+	return c
+}
+
+func (o *purgeOptions) run(c *cobra.Command, args []string) error {
+	if o.dlq {
+		o.states = []string{"dead-letter"}
+	}
+	for _, state := range o.states {
+		switch {
+		case state == "all":
+			o.states = purgeStates
+		case !slices.Contains(purgeStates, state):
+			return usagef("--state: %q is unknown: write one or more of %s, or all", state, strings.Join(purgeStates, ", "))
+		}
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	name := args[0]
+	if len(args) > 1 {
+		name = core.SubscriptionPath(args[0], args[1])
+	}
+	if err := o.confirm(c, fmt.Sprintf("remove all messages of %s that are %s", name, inWords(o.states))); err != nil {
+		return err
+	}
+	total := 0
+	removed := map[string]int{}
+	for _, state := range purgeStates { // in this order: what becomes active is not missed for what was
+		if !slices.Contains(o.states, state) {
+			continue
+		}
+		n, err := o.state(c, t, name, state)
+		total, removed[state] = total+n, n
+		if err != nil {
+			err = fmt.Errorf("purge of %s messages: %w", state, t.explain(err))
+			if total > 0 {
+				err = fmt.Errorf("%w; removed before: %s", err, messages(total))
+			}
+			return err
+		}
+	}
+	detail := ""
+	if len(removed) > 1 {
+		var parts []string
+		for _, state := range purgeStates {
+			if n := removed[state]; n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			}
+		}
+		if len(parts) > 0 {
+			detail = ": " + strings.Join(parts, ", ")
+		}
+	}
+	return o.report(c, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", messages(total), name, detail)
+}
+
+func inWords(states []string) string {
+	if len(states) == 1 {
+		return states[0]
+	}
+	return strings.Join(states[:len(states)-1], ", ") + " or " + states[len(states)-1]
+}
+
+// state removes the messages in one state.
+func (o *purgeOptions) state(c *cobra.Command, t *target, name, state string) (int, error) {
+	switch state {
+	case "active":
+		return o.purgeActive(c, t, name)
+	case "dead-letter":
+		return o.purgeActive(c, t, name+core.DeadLetter.Suffix())
+	case "transfer-dead-letter":
+		return o.purgeActive(c, t, name+core.TransferDeadLetter.Suffix())
+	}
+	link, err := t.link(c.Context(), name)
+	if err != nil {
+		return 0, err
+	}
+	defer link.Close()
+	b := &browser{target: t, link: link, entity: name, seen: newProgress(c.ErrOrStderr(), "looked at").at}
+	if state == "scheduled" {
+		b.state = new(core.Scheduled)
+		numbers, err := b.numbers(c.Context(), &selection{})
+		if isNothing(err) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		return b.cancel(c.Context(), numbers, newProgress(c.ErrOrStderr(), "cancelled"))
+	}
+	b.state = new(core.Deferred)
+	found, err := b.heldIn(c.Context(), &selection{})
+	if isNothing(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return t.receiveDeferred(c.Context(), name, found, azservicebus.ReceiveModeReceiveAndDelete, func(source, []*azservicebus.ReceivedMessage) error { return nil })
+}
+
+func isNothing(err error) bool {
+	_, ok := errors.AsType[Nothing](err)
+	return ok
+}
+
+// purgeActive removes what can be received of an entity or sub-queue.
+func (o *common) purgeActive(c *cobra.Command, t *target, name string) (int, error) {
+	address, err := core.ParseAddress(name)
+	if err != nil || address.Management {
+		return 0, usagef("%q is no queue or subscription", name)
+	}
+	q := inquiry{method: http.MethodPost, path: api.PurgePath, names: strings.Split(name, "/"), scope: address.Entity}
+	var answer api.Purged
+	err = o.ask(c.Context(), q, &answer)
+	if _, refused := errors.AsType[*refusal](err); !refused {
+		return answer.Purged, err
+	}
+	// Another broker, an entity with sessions, or one whose refusal a receiver explains.
+	options := &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}
+	switch address.Sub {
+	case core.DeadLetter:
+		options.SubQueue = azservicebus.SubQueueDeadLetter
+	case core.TransferDeadLetter:
+		options.SubQueue = azservicebus.SubQueueTransfer
+	}
+	progress := newProgress(c.ErrOrStderr(), "purged")
+	if address.Sub != core.Main || !t.hasSessions(c.Context(), address.Entity) {
+		return t.empty(c.Context(), address.Entity, options, sessionChoice{}, progress)
+	}
+	for total := 0; ; {
+		n, err := t.empty(c.Context(), address.Entity, options, sessionChoice{next: true}, progress)
+		total += n
+		if errors.Is(err, errNoSession) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// empty receives and deletes messages until none comes.
+func (t *target) empty(ctx context.Context, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *progress) (int, error) {
+	receiver, done, err := t.receiver(ctx, []string{entity}, options, session, sessionsWait)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	forget := func([]*azservicebus.ReceivedMessage) error { return nil }
+	wait := purgeWait
+	if session.next {
+		wait = sessionIdle
+	}
+	return drain(ctx, receiver, 0, wait, forget, p)
+}

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// askedToMove is how many messages one request asks a gateway to move.
+const askedToMove = 200
+
+// relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
+// another broker the command receives, sends and completes.
+type relocation struct {
+	common      *common
+	target      *target
+	link        *remote.Client
+	from, to    string // "": they are removed
+	dropReasons bool
+	newIDs      bool
+	progress    *progress
+	notes       io.Writer
+
+	moved   int
+	absent  int // not there any more, or locked
+	refused int
+}
+
+func (m *relocation) run(ctx context.Context, numbers []int64) error {
+	for some := range slices.Chunk(numbers, askedToMove) {
+		var answer api.Moved
+		err := m.common.ask(ctx, inquiry{
+			method: http.MethodPost, path: api.MessagesPath, names: []string{m.from},
+			body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
+		}, &answer)
+		if refused, ok := errors.AsType[*refusal](err); ok && !refused.told && m.moved == 0 {
+			return errors.Join(m.receive(ctx, numbers), m.outcome())
+		}
+		if err != nil {
+			return err
+		}
+		m.moved += answer.Moved
+		m.absent += len(answer.Absent)
+		for _, r := range answer.Refused {
+			m.refuse(r.Number, r.Error)
+		}
+		m.progress.at(m.moved)
+	}
+	return m.outcome()
+}
+
+func (m *relocation) refuse(number int64, why string) {
+	m.refused++
+	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, trim(why))
+}
+
+// outcome is nil if all messages were moved.
+func (m *relocation) outcome() error {
+	var errs []error
+	if m.absent > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", messages(m.absent), m.from))
+	}
+	if m.refused > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", messages(m.refused)+" not moved", m.from, m.to))
+	}
+	return errors.Join(errs...)
+}
+
+// receive moves messages as any client can: it locks those in front of them, too, and releases those
+// afterwards.
+func (m *relocation) receive(ctx context.Context, numbers []int64) error {
+	wanted := map[int64]bool{}
+	for _, n := range numbers {
+		wanted[n] = true
+	}
+	if err := m.checkDuplicates(ctx); err != nil {
+		return err
+	}
+	to := &storer{common: *m.common, to: m.target, foreign: true, link: m.link}
+	if m.to != "" {
+		if err := to.check(ctx, m.to); err != nil {
+			return err
+		}
+	}
+	r, err := m.link.Receiver(ctx, m.from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var others []remote.Taken
+	for err == nil && len(wanted) > 0 && ctx.Err() == nil {
+		var taken []remote.Taken
+		if taken, err = r.Take(ctx, idle); err != nil || len(taken) == 0 {
+			break
+		}
+		var mine []remote.Taken
+		for _, x := range taken {
+			if wanted[x.SequenceNumber] {
+				delete(wanted, x.SequenceNumber)
+				mine = append(mine, x)
+			} else {
+				others = append(others, x)
+			}
+		}
+		err = m.store(ctx, to, r, mine)
+	}
+	end := context.WithoutCancel(ctx)
+	for i := range others {
+		err = errors.Join(err, r.Release(end, &others[i]))
+	}
+	m.absent += len(wanted)
+	return errors.Join(err, ctx.Err(), r.Return(end))
+}
+
+// store stores locked messages in the target and removes them here.
+func (m *relocation) store(ctx context.Context, to *storer, r *remote.Receiver, mine []remote.Taken) error {
+	if len(mine) == 0 {
+		return nil
+	}
+	stored := make([]error, len(mine))
+	if m.to != "" {
+		copies := make([]*core.Message, len(mine))
+		for i := range mine {
+			copies[i] = m.copied(&mine[i])
+		}
+		stored = to.store(ctx, m.to, copies)
+	}
+	var all error
+	end := context.WithoutCancel(ctx)
+	for i, why := range stored {
+		_, hopeless := errors.AsType[*permanent](why)
+		switch {
+		case why == nil:
+			if err := r.Complete(end, &mine[i]); err != nil {
+				return errors.Join(all, err)
+			}
+			m.moved++
+			continue
+		case hopeless:
+			m.refuse(mine[i].SequenceNumber, why.Error())
+		case all == nil:
+			all = why
+		}
+		all = errors.Join(all, r.Release(end, &mine[i]))
+	}
+	m.progress.at(m.moved)
+	return all
+}
+
+// copied is a message as the target is to get it.
+func (m *relocation) copied(t *remote.Taken) *core.Message {
+	x := *t.Message
+	if x.TimeToLive > 0 { // its broker has added both for clients
+		x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
+	}
+	if m.dropReasons {
+		x.Properties = x.Properties.Without(core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription)
+	}
+	if m.newIDs {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", m.target.Host, m.from, t.SequenceNumber, t.EnqueuedTime.UnixMilli()))
+		x.MessageID = core.StringID(hex.EncodeToString(sum[:16]))
+	}
+	return &x
+}
+
+// checkDuplicates refuses a target that could drop a message whose id it knows.
+func (m *relocation) checkDuplicates(ctx context.Context) error {
+	if m.newIDs || m.to == "" {
+		return nil
+	}
+	e, _, err := m.target.management(nil).Entity(ctx, anyIdentity, m.to)
+	if err != nil {
+		return fmt.Errorf("it is not known whether %s detects duplicates, and would drop messages whose ids it knows: give --new-message-id, or a connection string with Manage", m.to)
+	}
+	if e.Settings.RequiresDuplicateDetection {
+		return fmt.Errorf("%s detects duplicates, and would drop messages whose ids it knows: give --new-message-id", m.to)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+const (
+	// replyQueueLife is when a temporary reply queue that was left behind is deleted.
+	replyQueueLife = 5 * time.Minute
+	// farewell bounds what is cleaned up after an interruption.
+	farewell = 5 * time.Second
+)
+
+type requestOptions struct {
+	common
+	file        string
+	properties  []string
+	contentType string
+	messageID   string
+	subject     string
+	session     string
+	replyTo     string
+	timeout     string
+	raw         bool
+}
+
+func requestCommand(environ []string) *cobra.Command {
+	var o requestOptions
+	c := &cobra.Command{
+		Use:   "request ENTITY [BODY]",
+		Short: "Send a request and print the reply",
+		Long: `Send a request and print the reply. BODY is the request, else --file or standard input.
+
+The reply comes to a temporary queue, which needs Manage and is deleted afterwards, or with
+--reply-to to a session of its own in a queue with sessions. The request carries the queue
+as reply-to, the session as reply-to-session, and a message id, which the reply must carry
+as its correlation id: crosstown reply does so.
+
+The exit code is 4 if no reply came in time.`,
+		Example: `  crosstown request prices '{"sku":"a7"}' --content-type application/json
+  crosstown request prices a7 --reply-to replies --timeout 5s --raw
+  crosstown reply prices '{"price":5}'`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.file, "file", "", "send the whole `file` as the request")
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
+	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
+	f.StringVar(&o.messageID, "message-id", "", "message id (default: the command makes one)")
+	f.StringVar(&o.subject, "subject", "", "subject, also called label")
+	f.StringVar(&o.session, "session", "", "`id` of the session that the request belongs to")
+	f.StringVar(&o.replyTo, "reply-to", "", "`queue` with sessions that gets the reply (default: a temporary queue)")
+	f.StringVar(&o.timeout, "timeout", "30s", "how long to wait for the reply, a `duration`")
+	f.BoolVar(&o.raw, "raw", false, "print the body of the reply as it is, and nothing else")
+	c.MarkFlagsMutuallyExclusive("raw", "json")
+	return c
+}
+
+func (o *requestOptions) run(c *cobra.Command, args []string) error {
+	timeout, err := config.ParseDuration(o.timeout)
+	if err != nil || timeout <= 0 {
+		return usagef("--timeout: %q: write a duration such as 30s", o.timeout)
+	}
+	properties, err := pairs("--property", o.properties, "")
+	if err != nil {
+		return usage(err)
+	}
+	body, err := wholeBody(c, args[1:], o.file)
+	if err != nil {
+		return err
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
+	defer cancel()
+	m := &azservicebus.Message{
+		Body: body, ApplicationProperties: properties, MessageID: new(cmp.Or(o.messageID, rand.Text())),
+		ContentType: optional(o.contentType), Subject: optional(o.subject),
+	}
+	if c.Flags().Changed("session") { // its id may be empty
+		m.SessionID = &o.session
+	}
+	replies, done, err := o.replies(ctx, t, m)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer done()
+	if err := t.sendOne(ctx, args[0], m); err != nil {
+		return t.explain(err)
+	}
+	reply, err := awaitReply(ctx, replies, *m.MessageID, c.ErrOrStderr())
+	if err != nil {
+		if c.Context().Err() == nil && ctx.Err() != nil {
+			return nothingf("no reply came within %v", timeout)
+		}
+		return t.explain(err)
+	}
+	if o.raw {
+		_, err = c.OutOrStdout().Write(reply.Body)
+		return err
+	}
+	return o.print(c.OutOrStdout(), []*azservicebus.ReceivedMessage{reply})
+}
+
+// wholeBody is the body of a command's argument, file or standard input.
+func wholeBody(c *cobra.Command, args []string, file string) ([]byte, error) {
+	switch {
+	case len(args) > 0 && file != "":
+		return nil, usagef("--file: there is a BODY already: drop one of the two")
+	case len(args) > 0:
+		return []byte(args[0]), nil
+	case file != "":
+		return os.ReadFile(file)
+	}
+	return io.ReadAll(c.InOrStdin())
+}
+
+// replies opens what the reply comes to, and names it in the request. done closes it.
+func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus.Message) (r source, done func(), err error) {
+	if o.replyTo != "" {
+		session := rand.Text()
+		m.ReplyTo, m.ReplyToSessionID = &o.replyTo, &session
+		r, done, err = t.receiver(ctx, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
+		if err != nil {
+			err = fmt.Errorf("--reply-to %s: a queue with sessions is needed: %w", o.replyTo, err)
+		}
+		return r, done, err
+	}
+	client, err := t.admin()
+	if err != nil {
+		return nil, nil, err
+	}
+	name := "crosstown-reply-" + rand.Text()
+	if _, err := client.CreateQueue(ctx, name, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AutoDeleteOnIdle: new(core.FormatDuration(replyQueueLife))}}); err != nil {
+		return nil, nil, fmt.Errorf("make a temporary queue for the reply: %w", err)
+	}
+	remove := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		_, _ = client.DeleteQueue(ctx, name, nil) // else it is deleted when it has been idle
+	}
+	m.ReplyTo = &name
+	r, closed, err := t.receiver(ctx, []string{name}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{}, 0)
+	if err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return r, func() {
+		closed()
+		remove()
+	}, nil
+}
+
+// sendOne sends a message.
+func (t *target) sendOne(ctx context.Context, entity string, m *azservicebus.Message) error {
+	client, err := t.client()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+	sender, err := client.NewSender(entity, nil)
+	if err != nil {
+		return err
+	}
+	return sender.SendMessage(ctx, m, nil)
+}
+
+// awaitReply waits for the message that has a correlation id.
+func awaitReply(ctx context.Context, r source, id string, notes io.Writer) (*azservicebus.ReceivedMessage, error) {
+	for {
+		ms, err := r.ReceiveMessages(ctx, 1, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range ms {
+			if m.CorrelationID != nil && *m.CorrelationID == id {
+				return m, nil
+			}
+			_, _ = fmt.Fprintf(notes, "a message was passed over, because its correlation id is not that of the request: %q, want %q\n", deref(m.CorrelationID), id)
+		}
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+var errNoReplyTo = errors.New("the request has no reply-to")

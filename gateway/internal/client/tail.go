@@ -1,0 +1,147 @@
+package client
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+)
+
+type tailOptions struct {
+	common
+	last  int
+	count int
+	dlq   bool
+}
+
+func tailCommand(environ []string) *cobra.Command {
+	var o tailOptions
+	c := &cobra.Command{
+		Use:   "tail [ENTITY…]",
+		Short: "Print the last messages and those that arrive, without removing them",
+		Long: `Print the last messages and those that arrive, without removing or locking them, until
+interrupted. The messages of all sessions are printed.
+
+ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
+queue of one, with /$DeadLetterQueue at its end. The command peeks five times a second: it
+misses a message that a receiver completes before that. crosstown receive --follow
+receives messages, crosstown record writes lines for crosstown replay.`,
+		Example: `  crosstown tail orders
+  crosstown tail events/Subscriptions/eu --last 0 --json
+  crosstown tail orders --dlq --last 50`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.bind(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.last, "last", 10, "messages to print of those that are there already")
+	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
+	f.BoolVar(&o.dlq, "dlq", false, "follow the dead-letter queue")
+	return c
+}
+
+func (o *tailOptions) run(c *cobra.Command, args []string) error {
+	if o.last < 0 || o.count < 0 {
+		return usagef("--last and --count cannot be negative")
+	}
+	t, err := o.target()
+	if err != nil {
+		return err
+	}
+	first, err := t.entity(args)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{first}
+	}
+	for i, entity := range args {
+		if t.isTopic(c.Context(), entity) {
+			return usagef("%s is a topic, whose messages are in its subscriptions: tail %[1]s/Subscriptions/NAME", entity)
+		}
+		if o.dlq {
+			args[i] = entity + "/$DeadLetterQueue"
+		}
+	}
+	link, err := t.link(c.Context(), first)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer link.Close()
+	f := &follower{out: c.OutOrStdout(), json: o.json, last: o.last, count: o.count, named: len(args) > 1}
+	r := &recorder{
+		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: newProgress(io.Discard, ""), use: f.use,
+		began: f.begin,
+	}
+	err = r.run(c.Context(), args)
+	if c.Context().Err() != nil || errors.Is(err, errFollowed) {
+		err = nil // the end was asked for
+	}
+	return t.explain(err)
+}
+
+// errFollowed says that as many messages are printed as were asked for.
+var errFollowed = errors.New("enough messages are printed")
+
+// follower prints the last of the messages that were there, and then those that arrive.
+type follower struct {
+	out   io.Writer
+	json  bool
+	last  int
+	count int
+	named bool // messages of several entities
+
+	begun   bool
+	held    []heldBack
+	printed int
+}
+
+// heldBack is a message that may be one of the last.
+type heldBack struct {
+	entity string
+	a      amqp.Arrival
+}
+
+func (f *follower) use(entity string, a amqp.Arrival) error {
+	if f.begun {
+		return f.print(entity, a)
+	}
+	if f.held = append(f.held, heldBack{entity, a}); len(f.held) > f.last {
+		f.held = f.held[1:]
+	}
+	return nil
+}
+
+// begin prints what was held back.
+func (f *follower) begin() error {
+	f.begun = true
+	for _, x := range f.held {
+		if err := f.print(x.entity, x.a); err != nil {
+			return err
+		}
+	}
+	f.held = nil
+	return nil
+}
+
+func (f *follower) print(entity string, a amqp.Arrival) error {
+	var err error
+	if f.json {
+		line := lineOf(entity, a)
+		err = json.NewEncoder(f.out).Encode(&line)
+	} else {
+		s := shownOf(&a)
+		text := s.text()
+		if f.named {
+			text = entity + " " + text
+		}
+		_, err = io.WriteString(f.out, text)
+	}
+	if f.printed++; err == nil && f.printed == f.count {
+		err = errFollowed
+	}
+	return err
+}
