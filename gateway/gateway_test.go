@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -127,7 +128,7 @@ func (g *gateway) try(t *testing.T, connection, stdin string, args ...string) (c
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, problems := newOutput(), newOutput()
-	environ := []string{"CROSSTOWN_CONNECTION_STRING=" + connection, "CROSSTOWN_DATA=" + g.data}
+	environ := []string{"CROSSTOWN_CONNECTION_STRING=" + connection, "CROSSTOWN_DATA=" + g.data, "CROSSTOWN_CONTEXTS=" + filepath.Join(g.data, "contexts.json")}
 	code = run(ctx, args, strings.NewReader(stdin), out, problems, environ)
 	return code, out.String(), problems.String()
 }

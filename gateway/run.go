@@ -105,5 +105,6 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	root.AddCommand(client.In(client.Test, testServerCommand())...)
 	root.AddCommand(client.In(client.SetUp, configCommand(environ), caCommand(environ), versionCommand())...)
 	root.AddCommand(client.Commands(environ)...)
+	client.Complete(root, environ)
 	return root
 }

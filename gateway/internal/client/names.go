@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+)
+
+// maxNames bounds the names of a kind that a shell is offered.
+const maxNames = 1000
+
+// lister lists names that begin with prefix, or more. args are the arguments before. A list that cannot
+// be had is empty: an error would be written into the command line that is being completed.
+type lister func(ctx context.Context, o *common, args []string, prefix string) []string
+
+func contextNames(_ context.Context, o *common, _ []string, _ string) (all []string) {
+	f, err := contexts.Load(contexts.Path(o.environ))
+	if err != nil {
+		return nil
+	}
+	for _, name := range f.Names() {
+		all = append(all, cobra.CompletionWithDesc(name, endpoint(f.Contexts[name])))
+	}
+	return all
+}
+
+// entities are the names of the entities of a kind; for subscriptions, with their topic's.
+func (o *common) entities(ctx context.Context, l core.Listing) (all []string) {
+	t, err := o.target()
+	if err != nil {
+		return nil
+	}
+	found, _, _ := t.management(nil).Entities(ctx, nil, l, 0, maxNames)
+	for _, e := range found {
+		all = append(all, e.Name)
+	}
+	return all
+}
+
+func queueNames(ctx context.Context, o *common, _ []string, _ string) []string {
+	return o.entities(ctx, core.Listing{Kind: core.Queue})
+}
+
+func topicNames(ctx context.Context, o *common, _ []string, _ string) []string {
+	return o.entities(ctx, core.Listing{Kind: core.Topic})
+}
+
+// destinationNames are what messages can be sent to.
+func destinationNames(ctx context.Context, o *common, args []string, prefix string) []string {
+	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
+}
+
+// sourceNames are what messages can be received from. The subscriptions are those of topics that may
+// still be meant.
+func sourceNames(ctx context.Context, o *common, args []string, prefix string) []string {
+	all := queueNames(ctx, o, args, prefix)
+	wanted, _, whole := strings.Cut(prefix, "/")
+	for _, topic := range topicNames(ctx, o, args, prefix) {
+		if topic == wanted || !whole && strings.HasPrefix(topic, wanted) {
+			all = append(all, o.entities(ctx, core.Listing{Kind: core.Subscription, Topic: topic})...)
+		}
+	}
+	return all
+}
+
+// subscriptionNames are the names of the subscriptions of the first argument.
+func subscriptionNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+	if len(args) == 0 {
+		return nil
+	}
+	for _, path := range o.entities(ctx, core.Listing{Kind: core.Subscription, Topic: args[0]}) {
+		_, name, _ := core.SplitSubscription(path)
+		all = append(all, name)
+	}
+	return all
+}
+
+// ruleNames are the rules of the subscription that the first two arguments name.
+func ruleNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+	t, err := o.target()
+	if err != nil || len(args) < 2 {
+		return nil
+	}
+	rules, _ := t.management(nil).Rules(ctx, nil, core.SubscriptionPath(args[0], args[1]), 0, maxNames)
+	for i := range rules {
+		all = append(all, rules[i].Name)
+	}
+	return all
+}
+
+func namespaceNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+	var page api.NamespaceList
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page)
+	for i := range page.Namespaces {
+		all = append(all, page.Namespaces[i].Name)
+	}
+	return all
+}
+
+// policyNames are the policies of the namespace that the first argument names.
+func policyNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+	if len(args) == 0 {
+		return nil
+	}
+	var n api.Namespace
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: args[:1]}, &n)
+	for _, p := range n.Policies {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
+func pluginNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+	var states []host.State
+	_ = o.askPlugins(ctx, http.MethodGet, "", nil, &states)
+	for i := range states {
+		all = append(all, states[i].Name)
+	}
+	return all
+}
+
+func faultNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+	var list api.FaultList
+	_ = o.ask(ctx, inFaults(http.MethodGet, ""), &list)
+	for i := range list.Faults {
+		all = append(all, list.Faults[i].Name)
+	}
+	return all
+}
