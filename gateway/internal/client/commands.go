@@ -46,6 +46,6 @@ func Commands(environ []string) []*cobra.Command {
 		In(Operate, connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),
 		In(Test, clockCommand(environ), faultCommand(environ), benchCommand(environ)),
-		In(SetUp, contextCommand(environ)),
+		In(SetUp, contextCommand(environ), tokenCommand(environ)),
 	)
 }

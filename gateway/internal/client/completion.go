@@ -26,6 +26,7 @@ var flagValues = map[string][]string{
 	"--log-format":      {"text", "json"},
 	"--log-level":       {"debug", "info", "warn", "error"},
 	"--operation":       wordsOf(faults.Operations()),
+	"--rights":          {"Send", "Listen", "Send,Listen", "Manage"},
 	"--require-tls":     {"auto", "on", "off"},
 	"--status":          {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
 	"--store":           {"auto", "file", "memory", "spawn", "redis://", "rediss://"},

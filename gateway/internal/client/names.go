@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,6 +95,21 @@ func ruleNames(ctx context.Context, o *common, args []string, _ string) (all []s
 		all = append(all, rules[i].Name)
 	}
 	return all
+}
+
+// ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
+func (o *common) ownPolicies(ctx context.Context) []api.Policy {
+	var page api.NamespaceList
+	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page); err != nil {
+		return nil
+	}
+	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
+	if own < 0 {
+		return nil
+	}
+	var n api.Namespace
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: []string{page.Namespaces[own].Name}}, &n)
+	return n.Policies
 }
 
 func namespaceNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
