@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
@@ -29,6 +30,8 @@ type namespaceServer struct {
 	watched *metrics.Metrics
 	running *rungroup.Group // of the brokers: if one fails, the gateway does
 	log     *slog.Logger
+
+	histories *history.History
 
 	mu   sync.Mutex
 	open map[string]*admin.Served // by the namespace's ID
@@ -69,6 +72,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		defer close(stopped)
 		return b.Run(runs)
 	})
+	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	var (
 		front  core.Broker = received
@@ -82,6 +86,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	t.note(n.ID, &admin.Served{Faults: rules, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
 	served := namespaces.Served{Broker: front, Admin: manage, Close: func() {
 		t.note(n.ID, nil)
+		unfollow()
 		hide()
 		stop()
 		<-stopped
@@ -126,6 +131,13 @@ func (t *namespaceServer) of(id string) *admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
+}
+
+// count is how many namespaces are served.
+func (t *namespaceServer) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
 }
 
 // stages are what the stages of all namespaces have done.

@@ -29,6 +29,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
+	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
@@ -177,8 +178,10 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if err != nil {
 		return err
 	}
+	histories := history.New()
+	behind.Go("history", histories.Run)
 	served := &namespaceServer{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched,
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched, histories: histories,
 		running: behind, log: log, open: map[string]*admin.Served{},
 	}
 	directory, err := served.directory(ctx, g.issuers, g.certificate.hosts)
@@ -231,7 +234,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Clients: connected, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
 	if hooks := c.Hooks(); len(hooks) > 0 {
 		o.Routes[webhooks.Path] = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: hooks, Budget: messages, Logger: log})

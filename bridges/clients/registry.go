@@ -17,6 +17,9 @@ import (
 // censusTime is how long bridges may take to tell of their connections.
 const censusTime = 5 * time.Second
 
+// countAge is how old a count of connections may be: each asks every connection's owner.
+const countAge = 5 * time.Second
+
 // Registry has the connections of all bridges of a gateway. It is safe for concurrent use.
 type Registry struct {
 	// Home is the ID of the namespace whose managers operate the gateway: they see the connections of
@@ -27,6 +30,10 @@ type Registry struct {
 	mu       sync.Mutex
 	censuses []bridges.Census
 	closed   atomic.Int64
+
+	counting sync.Mutex
+	counted  time.Time
+	counts   map[string]int // by protocol
 }
 
 // Add adds the connections of a bridge.
@@ -34,6 +41,12 @@ func (c *Registry) Add(bridge bridges.Census) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.censuses = append(c.censuses, bridge)
+}
+
+func (c *Registry) all() []bridges.Census {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.censuses)
 }
 
 // IsOperator reports whether an identity has Manage on the gateway's own namespace.
@@ -61,10 +74,7 @@ func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Ce
 func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) {
 	ctx, cancel := context.WithTimeout(ctx, censusTime)
 	defer cancel()
-	c.mu.Lock()
-	censuses := slices.Clone(c.censuses)
-	c.mu.Unlock()
-	for _, census := range censuses {
+	for _, census := range c.all() {
 		found := census.Connections(ctx)
 		if !c.IsOperator(id) {
 			found = slices.DeleteFunc(found, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
@@ -111,6 +121,25 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 	c.closed.Add(1)
 	cmp.Or(c.Log, slog.Default()).Info("connection closed by an operator", "conn", closed.ID, "peer", closed.Peer, "namespace", closed.Namespace, "product", closed.Product, "policy", id[0].Policy)
 	return *closed, nil
+}
+
+// Count counts the connections of all namespaces by protocol, as they were in the last seconds.
+func (c *Registry) Count(ctx context.Context) map[string]int {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	if c.counts != nil && time.Since(c.counted) < countAge {
+		return c.counts
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), censusTime)
+	defer cancel()
+	counts := map[string]int{}
+	for _, census := range c.all() {
+		for _, o := range census.Connections(ctx) {
+			counts[o.Protocol]++
+		}
+	}
+	c.counts, c.counted = counts, time.Now()
+	return counts
 }
 
 // Closed is how many connections operators have closed.

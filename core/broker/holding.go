@@ -96,6 +96,31 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
+// Count is what an entity holds, as administration shows it but for a topic's rules.
+type Count struct {
+	Name string
+	Kind core.Kind
+	core.Runtime
+}
+
+// Counts counts what entities hold with one call to the store. Those that are not there are left out, and
+// those that do not answer. It does not count as a use of the entities.
+func (b *Broker) Counts(ctx context.Context, names []string) []Count {
+	var ents []core.Entity
+	for _, name := range names {
+		if e, err := b.entity(ctx, name); err == nil {
+			ents = append(ents, e.View().Entity)
+		}
+	}
+	var all []Count
+	for i, c := range b.countEntities(ctx, ents...) {
+		if c.err == nil {
+			all = append(all, Count{ents[i].Name, ents[i].Kind, c.asRuntime()})
+		}
+	}
+	return all
+}
+
 // CountSessions counts the sessions of an entity that have messages or state, up to most. Unlike
 // ListSessions it does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {

@@ -43,6 +43,18 @@ func (e *entry) trafficNow() entity.Traffic {
 	return t
 }
 
+// Grown calls f with each entity where, at this gateway, messages were accepted, delivered, settled,
+// cancelled or moved since the last call. There is one caller; f must not call the broker.
+func (b *Broker) Grown(f func(name string)) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, e := range b.entries {
+		if sum := e.traffic.Sum(); e.seen.Swap(sum) != sum {
+			f(e.View().Name)
+		}
+	}
+}
+
 // Stages returns the counts of all pipelines in use, by entity, in the order of the stages.
 func (b *Broker) Stages() []pipeline.StageCounts {
 	all := []pipeline.StageCounts{}

@@ -22,6 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	Directory *namespaces.Directory
 	Served    func(namespaceID string) *Served // nil if the namespace is not served
 	Clients   *clients.Registry
+	History   *history.History
+	Process   Process
 	Remotes   []Remote // in the order of their namespaces
 	Pushes    []*webhooks.Push
 	Plugins   *host.Host
@@ -57,10 +60,11 @@ type Remote struct {
 type API struct {
 	Options
 	refusals *refusals.Log
+	probe    storeProbe
 }
 
 // New makes an API.
-func New(o Options) *API { return &API{o, refusals.New()} }
+func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 
 // call is an authenticated request.
 type call struct {
@@ -116,6 +120,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.FaultsPath, true, "", manages, a.ownFaults},
+		{api.HistoryPath, true, http.MethodGet, nil, a.history},
 		{api.ConnectionsPath, true, "", manages, a.connections},
 		{api.SessionsPath, false, "", nil, a.sessions},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},

@@ -30,6 +30,9 @@ func Available() (bytes int64, limited bool) {
 	return machine, false
 }
 
+// InUse is how many bytes the runtime has from the system and has not given back.
+func InUse() int64 { return int64(readUsage().taken) }
+
 type read func(name string) ([]byte, error)
 
 // machineMemory is the memory of the machine.

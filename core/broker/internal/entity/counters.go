@@ -38,6 +38,19 @@ func (t *Counters) add(accepted, absorbed int) {
 	}
 }
 
+// Sum is a number that grows with each of the counts.
+func (t *Counters) Sum() int64 {
+	n := t.Accepted.Load() + t.Absorbed.Load() + t.Cancelled.Load()
+	for sub := range t.Queues {
+		o := &t.Queues[sub]
+		n += o.Delivered.Load() + o.Lost.Load() + o.Moved.Load()
+		for i := range o.Settled {
+			n += o.Settled[i].Load()
+		}
+	}
+	return n
+}
+
 // countStored counts the messages that got a number.
 func countStored(numbers []int64) (n int) {
 	for _, number := range numbers {

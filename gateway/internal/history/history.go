@@ -1,0 +1,241 @@
+// Package history keeps how many messages came and went, for the charts of the console: of entities that
+// this gateway uses, of its namespaces and of the gateway. It is in memory and bounded, and takes nothing
+// from the path of a message: it reads counters that there are, and has the store count what has changed.
+package history
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+)
+
+const (
+	// Interval is how often the counters are read.
+	Interval = 10 * time.Second
+	// followTime is how long an entity is counted after its last use: each minute if it may change by
+	// itself, else every quietInterval.
+	followTime    = time.Hour
+	quietInterval = 10 * time.Minute
+	// keepTime is how long an entity keeps its history, at least, when others want its place.
+	keepTime = 10 * time.Minute
+	// countTime bounds the counting of a namespace.
+	countTime = 5 * time.Second
+	// MaxSeries is how many entities and namespaces have a history: with all of their samples they take
+	// 29 MB.
+	MaxSeries = 500
+)
+
+// Source is what a broker knows of its namespace; *broker.Broker is one.
+type Source interface {
+	Grown(f func(name string))
+	Counts(ctx context.Context, names []string) []broker.Count
+}
+
+// History has the histories of a gateway. It is safe for concurrent use.
+type History struct {
+	mu     sync.Mutex
+	spaces map[string]*space // by namespace
+	series int               // of all namespaces
+	full   time.Time         // when there was no room for another series
+	whole  series            // of the gateway
+}
+
+// space is a namespace.
+type space struct {
+	source Source
+	series map[string]*series // by folded name of the entity; with "" the namespace's
+}
+
+// New returns a History without namespaces.
+func New() *History { return &History{spaces: map[string]*space{}} }
+
+// Add has the entities of a namespace followed until remove is called.
+func (h *History) Add(namespace string, s Source) (remove func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spaces[namespace] = &space{source: s, series: map[string]*series{}}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if x := h.spaces[namespace]; x != nil && x.source == s {
+			h.series -= len(x.series)
+			delete(h.spaces, namespace)
+		}
+	}
+}
+
+// Run reads the counters until ctx ends.
+func (h *History) Run(ctx context.Context) error {
+	tick := time.NewTicker(Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			h.read(ctx, now)
+		}
+	}
+}
+
+// read takes samples of what has changed.
+func (h *History) read(ctx context.Context, now time.Time) {
+	h.mu.Lock()
+	spaces := slices.Collect(maps.Values(h.spaces))
+	h.mu.Unlock()
+	for _, x := range spaces {
+		if due := h.due(x, now); len(due) > 0 {
+			h.count(ctx, x, due, now)
+		}
+	}
+}
+
+// due are the names of the entities of a namespace that have changed, or may have.
+func (h *History) due(x *space, now time.Time) (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	grown := map[string]bool{} // by folded name
+	x.source.Grown(func(name string) {
+		k := core.FoldName(name)
+		grown[k] = true
+		if s := h.follow(x, k, name, now); s != nil {
+			s.used = now
+		}
+	})
+	for k, s := range x.series {
+		if k == "" {
+			continue
+		}
+		topic, _, published := strings.Cut(k, "/subscriptions/")
+		if published && grown[topic] {
+			s.used = now
+		}
+		wait := quietInterval
+		if s.stirs {
+			wait = time.Minute
+		}
+		if s.used.Equal(now) || now.Sub(s.used) < followTime && now.Sub(s.asked) >= wait {
+			s.asked = now
+			names = append(names, s.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// follow finds or makes a series. It returns nil if there is no room for it.
+func (h *History) follow(x *space, k, name string, now time.Time) *series {
+	if s := x.series[k]; s != nil {
+		return s
+	}
+	if h.series >= MaxSeries && !h.full.Equal(now) {
+		h.makeRoom(now)
+	}
+	if h.series >= MaxSeries {
+		h.full = now
+		return nil
+	}
+	s := &series{name: name}
+	x.series[k] = s
+	h.series++
+	return s
+}
+
+// makeRoom forgets the series that were not used lately.
+func (h *History) makeRoom(now time.Time) {
+	for _, x := range h.spaces {
+		maps.DeleteFunc(x.series, func(_ string, s *series) bool {
+			old := now.Sub(s.used) > keepTime
+			if old {
+				h.series--
+			}
+			return old
+		})
+	}
+}
+
+// count has entities counted and enters what they hold.
+func (h *History) count(ctx context.Context, x *space, names []string, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	counts := x.source.Counts(ctx, names)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var in, out int64
+	for i := range counts {
+		c := &counts[i]
+		s := x.series[core.FoldName(c.Name)]
+		if s == nil {
+			continue
+		}
+		came, left := s.take(c, now)
+		if c.Kind != core.Subscription {
+			in += came
+		}
+		if c.Kind == core.Queue {
+			out += left
+		}
+	}
+	sums := []*series{&h.whole}
+	if all := h.follow(x, "", "", now); all != nil {
+		all.used = now
+		sums = append(sums, all)
+	}
+	for _, sum := range sums {
+		sum.enter(Sample{In: sum.last.In + in, Out: sum.last.Out + out}, now)
+	}
+}
+
+// Of returns the samples of an entity of a namespace, or with "" of the namespace, the oldest first, up to
+// now. An entity without a history is followed from then on.
+func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
+	now := time.Now()
+	x, s := h.look(namespace, entity, now)
+	if s == nil {
+		return nil
+	}
+	if s.asked.IsZero() && entity != "" {
+		h.count(ctx, x, []string{entity}, now)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.all(now)
+}
+
+func (h *History) look(namespace, entity string, now time.Time) (*space, *series) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.spaces[namespace]
+	if x == nil {
+		return nil, nil
+	}
+	s := x.series[core.FoldName(entity)]
+	if s == nil && entity != "" {
+		s = h.follow(x, core.FoldName(entity), entity, now)
+	}
+	if s != nil {
+		s.used = now
+	}
+	return x, s
+}
+
+// Rates are the messages a second that lately came into the queues and topics of all namespaces, and that
+// left the queues.
+func (h *History) Rates() (in, out float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.whole.all(time.Now())
+	if len(all) < 2 {
+		return 0, 0
+	}
+	a, b := all[len(all)-2], all[len(all)-1]
+	seconds := max(float64(b.At)-float64(a.At), Interval.Seconds())
+	return math.Max(float64(b.In-a.In), 0) / seconds, math.Max(float64(b.Out-a.Out), 0) / seconds
+}

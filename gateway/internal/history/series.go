@@ -1,0 +1,119 @@
+package history
+
+import (
+	"math"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/broker"
+)
+
+const (
+	fineSamples   = int(time.Hour / Interval)
+	coarseSamples = 24 * 60
+	coarse        = time.Minute
+)
+
+// Sample is what an entity held at a moment, and how many messages had come and gone since its history
+// began. Nothing has changed between two samples that are further apart than Interval, or a minute among
+// those older than an hour.
+type Sample struct {
+	At                            uint32 // Unix seconds
+	In, Out                       int64
+	Active, Scheduled, DeadLetter uint32 // more are that many
+}
+
+// series are the samples of one subject.
+type series struct {
+	name    string
+	used    time.Time // when messages came or went, or a client looked
+	asked   time.Time // when the store was asked
+	counted time.Time // when it had answered
+	stirs   bool      // it may change by itself: something is locked, scheduled, or came lately
+
+	enqueued, active, scheduled int64 // of the last count
+	last                        Sample
+	fine, coarse                ring
+}
+
+// take enters what an entity holds, and returns how many messages came and left since the last time. What
+// came in and is not there any more went out; a message that is scheduled counts as come in, and again when
+// it becomes active.
+func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
+	if !s.counted.IsZero() && c.Enqueued >= s.enqueued {
+		came = c.Enqueued - s.enqueued
+		left = max(came-(c.Active-s.active)-max(c.Scheduled-s.scheduled, 0), 0)
+	}
+	s.stirs = c.Locked > 0 || c.Scheduled > 0 || c.Consumers > 0 || came+left > 0
+	s.enqueued, s.active, s.scheduled = c.Enqueued, c.Active, c.Scheduled
+	s.enter(Sample{In: s.last.In + came, Out: s.last.Out + left, Active: clamp(c.Active), Scheduled: clamp(c.Scheduled), DeadLetter: clamp(c.DeadLetter)}, now)
+	return came, left
+}
+
+func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
+
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// enter adds a sample. Where there was none for a while, nothing has changed until just before.
+func (s *series) enter(next Sample, now time.Time) {
+	next.At = seconds(now)
+	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
+		s.last.At = before
+		s.keep(s.last)
+	}
+	s.last, s.counted = next, now
+	s.keep(next)
+}
+
+func (s *series) keep(x Sample) {
+	s.fine.add(x, fineSamples)
+	if x.At-s.coarse.last().At >= uint32(coarse.Seconds()) {
+		s.coarse.add(x, coarseSamples)
+	}
+}
+
+// all are the samples, the oldest first: those of minutes before those of the last hour.
+func (s *series) all(now time.Time) []Sample {
+	fine := s.fine.all()
+	var all []Sample
+	for _, x := range s.coarse.all() {
+		if len(fine) > 0 && x.At >= fine[0].At {
+			break
+		}
+		if x.At > seconds(now.Add(-coarseSamples*coarse)) {
+			all = append(all, x)
+		}
+	}
+	all = append(all, fine...)
+	if at := seconds(now); len(all) > 0 && at > s.last.At+uint32(Interval.Seconds()) {
+		last := s.last
+		last.At = at
+		all = append(all, last)
+	}
+	return all
+}
+
+// ring holds the latest samples.
+type ring struct {
+	samples []Sample
+	next    int // where the next one goes, once it is full
+}
+
+func (r *ring) add(x Sample, most int) {
+	if len(r.samples) < most {
+		r.samples = append(r.samples, x)
+		return
+	}
+	r.samples[r.next] = x
+	r.next = (r.next + 1) % most
+}
+
+func (r *ring) last() Sample {
+	if len(r.samples) == 0 {
+		return Sample{}
+	}
+	return r.samples[(r.next+len(r.samples)-1)%len(r.samples)]
+}
+
+func (r *ring) all() []Sample {
+	return append(append(make([]Sample, 0, len(r.samples)), r.samples[r.next:]...), r.samples[:r.next]...)
+}
