@@ -45,7 +45,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entity.Vie
 	}
 	v := e.View()
 	if !v.Settings.RequiresSession {
-		return nil, entity.ErrNoSessions
+		return nil, core.Refuse(core.InvalidArgument, "'%s' has no sessions: it was created without RequiresSession.", v.Name)
 	}
 	return v, nil
 }

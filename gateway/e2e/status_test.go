@@ -53,7 +53,8 @@ func TestHistoriesAreKeptByTheGateway(t *testing.T) {
 		look := func(path string) (h struct {
 			Entity              string
 			At, In, Out, Active []int64
-		}) {
+		},
+		) {
 			a := e.wantHTTP(e.http(http.MethodGet, "$crosstown/history"+path, "", nil), http.StatusOK)
 			if err := json.Unmarshal([]byte(a.body), &h); err != nil {
 				e.Fatal(err)

@@ -120,6 +120,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.StatusPath, false, http.MethodGet, manages, a.status},
 		{api.ClockPath, false, "", manages, a.ownClock},
 		{api.FaultsPath, true, "", manages, a.ownFaults},
+		{api.EntitiesPath, false, http.MethodGet, nil, a.entities},
 		{api.HistoryPath, true, http.MethodGet, nil, a.history},
 		{api.ConnectionsPath, true, "", manages, a.connections},
 		{api.SessionsPath, false, "", nil, a.sessions},

@@ -43,7 +43,7 @@ func Commands(environ []string) []*cobra.Command {
 		In(Messages, sendCommand(environ), receiveCommand(environ), peekCommand(environ), tailCommand(environ), requestCommand(environ), replyCommand(environ),
 			deadLetterCommand(environ), deferredCommand(environ), scheduledCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ)),
 		In(Entities, queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), namespaceCommand(environ)),
-		In(Operate, connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
+		In(Operate, topCommand(environ), connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),
 		In(Test, clockCommand(environ), faultCommand(environ), benchCommand(environ)),
 		In(SetUp, contextCommand(environ), tokenCommand(environ)),

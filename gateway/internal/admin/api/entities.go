@@ -1,0 +1,30 @@
+package api
+
+import "time"
+
+// EntitiesPath is the endpoint of all queues, topics and subscriptions of the client's namespace with
+// their counts, for clients with Manage on it.
+const EntitiesPath = "/$crosstown/entities"
+
+// EntityList are the entities at a moment: queues, then topics, each followed by its subscriptions.
+type EntityList struct {
+	At       time.Time `json:"at"`
+	Entities []Entity  `json:"entities"`
+}
+
+// Entity is what a queue, topic or subscription holds.
+type Entity struct {
+	Name               string `json:"name"`
+	Kind               string `json:"kind"` // "queue", "topic" or "subscription"
+	Status             string `json:"status"`
+	Active             int64  `json:"active"` // with those locked and deferred
+	Locked             int64  `json:"locked"`
+	Deferred           int64  `json:"deferred"`
+	Scheduled          int64  `json:"scheduled"`
+	DeadLetter         int64  `json:"deadLetter"`
+	Transfer           int64  `json:"transfer"`
+	TransferDeadLetter int64  `json:"transferDeadLetter"`
+	Bytes              int64  `json:"bytes"`
+	Enqueued           int64  `json:"enqueued"` // since it was made: its growth is what comes in
+	Consumers          int    `json:"consumers"`
+}
