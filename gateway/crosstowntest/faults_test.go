@@ -20,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
 // patient makes a client that tries again at once.
@@ -361,21 +362,9 @@ func TestATransferIsCut(t *testing.T) {
 	})
 	t.Run("WebSocket", func(t *testing.T) {
 		cut(t, func(address string) {
-			d := websocket.Dialer{Subprotocols: []string{"crosstown.v1.json"}}
-			ws, answer, err := d.DialContext(t.Context(), "ws://"+address+"/$crosstown/ws", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = answer.Body.Close() // it is empty
-			defer func() { _ = ws.Close() }()
-			for _, request := range []any{
-				map[string]any{"op": "auth", "id": 1, "token": token(t, b)},
-				map[string]any{"op": "feed", "id": 2, "feed": 1, "entity": "q", "credit": 1},
-			} {
-				if err := ws.WriteJSON(request); err != nil {
-					t.Fatal(err)
-				}
-			}
+			ws := native(t, b, address)
+			ask := map[string]any{"op": "feed", "id": 2, "feed": 1, "entity": "q", "credit": 1}
+			err := ws.WriteJSON(ask)
 			for err == nil {
 				_, _, err = ws.ReadMessage()
 			}
@@ -384,6 +373,113 @@ func TestATransferIsCut(t *testing.T) {
 			}
 		})
 	})
+}
+
+// native opens a connection of the WebSocket protocol that has proven its rights.
+func native(t *testing.T, b *Bus, address string) *websocket.Conn {
+	t.Helper()
+	d := websocket.Dialer{Subprotocols: []string{"crosstown.v1.json"}}
+	ws, answer, err := d.DialContext(t.Context(), "ws://"+address+"/$crosstown/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close() // it is empty
+	t.Cleanup(func() { _ = ws.Close() })
+	if err := ws.WriteJSON(map[string]any{"op": "auth", "id": 1, "token": token(t, b)}); err != nil {
+		t.Fatal(err)
+	}
+	return ws
+}
+
+// breaks reads frames until the connection breaks without a word, and returns what it has read.
+func breaks(t *testing.T, ws *websocket.Conn) (all string) {
+	t.Helper()
+	if err := ws.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, frame, err := ws.ReadMessage()
+		if err == nil {
+			all += string(frame)
+			continue
+		}
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() || websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway) {
+			t.Errorf("the connection does not break: %v", err)
+		}
+		return all
+	}
+}
+
+// A connection of the WebSocket protocol, or of AMQP in a WebSocket, breaks before or after a message is
+// stored, and at a delivery.
+func TestWebSocketsBreak(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"), Queue("tunnel"))
+	for _, after := range []bool{false, true} {
+		ws := native(t, b, b.Address)
+		b.Inject(Fault{Effect: faults.Drop, After: after})
+		if err := ws.WriteJSON(map[string]any{"op": "send", "id": 2, "entity": "q", "messages": []any{map[string]any{"text": fmt.Sprint(after)}}}); err != nil {
+			t.Fatal(err)
+		}
+		if told := breaks(t, ws); strings.Contains(told, `"id":2`) {
+			t.Errorf("the client got an answer: %s", told)
+		}
+	}
+	b.ExpectMessages("q", "true")
+	for _, after := range []bool{false, true} {
+		ws := native(t, b, b.Address)
+		b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Drop, After: after})
+		if err := ws.WriteJSON(map[string]any{"op": "feed", "id": 2, "feed": 1, "entity": "q", "credit": 1}); err != nil {
+			t.Fatal(err)
+		}
+		if told := breaks(t, ws); strings.Contains(told, "deliver") != after {
+			t.Errorf("after %v: the client got %s", after, told)
+		}
+		b.Advance(time.Minute) // the lock ends
+	}
+	b.ExpectFaultsMet()
+	b.ExpectMessages("q", "true")
+	c, err := azservicebus.NewClientFromConnectionString(b.ConnectionString, &azservicebus.ClientOptions{
+		RetryOptions: azservicebus.RetryOptions{MaxRetries: 3, RetryDelay: time.Millisecond, MaxRetryDelay: time.Millisecond},
+		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			d := websocket.Dialer{Subprotocols: []string{"amqp"}}
+			ws, answer, err := d.DialContext(ctx, "ws://"+b.Address+"/$servicebus/websocket", nil)
+			if err != nil {
+				return nil, err
+			}
+			_ = answer.Body.Close() // it is empty
+			return wsstream.New(ws), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	b.Inject(Fault{Entity: "tunnel", Effect: faults.Drop})
+	send(t, c, "tunnel", "one")
+	b.Inject(Fault{Entity: "tunnel", Effect: faults.Drop, After: true})
+	send(t, c, "tunnel", "two")
+	b.ExpectFaultsMet()
+	b.ExpectMessages("tunnel", "one", "two", "two")
+}
+
+// A message that is received over HTTP gets lost on its way, and stays in the queue.
+func TestADeliveryOverHTTPIsLost(t *testing.T) {
+	t.Parallel()
+	b := Start(t, Queue("q"))
+	send(t, connect(t, b), "q", "m")
+	for _, effect := range []faults.Effect{faults.Drop, faults.Cut} {
+		b.Inject(Fault{Operation: faults.Deliver, Effect: effect})
+		if status := ask(t, b, http.MethodPost, "/q/messages/head?timeout=10", ""); status != 0 {
+			t.Errorf("%s: the client got %d", effect, status)
+		}
+		b.ExpectFaultsMet()
+		b.ExpectMessages("q", "m")
+		b.Advance(time.Minute)
+	}
+	if status := ask(t, b, http.MethodPost, "/q/messages/head?timeout=10", ""); status != http.StatusCreated {
+		t.Errorf("in the end: %d", status)
+	}
 }
 
 // token gives all rights on the bus.
