@@ -38,6 +38,19 @@ func TestDocumentsLinkToWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestTablesAreWhole fails on rows of a table that no header precedes: an empty line ends a table.
+func TestTablesAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, page := range pages(t) {
+		lines := strings.Split(prose(t, page), "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) && (i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "|--")) {
+				t.Errorf("%s: the row %.60q has no header", page, line)
+			}
+		}
+	}
+}
+
 // TestConfigurationPageNamesEveryFlag compares docs/configuration.md with the
 // flags of the command line, both ways.
 func TestConfigurationPageNamesEveryFlag(t *testing.T) {

@@ -346,20 +346,34 @@ func TestFaultsAsTheJavaSDKTakesThem(t *testing.T) {
 	})
 }
 
-func TestTheExampleOfTestsInJUnit(t *testing.T) {
+// testExample runs the tests of a Maven project of examples/testing in a copy, which it returns.
+func testExample(t *testing.T, name string) string {
+	t.Helper()
 	interop(t)
 	mvn, dir := need(t, "mvn"), t.TempDir()
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples", "testing"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, "java"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, name))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("CROSSTOWN", binary)
 	t.Setenv("ENTITIES", filepath.Join(examples, "orders.yaml"))
 	if err := in(dir, mvn, "-q", "-B", "test"); err != nil {
 		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTheExampleOfTestsInJUnit(t *testing.T) { testExample(t, "java") }
+
+// Where there is a container engine, with an image "crosstown", the tests run; elsewhere they are compiled.
+func TestTheExampleOfTestsInTestcontainers(t *testing.T) {
+	dir := testExample(t, "testcontainers")
+	report, err := os.ReadFile(filepath.Join(dir, "target", "surefire-reports", "TEST-OrdersContainerTest.xml"))
+	if err != nil || !strings.Contains(string(report), `tests="3"`) {
+		t.Errorf("the tests were not found: %v\n%s", err, report)
 	}
 }
 
