@@ -237,6 +237,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 	g.command(t, "", "queue", "create", "twice")
 	g.command(t, "", "topic", "create", "t")
 	g.command(t, "", "subscription", "create", "t", "s")
+	g.command(t, "", "queue", "create", "sessions", "--session-aware")
 	wrong := strings.Replace(g.connection, "SAS_KEY_VALUE", "wrong", 1)
 	nowhere := "Endpoint=sb://localhost:" + freePort(t) + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true"
 	cases := []struct {
@@ -262,6 +263,20 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=7m", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
 		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode: ", "--wait: "}},
 		{"two outcomes", g.connection, []string{"receive", "q", "--complete", "--abandon"}, exitUsage, []string{"complete", "abandon"}},
+		{"a subscription as a queue", g.connection, []string{"queue", "show", "t/Subscriptions/s"}, exitUsage, []string{"use crosstown subscription show t s"}},
+		{"a refusal that the SDK does not know", g.connection, []string{"send", "twice", "x", "--message-id", strings.Repeat("m", 200)}, exitFailure, []string{"crosstown: MessageId has 200 characters: it may have at most 128\n"}},
+		{"no answer to a confirmation", g.connection, []string{"queue", "purge", "twice"}, exitUsage, []string{"this would remove all messages of twice that are active, for ever: confirm with --yes"}},
+		{"a purge of no state", g.connection, []string{"queue", "purge", "twice", "--state=some", "--yes"}, exitUsage, []string{`--state: "some" is unknown`}},
+		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"sessions requires sessions: name one with --session ID"}},
+		{"an endless abandon", g.connection, []string{"receive", "twice", "--follow", "--abandon"}, exitUsage, []string{"crosstown tail"}},
+		{"a reason for nothing", g.connection, []string{"receive", "twice", "--reason=x"}, exitUsage, []string{"--dead-letter"}},
+		{"a condition that cannot be parsed", g.connection, []string{"deadletter", "list", "twice", "--where=a = = b", "--older-than=soon", "--property==x"}, exitUsage, []string{"--where: position 5: ", "--older-than: ", "--property: "}},
+		{"what can be chosen of messages", g.connection, []string{"scheduled", "cancel", "twice", "--all", "--property=a"}, exitUsage, []string{"--all"}},
+		{"rules of no topic", g.connection, []string{"rule", "test", "nope"}, exitFailure, []string{"'nope' could not be found: see what there is with: crosstown topic list"}},
+		{"a broker property that there is not", g.connection, []string{"rule", "test", "t", "--broker=size=1"}, exitUsage, []string{"--broker: "}},
+		{"a reply queue without sessions", g.connection, []string{"request", "twice", "x", "--reply-to=twice"}, exitFailure, []string{"--reply-to: twice must be a queue with sessions: "}},
+		{"no timeout", g.connection, []string{"request", "twice", "x", "--timeout=soon"}, exitUsage, []string{"--timeout: "}},
+		{"replies of two kinds", g.connection, []string{"reply", "twice", "x", "--exec=true"}, exitUsage, []string{"--exec: "}},
 		{"unknown flag", g.connection, []string{"peek", "--nope"}, exitUsage, []string{"--nope", "crosstown peek --help"}},
 		{"unknown command", g.connection, []string{"pek"}, exitUsage, []string{"pek", "crosstown --help"}},
 		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},

@@ -30,7 +30,10 @@ func (o *confirmation) confirm(c *cobra.Command, what string) error {
 		return usagef("this would %s, for ever: confirm with --yes", what)
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)
-	answer, _ := bufio.NewReader(in).ReadString('\n') // none is no
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		return usagef("there is no answer on standard input: confirm with --yes")
+	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return fmt.Errorf("nothing was removed")
 	}

@@ -81,7 +81,7 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	if response.StatusCode/100 != 2 {
 		var refused struct{ Error string }
 		_ = json.Unmarshal(text, &refused) // it may be another's answer
-		err := &refusal{response.StatusCode, cmp.Or(refused.Error, fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
+		err := &refusal{response.StatusCode, cmp.Or(trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
 		if response.StatusCode == http.StatusUnauthorized {
 			return fmt.Errorf("%w: %s", err, t.policyHint())
 		}

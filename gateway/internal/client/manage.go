@@ -76,6 +76,12 @@ func (m *manager) say(did, kind, name string) error {
 // mustBe refuses a queue where the command is about topics, and the other way round: to the gateway both
 // are entities of one path, so a command would change or delete it all the same.
 func (m *manager) mustBe(kind string) error {
+	if topic, subscription, ok := core.SplitSubscription(m.name()); ok {
+		return usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
+	}
+	if strings.Contains(m.name(), "/$") {
+		return usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
+	}
 	other, is := "topic", false
 	if kind == "topic" {
 		other = "queue"

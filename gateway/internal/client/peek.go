@@ -78,6 +78,9 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 			most = min(most, o.count-shown)
 		}
 		ms, err := receiver.PeekMessages(c.Context(), most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+		if err != nil && shown == 0 && !o.dlq {
+			return t.sessionHint(c.Context(), args, o.session, err)
+		}
 		if err != nil {
 			return t.explain(err)
 		}

@@ -142,6 +142,8 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 			return nil // the end was asked for
 		case errors.Is(err, errNoSession):
 			return nothingf("%v", err)
+		case err != nil && received == 0 && !o.dlq:
+			return t.sessionHint(c.Context(), args, o.session, err)
 		case err != nil:
 			return t.explain(err)
 		case o.follow && o.session.next && (o.count == 0 || received < o.count):

@@ -34,9 +34,8 @@ func (t *target) from() string {
 	return " (" + t.origin + ")"
 }
 
-// explain says what a gateway refused in its own words, without what the SDKs
-// wrap around them, and adds the remedy to the errors that a newcomer meets first.
-func (t *target) explain(err error) error {
+// reason is explain of an error that is not explained yet.
+func (t *target) reason(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -103,8 +102,7 @@ func said(err error) string {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return trim(refused.Description)
 	}
-	_, description, _ := strings.Cut(err.Error(), "and description: ")
-	return trim(description)
+	return descriptionIn(err.Error())
 }
 
 // trim takes off what identifies a refusal to machines.

@@ -41,7 +41,8 @@ The request is completed when the reply is sent.
 The shell runs the command of --exec once for each request: its standard input is the body, and
 REQUEST_MESSAGE_ID, REQUEST_SUBJECT, REQUEST_CONTENT_TYPE, REQUEST_CORRELATION_ID and
 REQUEST_SESSION_ID are in its environment. It has as long as the request is locked. If it
-fails, the request is abandoned. A request without reply-to is dead-lettered.`,
+fails, the request is abandoned. A request without reply-to, or whose reply-to is not
+there, is dead-lettered.`,
 		Example: `  crosstown reply prices '{"price":5}' --content-type application/json
   crosstown reply prices --exec 'jq -c "{price: (.sku | length)}"'
   crosstown reply uppercase --exec 'tr a-z A-Z' --count 1`,
@@ -74,7 +75,7 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 	if err := usage(o.session.validate(false)); err != nil {
 		return err
 	}
-	r := &replier{options: o, properties: properties, notes: c.ErrOrStderr(), senders: map[string]*azservicebus.Sender{}}
+	r := &replier{options: o, properties: properties, notes: c.ErrOrStderr()}
 	if o.exec == "" {
 		if r.body, err = wholeBody(c, args[1:], o.file); err != nil {
 			return err
@@ -92,9 +93,17 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 	if c.Context().Err() != nil {
 		err = nil // the end was asked for
 	}
+	if err != nil && r.taken == 0 {
+		return t.sessionHint(c.Context(), args, o.session, err)
+	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "answered %s\n", plural(r.answered, "request"))
 	return t.explain(err)
 }
+
+var (
+	errNoReplyTo    = errors.New("the request has no reply-to")
+	errNoReplyQueue = errors.New("the queue of the request's reply-to is not there")
+)
 
 // replier answers requests.
 type replier struct {
@@ -103,7 +112,6 @@ type replier struct {
 	body       []byte // without a command
 	notes      io.Writer
 	client     *azservicebus.Client
-	senders    map[string]*azservicebus.Sender // by entity
 	answered   int
 	taken      int
 }
@@ -156,8 +164,8 @@ func (r *replier) settle(ctx context.Context, requests source, m *azservicebus.R
 		return requests.CompleteMessage(ctx, m, nil)
 	}
 	_, _ = fmt.Fprintf(r.notes, "request %s was not answered: %v\n", cmp.Or(m.MessageID, fmt.Sprint(show(m).SequenceNumber)), failed)
-	if errors.Is(failed, errNoReplyTo) {
-		return requests.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: new("NoReplyTo"), ErrorDescription: new(errNoReplyTo.Error())})
+	if errors.Is(failed, errNoReplyTo) || errors.Is(failed, errNoReplyQueue) {
+		return requests.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: new("NoReplyTo"), ErrorDescription: new(failed.Error())})
 	}
 	return requests.AbandonMessage(ctx, m, nil)
 }
@@ -172,19 +180,31 @@ func (r *replier) answer(ctx context.Context, m *azservicebus.ReceivedMessage) e
 	if err != nil {
 		return err
 	}
-	sender := r.senders[to]
-	if sender == nil {
-		if sender, err = r.client.NewSender(to, nil); err != nil {
-			return err
-		}
-		r.senders[to] = sender
-	}
 	answer := &azservicebus.Message{
 		Body: body, ApplicationProperties: r.properties, ContentType: optional(r.options.contentType), Subject: optional(r.options.subject),
 		CorrelationID: optional(m.MessageID), SessionID: m.ReplyToSessionID,
 	}
-	if err := sender.SendMessage(context.WithoutCancel(ctx), answer, nil); err != nil {
-		delete(r.senders, to)
+	return r.send(context.WithoutCancel(ctx), to, answer)
+}
+
+// send sends a reply. A client that has it may delete its queue before the acknowledgement comes.
+func (r *replier) send(ctx context.Context, to string, answer *azservicebus.Message) error {
+	sender, err := r.client.NewSender(to, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sender.Close(ctx) }()
+	_, err = sender.NewMessageBatch(ctx, nil) // it opens the link
+	if isGone(err) {
+		return errNoReplyQueue
+	}
+	if err == nil {
+		err = sender.SendMessage(ctx, answer, nil)
+	}
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("send to %s: %s", to, cmp.Or(said(err), err.Error()))
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -140,7 +139,7 @@ func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus
 		m.ReplyTo, m.ReplyToSessionID = &o.replyTo, &session
 		r, done, err = t.receiver(ctx, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
 		if err != nil {
-			err = fmt.Errorf("--reply-to %s: a queue with sessions is needed: %w", o.replyTo, err)
+			err = fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.explain(err))
 		}
 		return r, done, err
 	}
@@ -205,5 +204,3 @@ func deref(s *string) string {
 	}
 	return *s
 }
-
-var errNoReplyTo = errors.New("the request has no reply-to")

@@ -71,6 +71,12 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 		scope = entity
 	}
 	err = o.ask(c.Context(), inquiry{method: http.MethodPost, path: api.RulesPath, names: strings.Split(entity, "/"), scope: scope, lines: line}, &answer)
+	if refused, ok := errors.AsType[*refusal](err); ok && !refused.told {
+		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
+	}
+	if isMissing(err) {
+		return fmt.Errorf("%w: see what there is with: crosstown topic list, or subscription list TOPIC", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -101,13 +101,23 @@ func (t *target) hasSessions(ctx context.Context, entity string) bool {
 	return err == nil && e.Settings.RequiresSession
 }
 
-// isGone reports whether err says that a message is not there in the state that the request is about.
+// sessionHint adds to an error that an entity requires sessions, where the command named none.
+func (t *target) sessionHint(ctx context.Context, args []string, session sessionChoice, err error) error {
+	entity, named := t.entity(args)
+	if err == nil || isNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !t.hasSessions(ctx, entity) {
+		return t.explain(err)
+	}
+	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)
+}
+
+// isGone reports whether err says that an entity is not there, or a message in the state that the request
+// is about.
 func isGone(err error) bool {
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeNotFound {
 		return true
 	}
 	refused, ok := errors.AsType[*amqp.Error](err)
-	return ok && refused.Condition == "com.microsoft:message-not-found"
+	return ok && (refused.Condition == amqp.ErrCondNotFound || refused.Condition == "com.microsoft:message-not-found")
 }
 
 // orNil keeps a nil receiver from becoming a source that is not nil.
