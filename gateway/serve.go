@@ -26,6 +26,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/console"
@@ -213,7 +214,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	open := streams.New(0)
 	connected := &clients.Registry{Home: c.Namespace, Log: log}
 	connected.Add(bridge)
-	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, messages, open, connected, log))
+	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, directory, messages, open, connected, log))
 	front.Go("websocket", native.Run)
 	watched.Clients(connected.Closed, bridge, native)
 	if g.admin != nil {
@@ -299,11 +300,12 @@ func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) am
 	}
 }
 
-func nativeOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, connected *clients.Registry, log *slog.Logger) websocket.Options {
+func nativeOptions(c *config.Config, directory *namespaces.Directory, messages *budget.Budget, open *streams.Limit, connected *clients.Registry, log *slog.Logger) websocket.Options {
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
 		Clients:        connected,
+		Within:         directory.Within,
 		MaxConnections: c.WebSocket.MaxConnections,
 		MaxFeeds:       c.WebSocket.MaxFeeds,
 		MaxFrame:       c.WebSocket.MaxFrame,

@@ -129,3 +129,23 @@ func TestAConnectionIsClosedOnRequest(t *testing.T) {
 		}
 	})
 }
+
+func TestANamespaceMayBeNamedByOperators(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := openHouse(t, Options{Within: func(_ context.Context, g core.Grant, namespace string) (core.Grant, error) {
+			if namespace != "there" {
+				return g, core.Refuse(core.NotFound, "There is no namespace '%s'.", namespace)
+			}
+			g.Namespace, g.NamespaceID = namespace, namespace
+			return g, nil
+		}}, "q")
+		p := h.dial(protocolJSON)
+		p.refused("auth", object{"token": rootToken, "namespace": "none"}, core.NotFound)
+		if in := p.ok("auth", object{"token": rootToken, "namespace": "there"}); in["namespace"] != "there" || in["operator"] != false {
+			t.Errorf("signed in: got %v", in)
+		}
+		p.refused("auth", object{"token": rootToken}, core.Unauthorized) // a connection is for one namespace
+		plain := openHouse(t, Options{}, "q")
+		plain.dial(protocolJSON).refused("auth", object{"token": rootToken, "namespace": "there"}, core.Unauthorized)
+	})
+}

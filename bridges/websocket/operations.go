@@ -16,7 +16,7 @@ type operation struct {
 var operations = func() map[string]*operation {
 	m := make(map[string]*operation)
 	for _, o := range []*operation{
-		{name: "auth", need: hasToken, run: (*conn).authenticate},
+		{name: "auth", need: hasToken, may: hasNamespace, run: (*conn).authenticate},
 
 		{name: "send", need: hasEntity | hasMessages, run: (*conn).send},
 		{name: "cancel", need: hasEntity | hasSequenceNumbers, run: (*conn).cancelScheduled},

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -20,6 +21,8 @@ type Options struct {
 	// Clients are the connections of all bridges, to which the bridge adds its own; default: those
 	// of the bridge alone.
 	Clients *clients.Registry
+	// Within makes a grant of an operator one for another namespace. Nil: none may be named.
+	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
 	// MaxConnections is how many clients may be connected that have signed in; 20000.
 	// How many others there may be is up to the listener: see bridges.Prove.
@@ -80,6 +83,11 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.DrainGrace, 10*time.Second)
 	if o.Clients == nil {
 		o.Clients = &clients.Registry{Log: o.Logger}
+	}
+	if o.Within == nil {
+		o.Within = func(_ context.Context, g core.Grant, namespace string) (core.Grant, error) {
+			return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. The namespace is '%s', not '%s'.", g.Namespace, namespace)
+		}
 	}
 	if o.Budget == nil {
 		o.Budget = budget.New(0, nil)

@@ -21,6 +21,7 @@ type request struct {
 	given memberSet
 
 	token           string
+	namespace       string
 	entity          string
 	feed            int64
 	session         string
@@ -97,6 +98,7 @@ const (
 	hasExclusive
 	hasSessionLockToken
 	hasConnection
+	hasNamespace
 )
 
 var members = [...]member{
@@ -182,6 +184,7 @@ var members = [...]member{
 		return err
 	}},
 	{"connection", textInto(func(q *request) *string { return &q.connection })},
+	{"namespace", textInto(func(q *request) *string { return &q.namespace })},
 }
 
 // memberOf finds a member by its name.

@@ -29,6 +29,9 @@ func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {
 		grant, err := c.bridge.auth.Token(ctx, c.hosts, q.token, "")
+		if err == nil && q.given.has(hasNamespace) {
+			grant, err = c.bridge.opts.Within(ctx, grant, q.namespace)
+		}
 		return func() { c.authenticated(q, grant, err) }
 	})
 }

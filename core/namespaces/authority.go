@@ -58,6 +58,24 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
+// Within makes a grant of an operator one with the same rights in another namespace. Others are
+// refused, whether or not there is such a namespace.
+func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
+	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
+		return g, nil
+	}
+	if !d.Operator(core.Identity{g}, time.Now()) {
+		return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", g.Namespace)
+	}
+	m, err := d.find(ctx, namespace)
+	if err != nil {
+		return core.Grant{}, err
+	}
+	r := m.record.Load()
+	g.Namespace, g.NamespaceID = r.Name, r.ID
+	return d.granted(ctx)(g, nil)
+}
+
 // credentials are what a peer proves its identity with.
 type credentials struct {
 	hosts     []string // names by which it has called the gateway, the most specific first

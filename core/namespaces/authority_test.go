@@ -277,3 +277,38 @@ func TestATokenForAQueueIsNotForTheNamespaceOfThatName(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyOperatorsEnterOtherNamespaces(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		g.create("made")
+		ends := time.Now().Add(time.Minute)
+		operator := core.Grant{Namespace: "home", NamespaceID: "home", Policy: "root", Rights: core.Manage, Expires: ends}
+		for _, name := range []string{"set", "MADE", "home"} {
+			in, err := g.Within(t.Context(), operator, name)
+			want := g.named(name).record.Load()
+			if err != nil || in.Namespace != want.Name || in.NamespaceID != want.ID {
+				t.Errorf("in %s: got %+v, %v", name, in, err)
+			}
+			if in.Rights != core.Manage || in.Policy != "root" || !in.Expires.Equal(ends) {
+				t.Errorf("in %s: got %+v, want the operator's rights, policy and end", name, in)
+			}
+		}
+		if _, err := g.Within(t.Context(), operator, "none"); !errors.Is(err, core.NotFound) {
+			t.Errorf("in none: got %v, want NotFound", err)
+		}
+		for why, alter := range map[string]func(*core.Grant){
+			"of another namespace": func(o *core.Grant) { o.Namespace, o.NamespaceID = "set", "set" },
+			"of one entity":        func(o *core.Grant) { o.Scope = "orders" },
+			"without Manage":       func(o *core.Grant) { o.Rights = core.Send | core.Listen },
+			"that has ended":       func(o *core.Grant) { o.Expires = time.Now() },
+		} {
+			other := operator
+			alter(&other)
+			for _, name := range []string{"made", "none"} {
+				if in, err := g.Within(t.Context(), other, name); !errors.Is(err, core.Unauthorized) {
+					t.Errorf("a grant %s, in %s: got %+v, %v, want Unauthorized", why, name, in, err)
+				}
+			}
+		}
+	})
+}

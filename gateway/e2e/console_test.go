@@ -70,6 +70,12 @@ func TestTheConsoleManagesNamespaces(t *testing.T) {
 	consoleOf(t, rented).console("namespacespage")
 }
 
+func TestTheConsoleEntersNamespaces(t *testing.T) {
+	t.Parallel()
+	e := consoleOf(t, rented)
+	e.console("enterpage", "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
+}
+
 // The remote is a namespace of the gateway, reached by a proxy that the story
 // starts and ends.
 func TestTheConsoleTellsOfRemotes(t *testing.T) {

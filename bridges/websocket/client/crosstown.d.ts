@@ -693,6 +693,10 @@ export type Options = {
      * asked at each connection and before the last right ends
      */
     getToken?: (() => Tokens | Promise<Tokens>) | undefined;
+    /**
+     * another one, which an operator of the gateway enters with the same rights
+     */
+    namespace?: string | undefined;
     reconnect?: false | Reconnect | undefined;
     /**
      * for a request, 60 by default

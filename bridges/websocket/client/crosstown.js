@@ -656,6 +656,7 @@ class Locks {
  *   SharedAccessSignature
  * @property {Tokens} [token]
  * @property {() => Tokens | Promise<Tokens>} [getToken] asked at each connection and before the last right ends
+ * @property {string} [namespace] another one, which an operator of the gateway enters with the same rights
  * @property {Reconnect | false} [reconnect]
  * @property {number} [timeout] for a request, 60 by default
  * @property {any} [WebSocket] a class to use instead of the global one, such as that of the package `ws` in Node 18 and 20
@@ -820,6 +821,7 @@ class Wire {
     if (url.origin !== origin) throw invalid(`${path} is not of the gateway at ${origin}, which alone gets the token.`);
     const headers = new Headers(init.headers);
     headers.set("Authorization", this.#token.includes(" ") ? this.#token : `Bearer ${this.#token}`);
+    if (this.#o.namespace) headers.set("Crosstown-Namespace", this.#o.namespace);
     try {
       return await globalThis.fetch(url, { ...init, headers });
     } catch (e) {
@@ -911,7 +913,7 @@ class Wire {
   /** @param {string} token */
   #auth(token) {
     if (!this.#socket) return Promise.reject(lost("auth", false, "safe"));
-    return this.#ask("auth", { token }, { before: true, bound: true });
+    return this.#ask("auth", { token, namespace: this.#o.namespace }, { before: true, bound: true });
   }
 
   /** A token that was given besides may have ended: the others go on. @param {string} of @param {CrosstownError} e */
@@ -923,7 +925,7 @@ class Wire {
   /** @param {string} token @returns {Promise<Rights>} */
   async signIn(token) {
     await this.ready;
-    const rights = rightsOf(await this.request("auth", { token }, { again: "repeat" }));
+    const rights = rightsOf(await this.request("auth", { token, namespace: this.#o.namespace }, { again: "repeat" }));
     this.#tokens.set(`${rights.scope} ${rights.policy}`, token);
     return rights;
   }

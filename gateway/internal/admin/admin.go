@@ -160,7 +160,7 @@ func (a *API) Routes() map[string]http.Handler {
 }
 
 // authenticate verifies the credentials of a request: a token or, for GET, the name and key of a policy
-// as user and password, because monitors cannot sign tokens.
+// as user and password, because monitors cannot sign tokens. An operator may name another namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
@@ -171,6 +171,9 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 		err = core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
 	} else {
 		grant, err = a.Directory.Token(r.Context(), bridges.Hosts(r), token, "")
+	}
+	if namespace := r.Header.Get(api.NamespaceHeader); namespace != "" && err == nil {
+		grant, err = a.Directory.Within(r.Context(), grant, namespace)
 	}
 	if err != nil {
 		return nil, err

@@ -2,6 +2,9 @@ package api
 
 import "time"
 
+// NamespaceHeader names the namespace that an operator's request is about, if it is not the gateway's own.
+const NamespaceHeader = "Crosstown-Namespace"
+
 // The operations on a namespace, with POST below its path. Rotate has the policy's name before it:
 // policies/POLICY/rotate.
 const (

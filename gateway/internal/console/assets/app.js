@@ -5,6 +5,6 @@ import { session } from "./session.js";
 import { Shell } from "./shell.js";
 import { SignIn } from "./signin.js";
 
-const App = () => html`${session.value ? html`<${Shell} />` : html`<${SignIn} />`}<${Dialogs} /><${Notices} />`;
+const App = () => html`${session.value ? html`<${Shell} key=${session.value.namespace} />` : html`<${SignIn} />`}<${Dialogs} /><${Notices} />`;
 
 render(html`<${App} />`, document.getElementById("app"));

@@ -1,6 +1,6 @@
 // The namespaces of the gateway, for operators.
 import { html, Action, Check, confirm, Empty, Form, Icon, Input, Loading, open, textOf, useState } from "./ui.js";
-import { changed, mayRun, session } from "./session.js";
+import { changed, enter, mayRun, session } from "./session.js";
 import { ask } from "./adminapi.js";
 import { go, route } from "./route.js";
 import { amount, time } from "./format.js";
@@ -79,6 +79,7 @@ function One({ of, again }) {
   const { name, kind } = of, made = kind === "created";
   return html`<section class="card" aria-labelledby="namespace"><header><${Icon} name="namespace" /><h2 id="namespace">${name}</h2>
       <div class="push actions">
+        ${name !== session.value.namespace && html`<${Action} class="primary" icon="right" run=${() => work(name)}>Work here<//>`}
         ${made && html`<${Action} icon="edit" run=${() => change(of, again)}>Change<//>`}
         <${Action} class="danger" icon="empty" run=${() => reset(name)}>Reset<//>
         ${made && html`<${Action} class="danger" icon="trash" run=${() => remove(name, again)}>Delete<//>`}
@@ -88,6 +89,12 @@ function One({ of, again }) {
   </section>
   ${of.virtualTime && html`<${Clock} path=${`${at(name)}/clock`} />`}
   ${of.allowFaults && html`<${Faults} path=${`${at(name)}/faults`} />`}`;
+}
+
+async function work(name) {
+  await enter(name);
+  go("#/");
+  return `You work in ${name}.`;
 }
 
 /** What a form says of hosts and quotas, as the gateway takes it. */

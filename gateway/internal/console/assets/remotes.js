@@ -1,7 +1,7 @@
 // The brokers elsewhere that messages go to and come from.
 import { html, Empty, Icon, Loading, signal, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { mayList, mayRun, session } from "./session.js";
+import { atHome, mayList, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { age, amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -37,7 +37,7 @@ export function Remotes() {
   }, 2, []);
   const all = remotes.value;
   return html`<div class="page"><h1>Remotes</h1>
-    <p class="muted">Brokers elsewhere that ${mayRun() ? "this gateway" : "this namespace"} sends to and fetches from; other gateways have connections and counts of their own. Counts begin with the gateway.</p>
+    <p class="muted">Brokers elsewhere that ${atHome() ? "this gateway" : "this namespace"} sends to and fetches from; other gateways have connections and counts of their own. Counts begin with the gateway.</p>
     ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes need Manage for the namespace as a whole.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`

@@ -1,7 +1,7 @@
 // The frame of every page: the user, and the list of entities.
 import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
 import { add, clear, counts as countsOf, deadLetters, entryOf, load, loadAllSubscriptions, loadSubscriptions, names, problem, refresh } from "./catalog.js";
-import { changes, line, mayList, mayRun, session, signOut } from "./session.js";
+import { atHome, changes, goHome, line, mayList, mayRun, session, signOut } from "./session.js";
 import { addressOf, go, route } from "./route.js";
 import { amount, rate } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -22,7 +22,7 @@ const rowHeight = 34;
 const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing };
 
 export function Shell() {
-  const { page, name } = route.value, { namespace, policy, scope, rights } = session.value;
+  const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
   const main = useRef();
   useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearStatus(); }, []);
   useEffect(() => {
@@ -41,7 +41,7 @@ export function Shell() {
       ${mayList() && html`<${Search} />`}
       <div class="who">
         <span class="spread line" title=${line.value === "open" ? `connected to ${location.host}` : line.value}><span class=${"dot " + line.value}></span>${line.value !== "open" && html`<span role="status">connecting again …</span>`}</span>
-        ${mayRun() ? html`<a class="badge accent" title="Namespace" href="#/namespaces">${namespace}</a>` : html`<span class="badge accent" title="Namespace">${namespace}</span>`}
+        ${mayRun() ? html`<a class="badge accent" title="Namespace" href="#/namespaces">${namespace}</a>${!atHome() && html`<${Action} class="quiet small" icon="close" label=${`Back to ${home.rights.namespace}`} run=${() => goHome()} />`}` : html`<span class="badge accent" title="Namespace">${namespace}</span>`}
         ${status.value?.virtualTime && html`<a class="badge warn" href="#/testing">${status.value.frozen ? "time is frozen" : "virtual time"}</a>`}
         <span class="muted clip" title=${policy}>${policy}</span>
         <span class="badge">${scope && `${scope}: `}${rights.includes("Manage") ? "Manage" : rights.join(", ")}</span>

@@ -1,5 +1,5 @@
 import { html, Check, Form, Icon, Loading, textOf, useEffect, useState } from "./ui.js";
-import { secretOfTab, signIn } from "./session.js";
+import { remembers, signIn, signInAgain } from "./session.js";
 
 const local = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(location.hostname);
 const icon = document.querySelector("link[rel=icon]").href;
@@ -8,10 +8,10 @@ export const Brand = () => html`<img src=${icon} alt="" /><span class="text">Cro
 
 export function SignIn() {
   const [secret, set] = useState(""), [shown, show] = useState(false), [remember, setRemember] = useState(false);
-  const [known] = useState(secretOfTab.get), [problem, setProblem] = useState();
-  useEffect(() => { if (known) signIn(known).catch(setProblem); }, []);
+  const [known, setKnown] = useState(remembers), [problem, setProblem] = useState();
+  useEffect(() => { if (known) signInAgain().catch(setProblem).then(() => setKnown(false)); }, []);
   const development = `Endpoint=sb://${location.host};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE`;
-  if (known && !problem) return html`<div class="signin"><main><h1 class="brand"><${Brand} /></h1><${Loading} what="Signing in again" /></main></div>`;
+  if (known) return html`<div class="signin"><main><h1 class="brand"><${Brand} /></h1><${Loading} what="Signing in" /></main></div>`;
   return html`<div class="signin"><main>
     <h1 class="brand"><${Brand} /></h1>
     <p>Browse queues and topics, send and settle messages, resubmit dead letters.</p>

@@ -1,7 +1,7 @@
 // What happened to a message, where the gateway remembers that.
 import { html, Action, Empty, Icon, Loading, textOf, useLoaded, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { may, mayRun, session } from "./session.js";
+import { atHome, may, session } from "./session.js";
 import { addressOf, addressOfStory, go, route } from "./route.js";
 import { time } from "./format.js";
 import { idOf } from "./values.js";
@@ -47,7 +47,7 @@ function Told({ entity, topic, id, number }) {
 
 const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="There is no history here">
   <p>${textOf(why)}</p>
-  ${mayRun() ? html`<pre class="sample">${`explain:\n  - entity: ${topic ?? entity}\n    keep: 24h\n    max: 100000`}</pre>
+  ${atHome() ? html`<pre class="sample">${`explain:\n  - entity: ${topic ?? entity}\n    keep: 24h\n    max: 100000`}</pre>
     <p>A topic's subscriptions have a history if it has one. The history begins when the gateway starts with that setting.</p>`
   : html`<p>An operator of the gateway can change that: “explain” of the namespace ${session.value.namespace} in its configuration.</p>`}<//>`;
 
