@@ -149,7 +149,11 @@ function base64(bytes) {
 const bytesOf = (v) => (ArrayBuffer.isView(v) ? new Uint8Array(v.buffer, v.byteOffset, v.byteLength) : new Uint8Array(v));
 
 /** @param {string} text in base64 */
-const unbase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+function unbase64(text) {
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
 
 /** @param {object} o @param {(v: any) => any} f */
 const mapValues = (o, f) => Object.fromEntries(Object.entries(o).map(([k, v]) => [k, f(v)]));

@@ -71,8 +71,8 @@ export function Browser({ entity, settings, counts, target, view }) {
     return { messages: [...before, ...some], next, seen, earlier: before.length > 0 ? found.earlier : start > 1 };
   }, before);
   const back = (end, after = []) => look(async () => {
-    const some = await backward(entity, { state, end, size: size.value });
-    return { messages: [...some, ...after], next: after.length > 0 ? found.next : undefined, earlier: some.length === size.value };
+    const { found: some, earlier } = await backward(entity, { state, end, size: size.value });
+    return { messages: [...some, ...after], next: after.length > 0 ? found.next : undefined, earlier };
   }, after);
   const again = (by = filter) => onward(Number(from) || 1, [], fitting(by));
   useEffect(() => { again(); }, [entity, state, changes.value, size.value]);

@@ -2,18 +2,19 @@
 import { bus } from "./session.js";
 
 const asked = 250; // messages in one answer, at most
+const enough = 32 << 20; // bytes of bodies in a page
 
 /** Peeks up to `max` messages from a number on, in one state if that is given. */
 const peek = (entity, state, from, max) => bus().peek(entity, { from, max: Math.min(max, asked), bodies: "binary", ...(state && { inState: state }) });
 
 /**
  * The messages from a number on that `fits` takes, up to `size`, and up to `end` if that is given.
- * After `most` that it has looked at it stops: `next` is where to go on, undefined at the end.
- * `tell` is called with what was found so far, and stops it with false.
+ * After `most` that it has looked at, or `enough` bytes, it stops: `next` is where to go on, undefined at the end,
+ * and `full` says that it was for the bytes. `tell` is called with what was found so far, and stops it with false.
  */
 export async function forward(entity, { state, from, size, end = Infinity, fits = () => true, most = Infinity, tell = () => true }) {
   const found = [];
-  let next = from, seen = 0;
+  let next = from, seen = 0, bytes = 0;
   while (found.length < size && seen < most) {
     const some = await peek(entity, state, next, fits.always === false ? asked : size - found.length); // an answer has about 1 MiB at most
     if (some.length === 0) return { found, seen };
@@ -22,8 +23,11 @@ export async function forward(entity, { state, from, size, end = Infinity, fits 
       if (found.length === size) return { found, seen, next };
       next = m.sequenceNumber + 1;
       seen++;
-      if (fits(m)) found.push(m);
+      if (!fits(m)) continue;
+      found.push(m);
+      bytes += m.binary?.length ?? 0;
     }
+    if (bytes > enough && found.length < size) return { found, seen, next, full: true };
     if (tell(found, seen) === false) break;
   }
   return { found, seen, next };
@@ -51,15 +55,28 @@ async function last(entity, state, end) {
   return low;
 }
 
-/** The last `size` messages before a number, by default those at the end. */
+/** The last `size` messages before a number, by default those at the end; fewer where they have more than `enough` bytes. */
 export async function backward(entity, { state, end = beyond, size }) {
   const before = (await last(entity, state, end)) + 1;
-  if (before === 1) return [];
+  if (before === 1) return { found: [], earlier: false };
   const base = Math.floor((before - 1) / partition) * partition; // a step back stays in the partition
-  for (let width = size; ; width *= 8) {
+  let found = [], tooWide = Infinity;
+  for (let width = size; width < tooWide;) {
     const from = Math.max(base + 1, before - width);
-    const { found } = await forward(entity, { state, from, size: Infinity, end: before });
-    if (found.length >= size || (from === 1 && base === 0)) return found.slice(-size);
-    if (from === base + 1) return [...(await backward(entity, { state, end: base + 1, size: size - found.length })), ...found];
+    const some = await forward(entity, { state, from, size: Infinity, end: before });
+    if (some.full && width > 1) {
+      if (found.length > 0) break;
+      tooWide = width;
+      width = Math.ceil(width / 8);
+      continue;
+    }
+    found = some.found;
+    if (found.length >= size) return { found: found.slice(-size), earlier: true };
+    if (from === base + 1) {
+      const rest = base > 0 ? await backward(entity, { state, end: base + 1, size: size - found.length }) : { found: [], earlier: false };
+      return { found: [...rest.found, ...found], earlier: rest.earlier };
+    }
+    width *= 8;
   }
+  return { found, earlier: true };
 }
