@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -215,4 +216,45 @@ func withoutRedirections(words []string) (kept []string) {
 		}
 	}
 	return kept
+}
+
+// TestSettingsOfDocumentsAreThere checks the blocks of YAML that are parts of a configuration file: names
+// that are no settings, and values that cannot be read.
+func TestSettingsOfDocumentsAreThere(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range yamlBlocks.FindAllStringSubmatch(string(text), -1) {
+			var document any
+			if err := yaml.Unmarshal([]byte(block[1]), &document); err != nil {
+				t.Errorf("%s: %v in\n%s", page, err, block[1])
+				continue
+			}
+			top, _ := document.(map[string]any)
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(top)), isSetting) {
+				continue // of something else
+			}
+			found++
+			_, _, stderr := invoke(t, []string{"HOME=" + t.TempDir()}, "config", "check", writeFile(t, "crosstown.yaml", block[1]))
+			for line := range strings.Lines(stderr) {
+				if strings.Contains(line, "there is no such setting") {
+					t.Errorf("%s: %s", page, line)
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d parts of configurations were found", found)
+	}
+}
+
+var yamlBlocks = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+// isSetting tells whether a name at the top of a file is one of a list that only configurations have.
+func isSetting(name string) bool {
+	return slices.Contains([]string{"queues", "topics", "policies", "issuers", "plugins", "pipelines", "serializers", "remotes", "retries", "explain", "hooks", "pushes", "namespaces", "allow-faults", "cors-origins"}, name)
 }
