@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -200,4 +201,40 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 		}
 	}
 	return false
+}
+
+// TestTheServiceOfSystemdIsSound loads the settings of the unit as the gateway does, and has systemd verify
+// the unit where it is at hand.
+func TestTheServiceOfSystemdIsSound(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../configs/deploy/systemd/crosstown.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"CROSSTOWN_POLICY=RootManageSharedAccessKey=a-key-of-its-own:Send,Listen,Manage"}
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+			if calls := crosstownCommands(command); len(calls) != 1 || understand(calls[0], true) != nil {
+				t.Errorf("no command: %s", command)
+			}
+		}
+		if setting, ok := strings.CutPrefix(line, "Environment="); ok {
+			environ = append(environ, strings.TrimSpace(setting))
+		}
+	}
+	if code, _, stderr := invoke(t, environ, "config", "print"); code != exitOK || len(environ) < 3 {
+		t.Errorf("%v: %s", environ, stderr)
+	}
+	verify, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not at hand")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := writeFile(t, "crosstown.service", strings.ReplaceAll(string(text), "/usr/local/bin/crosstown", program))
+	if out, err := exec.CommandContext(t.Context(), verify, "verify", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
 }
