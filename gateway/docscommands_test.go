@@ -68,7 +68,7 @@ func TestCommandsOfPipelinesAreUnderstood(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		found := 0
-		for _, script := range texts(pipeline) {
+		for _, script := range scripts(pipeline) {
 			for _, args := range crosstownCommands(script) {
 				found++
 				if err := understand(args, true); err != nil {
@@ -83,23 +83,6 @@ func TestCommandsOfPipelinesAreUnderstood(t *testing.T) {
 	if code, _, stderr := invoke(t, []string{"HOME=" + t.TempDir()}, "config", "check", "../examples/ci/servicebus/Config.json"); code != exitOK {
 		t.Errorf("the emulator's file: %s", stderr)
 	}
-}
-
-// texts are all texts of a YAML document.
-func texts(v any) (all []string) {
-	switch v := v.(type) {
-	case string:
-		all = append(all, v)
-	case []any:
-		for _, element := range v {
-			all = append(all, texts(element)...)
-		}
-	case map[string]any:
-		for _, value := range v {
-			all = append(all, texts(value)...)
-		}
-	}
-	return all
 }
 
 // understand parses a command line as the program does, and does not run it.
