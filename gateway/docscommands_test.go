@@ -192,7 +192,8 @@ var redirection = regexp.MustCompile(`^\d?(<<<|>>?|<)(.*)$`)
 
 func withoutRedirections(words []string) (kept []string) {
 	for i := 0; i < len(words); i++ {
-		if m := redirection.FindStringSubmatch(words[i]); m == nil {
+		m := redirection.FindStringSubmatch(words[i])
+		if m == nil || strings.HasSuffix(words[i], ">") && len(m[2]) > 1 { // <TAB> is a key
 			kept = append(kept, words[i])
 		} else if m[2] == "" {
 			i++ // its file
