@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,7 +126,7 @@ func TestAnOperatorDealsWithDeadLetters(t *testing.T) {
 				{"--message-id m1,m2 --message-id m11", 3},
 				{"--property region=eu --property n=7", 1},
 				{"--property b", n},
-				{"--older-than 1h", 0},
+				{"--older-than 7d", 0},
 				{"--newer-than 1h --count 5", 5},
 			} {
 				args := append(append([]string{}, list...), append(strings.Split(c.flags, " "), "--json")...)
@@ -260,5 +262,92 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 	// The others were given back, not kept under lock.
 	if got := run(exitOK, "deadletter", "purge", "orders", "--yes"); !strings.Contains(got, "purged 50 messages") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A gateway that is killed while it moves messages leaves each in one place, once it has been asked again.
+func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
+	t.Parallel()
+	const n = 4000
+	file := write(t, "c.yaml", "queues: [{name: orders, lock-duration: 5s}]")
+	g := &gateway{data: t.TempDir()}
+	start := func() *program {
+		p := startProgram(t, "--store=file", "--data", g.data, "--config", file)
+		_, port, _ := net.SplitHostPort(p.address)
+		g.address = p.address
+		g.connection = "Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
+		return p
+	}
+	p := start()
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "message %04d\n", i)
+	}
+	g.command(t, lines.String(), "send", "orders")
+	g.command(t, "", "receive", "orders", "--count", fmt.Sprint(n), "--dead-letter")
+	for killed := range 3 {
+		had := g.active(t, "orders")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.try(t, g.connection, "", "deadletter", "resubmit", "orders")
+		}()
+		ended := false // if the kill comes too late, the check below holds all the same
+		for !ended && g.active(t, "orders") < had+100*(killed+1) {
+			select {
+			case <-done:
+				ended = true
+			default: // it is another process
+			}
+		}
+		_ = p.command.Process.Kill()
+		_ = p.exitCode()
+		<-done
+		p = start()
+	}
+	for code := exitOK; code != exitNothing; { // the locks of the killed gateway end first
+		code, _, _ = g.try(t, g.connection, "", "deadletter", "resubmit", "orders")
+	}
+	var got []string
+	for _, m := range g.browse(t, "orders") {
+		got = append(got, string(m.Body.Bytes))
+	}
+	slices.Sort(got)
+	if distinct := slices.Compact(slices.Clone(got)); len(got) != n || len(distinct) != n {
+		t.Errorf("got %d messages, %d different, want %d", len(got), len(distinct), n)
+	}
+}
+
+func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
+	a := &asks{T: t, g: g, policy: config.DevPolicy, key: config.DevKey}
+	g.command(t, "", "send", "orders", "one", "two")
+	for _, c := range []struct {
+		from, body string
+		status     int
+		want       string
+	}{
+		{"orders", `{"numbers":[1,9],"to":"parts"}`, 200, `{"moved":1,"absent":[9]}`},
+		{"orders", `{"numbers":[2]}`, 200, `{"moved":1}`},
+		{"orders", `{"numbers":[2]}`, 200, `{"moved":0,"absent":[2]}`},
+		{"orders", `{"numbers":[]}`, 400, "at least 1"},
+		{"orders", `{"number":1}`, 400, `{\"numbers\": [7]`},
+		{"orders", `{"numbers":[1],"to":"orders"}`, 400, "name another target"},
+		{"orders", `{"numbers":[1],"to":"none"}`, 404, "could not be found"},
+		{"orders", `{"numbers":[1],"to":"$management"}`, 404, "is not a queue"},
+		{"none", `{"numbers":[1]}`, 404, "could not be found"},
+		{"events", `{"numbers":[1]}`, 400, "is a topic"},
+		{"replies", `{"numbers":[1]}`, 400, "requires sessions"},
+		{"orders", `{"numbers":[1],"to":"once"}`, 400, "detects duplicates"},
+	} {
+		if status, text := a.do("POST", "/$crosstown/messages/"+c.from, c.body); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s: got %d %s, want %d %s", c.from, c.body, status, text, c.status, c.want)
+		}
+	}
+	for body, want := range map[string]string{"{": "is no message", `{"body":"b","state":"active"}`: `"subscription":"all"`} {
+		if _, text := a.do("POST", "/$crosstown/rules/events", body); !strings.Contains(text, want) {
+			t.Errorf("rules: got %s, want %s", text, want)
+		}
 	}
 }

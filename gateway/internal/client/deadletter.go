@@ -17,7 +17,7 @@ const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subsc
 dead letters by peeking, so that receivers still get those that do not fit. The flags
 choose; a message must fit all that are given. --where has a condition as rules have it:
 user properties by their names, DeadLetterReason among them, and broker properties as
-sys.Label, sys.MessageId, sys.EnqueuedTimeUtc.`
+sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
 
 func deadLetterCommand(environ []string) *cobra.Command {
 	c := group(&cobra.Command{

@@ -62,6 +62,7 @@ deletes them until none has arrived for a second.`,
 	o.confirmation.bind(c)
 	f := c.Flags()
 	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(purgeStates, ", ")+", or all")
+	f.Lookup("state").DefValue = "active" // not "[active]"
 	f.BoolVar(&o.dlq, "dlq", false, "the same as --state dead-letter")
 	c.MarkFlagsMutuallyExclusive("state", "dlq")
 	return c
@@ -177,7 +178,7 @@ func (o *common) purgeActive(c *cobra.Command, t *target, name string) (int, err
 	if err != nil || address.Management {
 		return 0, usagef("%q is no queue or subscription", name)
 	}
-	q := inquiry{method: http.MethodPost, path: api.PurgePath, names: strings.Split(name, "/"), scope: address.Entity}
+	q := inquiry{method: http.MethodPost, path: api.PurgePath, names: strings.Split(name, "/"), scope: policyHolder(name)}
 	var answer api.Purged
 	err = o.ask(c.Context(), q, &answer)
 	if _, refused := errors.AsType[*refusal](err); !refused {

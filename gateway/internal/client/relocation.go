@@ -40,7 +40,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	for some := range slices.Chunk(numbers, askedToMove) {
 		var answer api.Moved
 		err := m.common.ask(ctx, inquiry{
-			method: http.MethodPost, path: api.MessagesPath, names: []string{m.from},
+			method: http.MethodPost, path: api.MessagesPath, names: []string{m.from}, scope: m.scope(),
 			body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
 		}, &answer)
 		if refused, ok := errors.AsType[*refusal](err); ok && !refused.told && m.moved == 0 {
@@ -57,6 +57,27 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 		m.progress.at(m.moved)
 	}
 	return m.outcome()
+}
+
+// scope is the queue or topic that the request is about, where it is one: its policy is enough then.
+func (m *relocation) scope() string {
+	from, to := policyHolder(m.from), policyHolder(m.to)
+	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
+		return from
+	}
+	return ""
+}
+
+// policyHolder is the queue or topic that an address belongs to: it has the policies.
+func policyHolder(name string) string {
+	address, err := core.ParseAddress(name)
+	if err != nil {
+		return ""
+	}
+	if topic, _, ok := core.SplitSubscription(address.Entity); ok {
+		return topic
+	}
+	return address.Entity
 }
 
 func (m *relocation) refuse(number int64, why string) {

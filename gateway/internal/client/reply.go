@@ -38,11 +38,11 @@ standard input, or what the command of --exec prints. A reply goes to the reques
 reply-to, in its reply-to-session, with the request's message id as its correlation id.
 The request is completed when the reply is sent.
 
-The shell runs the command of --exec once for each request: its standard input is the body, and
-REQUEST_MESSAGE_ID, REQUEST_SUBJECT, REQUEST_CONTENT_TYPE, REQUEST_CORRELATION_ID and
-REQUEST_SESSION_ID are in its environment. It has as long as the request is locked. If it
-fails, the request is abandoned. A request without reply-to, or whose reply-to is not
-there, is dead-lettered.`,
+The shell runs the command of --exec once for each request: its standard input is the
+body, and REQUEST_MESSAGE_ID, REQUEST_SUBJECT, REQUEST_CONTENT_TYPE,
+REQUEST_CORRELATION_ID and REQUEST_SESSION_ID are in its environment. It has as long as
+the request is locked. If it fails, the request is abandoned. A request without reply-to,
+or whose reply-to is not there, is dead-lettered.`,
 		Example: `  crosstown reply prices '{"price":5}' --content-type application/json
   crosstown reply prices --exec 'jq -c "{price: (.sku | length)}"'
   crosstown reply uppercase --exec 'tr a-z A-Z' --count 1`,

@@ -35,6 +35,7 @@ func (o *selection) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.where, "where", "", "SQL `condition` as for rules, with the same names: sys.Label, region, body.total")
 	f.StringSliceVar(&o.ids, "message-id", nil, "message `id`; repeatable")
 	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "sequence `number`; repeatable")
+	f.Lookup("sequence-number").DefValue = "" // not "[]"
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
 	f.StringVar(&o.older, "older-than", "", "enqueued longer ago than this `duration`, such as 1h")
 	f.StringVar(&o.newer, "newer-than", "", "enqueued less long ago than this `duration`")

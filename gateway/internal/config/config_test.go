@@ -651,7 +651,7 @@ func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 		`"CorrelationId": "id1"`, `"Size": 5`, `{ "Name": "sub.2" }`, `{ "Name": "sub.2", "Rules": [ { "Name": "x", "Properties": { "FilterType": "Date" } } ] }`).Replace(emulatorSample)
 	_, err := load(t, map[string]string{"c.json": bad}, nil, "--emulator-config=$DIR/c.json", "--namespace=mine")
 	const at = "c.json: UserConfig.Namespaces[0].Queues[0].Properties."
-	want := at + `DefaultMessageTimeToLive: "soon": it is not a duration: write it like 90s, 5m, 1h30m, PT5M, P14D or forever` + "\n" +
+	want := at + `DefaultMessageTimeToLive: "soon": it is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever` + "\n" +
 		at + `LockDuration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`
 	if err == nil {
 		t.Fatal("loaded")
@@ -674,13 +674,13 @@ func TestParseDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "PT1M30S": 90 * time.Second, "P14D": 14 * 24 * time.Hour, "P1DT2H": 26 * time.Hour,
-		"PT0.5S": time.Second / 2, "forever": core.Forever, "P10675199DT2H48M5.4775807S": core.Forever, "0s": 0,
+		"PT0.5S": time.Second / 2, "forever": core.Forever, "14d": 14 * 24 * time.Hour, "99999999999999d": core.Forever, "P10675199DT2H48M5.4775807S": core.Forever, "0s": 0,
 	} {
 		if got, err := config.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "P", "PT", "P1DT", "5", "soon", "PT5", "P1H", "-PT1S", "T5S"} {
+	for _, text := range []string{"", "P", "PT", "P1DT", "5", "soon", "PT5", "P1H", "-PT1S", "T5S", "d", "1.5d", "-1d", "1d2h"} {
 		if got, err := config.ParseDuration(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, got)
 		}
