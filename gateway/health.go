@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -17,16 +18,32 @@ import (
 const healthTimeout = 5 * time.Second
 
 func healthCommand(environ []string) *cobra.Command {
+	var named client.Connection
 	c := &cobra.Command{
 		Use:   "health [HOST:PORT]",
 		Short: "Ask a gateway whether it is healthy",
 		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if
 it is healthy, for health checks of containers.
 
-Without an address the command asks the first listener of the gateway's
-configuration: flags, environment and file, as for the gateway itself.`,
+Without an address, --context and --connection-string the command asks the first
+listener of the gateway's configuration: flags, environment and file, as for the gateway
+itself. It takes neither CROSSTOWN_CONNECTION_STRING nor the current context: they may
+name another gateway than that of this container.`,
+		Example: `  crosstown health
+  crosstown health localhost:5300
+  crosstown health --context staging`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if named.Given() {
+				if len(args) > 0 {
+					return client.UsageErrorf("name the gateway by HOST:PORT, or by --context or --connection-string")
+				}
+				reached, err := named.Reach(config.Data(environ))
+				if err != nil {
+					return err
+				}
+				return printHealth(c.Context(), reached.HTTP, reached.URL, c.OutOrStdout())
+			}
 			if len(args) > 0 {
 				return askHealth(c.Context(), args[0], c.OutOrStdout())
 			}
@@ -38,6 +55,7 @@ configuration: flags, environment and file, as for the gateway itself.`,
 		},
 	}
 	config.Bind(c.Flags())
+	named.Bind(c, environ)
 	return c
 }
 
@@ -54,13 +72,18 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	case ip.IsUnspecified():
 		host = "::1"
 	}
+	return printHealth(ctx, http.DefaultClient, "http://"+net.JoinHostPort(host, port), out)
+}
+
+// printHealth prints the answer of the gateway at an origin, such as http://localhost:5672.
+func printHealth(ctx context.Context, by *http.Client, origin string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/health", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin+"/health", nil)
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := by.Do(request)
 	if err != nil {
 		return err
 	}
@@ -69,7 +92,7 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", listener, answer.Status)
+		return fmt.Errorf("%s answers %s", origin, answer.Status)
 	}
 	return nil
 }

@@ -72,6 +72,37 @@ const callTimeout = 10 * time.Second
 //
 // Errors name the URL without credentials and what to do.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := connect(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		_ = s.rdb.Close() // the first error counts
+		return nil, fmt.Errorf("open store at %s: %w", s.endpoint.safe, err)
+	}
+	return s, nil
+}
+
+// Examine describes the store that the Redis of a URL would be, and changes nothing there. Its errors are
+// those of Open.
+func Examine(ctx context.Context, url string) (core.About, error) {
+	s, err := connect(url, Options{})
+	if err != nil {
+		return core.About{}, err
+	}
+	var about core.About
+	if err = s.reach(ctx); err == nil {
+		about = s.About(ctx)
+	}
+	_ = s.rdb.Close() // nothing was written
+	if err != nil {
+		return about, fmt.Errorf("store at %s: %w", s.endpoint.safe, err)
+	}
+	return about, nil
+}
+
+// connect makes a store that has asked nothing yet.
+func connect(url string, o Options) (*Store, error) {
 	t, err := parseURL(url)
 	if err != nil {
 		return nil, err
@@ -86,15 +117,11 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
-	if err := s.begin(ctx); err != nil {
-		_ = s.rdb.Close() // the first error counts
-		return nil, fmt.Errorf("open store at %s: %w", t.safe, err)
-	}
 	return s, nil
 }
 
-// begin checks the server and starts the background tasks.
-func (s *Store) begin(ctx context.Context) error {
+// reach checks the server and reads its clock.
+func (s *Store) reach(ctx context.Context) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	info, err := s.rdb.Info(bounded).Result()
@@ -121,10 +148,18 @@ func (s *Store) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// begin checks the server and starts the background tasks.
+func (s *Store) begin(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
 	if err := s.upgrade(ctx); err != nil {
 		return err
 	}
-	bounded, cancel = s.bounded(ctx)
+	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.readStamp(bounded); err != nil {
 		return err

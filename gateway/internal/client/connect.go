@@ -208,11 +208,51 @@ func (o *common) bind(c *cobra.Command, environ []string) {
 
 // bindConnection adds the flags that say where to connect.
 func (o *common) bindConnection(c *cobra.Command, environ []string) {
+	o.bindNamespace(c, environ)
+	c.Flags().StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
+}
+
+// bindNamespace adds the flags that choose a namespace.
+func (o *common) bindNamespace(c *cobra.Command, environ []string) {
 	o.environ = environ
 	f := c.Flags()
 	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else the current context, else a local gateway)")
 	f.StringVar(&o.context, "context", "", "`name` of the context to use (crosstown context list)")
 	f.StringVar(&o.ca, "ca", "", "PEM `file` of an authority to trust for TLS")
-	f.StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
 	c.MarkFlagsMutuallyExclusive("connection-string", "context")
+}
+
+// Connection is how commands beside those of this package reach a gateway.
+type Connection struct{ common }
+
+// Bind adds the flags that choose the namespace.
+func (n *Connection) Bind(c *cobra.Command, environ []string) { n.bindNamespace(c, environ) }
+
+// Given reports whether a flag names the namespace.
+func (n *Connection) Given() bool { return n.connectionString != "" || n.context != "" }
+
+// Reached is a gateway over HTTP.
+type Reached struct {
+	URL       string // http://host:port or https://host:port
+	Origin    string // where the connection string is from, unless the command line or the default has it
+	HTTP      *http.Client
+	Authorize func() string // makes a header for requests about the whole namespace
+}
+
+// Reach finds the gateway that the flags, the environment and the contexts name; data is the directory
+// of the local one.
+func (n *Connection) Reach(data string) (*Reached, error) {
+	n.data = data
+	t, err := n.target()
+	if err != nil {
+		return nil, err
+	}
+	url := "https://" + t.Host
+	if t.Emulator {
+		url = "http://" + t.Host
+	}
+	return &Reached{
+		URL: url, Origin: t.origin, Authorize: func() string { return t.signature(url + "/") },
+		HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
+	}, nil
 }

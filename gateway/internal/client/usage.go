@@ -18,4 +18,7 @@ func usage(problems error) error {
 	return UsageError{problems}
 }
 
+// UsageErrorf makes a UsageError.
+func UsageErrorf(format string, args ...any) error { return usagef(format, args...) }
+
 func usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }

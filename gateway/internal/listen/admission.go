@@ -71,7 +71,7 @@ func (r reason) String() string { return [...]string{"strangers", "bytes", "conn
 // NewAdmission returns an Admission without connections.
 func NewAdmission(o AdmissionOptions) *Admission {
 	if o.Connections <= 0 {
-		o.Connections = connectionsFor(descriptors())
+		o.Connections = connectionsFor(Descriptors())
 	}
 	if o.Strangers <= 0 {
 		o.Strangers = min(maxStrangers, max(1, o.Connections/4))

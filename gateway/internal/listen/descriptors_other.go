@@ -2,5 +2,5 @@
 
 package listen
 
-// descriptors is how many files and connections this process may have open, by default.
-func descriptors() int { return defaultDescriptors }
+// Descriptors is how many files and connections this process may have open, by default.
+func Descriptors() int { return defaultDescriptors }

@@ -78,6 +78,26 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 	return heldLock{f}, nil
 }
 
+// Holder returns what the process that has the lock of a file wrote into it, or "" if none has. The
+// errors are those of Lock, and fs.ErrNotExist. It has the lock itself for a moment.
+func Holder(name string) (string, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	err = lock(f)
+	if _, locked := errors.AsType[*LockedError](err); locked {
+		content := make([]byte, 64)
+		n, _ := f.ReadAt(content, 0)
+		return strings.TrimSpace(string(content[:n])), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", unlock(f)
+}
+
 // heldLock is the file of a lock.
 type heldLock struct{ *os.File }
 
