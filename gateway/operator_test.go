@@ -177,13 +177,13 @@ func TestDeadLettersOfSubscriptionsSessionsAndTransfers(t *testing.T) {
 		g.command(t, "", "receive", "events/Subscriptions/eu", "--dead-letter")
 		// Back into the one subscription, and to the topic, which gives all subscriptions a copy.
 		g.exits(t, exitOK, []string{"deadletter", "resubmit", "events/Subscriptions/eu", "--to", "events/Subscriptions/eu"}, "resubmitted 1 message")
-		if got := bodies(g.command(t, "", "receive", "events/Subscriptions/eu", "--count=0", "--wait=500ms")); got != "e" {
+		if got := bodies(g.command(t, "", "receive", "events/Subscriptions/eu", "--count=0", "--wait=3s")); got != "e" {
 			t.Errorf("back in the subscription: got %q", got)
 		}
 		g.exits(t, exitNothing, []string{"receive", "events/Subscriptions/all", "--wait=200ms"}, "no message arrived within 200ms")
 		g.exits(t, exitOK, []string{"deadletter", "resubmit", "events/Subscriptions/all/$DeadLetterQueue"}, "to events\n")
 		for _, s := range []string{"eu", "all"} {
-			if got := bodies(g.command(t, "", "receive", "events/Subscriptions/"+s, "--count=0", "--wait=500ms")); got != "e" {
+			if got := bodies(g.command(t, "", "receive", "events/Subscriptions/"+s, "--count=0", "--wait=3s")); got != "e" {
 				t.Errorf("%s: got %q", s, got)
 			}
 		}
@@ -224,7 +224,7 @@ func TestDeadLettersThatCannotBeMovedStay(t *testing.T) {
 		g.exits(t, exitOK, []string{"deadletter", "resubmit", "orders", "--json"}, `"resubmitted":1`)
 		g.command(t, "", "receive", "archive", "--dead-letter")
 		g.exits(t, exitOK, []string{"deadletter", "move", "archive", "--to=once", "--new-message-id"}, "moved 1 message")
-		if got := g.exits(t, exitOK, []string{"receive", "once", "--count=0", "--wait=500ms", "--json"}); strings.Count(got, "\n") != 2 || strings.Count(got, `"known"`) != 1 {
+		if got := g.exits(t, exitOK, []string{"receive", "once", "--count=0", "--wait=3s", "--json"}); strings.Count(got, "\n") != 2 || strings.Count(got, `"known"`) != 1 {
 			t.Errorf("once: %s", got)
 		}
 	})
@@ -253,7 +253,7 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	run(exitOK, "deadletter", "resubmit", "orders", "--property=region=eu", "--new-message-id")
-	if got := bodies(g.command(t, "", "receive", "orders", "--count=0", "--wait=500ms")); got != "y" {
+	if got := bodies(g.command(t, "", "receive", "orders", "--count=0", "--wait=3s")); got != "y" {
 		t.Errorf("got %q", got)
 	}
 	if got := run(exitOK, "deadletter", "purge", "orders", "--count=250", "--property=region", "--yes"); !strings.Contains(got, "purged 250 messages") {
