@@ -21,6 +21,7 @@ var flagValues = map[string][]string{
 	"bench --mode":      {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle":    {"batch", "each", "first", "none"},
 	"receive --mode":    {"peeklock", "delete"},
+	"purge --state":     append(slices.Clone(purgeStates), "all"),
 	"--console":         {"auto", "on", "off"},
 	"--effect":          wordsOf(faults.Effects()),
 	"--log-format":      {"text", "json"},
@@ -35,8 +36,10 @@ var flagValues = map[string][]string{
 	"--traces-protocol": {"http", "grpc"},
 }
 
-// flagNames are flags whose value is a name that a gateway knows.
+// flagNames are flags whose value is a name that a gateway knows; as in flagValues.
 var flagNames = map[string]lister{
+	"move --to":                         destinationNames,
+	"resubmit --to":                     destinationNames,
 	"entity":                            sourceNames,
 	"forward-to":                        destinationNames,
 	"forward-dead-lettered-messages-to": destinationNames,
@@ -88,7 +91,11 @@ func Complete(c *cobra.Command, environ []string) {
 		if !ok {
 			values, ok = flagValues["--"+f.Name]
 		}
-		if list := flagNames[f.Name]; list != nil {
+		list := flagNames[c.Name()+" --"+f.Name]
+		if list == nil {
+			list = flagNames[f.Name]
+		}
+		if list != nil {
 			_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 				return named(c, environ, list, args, prefix)
 			})
@@ -119,7 +126,7 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 	case "FILE", "PATH", "DIR":
 		return nil, true
 	}
-	if word == "ENTITY" && c.Name() == "send" {
+	if word == "ENTITY" && slices.Contains([]string{"send", "request"}, c.Name()) {
 		return destinationNames, false
 	}
 	return argumentNames[word], false
