@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,6 +112,35 @@ func TestTheCommandLineRecordsAndReplays(t *testing.T) {
 		}
 		if c := e.runtime(from); c.ActiveMessageCount != 302 || c.ScheduledMessageCount != 1 {
 			e.Errorf("the recording left %d messages and %d scheduled ones", c.ActiveMessageCount, c.ScheduledMessageCount)
+		}
+	}, "file/tcp", "redis/tls", "cluster/tcp")
+}
+
+// The engines lock dead letters by number: those in the middle are brought back, the others stay.
+func TestTheCommandLineBringsDeadLettersBack(t *testing.T) {
+	tell(t, func(e *env) {
+		queue := e.queue(&admin.QueueProperties{EnablePartitioning: new(true)})
+		for i := range 9 {
+			e.crosstown("send", queue, strconv.Itoa(i), "--property", "n="+strconv.Itoa(i), "--partition-key", strconv.Itoa(i%3))
+		}
+		e.crosstown("receive", queue, "--count=9", "--dead-letter", "--reason=bad")
+		if out := e.crosstown("deadletter", "list", queue, "--where", "DeadLetterReason = 'bad' AND n > 2"); strings.Count(out, "bad") != 6 {
+			e.Errorf("list: got %s", out)
+		}
+		if out := e.crosstown("deadletter", "resubmit", queue, "--where", "n >= 3 AND n < 6"); !strings.HasPrefix(out, "resubmitted 3 messages") {
+			e.Errorf("resubmit: got %s", out)
+		}
+		for _, m := range e.take(e.receiver(queue), 3) {
+			if n, ok := m.ApplicationProperties["n"].(int64); !ok || n < 3 || n > 5 || m.DeadLetterReason != nil {
+				e.Errorf("resubmitted: got %+v", m)
+			}
+		}
+		e.crosstown("deadletter", "move", queue, "--property=n=8", "--to", queue)
+		if out := e.crosstown("deadletter", "purge", queue, "--yes"); !strings.HasPrefix(out, "purged 5 messages") {
+			e.Errorf("purge: got %s", out)
+		}
+		if c := e.runtime(queue); c.DeadLetterMessageCount != 0 || c.ActiveMessageCount == 0 {
+			e.Errorf("left: %+v", c)
 		}
 	}, "file/tcp", "redis/tls", "cluster/tcp")
 }
