@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -114,4 +115,35 @@ func TestEveryStateIsPurged(t *testing.T) {
 	if code, out, errs := g.try(t, away, "", "queue", "purge", "orders", "--state=all", "--yes"); code != exitOK || !strings.Contains(out, "3 active, 1 deferred, 300 scheduled") {
 		t.Errorf("another broker: got %d %s%s", code, out, errs)
 	}
+}
+
+// The Go SDK does not know all types: peek shows what receive cannot.
+func TestPeekShowsEveryTypeAndChooses(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, g *gateway) {
+		if code, _, errs := g.try(t, g.connection, fmt.Sprintf(typedOrder, 1)+"\n"+fmt.Sprintf(typedOrder, 2), "send", "orders", "--records"); code != exitOK {
+			t.Fatal(errs)
+		}
+		g.exits(t, exitOK, []string{"peek", "orders", "--count=1"}, "d = 4822679907192029E-398 (decimal64)", "n = 1 (int)", "b = 5 (byte)", "at = 2031-01-02T03:04:05.678Z (timestamp)", "subject: order")
+		if got := g.exits(t, exitOK, []string{"peek", "orders", "--where", "n = 2", "--json"}); strings.Count(got, "\n") != 1 || !strings.Contains(got, `{"$decimal64":"00112233aabbccdd"}`) {
+			t.Errorf("chosen: %s", got)
+		}
+		g.exits(t, exitNothing, []string{"peek", "orders", "--state=deferred"}, "no message")
+		g.exits(t, exitUsage, []string{"peek", "orders", "--state=gone"}, "--state")
+		g.exits(t, exitNothing, []string{"receive", "orders", "--wait=300ms"}, "no message arrived within 300ms; active messages are there, such as 1", "crosstown peek")
+		for _, m := range []struct{ body, session string }{{"one", "a"}, {"two", "b"}, {"three", "A"}} {
+			g.command(t, "", "send", "replies", m.body, "--session", m.session)
+		}
+		for args, want := range map[string]string{"": "one two three", "--session=a": "one three", "--next-session": "one three", "--session=c": ""} {
+			code := exitOK
+			if want == "" {
+				code = exitNothing
+			}
+			if got := bodies(g.exits(t, code, append([]string{"peek", "replies"}, strings.Fields(args)...))); got != want {
+				t.Errorf("peek %s: got %q, want %q", args, got, want)
+			}
+		}
+		g.command(t, "", "receive", "replies", "--session=b", "--dead-letter", "--reason=bad")
+		g.exits(t, exitOK, []string{"peek", "replies", "--dlq", "--json"}, `"deadLetterReason":"bad"`)
+	})
 }

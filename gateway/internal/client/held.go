@@ -246,7 +246,7 @@ func (t *target) receiveDeferred(ctx context.Context, entity string, numbers hel
 	gone := 0
 	for session, some := range numbers {
 		choice := sessionChoice{id: session, exact: sessions}
-		r, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, peekWait)
+		r, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, sessionPatience)
 		if err != nil {
 			return n, err
 		}

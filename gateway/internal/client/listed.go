@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -80,8 +79,7 @@ func (o *common) table(out io.Writer, entity string, columns ...column) *table {
 
 func (t *table) add(a *amqp.Arrival) error {
 	if t.json {
-		line := lineOf(t.entity, *a)
-		return json.NewEncoder(t.out).Encode(&line)
+		return (&common{json: true}).printPeeked(t.out, t.entity, a)
 	}
 	if t.lines == nil {
 		t.lines = tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)

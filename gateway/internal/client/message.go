@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -25,7 +26,7 @@ type shown struct {
 	EnqueuedTime     *time.Time  `json:"enqueuedTime,omitempty"`
 	ExpiresAt        *time.Time  `json:"expiresAt,omitempty"`
 	ScheduledTime    *time.Time  `json:"scheduledEnqueueTime,omitempty"`
-	DeliveryCount    uint32      `json:"deliveryCount"`
+	DeliveryCount    uint32      `json:"deliveryCount"` // this delivery included; 0 if it is only peeked at
 	Subject          *string     `json:"subject,omitempty"`
 	ContentType      *string     `json:"contentType,omitempty"`
 	CorrelationID    *string     `json:"correlationId,omitempty"`
@@ -40,6 +41,8 @@ type shown struct {
 	Properties       typedValues `json:"properties,omitempty"`
 	Body             string      `json:"body"`
 	BodyEncoding     string      `json:"bodyEncoding,omitempty"` // "base64", or "" for text
+
+	failures uint32 // deliveries so far of a message that is peeked at
 }
 
 func show(m *azservicebus.ReceivedMessage) shown {
@@ -75,12 +78,19 @@ func show(m *azservicebus.ReceivedMessage) shown {
 
 // shownOf is a message that was peeked at as it is encoded.
 func shownOf(a *amqp.Arrival) shown {
+	text := func(f core.TextFields, v string) *string {
+		if !a.Has(f, v) {
+			return nil
+		}
+		return &v
+	}
 	s := shown{
-		SequenceNumber: a.SequenceNumber, MessageID: a.MessageID.String(), State: strings.ToLower(a.State.String()), DeliveryCount: a.DeliveryCount,
-		EnqueuedTime: at(a.EnqueuedTime), ScheduledTime: at(a.ScheduledEnqueueTime),
-		Subject: optional(a.Subject), ContentType: optional(a.ContentType), CorrelationID: optional(a.CorrelationID.String()), SessionID: optional(a.SessionID),
-		PartitionKey: optional(a.PartitionKey), To: optional(a.To), ReplyTo: optional(a.ReplyTo), ReplyToSessionID: optional(a.ReplyToSessionID),
-		DeadLetterReason: optional(reasonOf(a)), DeadLetterText: optional(propertyOf(a, core.PropertyDeadLetterDescription)), DeadLetterSource: optional(a.DeadLetterSource),
+		SequenceNumber: a.SequenceNumber, MessageID: a.MessageID.String(), State: stateWords[a.State], failures: a.DeliveryCount,
+		EnqueuedTime: at(a.EnqueuedTime), ScheduledTime: at(a.ScheduledEnqueueTime), CorrelationID: optional(a.CorrelationID.String()),
+		Subject: text(core.FieldSubject, a.Subject), ContentType: text(core.FieldContentType, a.ContentType), SessionID: text(core.FieldSessionID, a.SessionID),
+		PartitionKey: text(core.FieldPartitionKey, a.PartitionKey), To: text(core.FieldTo, a.To), ReplyTo: text(core.FieldReplyTo, a.ReplyTo),
+		ReplyToSessionID: text(core.FieldReplyToSessionID, a.ReplyToSessionID), DeadLetterSource: optional(a.DeadLetterSource),
+		DeadLetterReason: optional(reasonOf(a)), DeadLetterText: optional(propertyOf(a, core.PropertyDeadLetterDescription)),
 		Properties: typedValues{},
 	}
 	for name, v := range a.Properties.All() {
@@ -88,6 +98,16 @@ func shownOf(a *amqp.Arrival) shown {
 	}
 	s.Body, s.BodyEncoding = record.BodyText(a.Body.Bytes)
 	return s
+}
+
+// typedText is a property's value, with its AMQP type.
+func typedText(v any) string {
+	v = fromSDK(v)
+	encoded, err := value.Append(nil, v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("%s (%s)", propertyText(v), value.KindOf(encoded))
 }
 
 // at is nil for the zero time.
@@ -121,6 +141,9 @@ func (s *shown) text() string {
 	if s.EnqueuedTime != nil {
 		fmt.Fprintf(&b, "  %s", s.EnqueuedTime.UTC().Format(time.RFC3339))
 	}
+	if s.failures > 0 {
+		fmt.Fprintf(&b, "  failed deliveries: %d", s.failures)
+	}
 	if s.DeliveryCount > 1 {
 		fmt.Fprintf(&b, "  delivery %d", s.DeliveryCount)
 	}
@@ -146,7 +169,7 @@ func (s *shown) text() string {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Properties)) {
-		fmt.Fprintf(&b, "  %s = %v (%[2]T)\n", k, s.Properties[k])
+		fmt.Fprintf(&b, "  %s = %s\n", k, typedText(s.Properties[k]))
 	}
 	b.WriteString(s.Body)
 	if !strings.HasSuffix(s.Body, "\n") {

@@ -1,22 +1,31 @@
 package client
 
 import (
-	"errors"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// peekWait is how long a next session is waited for.
-const peekWait = 5 * time.Second
+// sessionPatience bounds how long a session is waited for that has the messages asked for.
+const sessionPatience = 5 * time.Second
+
+// stateWords are the words of --state.
+var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
 type peekOptions struct {
 	common
-	count int
-	from  int64
-	dlq   bool
-
+	selection
+	from    int64
+	state   string
+	dlq     bool
 	session sessionChoice
 }
 
@@ -24,26 +33,32 @@ func peekCommand(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
 		Use:   "peek [ENTITY]",
-		Short: "Print messages without removing them",
-		Long: `Print messages without removing them.
+		Short: "Print messages without locking or removing them",
+		Long: `Print messages without locking or removing them, in any state, those of all sessions. The
+flags choose, and a message must fit all that are given.
 
-ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. In an
-entity with sessions the command reads one session and locks it meanwhile.
+ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME.
 
-The exit code is 4 if there is no message.`,
+The exit code is 4 if there is no message, or none that fits.`,
 		Example: `  crosstown peek orders --count 3
-  crosstown peek events/Subscriptions/eu
+  crosstown peek events/Subscriptions/eu --where "region = 'eu' AND sys.Label = 'order'"
   crosstown peek replies --session client-7
+  crosstown peek orders --state deferred --count 0
   crosstown peek orders --dlq --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.common.bind(c, environ)
+	o.selection.bind(c.Flags())
+	o.bindReason(c.Flags())
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 10, "messages to print; 0: all")
 	f.Int64Var(&o.from, "from", 0, "sequence `number` to begin at")
+	f.StringVar(&o.state, "state", "", "only messages in this `state`: "+strings.Join(stateWords, ", "))
 	f.BoolVar(&o.dlq, "dlq", false, "read the dead-letter queue")
 	o.session.bind(f)
+	f.Lookup("session").Usage = "only messages of the session with this `id`"
+	f.Lookup("next-session").Usage = "only messages of the session that the first message belongs to"
 	return c
 }
 
@@ -54,47 +69,78 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if err := usage(o.session.validate(o.dlq)); err != nil {
 		return err
 	}
-	t, err := o.target()
-	if err != nil {
+	if _, err := o.fits(); err != nil {
 		return err
 	}
-	options := &azservicebus.ReceiverOptions{}
+	b := &browser{most: o.count, from: o.from, seen: newProgress(c.ErrOrStderr(), "looked at").at}
+	if o.state != "" {
+		i := slices.Index(stateWords, o.state)
+		if i < 0 {
+			return usagef("--state: %q is unknown: write %s", o.state, strings.Join(stateWords, ", "))
+		}
+		b.state = new(core.State(i))
+	}
+	var err error
+	if b.target, err = o.target(); err != nil {
+		return err
+	}
+	if b.entity, err = b.target.entity(args); err != nil {
+		return err
+	}
+	if b.link, err = b.target.link(c.Context(), b.entity); err != nil {
+		return b.target.explain(err)
+	}
+	defer b.link.Close()
 	if o.dlq {
-		options.SubQueue = azservicebus.SubQueueDeadLetter
+		b.entity += core.DeadLetter.Suffix()
 	}
-	receiver, done, err := t.receiver(c.Context(), args, options, o.session, peekWait)
-	if errors.Is(err, errNoSession) {
-		return nothingf("%v", err)
+	if o.session.named() || o.session.next {
+		b.also = o.inSession()
 	}
-	if err != nil {
-		return t.explain(err)
+	found := 0
+	_, err = b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+		found++
+		return o.printPeeked(c.OutOrStdout(), b.entity, a)
+	})
+	if err == nil && found == 0 {
+		err = b.none(c.Context(), &o.selection)
 	}
-	defer done()
-	progress := newProgress(c.ErrOrStderr(), "peeked at")
-	shown := 0
-	for from := o.from; o.count == 0 || shown < o.count; progress.at(shown) {
-		most := maxReceived
-		if o.count > 0 {
-			most = min(most, o.count-shown)
-		}
-		ms, err := receiver.PeekMessages(c.Context(), most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
-		if err != nil && shown == 0 && !o.dlq {
-			return t.sessionHint(c.Context(), args, o.session, err)
-		}
-		if err != nil {
-			return t.explain(err)
-		}
-		if len(ms) == 0 {
-			break
-		}
-		if err := o.print(c.OutOrStdout(), ms); err != nil {
-			return err
-		}
-		shown += len(ms)
-		from = show(ms[len(ms)-1]).SequenceNumber + 1
+	return b.target.explain(err)
+}
+
+// inSession fits the messages of the session that is named, or else of the first message's.
+func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
+	var key core.SessionKey
+	known := false
+	if o.session.named() {
+		key, known = core.KeyOfSession(o.session.id), true
 	}
-	if shown == 0 {
-		return nothingf("there is no message")
+	return func(a *amqp.Arrival) bool {
+		if !a.HasSession() {
+			return false
+		}
+		if !known {
+			key, known = a.SessionKey(), true
+		}
+		return a.SessionKey() == key
 	}
-	return nil
+}
+
+// shownLine is a message that was peeked at, as --json prints it: a line of a backup with what receive
+// --json tells of dead letters.
+type shownLine struct {
+	record.Line
+	DeadLetterReason *string `json:"deadLetterReason,omitempty"`
+	DeadLetterText   *string `json:"deadLetterErrorDescription,omitempty"`
+	DeadLetterSource *string `json:"deadLetterSource,omitempty"`
+}
+
+// printPeeked prints a message for a person, or as a line.
+func (o *common) printPeeked(out io.Writer, entity string, a *amqp.Arrival) error {
+	s := shownOf(a)
+	if o.json {
+		return json.NewEncoder(out).Encode(&shownLine{lineOf(entity, *a), s.DeadLetterReason, s.DeadLetterText, s.DeadLetterSource})
+	}
+	_, err := io.WriteString(out, s.text())
+	return err
 }

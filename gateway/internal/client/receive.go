@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -149,10 +152,32 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 		case o.follow && o.session.next && (o.count == 0 || received < o.count):
 			continue
 		case received == 0:
-			return nothingf("no message arrived within %v", wait)
+			return nothingf("no message arrived within %v%s", wait, o.others(c.Context(), t, args))
 		}
 		return nil
 	}
+}
+
+// others tells of messages that are there and do not come.
+func (o *receiveOptions) others(ctx context.Context, t *target, args []string) string {
+	entity, err := t.entity(args)
+	if err != nil || o.session.named() || o.session.next {
+		return ""
+	}
+	link, err := t.link(ctx, entity)
+	if err != nil {
+		return ""
+	}
+	defer link.Close()
+	if o.dlq {
+		entity += core.DeadLetter.Suffix()
+	}
+	page, err := link.PeekState(ctx, entity, core.Active, 0, core.MaxPeek)
+	page = slices.DeleteFunc(page, func(a amqp.Arrival) bool { return a.State != core.Active })
+	if err != nil || len(page) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked, or which have properties of types that this command cannot read: see crosstown peek", page[0].SequenceNumber)
 }
 
 // receive receives from an entity, or from one of its sessions. There were messages before.

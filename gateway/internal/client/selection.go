@@ -174,9 +174,11 @@ type browser struct {
 	target *target
 	link   *remote.Client
 	entity string
-	state  *core.State // only messages in this state; nil: in any
-	most   int         // ends the search; 0: none does
-	seen   func(n int) // is told how many messages were looked at; may be nil
+	state  *core.State              // only messages in this state; nil: in any
+	most   int                      // ends the search; 0: none does
+	from   int64                    // sequence number to begin at
+	also   func(*amqp.Arrival) bool // another condition; may be nil
+	seen   func(n int)              // is told how many messages were looked at; may be nil
 }
 
 // find calls use with each message that fits, until it returns an error. more reports whether there may
@@ -191,7 +193,7 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 		for i := range page {
 			a := &page[i]
 			looked++
-			if b.state != nil && a.State != *b.state {
+			if b.state != nil && a.State != *b.state || b.also != nil && !b.also(a) {
 				continue
 			}
 			ok, err := fits(a)
@@ -227,7 +229,7 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 		}
 		return false, nil
 	}
-	for from := int64(0); from >= 0 && !more; {
+	for from := b.from; from >= 0 && !more; {
 		page, err := b.page(ctx, from, core.MaxPeek)
 		if err != nil || len(page) == 0 {
 			return more, err

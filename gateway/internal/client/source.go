@@ -16,7 +16,6 @@ import (
 // source is what messages are received from: a queue or subscription, or one of its sessions.
 type source interface {
 	ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
-	PeekMessages(ctx context.Context, most int, o *azservicebus.PeekMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	ReceiveDeferredMessages(ctx context.Context, numbers []int64, o *azservicebus.ReceiveDeferredMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
 	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error

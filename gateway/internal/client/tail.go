@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -71,7 +70,7 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	defer link.Close()
-	f := &follower{out: c.OutOrStdout(), json: o.json, last: o.last, count: o.count, named: len(args) > 1}
+	f := &follower{out: c.OutOrStdout(), common: &o.common, last: o.last, count: o.count, named: len(args) > 1}
 	r := &recorder{
 		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: newProgress(io.Discard, ""), use: f.use,
 		began: f.begin,
@@ -88,11 +87,11 @@ var errFollowed = errors.New("enough messages are printed")
 
 // follower prints the last of the messages that were there, and then those that arrive.
 type follower struct {
-	out   io.Writer
-	json  bool
-	last  int
-	count int
-	named bool // messages of several entities
+	common *common
+	out    io.Writer
+	last   int
+	count  int
+	named  bool // messages of several entities
 
 	begun   bool
 	held    []heldBack
@@ -129,16 +128,11 @@ func (f *follower) begin() error {
 
 func (f *follower) print(entity string, a amqp.Arrival) error {
 	var err error
-	if f.json {
-		line := lineOf(entity, a)
-		err = json.NewEncoder(f.out).Encode(&line)
-	} else {
-		s := shownOf(&a)
-		text := s.text()
-		if f.named {
-			text = entity + " " + text
-		}
-		_, err = io.WriteString(f.out, text)
+	if f.named && !f.common.json {
+		_, err = io.WriteString(f.out, entity+" ")
+	}
+	if err == nil {
+		err = f.common.printPeeked(f.out, entity, &a)
 	}
 	if f.printed++; err == nil && f.printed == f.count {
 		err = errFollowed
