@@ -60,7 +60,7 @@ func (a *announcement) text() string {
 	}
 	plain, secure, address := a.connections()
 	scheme := "http"
-	if a.c.MayBePlain(local(a.listeners[0])) {
+	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // clients of this machine alone
 		line("connect", "%s", plain)
 	} else {
 		scheme, address = "https", strings.TrimPrefix(strings.SplitN(secure, ";", 2)[0], "Endpoint=sb://")

@@ -79,13 +79,14 @@ func TestOtherMachinesNeedTLS(t *testing.T) {
 	t.Parallel()
 	for _, is := range []struct {
 		require, listener, shown, connect string
-		remote, local                     bool
+		remote, local, suggestsPlain      bool
 	}{
-		{"auto", "127.0.0.1:5672", "plain and with TLS", "connect    Endpoint=sb://localhost:5672;", false, true},
-		{"auto", "0.0.0.0:5672", "over TLS; plain from this machine only", "connect    Endpoint=sb://localhost:5672;", false, true},
-		{"auto", "192.0.2.1:5672", "over TLS only", "with TLS   Endpoint=sb://192.0.2.1:5672;", false, true},
-		{"on", "[::]:5672", "over TLS only", "with TLS   Endpoint=sb://localhost:5672;", false, false},
-		{"off", "0.0.0.0:5672", "plain and with TLS", "warning    clients on other machines may connect without TLS", true, true},
+		{"auto", "127.0.0.1:5672", "plain and with TLS", "connect    Endpoint=sb://localhost:5672;", false, true, true},
+		{"auto", "0.0.0.0:5672", "over TLS; plain from this machine only", "connect    Endpoint=sb://localhost:5672;", false, true, true},
+		{"auto", "192.0.2.1:5672", "over TLS only", "with TLS   Endpoint=sb://192.0.2.1:5672;", false, true, false},
+		{"on", "[::]:5672", "over TLS only", "with TLS   Endpoint=sb://localhost:5672;", false, false, false},
+		{"off", "0.0.0.0:5672", "plain and with TLS", "warning    clients on other machines may connect without TLS", true, true, true},
+		{"off", "192.0.2.1:5672", "plain and with TLS", "with TLS   Endpoint=sb://192.0.2.1:5672;", true, true, false},
 	} {
 		c := config.Default()
 		c.RequireTLS = is.require
@@ -97,7 +98,7 @@ func TestOtherMachinesNeedTLS(t *testing.T) {
 		if !strings.Contains(text, "AMQP and HTTP, "+is.shown+"\n") || !strings.Contains(text, is.connect) {
 			t.Errorf("require-tls %s at %s:\n%s", is.require, is.listener, text)
 		}
-		if plain := strings.Contains(text, "UseDevelopmentEmulator") || strings.Contains(text, "http://"); plain != strings.Contains(is.connect+is.shown, "plain") {
+		if plain := strings.Contains(text, "UseDevelopmentEmulator") || strings.Contains(text, "http://"); plain != is.suggestsPlain {
 			t.Errorf("require-tls %s at %s suggests plain text: %t\n%s", is.require, is.listener, plain, text)
 		}
 	}
