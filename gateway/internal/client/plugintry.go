@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -53,8 +55,15 @@ standard error.`,
 func pluginNewCommand() *cobra.Command {
 	var p project.Project
 	c := &cobra.Command{
-		Use:       "new router|serializer NAME",
-		Short:     "Create a Go project for a new plugin",
+		Use:   "new router|serializer NAME",
+		Short: "Create a Go project for a new plugin",
+		Long: `Create a Go project for a new plugin, and print the next steps.
+
+The project needs Crosstown's module. A release is fetched by go mod tidy. A program that
+was built from source names that source in go.mod: the directory of --replace, else the
+checkout that the command runs in, or that the program is in.`,
+		Example: `  crosstown plugin new router stamp
+  crosstown plugin new serializer protobuf --replace ~/src/crosstown`,
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: []string{project.Router, project.Serializer},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -65,17 +74,48 @@ func pluginNewCommand() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok {
 				p.Version = info.Main.Version
 			}
+			if p.Replace == "" && !project.Published(p.Version) {
+				p.Replace = project.Source(places()...)
+			}
 			written, err := p.Write()
 			if err != nil {
 				return usage(err)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: %s\nbegin with %[1]s/README.md\n", p.Dir, strings.Join(written, ", "))
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: %s\n%s", p.Dir, strings.Join(written, ", "), nextSteps(&p))
 			return err
 		},
 	}
 	c.Flags().StringVar(&p.Dir, "dir", "", "`directory` to write to (default NAME)")
 	c.Flags().StringVar(&p.Replace, "replace", "", "`directory` of Crosstown's source to use instead of a download")
 	return c
+}
+
+// places are where Crosstown's source may be: about the working directory and the program.
+func places() (all []string) {
+	if dir, err := os.Getwd(); err == nil {
+		all = append(all, dir)
+	}
+	if program, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(program); err == nil {
+			program = real
+		}
+		all = append(all, filepath.Dir(program))
+	}
+	return all
+}
+
+// nextSteps say how a new project becomes a plugin.
+func nextSteps(p *project.Project) string {
+	var b strings.Builder
+	if p.Replace != "" {
+		fmt.Fprintf(&b, "its go.mod uses Crosstown's source in %s\n", p.Replace)
+	}
+	fmt.Fprintf(&b, "next:\n  cd %s\n", p.Dir)
+	if p.Replace == "" && !project.Published(p.Version) {
+		b.WriteString("  go mod edit -replace github.com/crosstown-mq/crosstown=DIR  # a checkout of Crosstown: this program is no release\n")
+	}
+	fmt.Fprintf(&b, "  go mod tidy && go test . && go build -o %s .\n  crosstown plugin check ./%[1]s\nREADME.md has the rest\n", p.Name)
+	return b.String()
 }
 
 func pluginProtoCommand() *cobra.Command {

@@ -41,7 +41,36 @@ type Project struct {
 var (
 	names    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // of a revision without a tag
 )
+
+// Published reports whether the module's proxy has a version.
+func Published(version string) bool {
+	return releases.MatchString(version) && !pseudo.MatchString(version)
+}
+
+// Source finds Crosstown's source: the first of the directories, or the nearest above it, that holds
+// it; "" if none does.
+func Source(near ...string) string {
+	for _, dir := range near {
+		for dir != "" {
+			if holdsSource(dir) {
+				return dir
+			}
+			above := filepath.Dir(dir)
+			if above == dir {
+				break
+			}
+			dir = above
+		}
+	}
+	return ""
+}
+
+func holdsSource(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return err == nil && strings.HasPrefix(string(text), "module "+module+"\n")
+}
 
 // Write writes the project's files and returns their names.
 func (p *Project) Write() ([]string, error) {
@@ -82,7 +111,7 @@ func (p *Project) Write() ([]string, error) {
 
 func (p *Project) goMod() (string, error) {
 	version := p.Version
-	if !releases.MatchString(version) {
+	if !Published(version) {
 		version = unreleased
 	}
 	text := fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", p.Name, module, version)
@@ -93,8 +122,7 @@ func (p *Project) goMod() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own, err := os.ReadFile(filepath.Join(source, "go.mod"))
-	if err != nil || !strings.HasPrefix(string(own), "module "+module+"\n") {
+	if !holdsSource(source) {
 		return "", fmt.Errorf("%s does not hold Crosstown's source", source)
 	}
 	return text + fmt.Sprintf("\nreplace %s => %s\n", module, source), nil
@@ -113,6 +141,7 @@ func (p *Project) fill(name string) (string, error) {
 	err = t.Execute(&b, struct {
 		Project
 		Title, Path string
-	}{*p, strings.ToUpper(p.Name[:1]) + p.Name[1:], path})
+		Unpublished bool
+	}{*p, strings.ToUpper(p.Name[:1]) + p.Name[1:], path, !Published(p.Version)})
 	return b.String(), err
 }

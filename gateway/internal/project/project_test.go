@@ -101,6 +101,25 @@ func TestWhatCannotBeWrittenSaysWhy(t *testing.T) {
 	}
 }
 
+func TestSourceIsFoundAbove(t *testing.T) {
+	t.Parallel()
+	own := source(t)
+	if got := project.Source("", t.TempDir(), filepath.Join(own, "gateway", "internal")); got != own {
+		t.Errorf("got %q, want %q", got, own)
+	}
+	if got := project.Source(t.TempDir()); got != "" {
+		t.Errorf("elsewhere: got %q", got)
+	}
+	for version, want := range map[string]bool{
+		"v1.2.3": true, "v0.1.0-rc.1": true, "": false, "(devel)": false, "v0.1.0+dirty": false,
+		"v0.0.0-20260102030405-0123456789ab": false, "v0.1.1-0.20260102030405-0123456789ab": false,
+	} {
+		if got := project.Published(version); got != want {
+			t.Errorf("%q is published: %t, want %t", version, got, want)
+		}
+	}
+}
+
 func TestAReleaseIsRequired(t *testing.T) {
 	t.Parallel()
 	p := project.Project{Kind: project.Router, Name: "a", Dir: filepath.Join(t.TempDir(), "a"), Version: "v1.2.3"}
