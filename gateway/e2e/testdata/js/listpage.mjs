@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { operate } from "./operator.mjs";
 
-await operate(async ({ page, open, button, row, dialog, said, seen, client, phone, desktop, heading }) => {
+await operate(async ({ page, open, button, row, dialog, said, seen, client, phone, desktop, heading, signIn }) => {
   await client(async (bus) => {
     for (let i = 0; i < 3; i++) await bus.send("orders", Array.from({ length: 1000 }, (_, n) => ({
       broker: { MessageId: `order-${1000 * i + n + 1}`, Label: n % 2 ? "odd" : "even" }, properties: { region: n % 500 ? "eu" : "us" }, text: `{"order": ${1000 * i + n + 1}}`,
@@ -100,6 +100,23 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
   await dialog.getByRole("button", { name: "Delete all" }).click();
   await said("2,998 deleted.");
   await heading("No messages").waitFor();
+
+  // A key that may only listen deletes what it has chosen, in the middle of others that stay as they are.
+  await client((bus) => bus.send("orders", Array.from({ length: 20 }, (_, n) => `late ${n}`)));
+  await button("Sign out").click();
+  await signIn(process.env.STORY_LISTENER);
+  await heading("This key may not list entities").waitFor();
+  await open("orders", "messages");
+  await shown("20");
+  await row(/late 10/).getByRole("checkbox").check();
+  await button("Delete 1").click();
+  await dialog.getByRole("button", { name: "Delete", exact: true }).click();
+  await said("1 deleted.");
+  await shown("19");
+  assert.equal(await row(/late 10/).count(), 0);
+  assert.equal(await row(/late \d+ \S+ 0 Active/).count(), 19, "no other was delivered");
+  await button("Sign out").click();
+  await signIn();
 
   // All dead letters are resubmitted, those that are not shown included.
   await open("failed", "dead");

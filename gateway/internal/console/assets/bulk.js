@@ -4,7 +4,8 @@ import { bus, changed } from "./session.js";
 import { now } from "./gateway.js";
 import { amount } from "./format.js";
 import { messagesOf } from "./files.js";
-import { Working } from "./resubmit.js";
+import { Mover } from "./move.js";
+import { Job, Working } from "./resubmit.js";
 
 const numbers = (messages) => messages.map((m) => m.sequenceNumber);
 const inState = (messages, state) => messages.filter((m) => m.broker.State === state);
@@ -26,12 +27,13 @@ export async function remove(entity, settings, messages) {
     if (deferred.length > 0) await bus().receiveDeferred(entity, numbers(deferred), { mode: "receiveAndDelete" });
   };
   return open(`Delete ${amount(messages.length)} message${messages.length === 1 ? "" : "s"}?`, (close) => html`
-    <${Working} ...${{ entity, messages: active, already: deferred.length + scheduled.length, first, close, action: "Delete", danger: true, step: () => (d) => d.complete(), done: "deleted" }}>
-      <p class="prose">This cannot be undone. Active messages are taken out under lock; those that other receivers hold stay.</p><//>`);
+    <${Working} ...${{ messages: active, already: deferred.length + scheduled.length, first, close, action: "Delete", danger: true, job: () => new Mover(entity, { messages: active }), done: "deleted" }}>
+      <p class="prose">This cannot be undone. Active messages that other receivers hold stay.</p><//>`);
 }
 
 export const deadLetter = (entity, messages) => open("Dead-letter the chosen messages?", (close) => html`
-  <${Working} ...${{ entity, messages: inState(messages, "Active"), close, action: "Dead-letter", step: () => (d) => d.deadLetter({ reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." }), done: "dead-lettered" }}>
+  <${Working} ...${{ messages: inState(messages, "Active"), close, action: "Dead-letter", done: "dead-lettered",
+    job: () => new Job(entity, inState(messages, "Active"), (d) => d.deadLetter({ reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." })) }}>
     <p class="prose">The active ones of them go to the dead-letter queue.</p><//>`);
 
 export async function purge(entity, dead) {

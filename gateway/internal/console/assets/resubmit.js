@@ -1,6 +1,7 @@
 // Bringing dead letters back, or removing them.
 import { html, Check, Form, Icon, Input, open, textOf, useRef, useState } from "./ui.js";
-import { bus, changed } from "./session.js";
+import { bus, changed, mayList } from "./session.js";
+import { Mover } from "./move.js";
 import { copyOf, draftOf, write } from "./compose.js";
 
 /** Asks where to and how, and sends dead letters again. `edit` lets one be changed before. */
@@ -20,7 +21,7 @@ const steps = "A message is first sent and then removed from the dead-letter que
 /** Deletes dead letters that were chosen. */
 export function discard(entity, messages) {
   return open(messages.length === 1 ? "Delete the message?" : `Delete ${messages.length} messages?`, (close) => html`
-    <${Working} ...${{ entity, messages, close, action: "Delete", danger: true, step: () => (d) => d.complete(), done: "deleted" }}><p class="prose">This cannot be undone.</p><//>`);
+    <${Working} ...${{ messages, close, action: "Delete", danger: true, job: () => new Mover(entity, { messages }), done: "deleted" }}><p class="prose">This cannot be undone.</p><//>`);
 }
 
 /** Sends all dead letters again that are there now, `count` of them. */
@@ -28,15 +29,15 @@ export const resubmitAll = (entity, target, count) => open(`Resubmit all ${count
 
 function Resubmitting({ entity, target, messages, count, close }) {
   const [to, setTo] = useState(target), [fresh, setFresh] = useState(false);
-  const step = () => moveTo(to.trim(), (d) => {
+  const job = () => (mayList() ? new Mover(entity, { messages, count, to: to.trim(), dropReasons: true, newMessageIds: fresh }) : new Job(entity, messages, moveTo(to.trim(), (d) => {
     const copy = copyOf(d);
     if (fresh) copy.broker.MessageId = crypto.randomUUID();
     return copy;
-  });
-  return html`<${Working} ...${{ entity, messages, count, close, action: "Resubmit", step, done: "resubmitted" }}>
+  }), count));
+  return html`<${Working} ...${{ messages, count, close, action: "Resubmit", job, done: "resubmitted" }}>
     <${Input} label="To" required value=${to} set=${setTo} hint=${/\/subscriptions\//i.test(entity) && to === target ? "The topic: every subscription with a matching rule gets a copy, not only this one." : undefined} />
     <${Check} label="Give each a new message id" value=${fresh} set=${setFresh} hint="Needed if duplicate detection has seen the old one." />
-    <p class="note">${steps}</p><//>`;
+    <p class="note">${mayList() ? "Each message is moved once, whatever happens meanwhile. One that the target does not take stays." : steps}</p><//>`;
 }
 
 /** A step that sends a dead letter and removes it then. */
@@ -51,21 +52,27 @@ const moveTo = (target, messageOf) => async (delivery) => {
 };
 
 /**
- * A form, then progress, then what came of it. The step is for each of `messages`, or for the first `count` that
- * are there; `first` comes before, and has done `already` messages.
+ * A form, then progress, then what came of it. `job` makes what is done, for `messages` or for `count` of them;
+ * `first` comes before, and has done `already` messages.
  */
-export function Working({ entity, messages, count = messages?.length, already = 0, first, close, action, danger, step, done, children }) {
+export function Working({ messages, count = messages?.length, already = 0, first, close, action, danger, job: make, done, children }) {
   const [state, setState] = useState();
   const job = useRef();
   if (!state) {
     const start = async () => {
       await first?.();
-      job.current = new Job(entity, messages, step(), count);
-      setState({ done: 0, failed: [] });
-      const outcome = await job.current.run(setState);
+      job.current = make();
+      let outcome = { done: 0, failed: [] };
+      const tell = (s) => setState(outcome = s);
+      tell(outcome);
+      try {
+        outcome = await job.current.run(tell);
+      } catch (e) {
+        outcome = { ...outcome, problem: textOf(e) };
+      }
       outcome.done += already;
       changed();
-      if (outcome.failed.length === 0 && !job.current.cancelled) return close(`${outcome.done} ${done}.`);
+      if (outcome.failed.length === 0 && !outcome.problem && !job.current.cancelled) return close(`${outcome.done} ${done}.`);
       setState({ ...outcome, over: true });
     };
     return html`<${Form} action=${action} danger=${danger} submit=${start} cancel=${() => close()}>${children}<//>`;
@@ -77,6 +84,7 @@ export function Working({ entity, messages, count = messages?.length, already = 
   return html`<div class="form">
     <progress max=${count + already} value=${state.done + state.failed.length} aria-label="Progress"></progress>
     <p role="status">${state.done} of ${count + already} ${done}${state.failed.length > 0 ? `, ${state.failed.length} not` : ""}${job.current.cancelled ? (state.over ? "; cancelled, the rest is untouched" : "; finishing …") : ""}.</p>
+    ${state.problem && html`<p class="note bad" role="alert">${state.problem}</p>`}
     ${state.failed.length > 0 && html`<div class="note bad"><ul class="why">${state.failed.slice(0, 50).map((f) => html`<li>${f.number}: ${f.text}</li>`)}</ul></div>`}
     <div class="actions">${state.over
       ? html`<button type="button" class="button primary" autofocus onClick=${() => close()}>Close</button>`
@@ -91,7 +99,7 @@ const batch = 100;
  * number, so the queue is gone through under lock; those that are not meant are
  * released afterwards, without counting a delivery.
  */
-class Job {
+export class Job {
   cancelled = false;
 
   constructor(entity, messages, step, count = messages?.length) {

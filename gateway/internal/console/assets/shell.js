@@ -40,7 +40,7 @@ export function Shell() {
       <a class="brand" href="#/"><${Brand} /></a>
       ${mayList() && html`<${Search} />`}
       <div class="who">
-        <span class="spread line" title=${line.value === "open" ? `connected to ${location.host}` : line.value}><span class=${"dot " + line.value}></span>${line.value !== "open" && html`<span role="status">connecting again …</span>`}</span>
+        <span class="spread line" title=${line.value === "open" ? `connected to ${location.host}` : line.value}><span class=${"dot " + line.value}></span></span>
         ${mayRun() ? html`<a class="badge accent" title="Namespace" href="#/namespaces">${namespace}</a>${!atHome() && html`<${Action} class="quiet small" icon="close" label=${`Back to ${home.rights.namespace}`} run=${() => goHome()} />`}` : html`<span class="badge accent" title="Namespace">${namespace}</span>`}
         ${status.value?.virtualTime && html`<a class="badge warn" href="#/testing">${status.value.frozen ? "time is frozen" : "virtual time"}</a>`}
         <span class="muted clip" title=${policy}>${policy}</span>
@@ -51,6 +51,7 @@ export function Shell() {
     </header>
     <nav class="side" aria-label="Entities">${mayList() ? html`<${List} />` : html`<${ByName} />`}</nav>
     <main class="main" id="main" tabindex="-1" ref=${main}>
+      ${line.value !== "open" && html`<p class="note warn away" role="status">The gateway does not answer: connecting again …</p>`}
       ${page === "entity" ? html`<${Entity} key=${name} name=${name} />` : html`<${views[page]} />`}
     </main>
   </div>`;

@@ -1,0 +1,41 @@
+// Moving and removing messages by their numbers, which the gateway does without going through the queue.
+import { bus, session } from "./session.js";
+import { ask } from "./adminapi.js";
+
+const together = 50; // messages of one request
+
+/** Moves messages, or removes them if there is no `to`: those that are given, or the first `count`. */
+export class Mover {
+  cancelled = false;
+
+  constructor(entity, { messages, count, ...request }) {
+    this.path = `messages/${entity.split("/").map(encodeURIComponent).join("/")}`;
+    this.entity = entity;
+    this.chosen = messages?.map((m) => m.sequenceNumber);
+    this.left = count ?? this.chosen.length;
+    this.request = request;
+  }
+
+  /** The numbers that are next, behind those before. */
+  async next(before) {
+    const most = Math.min(together, this.left);
+    if (this.chosen) return this.chosen.splice(0, most);
+    return (await bus().peek(this.entity, { from: before + 1, max: most, bodies: "binary" })).map((m) => m.sequenceNumber);
+  }
+
+  /** Calls tell({done, failed}) after each request, and resolves to the last. */
+  async run(tell) {
+    const mine = session.value, state = { done: 0, failed: [] };
+    for (let numbers = [0]; this.left > 0 && !this.cancelled && session.value === mine;) {
+      numbers = await this.next(numbers.at(-1));
+      if (numbers.length === 0) break;
+      const { moved, absent = [], refused = [] } = await ask(this.path, { method: "POST", body: JSON.stringify({ ...this.request, numbers }) });
+      this.left -= numbers.length;
+      state.done += moved;
+      for (const number of absent) state.failed.push({ number, text: "it is not here any more, or another receiver has locked it." });
+      for (const { number, error } of refused) state.failed.push({ number, text: error });
+      tell({ ...state, failed: [...state.failed] });
+    }
+    return state;
+  }
+}
