@@ -63,6 +63,15 @@ namespaces:
 	if got := g.command(t, "", "receive", "events", "--json"); !strings.Contains(got, `"d1"`) || !strings.Contains(got, "paid") {
 		t.Errorf("got %s", got)
 	}
+	for key, want := range map[string]string{
+		"SAS_KEY_VALUE":    `[{"namespace":"sbemulatorns","name":"shop","path":"/$crosstown/hooks/shop","entity":"events","verify":"url","headers":["X-Event"]},{"namespace":"other","name":"till","path":"/$crosstown/hooks/till","entity":"events","verify":"url"}]`,
+		"key-of-the-other": `[{"namespace":"other","name":"till","path":"/$crosstown/hooks/till","entity":"events","verify":"url"}]`,
+	} {
+		policy := map[bool]string{true: "RootManageSharedAccessKey", false: "other"}[key == "SAS_KEY_VALUE"]
+		if status, text := (&asks{T: t, g: g, policy: policy, key: key}).do("GET", api.HooksPath, ""); status != 200 || strings.TrimSpace(text) != want {
+			t.Errorf("%s is told %d %s, want %s", policy, status, text, want)
+		}
+	}
 	if log := g.stderr.String(); strings.Contains(log, "a-secret") || !strings.Contains(log, "hook=shop") {
 		t.Errorf("the log must name the hook and no secret:\n%s", log)
 	}

@@ -235,7 +235,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Hooks: c.Hooks(), Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
 	if hooks := c.Hooks(); len(hooks) > 0 {

@@ -95,6 +95,26 @@ remotes:
 	e.console("remotespage", fmt.Sprintf("STORY_PORT=%d", port), "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
 }
 
+func TestTheConsoleShowsWebhooks(t *testing.T) {
+	t.Parallel()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := filepath.Join(t.TempDir(), "secret")
+	for name, secret := range map[string]string{"-in": "secret-of-the-shop-in-the-address", "-out": "whsec_b2YtdGhlLXNob3Atb2YtdGhlLXNob3A="} {
+		if err := os.WriteFile(secrets+name, []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := consoleOf(t, rented+fmt.Sprintf(`    hooks: [{name: till, entity: inbox, verify: url, secret-file: %[1]s-in}]
+queues: [{name: events}, {name: orders}]
+hooks: [{name: shop, entity: events, verify: url, secret-file: %[1]s-in, headers: [X-Event]}]
+pushes: [{name: partner, from: orders, url: "http://127.0.0.1:%[2]d/in", secret-file: %[1]s-out}]
+`, secrets, port))
+	e.console("webhookspage", "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
+}
+
 func TestTheConsoleListsMessagesByState(t *testing.T) {
 	t.Parallel()
 	consoleOf(t, `

@@ -36,6 +36,7 @@ type Options struct {
 	Process   Process
 	Remotes   []Remote // in the order of their namespaces
 	Pushes    []*webhooks.Push
+	Hooks     []webhooks.Hook
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces
@@ -126,6 +127,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.SessionsPath, false, "", nil, a.sessions},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
+		{api.HooksPath, false, http.MethodGet, manages, a.hooks},
 		{api.PluginsPath, true, "", a.operates, a.plugins},
 		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
 	} {

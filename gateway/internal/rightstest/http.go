@@ -149,6 +149,7 @@ var httpOperations = []httpOperation{
 	{needs: "Manage", call: "GET /$crosstown/remotes", ok: []int{200}},
 	{needs: "Manage", call: "GET /$crosstown/status", ok: []int{200}},
 	{needs: "Manage", call: "GET /$crosstown/pushes", ok: []int{200}},
+	{needs: "Manage", call: "GET /$crosstown/hooks", ok: []int{200}},
 	{needs: "operator", call: "GET /$crosstown/plugins", ok: []int{200}},
 	{needs: "operator", call: "POST /$crosstown/plugins/none", ok: []int{404}},
 	{needs: "operator", call: "GET /$crosstown/pipelines", ok: []int{200}},

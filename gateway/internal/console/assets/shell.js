@@ -14,19 +14,20 @@ import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
 import { clearStatus, loadStatus, status } from "./gateway.js";
 import { hasTesting, Testing } from "./testing.js";
+import { clearWebhooks, hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
 import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
 const rowHeight = 34;
-const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing };
+const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearStatus(); }, []);
+  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearStatus(); clearWebhooks(); }, []);
   useEffect(() => {
-    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadStatus()]); // their pages say why there is none
+    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadStatus(), mayList() && loadWebhooks()]); // their pages say why there is none
   }, [line.value]);
   usePoll(async () => { if (mayList()) await loadStatus(); }, 5, [], 5);
   useEffect(() => {
@@ -62,6 +63,7 @@ const Pages = () => html`<div class="pages">
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
   ${hasRemotes() && html`<${Page} of="remotes" address="#/remotes" icon="remote">Remotes<//>`}
+  ${hasWebhooks() && html`<${Page} of="webhooks" address="#/webhooks" icon="send">Webhooks<//>`}
   ${hasTesting() && html`<${Page} of="testing" address="#/testing" icon="story">Time and faults<//>`}
   ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
 </div>`;
