@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/history"
@@ -75,18 +76,20 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	var (
-		front  core.Broker = received
-		manage core.Admin  = b
+		shows             = taps.New(store.Now)
+		front             = shows.Broker(received)
+		manage core.Admin = b
 		rules  *faults.Rules
 	)
 	if n.AllowFaults {
 		rules = contents.FaultRules()
-		front, manage = rules.Broker(received), rules.Admin(b)
+		front, manage = rules.Broker(front), rules.Admin(b)
 	}
-	t.note(n.ID, &admin.Served{Faults: rules, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
+	t.note(n.ID, &admin.Served{Faults: rules, Taps: shows, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
 	served := namespaces.Served{Broker: front, Admin: manage, Close: func() {
 		t.note(n.ID, nil)
 		unfollow()
+		shows.End()
 		hide()
 		stop()
 		<-stopped

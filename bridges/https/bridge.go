@@ -139,14 +139,11 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 // with their requests only.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
-// drainKey finds, in a request's context, the channel that closes when Serve is to end.
-type drainKey struct{}
-
 // Serve accepts on ln until ctx ends. Then it stops accepting, lets waiting
 // receives answer that there is no message, gives requests under way the grace
 // period, and returns nil. TLS, if any, ends in ln.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
-	requests, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), drainKey{}, ctx.Done()))
+	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))
 	defer cancel()
 	srv := &http.Server{
 		Handler:           b.Handler(),
@@ -188,11 +185,4 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	<-served
 	return nil
-}
-
-// draining closes when the Serve that took the request is to end; it is nil,
-// and never closes, outside Serve.
-func draining(ctx context.Context) <-chan struct{} {
-	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
-	return done
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -90,7 +91,7 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 		return d, true, nil
 	case ended = <-closed:
 	case <-ctx.Done():
-	case <-draining(ctx):
+	case <-bridges.Ending(ctx):
 		d, came, _ := last(ctx, rx, arrived)
 		return d, came, nil
 	case <-timer.C:

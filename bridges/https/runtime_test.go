@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -389,7 +390,7 @@ func TestReceiveGivesUpOnASilentBroker(t *testing.T) {
 func TestADrainDeliversWhatIsBeingRemoved(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, b *Bridge) {
 		draining, drain := context.WithCancel(t.Context())
-		ctx := context.WithValue(t.Context(), drainKey{}, draining.Done())
+		ctx := bridges.WithEnding(t.Context(), draining.Done())
 		r := httptest.NewRequestWithContext(ctx, "DELETE", "/q/messages/head?timeout=30", nil)
 		r.Header.Set("Authorization", "SharedAccessSignature all")
 		w, done := httptest.NewRecorder(), make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -50,7 +51,7 @@ const (
 
 func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address string) *events {
 	s := &events{
-		w: w, control: http.NewResponseController(w), id: id, address: address, draining: draining(r.Context()),
+		w: w, control: http.NewResponseController(w), id: id, address: address, draining: bridges.Ending(r.Context()),
 		closed: make(chan error, 1), expired: time.NewTimer(core.Forever), beat: time.NewTimer(streamBeat),
 		memory: visitOf(r).memory, size: guessedSize,
 	}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
@@ -80,7 +81,7 @@ func (l *listener) stick() (release func()) {
 func listen(t *testing.T, b *Bridge, target string, headers ...string) (l *listener, drain func()) {
 	t.Helper()
 	draining, drain := context.WithCancel(context.Background())
-	ctx, leave := context.WithCancel(context.WithValue(t.Context(), drainKey{}, draining.Done()))
+	ctx, leave := context.WithCancel(bridges.WithEnding(t.Context(), draining.Done()))
 	l = &listener{head: http.Header{}, status: http.StatusOK, leave: leave, done: make(chan struct{})}
 	r := httptest.NewRequest("GET", target, http.NoBody).WithContext(ctx)
 	r.Header.Set("Authorization", "SharedAccessSignature all")

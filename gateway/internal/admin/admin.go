@@ -21,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
@@ -49,6 +50,7 @@ type Served struct {
 	Counters *metrics.Counters
 	Metrics  http.Handler  // of the namespace alone
 	Faults   *faults.Rules // nil: it allows none
+	Taps     *taps.Taps
 }
 
 // Remote is a remote and the ID of the namespace that may use it.
@@ -115,6 +117,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.DepositPath, false, http.MethodPost, nil, a.deposit},
+		{api.TapPath, false, http.MethodGet, nil, a.tap},
 		{api.MessagesPath, false, http.MethodPost, nil, a.move},
 		{api.RulesPath, false, http.MethodPost, nil, a.testRules},
 		{api.NamespacesPath, true, "", manages, a.namespaces},

@@ -19,6 +19,9 @@ import (
 // to start.
 const inquiryTimeout = 3 * time.Minute
 
+// signatureLife is how long a signed request may go on: a tap ends then.
+const signatureLife = 24 * time.Hour
+
 // inquiry is a request about the gateway itself.
 type inquiry struct {
 	method string
@@ -42,9 +45,25 @@ func (e *refusal) Error() string { return e.text }
 
 // ask sends an inquiry and reads the answer, JSON, into answer.
 func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
-	t, err := o.target()
+	ctx, cancel := context.WithTimeout(ctx, inquiryTimeout)
+	defer cancel()
+	response, err := o.request(ctx, q)
 	if err != nil {
 		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// request sends an inquiry and returns the answer, unless that is a refusal. Its body must be closed.
+func (o *common) request(ctx context.Context, q inquiry) (*http.Response, error) {
+	t, err := o.target()
+	if err != nil {
+		return nil, err
 	}
 	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/"}
 	if t.Emulator {
@@ -58,36 +77,34 @@ func (o *common) ask(ctx context.Context, q inquiry, answer any) error {
 	payload := bytes.NewBuffer(q.lines)
 	if q.body != nil {
 		if err := json.NewEncoder(payload).Encode(q.body); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, inquiryTimeout)
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, q.method, u.String(), payload)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	maps.Copy(request.Header, q.header)
 	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host+"/"+q.scope))
 	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
 	if err != nil {
-		return t.explain(err)
+		return nil, t.explain(err)
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if response.StatusCode/100 != 2 {
-		var refused struct{ Error string }
-		_ = json.Unmarshal(text, &refused) // it may be another's answer
-		err := &refusal{response.StatusCode, cmp.Or(trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
-		if response.StatusCode == http.StatusUnauthorized {
-			return fmt.Errorf("%w: %s", err, t.policyHint())
-		}
-		return err
+	var refused struct{ Error string }
+	_ = json.Unmarshal(text, &refused) // it may be another's answer
+	why := &refusal{response.StatusCode, cmp.Or(trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, fmt.Errorf("%w: %s", why, t.policyHint())
 	}
-	return json.Unmarshal(text, answer)
+	return nil, why
 }
 
 // signature proves what the connection string holds, for the resource if it is a key.
@@ -95,5 +112,5 @@ func (t *target) signature(resource string) string {
 	if t.Signature != "" {
 		return t.Signature
 	}
-	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(inquiryTimeout))
+	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
 }

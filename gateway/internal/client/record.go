@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type recordOptions struct {
 	length string
 	once   bool
 	fresh  bool
+	tap    bool
 }
 
 func recordCommand(environ []string) *cobra.Command {
@@ -46,10 +48,12 @@ line with every property, type and time, and goes on with what arrives until it 
 interrupted. A scheduled message is recorded when it becomes active.
 
 The command peeks five times a second: it misses a message that a receiver completes
-before that. To record all that is sent to a topic, create a subscription for the
-recording, from which no client receives.`,
+before that. --tap misses none: the gateway shows what clients send to a queue or topic
+through it, from now on. What is forwarded there, or sent through another gateway, is not
+shown. Another way is a subscription for the recording, from which no client receives.`,
 		Example: `  crosstown record orders > orders.jsonl
   crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
+  crosstown record orders events --tap > all.jsonl
   crosstown record 'orders/$DeadLetterQueue' --once | crosstown replay --to orders --speed max`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
@@ -59,7 +63,8 @@ recording, from which no client receives.`,
 	f.StringVar(&o.length, "for", "", "end after this `duration`, such as 10m")
 	f.BoolVar(&o.once, "once", false, "end when all messages that are there are recorded")
 	f.BoolVar(&o.fresh, "new", false, "leave out the messages that are there already")
-	c.MarkFlagsMutuallyExclusive("once", "new")
+	f.BoolVar(&o.tap, "tap", false, "record all that clients send to queues and topics through this gateway from now on, however soon it is received")
+	c.MarkFlagsMutuallyExclusive("once", "new", "tap")
 	return c
 }
 
@@ -88,6 +93,9 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		args = []string{first}
 	}
+	if o.tap {
+		return o.runTap(ctx, c, t, args)
+	}
 	for _, entity := range args {
 		if t.isTopic(ctx, entity) {
 			return usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
@@ -114,6 +122,26 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 		err = flushed
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", messages(r.recorded))
+	return t.explain(err)
+}
+
+// runTap records what clients send.
+func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *target, entities []string) error {
+	r := &tapping{
+		common: o.common, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: newProgress(c.ErrOrStderr(), "recorded"),
+		began: func() {
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what is sent; interrupt to end")
+		},
+	}
+	err := r.run(ctx, entities)
+	if ctx.Err() != nil {
+		err = nil // the end was asked for
+	}
+	err = errors.Join(err, r.out.Flush())
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", messages(r.recorded))
+	if r.missed > 0 {
+		err = errors.Join(err, fmt.Errorf("%s were missed, because they were read more slowly than they were sent: record fewer entities at a time", messages(r.missed)))
+	}
 	return t.explain(err)
 }
 

@@ -142,6 +142,8 @@ var httpOperations = []httpOperation{
 	{needs: "Manage orders/$deadletterqueue", call: "POST /$crosstown/deposit/orders/$deadletterqueue", ok: []int{200}},
 	{needs: "Manage orders/express", call: "POST /$crosstown/deposit/orders/express", ok: []int{200}},
 	{needs: "Manage news/subscriptions/s", call: "POST /$crosstown/deposit/news/subscriptions/s", ok: []int{200}},
+	{needs: "Listen orders", call: "GET /$crosstown/tap/orders?timeout=0", ok: []int{200}},
+	{needs: "Listen orders/express", call: "GET /$crosstown/tap/orders/express?timeout=0", ok: []int{200}},
 	{needs: "Listen orders", call: "POST /$crosstown/messages/orders", body: `{"numbers":[1]}`, ok: []int{200}},
 	{needs: "Listen orders, Manage orders/express", call: "POST /$crosstown/messages/orders", body: `{"numbers":[1],"to":"orders/express"}`, ok: []int{200}},
 	{needs: "Manage news", call: "POST /$crosstown/rules/news", body: `{"body":"b","state":"active"}`, ok: []int{200}},

@@ -1,0 +1,134 @@
+package taps_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/taps"
+)
+
+var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
+
+// tapped is a broker with the queue "q" behind taps.
+func tapped(t *testing.T) (*taps.Taps, core.Broker) {
+	t.Helper()
+	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
+		t.Fatal(err)
+	}
+	set := taps.New(time.Now)
+	return set, set.Broker(b)
+}
+
+func send(t *testing.T, b core.Broker, ms ...*core.Message) {
+	t.Helper()
+	s, err := b.OpenSender(t.Context(), root, "Q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, m := range ms {
+		if err := s.Send(t.Context(), [][]*core.Message{{m}})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
+	t.Parallel()
+	set, b := tapped(t)
+	slow, err := set.Open("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	other, err := set.Open("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for range 50 {
+		send(t, b, &core.Message{Body: core.Body{Bytes: make([]byte, 200<<10)}})
+	}
+	ds, missed, err := slow.Next(t.Context())
+	if err != nil || len(ds)+missed != 50 || missed == 0 || len(ds) < 30 {
+		t.Errorf("got %d, missed %d, %v", len(ds), missed, err)
+	}
+	send(t, b, &core.Message{})
+	if ds, missed, err := slow.Next(t.Context()); err != nil || len(ds) != 1 || missed != 0 {
+		t.Errorf("afterwards: got %d, missed %d, %v", len(ds), missed, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if ds, _, err := other.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the tap of another queue: got %d, %v", len(ds), err)
+	}
+	set.End()
+	if _, _, err := slow.Next(t.Context()); !errors.Is(err, taps.ErrEnded) {
+		t.Errorf("at the end: got %v", err)
+	}
+	if _, err := set.Open("q"); !errors.Is(err, taps.ErrEnded) {
+		t.Errorf("after the end: got %v", err)
+	}
+}
+
+func TestATransactionIsShownOnceItIsCommitted(t *testing.T) {
+	t.Parallel()
+	set, b := tapped(t)
+	tap, err := set.Open("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tap.Close()
+	for _, commit := range []bool{false, true} {
+		x := b.Begin()
+		if err := x.Send(t.Context(), root, "q", "", []*core.Message{{To: "in a transaction"}}); err != nil {
+			t.Fatal(err)
+		}
+		if !commit {
+			x.Rollback(t.Context())
+			continue
+		}
+		if err := x.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ds, _, err := tap.Next(t.Context()); err != nil || len(ds) != 1 || ds[0].To != "in a transaction" {
+		t.Errorf("got %+v, %v", ds, err)
+	}
+}
+
+func TestThereAreSoManyTapsAtMost(t *testing.T) {
+	t.Parallel()
+	set := taps.New(time.Now)
+	var all []*taps.Tap
+	for range taps.MaxTaps {
+		tap, err := set.Open("q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tap)
+	}
+	if _, err := set.Open("q"); core.CodeOf(err) != core.QuotaExceeded {
+		t.Errorf("got %v", err)
+	}
+	all[0].Close()
+	all[0].Close()
+	if _, err := set.Open("q"); err != nil {
+		t.Error(err)
+	}
+}

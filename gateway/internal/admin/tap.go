@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/taps"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+const (
+	// tapBeat is how often a client is sent an empty line that is sent nothing else.
+	tapBeat = 15 * time.Second
+	// tapPatience is how long a client may take for what has come meanwhile.
+	tapPatience = 30 * time.Second
+)
+
+// tap shows what clients send to a queue or topic, to a client with Listen on it.
+func (a *API) tap(c *call) (any, error) {
+	if err := c.may(core.Listen, c.path, api.TapPath); err != nil {
+		return nil, err
+	}
+	address, err := core.ParseAddress(c.path)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, isSubscription := core.SplitSubscription(address.Entity); isSubscription || address.Sub != core.Main {
+		return nil, core.Refuse(core.InvalidArgument, "'%s' gets its messages from elsewhere: name the queue or topic that clients send to.", c.path)
+	}
+	ends := time.Now().Add(core.Forever)
+	if text := c.URL.Query().Get("timeout"); text != "" {
+		seconds, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return nil, core.Refuse(core.InvalidArgument, "The timeout %.20q is not a number of seconds.", text)
+		}
+		ends = time.Now().Add(time.Duration(seconds) * time.Second)
+	}
+	for _, g := range c.id {
+		if !g.Expires.IsZero() && g.Expires.Before(ends) {
+			ends = g.Expires
+		}
+	}
+	e, _, err := a.Directory.Resolve(c.Context(), c.id, c.path) // it starts the namespace
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.served(c.id)
+	if err != nil {
+		return nil, err
+	}
+	t, err := n.Taps.Open(e.Name)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer t.Close()
+		ctx, cancel := context.WithDeadline(r.Context(), ends)
+		defer cancel()
+		show(ctx, w, t, e.Name)
+	}), nil
+}
+
+// show writes what comes by a tap, until ctx or the gateway ends, or the client takes nothing.
+func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string) {
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-bridges.Ending(ctx):
+			end()
+		case <-ctx.Done():
+		}
+	}()
+	for text := []byte(nil); ; { // the first flush tells that the tap is open
+		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // a recorder has none
+		if _, err := w.Write(text); err != nil || control.Flush() != nil {
+			return
+		}
+		waits, beat := context.WithTimeout(ctx, tapBeat)
+		ds, missed, err := t.Next(waits)
+		beat()
+		switch {
+		case err == nil:
+			text = tapLines(ds, missed, entity)
+		case ctx.Err() != nil || errors.Is(err, taps.ErrEnded):
+			return
+		default:
+			text = []byte{'\n'}
+		}
+	}
+}
+
+// tapLines has a line for each message, and one for those that were missed.
+func tapLines(ds []core.Delivery, missed int, entity string) []byte {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	for i := range ds {
+		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)
+		_ = lines.Encode(&line) // a buffer takes all
+	}
+	if missed > 0 {
+		_ = lines.Encode(api.Missed{Missed: missed}) // as above
+	}
+	return b.Bytes()
+}
