@@ -52,7 +52,7 @@ const (
 	EventForwarded EventKind = "forwarded" // to Entity, where it has the same id
 	EventDropped   EventKind = "dropped"   // by Plugin
 	EventRouted    EventKind = "routed"    // to Entity, by Plugin
-	EventBuried    EventKind = "buried"    // by Plugin, before it was stored
+	EventDiverted  EventKind = "diverted"  // by Plugin, before it was stored
 	EventParked    EventKind = "parked"    // until Plugin is back
 )
 

@@ -232,7 +232,7 @@ func TestAnAccountTellsOfStages(t *testing.T) {
 			named("beside", telling("4", "beside x")), named("plain", text("5")))
 		rests()
 		b.tells(t, "q", "drop", "dropped plugin=clerk by=root why=unwanted")
-		b.tells(t, "q", "dead", "buried plugin=clerk by=root why=reasons", "accepted/$DeadLetterQueue")
+		b.tells(t, "q", "dead", "diverted plugin=clerk by=root why=reasons", "accepted/$DeadLetterQueue")
 		b.tells(t, "q", "to", "routed entity=x plugin=clerk by=root", "accepted/$Transfer", "forwarded/$Transfer entity=x")
 		b.tells(t, "q", "beside", "routed entity=x plugin=clerk by=root", "accepted by=root", "accepted/$Transfer", "forwarded/$Transfer entity=x")
 		b.tells(t, "q", "plain", "accepted by=root")

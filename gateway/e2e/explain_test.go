@@ -280,7 +280,7 @@ func TestAGatewayExplainsWhatPluginsDid(t *testing.T) {
 		e.post(s, m)
 	}
 	e.tells("judged", "drop", "dropped courier as asked")
-	e.tells("judged", "dead", "buried courier enough", "accepted $DeadLetterQueue")
+	e.tells("judged", "dead", "diverted courier enough", "accepted $DeadLetterQueue")
 	e.tells("judged", "to", "routed other courier", "accepted $Transfer", "forwarded $Transfer other")
 	e.tells("judged", "keep", "accepted")
 	e.tells("other", "to", "accepted judged/$Transfer")

@@ -148,6 +148,9 @@ func Data(environ []string) string {
 	if home := Variable(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".local", "share", "crosstown")
 	}
+	if base := Variable(environ, "LOCALAPPDATA"); filepath.IsAbs(base) { // Windows
+		return filepath.Join(base, "crosstown")
+	}
 	return ""
 }
 

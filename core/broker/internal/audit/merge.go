@@ -137,7 +137,7 @@ func byTime(a, b core.Event) int {
 // rank orders events of one instant; events of equal rank keep their order.
 func rank(e *core.Event) int {
 	switch e.Kind {
-	case core.EventRouted, core.EventDropped, core.EventBuried, core.EventParked:
+	case core.EventRouted, core.EventDropped, core.EventDiverted, core.EventParked:
 		return 0
 	case core.EventAccepted, core.EventScheduled, core.EventActivated:
 		return 1

@@ -164,7 +164,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 
 // deadLetter makes a dead letter of the message.
 func (x *Item) deadLetter(st *stage, reason, description string) {
-	x.note(core.EventBuried, st.Name, "", reason)
+	x.note(core.EventDiverted, st.Name, "", reason)
 	dead := *x.Message
 	dead.Properties = x.Message.Properties.Merge(entity.ReasonProperties(reason, description))
 	x.State, x.dead = Gone, &dead

@@ -96,8 +96,8 @@ func (e *Event) happened() string {
 		return fmt.Sprintf("%d expired and was dropped", e.SequenceNumber)
 	case core.EventForwarded:
 		return fmt.Sprintf("%d was forwarded to %s", e.SequenceNumber, e.Entity)
-	case core.EventDropped, core.EventBuried, core.EventRouted:
-		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventBuried: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
+	case core.EventDropped, core.EventDiverted, core.EventRouted:
+		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventDiverted: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
 		return fmt.Sprintf("%s by the plugin %s", did[e.Event], e.Plugin)
 	case core.EventParked:
 		return "parked until its plugins are back"

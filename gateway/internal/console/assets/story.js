@@ -58,7 +58,7 @@ function Elsewhere({ name, id }) {
 }
 
 const marks = {
-  completed: "good", "dead-lettered": "bad", buried: "bad", expired: "bad", dropped: "bad", unmatched: "bad", cancelled: "bad",
+  completed: "good", "dead-lettered": "bad", diverted: "bad", expired: "bad", dropped: "bad", unmatched: "bad", cancelled: "bad",
   abandoned: "warn", postponed: "warn", "lock-expired": "warn", duplicate: "warn", parked: "warn",
   forwarded: "accent", routed: "accent", matched: "accent",
 };
@@ -106,7 +106,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "forwarded": return html`${number} was forwarded to ${there}`;
     case "routed": return html`Routed to ${there} by the plugin ${plugin}`;
     case "dropped": return `Dropped by the plugin ${plugin}`;
-    case "buried": return `Dead-lettered on its way in by the plugin ${plugin}`;
+    case "diverted": return `Dead-lettered on its way in by the plugin ${plugin}`;
     case "parked": return "Parked until its plugins are back";
     default: return `${number} was ${event}`;
   }
