@@ -93,9 +93,7 @@ func shownOf(a *amqp.Arrival) shown {
 		DeadLetterReason: optional(reasonOf(a)), DeadLetterText: optional(propertyOf(a, core.PropertyDeadLetterDescription)),
 		Properties: typedValues{},
 	}
-	for name, v := range a.Properties.All() {
-		s.Properties[name] = v
-	}
+	maps.Insert(s.Properties, a.Properties.All())
 	s.Body, s.BodyEncoding = record.BodyText(a.Body.Bytes)
 	return s
 }
