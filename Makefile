@@ -25,7 +25,8 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 build: ## Build bin/crosstown
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
+	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes about a minute and a half)"
+	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
 
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")
 	@exec bin/crosstown $(ARGS)
@@ -69,8 +70,8 @@ interop: ## Run clients that people use on top, from their published packages (R
 screenshots: build ## Take the console's pictures for the README, in headless Chromium
 	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
 
-demo: ## Send over HTTPS, receive over AMQP, and the other way round
-	$(GO) run ./examples/https-to-amqp
+demo: ## Send over HTTPS, receive over AMQP, and the other way round, through the gateway of make run if there is one
+	@$(GO) run ./examples/https-to-amqp -running
 
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools

@@ -3,14 +3,17 @@
 // Both pairs are printed side by side.
 //
 // Without arguments the example builds and starts a gateway of its own, on its
-// embedded default, on a free port, in a temporary directory.
+// embedded default, on a free port, in a temporary directory. With -running it uses
+// the one that runs on this machine with its defaults, if there is one.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -18,7 +21,10 @@ import (
 	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
-const queue = "demo"
+// queue is the story's own: it is made, and removed in the end.
+var queue = fmt.Sprintf("demo-%08x", rand.Uint32())
+
+var running = flag.Bool("running", false, "use the gateway that runs on this machine with its defaults, if there is one")
 
 func main() { local.Main("https-to-amqp", run) }
 
@@ -26,11 +32,29 @@ func main() { local.Main("https-to-amqp", run) }
 func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	g, err := local.Start(ctx, binary)
+	g, err := gateway(ctx, binary, out)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Stop()) }()
+	return tell(ctx, g, out)
+}
+
+// gateway is the one that runs, if it is asked for and there is one, or else one of the example's own.
+func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway, error) {
+	if *running {
+		g, err := local.Running(ctx, local.DefaultAddress, local.DefaultCA())
+		if err == nil {
+			_, _ = fmt.Fprintf(out, "This is the gateway that runs at %s.\n", local.DefaultAddress)
+			return g, nil
+		}
+		_, _ = fmt.Fprintf(out, "No gateway with its defaults answers at %s (%v).\nThe example starts one of its own. \"make run\" starts one to look at.\n", local.DefaultAddress, err)
+	}
+	return local.Start(ctx, binary)
+}
+
+// tell tells the story through a gateway.
+func tell(ctx context.Context, g *local.Gateway, out io.Writer) (err error) {
 	_, _ = fmt.Fprintf(out, "The gateway keeps messages in: %s\nOne connection string for both protocols:\n  %s\n", g.Store, g.Connection)
 	rest, err := newREST(g.Connection, g.TLS)
 	if err != nil {
@@ -43,6 +67,10 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	if _, err := manager.CreateQueue(ctx, queue, nil); err != nil {
 		return err
 	}
+	defer func() {
+		_, gone := manager.DeleteQueue(context.WithoutCancel(ctx), queue, nil)
+		err = errors.Join(err, gone)
+	}()
 	client, err := g.Client()
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/examples/internal/local"
 )
 
 func TestBothWays(t *testing.T) {
@@ -25,5 +27,38 @@ func TestBothWays(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out.String())
+	}
+}
+
+// A gateway that runs is used, and is left as it was.
+func TestARunningGatewayIsUsed(t *testing.T) {
+	t.Parallel()
+	own, err := local.Start(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.Stop() }()
+	address := strings.TrimPrefix(own.Address, "http://")
+	g, err := local.Running(t.Context(), address, own.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := tell(t.Context(), g, &out); err != nil || !strings.Contains(out.String(), "Endpoint=sb://"+address+";") {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	manager, err := own.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := manager.NewListQueuesPager(nil).NextPage(t.Context())
+	if err != nil || len(page.Queues) > 0 {
+		t.Errorf("left behind: %v, %v", page.Queues, err)
+	}
+	if _, err := local.Running(t.Context(), "localhost:1", own.CA); err == nil {
+		t.Error("a gateway runs where none is")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -27,10 +28,56 @@ type Gateway struct {
 	Connection string // a connection string, with TLS
 	Address    string // for pages, without TLS: http://localhost:PORT
 	TLS        *tls.Config
+	CA         string // file of the development CA that TLS trusts
 	Store      string // what the gateway says of its store
 
 	dir     string
-	command *exec.Cmd
+	command *exec.Cmd // nil of one that ran already
+}
+
+// The gateway that runs with its defaults, as make run starts it.
+const (
+	DefaultAddress = "localhost:5672"
+	devPolicy      = "RootManageSharedAccessKey"
+	devKey         = "SAS_KEY_VALUE"
+)
+
+// DefaultCA is where a gateway with its defaults keeps the certificate of its development CA.
+func DefaultCA() string {
+	dir := os.Getenv("CROSSTOWN_DATA")
+	if base := os.Getenv("XDG_DATA_HOME"); dir == "" && base != "" {
+		dir = filepath.Join(base, "crosstown")
+	}
+	if dir == "" {
+		dir = filepath.Join(os.Getenv("HOME"), ".local", "share", "crosstown")
+	}
+	return filepath.Join(dir, "ca.pem")
+}
+
+// Running is a gateway that runs already, by its address and its development CA. It is an error if none
+// answers there, or one that does not take the development key.
+func Running(ctx context.Context, address, ca string) (*Gateway, error) {
+	g := &Gateway{
+		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),
+		Address:    "http://" + address, Store: "the store that its start-up lines name",
+	}
+	if err := g.trust(ca); err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/$Resources/queues?$skip=0&$top=1", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", Sign("", devPolicy, devKey, time.Minute))
+	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: g.TLS}, Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	_ = response.Body.Close() // the status is enough
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s to the development key", address, response.Status)
+	}
+	return g, nil
 }
 
 // Start runs a gateway on its embedded default, with more flags if need be, and
@@ -96,13 +143,17 @@ func (g *Gateway) trust(file string) error {
 	if err != nil {
 		return errors.Join(err, g.Stop())
 	}
+	g.CA = file
 	g.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	g.TLS.RootCAs.AppendCertsFromPEM(pem)
 	return nil
 }
 
-// Stop ends the gateway in good order and removes what it has stored.
+// Stop ends the gateway in good order and removes what it has stored. One that ran already goes on.
 func (g *Gateway) Stop() error {
+	if g.command == nil {
+		return nil
+	}
 	err := g.command.Process.Signal(syscall.SIGTERM)
 	if err == nil {
 		err = g.command.Wait()

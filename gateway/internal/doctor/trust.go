@@ -102,6 +102,7 @@ func (r *Report) trust(check, variable, note, path string, ca *x509.Certificate,
 		r.warn(check, remedy, "not with TLS: %s is not set here", variable)
 		return
 	}
+	remedy = "cat " + file + " " + path + " > with-crosstown.pem; export " + variable + "=$PWD/with-crosstown.pem"
 	all, err := readCertificates(file)
 	for _, held := range all {
 		if bytes.Equal(held.Raw, ca.Raw) {
@@ -110,10 +111,10 @@ func (r *Report) trust(check, variable, note, path string, ca *x509.Certificate,
 		}
 	}
 	if err != nil {
-		r.warn(check, remedy, "%s: %v", variable, err)
+		r.warn(check, "export "+variable+"="+path, "%s: %v", variable, err)
 		return
 	}
-	r.warn(check, remedy, "%s=%s does not have the development CA: add it to that file", variable, file)
+	r.warn(check, remedy, "%s=%s does not have the development CA", variable, file)
 }
 
 // inSystem reports whether this machine trusts a CA.
