@@ -16,13 +16,14 @@ func TestCompletion(t *testing.T) {
 		"queue create orders", "queue create invoices", "topic create events", "topic create news",
 		"subscription create events eu", "subscription create events us", "rule create events eu large --sql a=1",
 		"namespace create suite-17", "fault add --name busy --entity nothing",
+		"queue create carts --session-aware", "send carts x --session s-1",
 	} {
 		g.command(t, "", strings.Fields(args)...)
 	}
 	for _, c := range []struct{ line, want string }{
-		{"queue show ", "invoices orders"},
+		{"queue show ", "carts invoices orders"},
 		{"queue delete o", "orders"},
-		{"queue purge ", "invoices orders"},
+		{"queue purge ", "carts invoices orders"},
 		{"queue create ", ""},
 		{"queue show orders ", ""},
 		{"topic show ", "events news"},
@@ -31,12 +32,16 @@ func TestCompletion(t *testing.T) {
 		{"subscription create events ", ""},
 		{"rule list events ", "eu us"},
 		{"rule show events eu ", "$Default large"},
-		{"receive ", "invoices orders events/Subscriptions/eu events/Subscriptions/us"},
+		{"receive ", "carts invoices orders events/Subscriptions/eu events/Subscriptions/us"},
 		{"peek events/Subscriptions/e", "events/Subscriptions/eu"},
 		{"record orders inv", "invoices"},
 		{"send e", "events"},
+		{"deadletter list or", "orders"},
+		{"scheduled list or", "orders"},
+		{"session show carts ", "s-1"},
+		{"token or", "orders"},
 		{"send orders ", ""},
-		{"queue update orders --forward-to ", "invoices orders events news"},
+		{"queue update orders --forward-to ", "carts invoices orders events news"},
 		{"namespace show suite", "suite-17"},
 		{"namespace rotate suite-17 ", "RootManageSharedAccessKey"},
 		{"clock show --namespace suite", "suite-17"},
@@ -57,7 +62,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	g.command(t, "", "context", "save", "here", "--connection-string", g.connection)
-	for _, line := range []string{"context show ", "queue list --context "} {
+	for _, line := range []string{"context show ", "queue list --context ", "migrate --from "} {
 		if got := complete(t, g, "", line); !strings.HasPrefix(got, "here\tlocalhost:") {
 			t.Errorf("%q: got %q, want the context with its endpoint", line, got)
 		}
@@ -77,7 +82,7 @@ func complete(t *testing.T, g *gateway, connection, line string) string {
 	t.Helper()
 	fields := strings.Split(line, " ")
 	code, stdout, stderr := g.try(t, connection, "", append([]string{cobra.ShellCompNoDescRequestCmd}, fields...)...)
-	if strings.Contains(line, "context ") { // with descriptions
+	if strings.Contains(line, "context ") || strings.Contains(line, "--from ") { // with descriptions
 		code, stdout, stderr = g.try(t, connection, "", append([]string{cobra.ShellCompRequestCmd}, fields...)...)
 	}
 	if code != exitOK || !strings.HasPrefix(stderr, "Completion ended") {

@@ -72,6 +72,10 @@ func TestContexts(t *testing.T) {
 		}
 	}
 
+	if got := do("import", "--from=one", "--context=two"); !strings.Contains(got, "created queue in-first") {
+		t.Errorf("from one context to another: %s", got)
+	}
+
 	first.halt(t)
 	for _, c := range []struct {
 		name string

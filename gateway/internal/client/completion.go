@@ -47,6 +47,9 @@ var flagNames = map[string]lister{
 	"reply-to":                          destinationNames,
 	"namespace":                         namespaceNames,
 	"context":                           contextNames,
+	"diff --from":                       contextNames,
+	"import --from":                     contextNames,
+	"migrate --from":                    contextNames,
 }
 
 // argumentNames are the names that an argument stands for, by its word in the line of use.
@@ -57,7 +60,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames are the names that NAME stands for, by the command above.
+// kindNames are the names that NAME or ID stands for, by the command above.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
@@ -67,6 +70,8 @@ var kindNames = map[string]lister{
 	"context":      contextNames,
 	"plugin":       pluginNames,
 	"fault":        faultNames,
+	"session":      sessionNames,
+	"connection":   connectionNames,
 }
 
 // Complete gives a command and all below it their completions: those of arguments by the words of the
@@ -114,11 +119,11 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 		return nil, false
 	}
 	word := words[min(at, len(words)-1)]
-	if at >= len(words) && !strings.Contains(word, "…") {
+	if at >= len(words) && !strings.Contains(word, "…") && !strings.Contains(word, "...") {
 		return nil, false
 	}
 	switch word = strings.Trim(word, "[]…."); word {
-	case "NAME":
+	case "NAME", "ID":
 		if c.Parent() == nil || slices.Contains([]string{"create", "new"}, c.Name()) {
 			return nil, false
 		}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -81,6 +82,17 @@ func (o *common) chosen() (*target, error) {
 		return nil, usagef("%s: %w", by, err)
 	}
 	return &target{text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), ca: cmp.Or(o.ca, held.CA)}, nil
+}
+
+// other is the target of a flag that names a second namespace: a connection string, or the name of a context.
+func (o *common) other(named string) (*target, error) {
+	second := &common{environ: o.environ, ca: o.ca, data: o.data}
+	if strings.Contains(named, "=") { // every connection string has one, and no context
+		second.connectionString = named
+	} else {
+		second.context = named
+	}
+	return second.target()
 }
 
 // resolve reads the connection string and the authorities of a target.
@@ -208,12 +220,12 @@ func (o *common) bind(c *cobra.Command, environ []string) {
 
 // bindConnection adds the flags that say where to connect.
 func (o *common) bindConnection(c *cobra.Command, environ []string) {
-	o.bindNamespace(c, environ)
+	o.bindWhere(c, environ)
 	c.Flags().StringVar(&o.data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
 }
 
-// bindNamespace adds the flags that choose a namespace.
-func (o *common) bindNamespace(c *cobra.Command, environ []string) {
+// bindWhere adds the flags that choose a namespace.
+func (o *common) bindWhere(c *cobra.Command, environ []string) {
 	o.environ = environ
 	f := c.Flags()
 	f.StringVar(&o.connectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+connectionVariable+", else the current context, else a local gateway)")
@@ -226,7 +238,7 @@ func (o *common) bindNamespace(c *cobra.Command, environ []string) {
 type Connection struct{ common }
 
 // Bind adds the flags that choose the namespace.
-func (n *Connection) Bind(c *cobra.Command, environ []string) { n.bindNamespace(c, environ) }
+func (n *Connection) Bind(c *cobra.Command, environ []string) { n.bindWhere(c, environ) }
 
 // Given reports whether a flag names the namespace.
 func (n *Connection) Given() bool { return n.connectionString != "" || n.context != "" }

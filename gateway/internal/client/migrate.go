@@ -67,13 +67,14 @@ messages directly. Another target gets messages as from any client: the last few
 sent twice after an interruption, unless the queue detects duplicates, and --into and
 --dead-letters-into must say where those of subscriptions and dead-letter queues go.`,
 		Example: `  crosstown migrate --from "$AZURE_CONNECTION_STRING"
+  crosstown migrate --from old --context new
   crosstown migrate --from "$OLD" --to "$NEW" orders events/Subscriptions/eu
   crosstown migrate --from "$GATEWAY" --to "$AZURE_CONNECTION_STRING" orders --dead-letters-into orders-dead`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	o.bindTarget(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage")
+	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage, or the name of a context")
 	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
 	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
 	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked, a `duration`")
@@ -86,7 +87,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	if err != nil || patience < 0 {
 		return usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
 	}
-	source, err := (&common{connectionString: o.from, ca: o.ca, data: o.data}).target()
+	source, err := o.other(o.from)
 	if err != nil {
 		return err
 	}

@@ -151,3 +151,28 @@ func faultNames(ctx context.Context, o *common, _ []string, _ string) (all []str
 	}
 	return all
 }
+
+// connectionNames are the ids of connections, each with its client.
+func connectionNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+	var list api.ConnectionList
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.ConnectionsPath}, &list)
+	for i := range list.Connections {
+		c := &list.Connections[i]
+		all = append(all, cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product)))
+	}
+	return all
+}
+
+// sessionNames are the sessions of the first argument.
+func sessionNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+	if len(args) == 0 {
+		return nil
+	}
+	var list api.SessionList
+	q := inquiry{method: http.MethodGet, path: api.SessionsPath, names: strings.Split(args[0], "/"), scope: args[0], query: url.Values{"top": {"1000"}}}
+	_ = o.ask(ctx, q, &list)
+	for i := range list.Sessions {
+		all = append(all, list.Sessions[i].ID)
+	}
+	return all
+}

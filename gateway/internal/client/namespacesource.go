@@ -33,14 +33,14 @@ const sourceHelp = `FILE is one of:
 func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	s.environ = environ
 	f := c.Flags()
-	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage")
+	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
 	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
 	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
 }
 
 // at is the source of --from.
 func (s *namespaceSource) at(o *common) (*target, error) {
-	return (&common{connectionString: s.from, ca: o.ca, data: o.data}).target()
+	return o.other(s.from)
 }
 
 // read reads the entities. What is not taken over is told to notes.

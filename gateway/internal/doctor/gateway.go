@@ -82,7 +82,11 @@ func survival(durable bool) string {
 // skew judges how far a clock is ahead of another.
 func (r *Report) skew(check, of string, ahead time.Duration) {
 	if ahead.Abs() > skewAllowed {
-		r.warn(check, "set both machines' clocks by NTP: tokens and schedules go by them", "%v ahead of %s", ahead.Round(time.Second), of)
+		side := "ahead of"
+		if ahead < 0 {
+			side = "behind"
+		}
+		r.warn(check, "set both machines' clocks by NTP: tokens and schedules go by them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
 		return
 	}
 	r.ok(check, "at one with %s, to %v", of, skewAllowed)
