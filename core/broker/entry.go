@@ -40,7 +40,8 @@ type entry struct {
 	filters          filterCounts     // of a topic
 	pipeline         *pipeline.Stages // nil: no pipeline
 	traffic          entity.Counters
-	seen             atomic.Int64          // the sum of traffic at the last Grown
+	seen             atomic.Int64          // the sum of traffic at the last Grown,
+	seenAccepted     atomic.Int64          // and the accepted messages
 	retry            atomic.Pointer[Retry] // nil: abandoned messages are not delayed
 	audit            *audit.Writer         // nil: its messages have no history
 

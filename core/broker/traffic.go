@@ -44,13 +44,15 @@ func (e *entry) trafficNow() entity.Traffic {
 }
 
 // Grown calls f with each entity where, at this gateway, messages were accepted, delivered, settled,
-// cancelled or moved since the last call. There is one caller; f must not call the broker.
-func (b *Broker) Grown(f func(name string)) {
+// cancelled or moved since the last call, and how many were accepted and stored. There is one caller; f
+// must not call the broker.
+func (b *Broker) Grown(f func(name string, accepted int64)) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, e := range b.entries {
 		if sum := e.traffic.Sum(); e.seen.Swap(sum) != sum {
-			f(e.View().Name)
+			accepted := e.traffic.Accepted.Load()
+			f(e.View().Name, accepted-e.seenAccepted.Swap(accepted))
 		}
 	}
 }

@@ -157,3 +157,10 @@ func TestTheConsoleSignsInOnPhonesAndRemembers(t *testing.T) {
 	t.Parallel()
 	consoleOf(t, "").console("signinpage")
 }
+
+func TestTheConsoleIsForOperators(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders}]
+`).console("operatepage")
+}

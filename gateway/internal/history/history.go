@@ -34,12 +34,14 @@ const (
 
 // Source is what a broker knows of its namespace; *broker.Broker is one.
 type Source interface {
-	Grown(f func(name string))
+	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count
 }
 
 // History has the histories of a gateway. It is safe for concurrent use.
 type History struct {
+	reading sync.Mutex // one reading at a time
+
 	mu     sync.Mutex
 	spaces map[string]*space // by namespace
 	series int               // of all namespaces
@@ -91,9 +93,15 @@ func (h *History) read(ctx context.Context, now time.Time) {
 	spaces := slices.Collect(maps.Values(h.spaces))
 	h.mu.Unlock()
 	for _, x := range spaces {
-		if due := h.due(x, now); len(due) > 0 {
-			h.count(ctx, x, due, now)
-		}
+		h.readOne(ctx, x, now)
+	}
+}
+
+func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	if due := h.due(x, now); len(due) > 0 {
+		h.count(ctx, x, due, now)
 	}
 }
 
@@ -102,11 +110,11 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	grown := map[string]bool{} // by folded name
-	x.source.Grown(func(name string) {
+	x.source.Grown(func(name string, accepted int64) {
 		k := core.FoldName(name)
 		grown[k] = true
 		if s := h.follow(x, k, name, now); s != nil {
-			s.used = now
+			s.used, s.accepted = now, accepted
 		}
 	})
 	for k, s := range x.series {
@@ -189,6 +197,9 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 		sums = append(sums, all)
 	}
 	for _, sum := range sums {
+		if sum.counted.IsZero() {
+			sum.enter(Sample{}, now.Add(-Interval))
+		}
 		sum.enter(Sample{In: sum.last.In + in, Out: sum.last.Out + out}, now)
 	}
 }
@@ -202,7 +213,7 @@ func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 		return nil
 	}
 	if s.asked.IsZero() && entity != "" {
-		h.count(ctx, x, []string{entity}, now)
+		h.readOne(ctx, x, now)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,16 +17,17 @@ type fakeSource struct {
 	mu    sync.Mutex
 	holds map[string]*broker.Count
 	grown []string // since the last call
+	took  map[string]int64
 	asked []string // names that were counted
 }
 
-func (f *fakeSource) Grown(each func(string)) {
+func (f *fakeSource) Grown(each func(string, int64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, name := range f.grown {
-		each(name)
+		each(name, f.took[name])
 	}
-	f.grown = nil
+	f.grown, f.took = nil, map[string]int64{}
 }
 
 func (f *fakeSource) Counts(_ context.Context, names []string) (all []broker.Count) {
@@ -55,7 +56,10 @@ func (f *fakeSource) flow(name string, in, out int64) {
 	}
 	c.Enqueued += in
 	c.Active += in - out
-	f.grown = append(f.grown, name)
+	if f.grown = append(f.grown, name); f.took == nil {
+		f.took = map[string]int64{}
+	}
+	f.took[name] += in
 }
 
 // begin follows a namespace in a bubble.
@@ -85,7 +89,7 @@ func TestWhatComesAndGoesIsKept(t *testing.T) {
 		pass(1)
 		f.flow("orders", 0, 20)
 		pass(1)
-		want := []Sample{{At: began, Active: 100}, {At: began + 10, In: 30, Out: 10, Active: 120}, {At: began + 20, In: 30, Out: 30, Active: 100}}
+		want := []Sample{{At: began - 10}, {At: began, In: 100, Active: 100}, {At: began + 10, In: 130, Out: 10, Active: 120}, {At: began + 20, In: 130, Out: 30, Active: 100}}
 		if got := h.Of(t.Context(), "ns", "ORDERS"); !slices.Equal(got, want) {
 			t.Errorf("of the entity:\n got %+v\nwant %+v", got, want)
 		}
@@ -117,7 +121,7 @@ func TestSilenceIsNotSampled(t *testing.T) {
 		f.flow("orders", 60, 0)
 		pass(1)
 		got := h.Of(t.Context(), "ns", "orders")
-		if n := len(got); n != 3 || got[2].In-got[1].In != 60 || got[2].At-got[1].At != 10 || got[1].At-got[0].At != 50 {
+		if n := len(got); n != 4 || got[3].In-got[2].In != 60 || got[3].At-got[2].At != 10 || got[2].At-got[1].At != 50 {
 			t.Errorf("got %+v", got)
 		}
 		pass(2 * 360)
@@ -125,7 +129,7 @@ func TestSilenceIsNotSampled(t *testing.T) {
 			t.Errorf("a silent entity was counted %d times in two hours", n)
 		}
 		got = h.Of(t.Context(), "ns", "orders")
-		if last := got[len(got)-1]; last.At != uint32(time.Now().Unix()) || last.In != 60 || last.Active != 61 {
+		if last := got[len(got)-1]; last.At != uint32(time.Now().Unix()) || last.In != 61 || last.Active != 61 {
 			t.Errorf("the last sample: got %+v", last)
 		}
 	})

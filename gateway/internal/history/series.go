@@ -28,7 +28,9 @@ type series struct {
 	used    time.Time // when messages came or went, or a client looked
 	asked   time.Time // when the store was asked
 	counted time.Time // when it had answered
-	stirs   bool      // it may change by itself: something is locked, scheduled, or came lately
+
+	accepted int64 // messages that the gateway took since the last reading
+	stirs    bool  // it may change by itself: something is locked, scheduled, or came lately
 
 	enqueued, active, scheduled int64 // of the last count
 	last                        Sample
@@ -39,7 +41,12 @@ type series struct {
 // came in and is not there any more went out; a message that is scheduled counts as come in, and again when
 // it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
-	if !s.counted.IsZero() && c.Enqueued >= s.enqueued {
+	switch {
+	case s.counted.IsZero():
+		if came = min(s.accepted, c.Enqueued); came > 0 {
+			came, left = s.begin(c, came, now)
+		}
+	case c.Enqueued >= s.enqueued:
 		came = c.Enqueued - s.enqueued
 		left = max(came-(c.Active-s.active)-max(c.Scheduled-s.scheduled, 0), 0)
 	}
@@ -47,6 +54,16 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	s.enqueued, s.active, s.scheduled = c.Enqueued, c.Active, c.Scheduled
 	s.enter(Sample{In: s.last.In + came, Out: s.last.Out + left, Active: clamp(c.Active), Scheduled: clamp(c.Scheduled), DeadLetter: clamp(c.DeadLetter)}, now)
 	return came, left
+}
+
+// begin enters what the entity held before the first messages that this gateway took for it came: nothing
+// where they are all that there ever were.
+func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
+	if first == c.Enqueued {
+		left = max(first-c.Active-c.Scheduled, 0)
+	}
+	s.enter(Sample{Active: clamp(c.Active - first + left), DeadLetter: clamp(c.DeadLetter)}, now.Add(-Interval))
+	return first, left
 }
 
 func seconds(t time.Time) uint32 { return uint32(t.Unix()) }

@@ -23,13 +23,13 @@ export function Connections() {
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>
-        <thead><tr>${mayRun() && html`<th>Namespace</th>`}<th>Protocol</th><th>From</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th><th class="tight"></th></tr></thead>
+        <thead><tr>${mayRun() && html`<th>Namespace</th>`}<th>Protocol</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th><th class="tight stays"></th></tr></thead>
         <tbody>${list.map((c) => html`<tr key=${c.id}>
           ${mayRun() && html`<td>${c.namespace || "–"}</td>`}<td>${c.protocol}${c.id === session.value.connection && html` <span class="badge accent">this page</span>`}</td>
-          <td class="mono">${c.peer}</td><td><div class="clip" title=${c.product}>${c.product || "–"}</div></td><td>${c.policies.join(", ") || "–"}</td><td>${time(c.since)}</td>
+          <td><div class="clip" title=${c.product}>${c.product || "–"}</div><small class="mono">${c.peer}</small></td><td>${c.policies.join(", ") || "–"}</td><td>${time(c.since)}</td>
           <td class="links">${c.links.length === 0 ? html`<span class="muted">none</span>` : c.links.map((l) => html`<div><span class="badge">${l.direction}</span> <${Name} of=${c} entity=${l.entity} />
             ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session || "with the empty id"}</small>`}</div>`)}</td>
-          <td class="tight">${c.id !== session.value.connection && html`<${Action} class="danger small" label=${`Close the connection from ${c.peer}`} run=${() => close(c)}>Close<//>`}</td></tr>`)}
+          <td class="tight stays">${c.id !== session.value.connection && html`<${Action} class="danger small" label=${`Close the connection from ${c.peer}`} run=${() => close(c)}>Close<//>`}</td></tr>`)}
         </tbody></table></div>`}
     </section></div>`;
 }

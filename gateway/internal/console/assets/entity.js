@@ -6,6 +6,7 @@ import { addressOf, go, route } from "./route.js";
 import { amount, bytes, duration, time } from "./format.js";
 import { usePoll } from "./poll.js";
 import { Chart } from "./chart.js";
+import { joined, useHistory, useSpan } from "./history.js";
 import { flowSeries, Tile } from "./home.js";
 import { Browser } from "./browser.js";
 import { send } from "./compose.js";
@@ -98,6 +99,7 @@ const backlog = [
 
 function Overview({ entry }) {
   const { counts, settings, created, updated, accessed } = entry.data.value, topic = entry.kind === "topic";
+  const samples = joined(useHistory(entry.name), entry.samples), [span, control] = useSpan();
   return html`
     <dl class="tiles">
       ${topic ? html`<${Tile} name="Subscriptions" value=${amount(counts.subscriptions)} />` : html`<${Tile} name="Active" value=${amount(counts.active)} />`}
@@ -111,8 +113,8 @@ function Overview({ entry }) {
       <${Tile} name="Stored" value=${bytes(counts.bytes)} unit=${settings.MaxSizeInMegabytes > 0 && `of ${bytes(settings.MaxSizeInMegabytes * 2 ** 20)}`} />
     </dl>
     <div class="halves">
-      <${Chart} title="Throughput" samples=${entry.samples} series=${topic ? flowSeries.slice(0, 1) : flowSeries} />
-      ${topic ? html`<${Subscriptions} topic=${entry} />` : html`<${Chart} title="Backlog" samples=${entry.samples} series=${backlog} />`}
+      <${Chart} title="Throughput" samples=${samples} series=${topic ? flowSeries.slice(0, 1) : flowSeries} span=${span} control=${control} />
+      ${topic ? html`<${Subscriptions} topic=${entry} />` : html`<${Chart} title="Backlog" samples=${samples} series=${backlog} span=${span} />`}
     </div>
     <section class="card"><header><h2>At a glance</h2></header><dl class="glance">
       ${!topic && html`<${Fact} name="Lock duration" value=${duration(settings.LockDuration)} /><${Fact} name="Deliveries at most" value=${settings.MaxDeliveryCount} />`}

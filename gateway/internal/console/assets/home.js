@@ -6,6 +6,7 @@ import { addressOf } from "./route.js";
 import { usePoll } from "./poll.js";
 import { mayList, session } from "./session.js";
 import { Chart } from "./chart.js";
+import { joined, useHistory, useSpan } from "./history.js";
 import { hasPlugins, loadPlugins, plugins } from "./plugins.js";
 import { hasRemotes, loadRemotes, remotes } from "./remotes.js";
 
@@ -17,7 +18,7 @@ export const flowSeries = [
 ];
 
 export function Home() {
-  const large = names.value?.length > 200;
+  const large = names.value?.length > 200, history = useHistory(), [span, control] = useSpan();
   usePoll(() => load(), large ? 10 : 2, [large]);
   usePoll(() => Promise.allSettled([hasRemotes() && loadRemotes(), hasPlugins() && loadPlugins()]), 5, [], 5);
   if (!mayList()) return html`<${Restricted} />`;
@@ -38,7 +39,7 @@ export function Home() {
       <${Tile} name="Dead letters" value=${amount(dead)} bad=${dead > 0} />
       <${Tile} name="Stored" value=${bytes(sum((e) => counts(e).bytes))} />
     </dl>
-    <${Chart} title="Throughput" samples=${totals.value} series=${flowSeries} />
+    <${Chart} title="Throughput" samples=${joined(history, totals.value)} series=${flowSeries} span=${span} control=${control} />
     <div class="halves">
       <section class="card" aria-labelledby="attention"><header><h2 id="attention">Needs attention</h2></header>
         ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}

@@ -1,27 +1,48 @@
 // Sessions: their ids, state and messages.
 import { html, Action, confirm, Empty, Field, Form, Input, Loading, open, Select, textOf, useEffect, useLoaded, useState } from "./ui.js";
+import { ask } from "./adminapi.js";
 import { bus, changed, changes } from "./session.js";
+import { usePoll } from "./poll.js";
 import { base64, fromBase64 } from "./values.js";
 import { utf8, Body } from "./body.js";
-import { time } from "./format.js";
+import { amount, bytes, time } from "./format.js";
 
 const page = 100;
 
 export function Sessions({ entity }) {
-  const [top, setTop] = useState(page), [search, setSearch] = useState("");
-  const { value, error, loading, again } = useLoaded(() => bus().sessions(entity, { top }), [entity, top, changes.value]);
-  const found = (value ?? []).filter((id) => id.toLowerCase().includes(search.toLowerCase()));
+  const [top, setTop] = useState(page), [search, setSearch] = useState(""), [{ list, problem }, set] = useState({});
+  const load = async () => {
+    try {
+      set({ list: await listSessions(entity, top) });
+    } catch (e) {
+      set((before) => ({ ...before, problem: e }));
+      throw e;
+    }
+  };
+  usePoll(load, 3, [entity, top, changes.value]);
+  const found = (list ?? []).filter((s) => s.session.toLowerCase().includes(search.toLowerCase()));
   return html`<section class="card">
     <header><h2>Sessions</h2><span class="muted">with messages or state</span>
       <div class="push spread"><input type="search" aria-label="Search sessions" placeholder="Search" value=${search} onInput=${(e) => setSearch(e.target.value)} style=${{ width: "12rem" }} />
-        <${Action} run=${async () => again()} icon="refresh" label="Look again" /></div></header>
-    ${error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
-    : loading && !value ? html`<${Loading} />`
+        <${Action} run=${load} icon="refresh" label="Look again" /></div></header>
+    ${problem && !list ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
+    : !list ? html`<${Loading} />`
     : found.length === 0 ? html`<${Empty} title=${search ? "No session has that id" : "No sessions"}>${search ? "" : "A session begins with its first message: send one with a SessionId."}<//>`
-    : html`<div class="scroll"><table><thead><tr><th>Session</th><th class="tight"></th></tr></thead><tbody>${found.map((id) => html`<tr key=${id}>
-      <td class="wrap mono">${id || html`<em>empty</em>`}</td><td class="tight"><${Action} class="small" run=${() => look(entity, id)}>Open<//></td></tr>`)}</tbody></table></div>`}
-    ${value?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(top + page)}>Show more<//></div>`}
+    : html`<div class="scroll"><table aria-label="Sessions"><thead><tr><th>Session</th><th class="num">Available</th><th class="num">Locked</th><th class="num">Deferred</th><th class="num">State</th><th>Locked until</th><th>Holder</th><th class="tight stays"></th></tr></thead>
+      <tbody>${found.map((s) => html`<tr key=${s.session}>
+        <td class="wrap mono">${s.session || html`<em>empty</em>`}</td>
+        <td class="num">${amount(s.available)}</td><td class="num">${amount(s.locked)}</td><td class="num">${amount(s.deferred)}</td><td class="num">${s.stateBytes === undefined ? "–" : bytes(s.stateBytes)}</td>
+        <td>${s.lockedUntil ? time(s.lockedUntil) : html`<span class="muted">free</span>`}</td>
+        <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="It is not connected to this gateway, or this key may not know.">unknown</span>` : "–"}</td>
+        <td class="tight stays"><${Action} class="small" run=${() => look(entity, s.session)}>Open<//></td></tr>`)}</tbody></table></div>`}
+    ${list?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(Math.min(top + page, most))}>Show more<//></div>`}
   </section>`;
+}
+
+const most = 1000; // sessions in one answer
+
+async function listSessions(entity, top) {
+  return (await ask(`sessions/${entity.split("/").map(encodeURIComponent).join("/")}?top=${top}`)).sessions;
 }
 
 const named = (id) => (id ? `Session ${id}` : "The session with the empty id");

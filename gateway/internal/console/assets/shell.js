@@ -12,7 +12,7 @@ import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
-import { clearStatus, loadStatus, status } from "./gateway.js";
+import { clearStatus, Gateway, loadStatus, status } from "./gateway.js";
 import { hasTesting, Testing } from "./testing.js";
 import { clearWebhooks, hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
 import { Namespaces } from "./namespaces.js";
@@ -20,7 +20,7 @@ import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
 const rowHeight = 34;
-const views = { home: Home, connections: Connections, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
+const views = { home: Home, connections: Connections, gateway: Gateway, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
@@ -61,6 +61,7 @@ export function Shell() {
 const Pages = () => html`<div class="pages">
   <${Page} of="home" address="#/" icon="home">Overview<//>
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
+  ${mayRun() && html`<${Page} of="gateway" address="#/gateway" icon="gateway">Gateway<//>`}
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
   ${hasRemotes() && html`<${Page} of="remotes" address="#/remotes" icon="remote">Remotes<//>`}
   ${hasWebhooks() && html`<${Page} of="webhooks" address="#/webhooks" icon="send">Webhooks<//>`}

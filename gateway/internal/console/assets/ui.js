@@ -24,6 +24,7 @@ const paths = {
   back: "M15 6l-6 6 6 6",
   home: "M4 11l8-7 8 7v9H4zM10 20v-6h4v6",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
+  gateway: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01M12 8h4M12 16h4",
   plugin: "M4 9h4.2a2.3 2.3 0 1 1 3.6 0H16v4.2a2.3 2.3 0 1 1 0 3.6V21H4z",
   namespace: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   remote: "M4 7h12M12 3l4 4-4 4M20 17H8M12 13l-4 4 4 4",
