@@ -37,11 +37,11 @@ const memory = [
 
 /** The gateway itself, for operators. */
 export function Gateway() {
-  const [samples, setSamples] = useState([]), [problem, setProblem] = useState();
+  const [g, setGateway] = useState(), [samples, setSamples] = useState([]), [problem, setProblem] = useState();
   usePoll(async () => {
     try {
-      await loadStatus();
-      const { store, memory } = status.value.gateway;
+      const { gateway } = await ask("status?gateway"), { store, memory } = gateway;
+      setGateway(gateway);
       setSamples((before) => [...before.slice(-1000), { t: Date.now(), latencyMs: store.latencyMs, inUse: memory.inUse, messages: memory.messages }]);
       setProblem();
     } catch (e) {
@@ -49,7 +49,6 @@ export function Gateway() {
       throw e;
     }
   }, 2, []);
-  const g = status.value?.gateway;
   if (!g) return problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>` : html`<${Loading} />`;
   const { store } = g, connections = Object.entries(g.connections).sort();
   return html`<div class="page"><h1>Gateway</h1>
