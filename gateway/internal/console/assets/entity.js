@@ -10,6 +10,7 @@ import { joined, useHistory, useSpan } from "./history.js";
 import { flowSeries, Tile } from "./home.js";
 import { Browser } from "./browser.js";
 import { send } from "./compose.js";
+import { upload } from "./bulk.js";
 import { Sessions } from "./sessions.js";
 import { Rules } from "./rules.js";
 import { Tester } from "./tester.js";
@@ -69,7 +70,7 @@ export function Entity({ name }) {
     </div>
     <nav class="tabs" aria-label="Views">${tabs.map(([id, text, count]) => html`<a href=${addressOf(name, id)} aria-current=${id === tab ? "page" : undefined}>${text}
       ${data?.counts[count] > 0 && html`<span class=${"badge" + (/deadLetter/i.test(count) ? " bad" : "")}>${amount(data.counts[count])}</span>`}</a>`)}</nav>
-    ${tab === undefined && html`<section class="card"><${Empty} title="Nothing to look at">This key may only send.<//></section>`}
+    ${tab === undefined && html`<section class="card"><${Empty} title="Nothing to look at"><p>This key may only send.</p><${Action} run=${() => upload(name)}>Upload messages<//><//></section>`}
     ${tab === "" && html`<${Overview} entry=${known} />`}
     ${tab === "messages" && html`<${Browser} key="messages" entity=${name} settings=${data?.settings} counts=${data?.counts} view="messages" />`}
     ${tab === "dead" && html`<${Browser} key="dead" entity=${name + "/$DeadLetterQueue"} target=${topic ?? name} counts=${data?.counts} view="dead" />`}

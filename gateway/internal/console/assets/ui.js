@@ -118,7 +118,7 @@ export const Check = ({ label, hint, value, set, disabled }) => {
 };
 
 /** What is shown where there is nothing, or nothing yet. */
-export const Empty = ({ title, children }) => html`<div class="empty"><h3>${title}</h3><div>${children}</div></div>`;
+export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2><div>${children}</div></div>`;
 
 export const Loading = ({ what = "Loading" }) => html`<p class="loading" role="status">${what} …</p>`;
 
