@@ -126,4 +126,18 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
   await dialog.getByText(/^\d+ of 230 resubmitted/).waitFor();
   await said("230 resubmitted.");
   await heading("No dead letters").waitFor();
+
+  // A page of large messages ends early, in both directions.
+  await client(async (bus) => {
+    await bus.create("queue", "bulky", { MaxMessageSizeInKilobytes: 20480 });
+    for (let i = 0; i < 3; i++) await bus.send("bulky", new Uint8Array(17 << 20).fill(65 + i));
+  });
+  await open("bulky", "messages");
+  await shown("2");
+  await row(/AAAAAA/).waitFor();
+  await button("Show more").click();
+  await shown("3");
+  await button("Last").click();
+  await row(/CCCCCC/).waitFor();
+  assert.equal(await row(/AAAAAA/).count(), 0);
 });

@@ -4,6 +4,8 @@ import { bus } from "./session.js";
 const asked = 250; // messages in one answer, at most
 const enough = 32 << 20; // bytes of bodies in a page
 
+const sizeOf = (m) => m.binary?.length ?? 0;
+
 /** Peeks up to `max` messages from a number on, in one state if that is given. */
 const peek = (entity, state, from, max) => bus().peek(entity, { from, max: Math.min(max, asked), bodies: "binary", ...(state && { inState: state }) });
 
@@ -25,7 +27,7 @@ export async function forward(entity, { state, from, size, end = Infinity, fits 
       seen++;
       if (!fits(m)) continue;
       found.push(m);
-      bytes += m.binary?.length ?? 0;
+      bytes += sizeOf(m);
     }
     if (bytes > enough && found.length < size) return { found, seen, next, full: true };
     if (tell(found, seen) === false) break;
@@ -36,10 +38,14 @@ export async function forward(entity, { state, from, size, end = Infinity, fits 
 const partition = 2 ** 48; // numbers of a partition
 const beyond = 2 ** 52; // more than any number
 
-/** The last number below `end`, 0 if there is none: found by halving, since numbers are in order. */
+/** The last message below `end`: its number, 0 if there is none, and its bytes. Found by halving, since numbers are in order. */
 async function last(entity, state, end) {
-  const first = async (from) => (await peek(entity, state, from, 1))[0]?.sequenceNumber ?? Infinity;
-  let low = 0, high = end;
+  let low = 0, high = end, bytes = 0;
+  const first = async (from) => {
+    const [m] = await peek(entity, state, from, 1);
+    if (m && m.sequenceNumber < high) bytes = sizeOf(m);
+    return m?.sequenceNumber ?? Infinity;
+  };
   for (let step = 1; ; step *= 2) { // from what is there to what is not
     const at = low + step;
     if (at >= high) break;
@@ -52,16 +58,16 @@ async function last(entity, state, end) {
     if (n < high) low = n;
     else high = middle;
   }
-  return low;
+  return { number: low, bytes };
 }
 
 /** The last `size` messages before a number, by default those at the end; fewer where they have more than `enough` bytes. */
 export async function backward(entity, { state, end = beyond, size }) {
-  const before = (await last(entity, state, end)) + 1;
-  if (before === 1) return { found: [], earlier: false };
+  const { number, bytes } = await last(entity, state, end), before = number + 1;
+  if (number === 0) return { found: [], earlier: false };
   const base = Math.floor((before - 1) / partition) * partition; // a step back stays in the partition
   let found = [], tooWide = Infinity;
-  for (let width = size; width < tooWide;) {
+  for (let width = Math.max(Math.min(size, Math.floor(enough / (bytes || 1))), 1); width < tooWide;) {
     const from = Math.max(base + 1, before - width);
     const some = await forward(entity, { state, from, size: Infinity, end: before });
     if (some.full && width > 1) {
@@ -76,6 +82,7 @@ export async function backward(entity, { state, end = beyond, size }) {
       const rest = base > 0 ? await backward(entity, { state, end: base + 1, size: size - found.length }) : { found: [], earlier: false };
       return { found: [...rest.found, ...found], earlier: rest.earlier };
     }
+    if (8 * found.reduce((sum, m) => sum + sizeOf(m), 0) > enough) break;
     width *= 8;
   }
   return { found, earlier: true };
