@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,6 +33,9 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, Problems{{at, fmt.Sprintf("%v: name a file that exists and that this user may read", err)}}
+	}
+	if strings.EqualFold(filepath.Ext(path), ".bicep") {
+		return nil, Problems{{at, "it is written in Bicep: compile it with: az bicep build --file " + path + ", and name the JSON that this makes"}}
 	}
 	name, template := formOfFile(data)
 	if template != nil {

@@ -130,6 +130,17 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 	}
 }
 
+func TestASourceInBicepIsToBeCompiled(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bus.bicep")
+	if err := os.WriteFile(path, []byte("param location string = resourceGroup().location\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.ReadSource(path, config.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "az bicep build --file "+path) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOneOfSeveralNamespacesIsChosen(t *testing.T) {
 	t.Parallel()
 	path := template(t, `{"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "a/q"}, {"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions", "name": "b/t/s"}]}`)
