@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -22,14 +23,15 @@ type reloads struct {
 }
 
 // reloader takes up changes of the configuration: the log's level, policies,
-// hosts and quotas of namespaces, retries, the certificate, and entities that
-// do not exist yet. It takes up all of a configuration, or nothing that is wrong.
+// hosts and quotas of namespaces, retries, hooks with their secrets, the certificate,
+// and entities that do not exist yet. It takes up all of a configuration, or nothing that is wrong.
 type reloader struct {
 	reloads
 	began       *config.Config // what the gateway was started with
 	certificate *certificate
 	directory   *namespaces.Directory
 	served      *namespaceServer
+	hooks       *webhooks.Inbound
 	log         *slog.Logger
 	taken       **config.Config // what was taken up last
 }
@@ -73,6 +75,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		r.certificate.own.Store(pair)
 	}
 	r.take(ctx, c)
+	r.hooks.Set(c.Hooks())
 	*r.taken = c
 	for _, line := range c.Skipped {
 		r.log.Warn(line)
@@ -80,7 +83,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
 		r.log.Warn("reload: these settings have changed and are taken up at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, certificate, new entities")
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, hooks, certificate, new entities")
 	return nil
 }
 

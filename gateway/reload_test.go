@@ -134,6 +134,60 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 	}
 }
 
+// The secret of a sender changes while the gateway runs: for a while both are good.
+func TestAHangUpReloadsHooksAndTheirSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "crosstown.yaml"), filepath.Join(dir, "secret")
+	text := "policies: [{name: " + config.DevPolicy + ", key: a-key-of-our-own, rights: Manage}]\nqueues: [{name: events}]\n"
+	rewrite(t, file, text)
+	p := startProgram(t, "--config", file)
+	posts := func(secret string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.address+"/$crosstown/hooks/shop?secret="+secret, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	holds := func(what string, old, changed int) {
+		t.Helper()
+		if a, b := posts("the-old-secret-of-it"), posts("the-new-secret-of-it"); a != old || b != changed {
+			t.Errorf("%s: the old secret is answered %d, the new one %d, want %d and %d", what, a, b, old, changed)
+		}
+	}
+	reload := func() {
+		t.Helper()
+		p.signal(t, syscall.SIGHUP)
+		if line := p.line(t, "reload"); !strings.Contains(line, "retries, hooks") {
+			t.Errorf("the log says %s", line)
+		}
+	}
+	holds("without hooks", 404, 404)
+	rewrite(t, secret, "the-old-secret-of-it\n")
+	rewrite(t, file, text+"hooks: [{name: shop, entity: events, verify: url, secret-file: "+secret+"}]\n")
+	reload()
+	holds("with a hook", 202, 401)
+	rewrite(t, secret, "the-old-secret-of-it\nthe-new-secret-of-it\n")
+	reload()
+	holds("with both secrets", 202, 202)
+	rewrite(t, secret, "the-new-secret-of-it\n")
+	reload()
+	holds("with the new one", 401, 202)
+	rewrite(t, file, text)
+	reload()
+	holds("without the hook", 404, 404)
+	p.signal(t, syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("got exit code %d, want %d", code, exitOK)
+	}
+}
+
 // Without a configuration there is nothing to read, and nothing to end for.
 func TestAHangUpDoesNotEndAGatewayWithoutAFile(t *testing.T) {
 	t.Parallel()

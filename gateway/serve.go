@@ -238,9 +238,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Hooks: c.Hooks(), Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
-	if hooks := c.Hooks(); len(hooks) > 0 {
-		o.Routes[webhooks.Path] = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: hooks, Budget: messages, Logger: log})
-	}
+	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
+	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -48,27 +49,34 @@ type Options struct {
 // Inbound is the handler of all hooks. It is safe for concurrent use.
 type Inbound struct {
 	Options
-	hooks    map[string]*Hook // by lower-cased name
+	hooks    atomic.Pointer[map[string]*Hook] // by lower-cased name
 	refusals *refusals.Log
 }
 
 // NewInbound makes a handler for Path.
 func NewInbound(o Options) *Inbound {
-	in := &Inbound{Options: o, hooks: map[string]*Hook{}, refusals: refusals.New()}
+	in := &Inbound{Options: o, refusals: refusals.New()}
 	if in.Now == nil {
 		in.Now = time.Now
 	}
-	for i := range o.Hooks {
-		in.hooks[strings.ToLower(o.Hooks[i].Name)] = &o.Hooks[i]
-	}
+	in.Set(o.Hooks)
 	return in
+}
+
+// Set replaces the hooks. Requests under way go on with theirs.
+func (in *Inbound) Set(hooks []Hook) {
+	all := map[string]*Hook{}
+	for i := range hooks {
+		all[strings.ToLower(hooks[i].Name)] = &hooks[i]
+	}
+	in.hooks.Store(&all)
 }
 
 // ServeHTTP implements http.Handler. A request that proves nothing is told nothing, and its
 // connection is closed, so that each guess takes one of the places of strangers.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
-	h := in.hooks[strings.ToLower(name)]
+	h := (*in.hooks.Load())[strings.ToLower(name)]
 	err, status := error(nil), 0
 	proven := false
 	switch {
