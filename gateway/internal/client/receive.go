@@ -143,6 +143,8 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 		switch {
 		case o.follow && c.Context().Err() != nil:
 			return nil // the end was asked for
+		case o.follow && errors.Is(err, errNoSession): // the gateway has waited for a while
+			continue
 		case errors.Is(err, errNoSession):
 			return nothingf("%v", err)
 		case err != nil && received == 0 && !o.dlq:

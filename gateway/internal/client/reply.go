@@ -119,6 +119,9 @@ type replier struct {
 func (r *replier) run(ctx context.Context, t *target, entity string) error {
 	for ctx.Err() == nil && (r.options.count == 0 || r.taken < r.options.count) {
 		requests, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{}, r.options.session, always)
+		if errors.Is(err, errNoSession) {
+			continue // the gateway has waited for a while
+		}
 		if err != nil {
 			return err
 		}
