@@ -193,6 +193,8 @@ func TestDeadLettersOfSubscriptionsSessionsAndTransfers(t *testing.T) {
 		if got := bodies(g.command(t, "", "receive", "replies", "--session", "x")); got != "a" {
 			t.Errorf("session: got %q", got)
 		}
+		g.command(t, "", "queue", "create", "sorted", "--forward-dead-lettered-messages-to", "archive")
+		g.exits(t, exitNothing, []string{"deadletter", "list", "sorted"}, "sorted forwards its dead letters: see crosstown peek archive")
 		g.command(t, "", "queue", "delete", "gone")
 		g.command(t, "", "send", "intake", "i")
 		for code := exitNothing; code != exitOK; { // it becomes a transfer dead letter

@@ -130,7 +130,11 @@ func (b *browser) none(ctx context.Context, s *selection) error {
 	case (b.state == nil || *b.state != core.Scheduled) && b.target.isTopic(ctx, name):
 		return usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
 	case s.isEmpty():
-		return nothingf("%s: there is no message", b.entity)
+		hint := ""
+		if e, _, err := b.target.management(nil).Entity(ctx, anyIdentity, name); err == nil && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
+			hint = fmt.Sprintf(": %s forwards its dead letters: see crosstown peek %s", name, core.ResourcePath(e.Settings.ForwardDeadLetteredMessagesTo))
+		}
+		return nothingf("%s: there is no message%s", b.entity, hint)
 	default:
 		return nothingf("%s: no message fits", b.entity)
 	}

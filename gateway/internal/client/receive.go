@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -203,6 +204,10 @@ func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, bef
 	if count > 0 {
 		count -= before
 	}
+	told := c.ErrOrStderr()
+	if o.follow {
+		told = io.Discard // what arrives is printed
+	}
 	return drain(c.Context(), receiver, count, wait, func(ms []*azservicebus.ReceivedMessage) error {
 		if err := o.print(c.OutOrStdout(), ms); err != nil {
 			return err
@@ -211,7 +216,7 @@ func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, bef
 			return nil
 		}
 		return o.settle(context.WithoutCancel(c.Context()), receiver, ms) // they are printed
-	}, newProgress(c.ErrOrStderr(), "received"))
+	}, newProgress(told, "received"))
 }
 
 // settle ends the locks, to the last one even if some are lost.
