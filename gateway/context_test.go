@@ -43,6 +43,9 @@ func TestContexts(t *testing.T) {
 	if got := do("context", "current"); got != "two\n" {
 		t.Errorf("current: %q", got)
 	}
+	if code, stdout, stderr := try("", []string{"CROSSTOWN_CONTEXT=one"}, "context", "current"); code != exitOK || stdout != "two\n" || !strings.Contains(stderr, "note: CROSSTOWN_CONTEXT is set") {
+		t.Errorf("current beside a variable: got %d %s%s", code, stdout, stderr)
+	}
 	listed := do("context", "list")
 	if strings.Contains(listed, "SAS_KEY_VALUE") || !strings.Contains(listed, "*        two") || !strings.Contains(listed, "         one      localhost:") {
 		t.Errorf("list:\n%s", listed)

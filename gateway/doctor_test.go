@@ -106,11 +106,14 @@ func TestDoctorWithAGateway(t *testing.T) {
 	if err := os.WriteFile(other, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environ := []string{"SSL_CERT_FILE=" + ca, "NODE_EXTRA_CA_CERTS=" + other, "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" + other}
+	g.command(t, "", "context", "save", "here", "--connection-string", g.connection)
+	saved := filepath.Join(g.data, "contexts.json")
+	environ := []string{"CROSSTOWN_CONTEXTS=" + saved, "SSL_CERT_FILE=" + ca, "NODE_EXTRA_CA_CERTS=" + other, "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" + other}
 	for _, connection := range []string{g.connection, g.secure} {
 		code, by, _ := examine(t, append(environ, "CROSSTOWN_CONNECTION_STRING="+connection), "--data", g.data, "--listen", g.address)
 		expect(t, by, "port "+g.address, "ok", "a Crosstown gateway answers")
 		expect(t, by, "store", "ok", "in use by process")
+		expect(t, by, "contexts", "ok", "1 in "+saved)
 		expect(t, by, "gateway", "ok", "is healthy, version "+versionText(), "(CROSSTOWN_CONNECTION_STRING)")
 		expect(t, by, "gateway's store", "ok", "file, messages survive a restart")
 		expect(t, by, "clock of the gateway", "ok")
@@ -123,6 +126,12 @@ func TestDoctorWithAGateway(t *testing.T) {
 			t.Errorf("exit code %d: %v", code, by)
 		}
 	}
+	if err := os.Chmod(saved, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, by, _ := examine(t, environ, "--data", g.data, "--listen", g.address)
+	expect(t, by, "contexts", "warn", "other users of this machine may read the keys", "chmod 600 "+saved)
+
 	// For people: the same with remedies, and what SDKs need.
 	code, stdout, _ := invoke(t, environ, "doctor", "--data", g.data, "--listen", g.address, "--connection-string", g.connection)
 	for _, want := range []string{"ok    gateway ", "remedy: cat ", "  .NET        ", " 0 failed\n"} {

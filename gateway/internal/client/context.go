@@ -141,17 +141,22 @@ func contextUseCommand(environ []string) *cobra.Command {
 					return "", err
 				}
 				f.Current = args[0]
-				for _, before := range []string{connectionVariable, contexts.Variable} {
-					if config.Variable(environ, before) != "" {
-						_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set and comes before the current context\n", before)
-					}
-				}
+				tellOverruled(c, environ)
 				return fmt.Sprintf("commands connect to context %s: %s", args[0], endpoint(held)), nil
 			})
 		},
 	}
 	c.Flags().BoolVar(&none, "none", false, "have no current context")
 	return c
+}
+
+// tellOverruled tells which variables come before the current context.
+func tellOverruled(c *cobra.Command, environ []string) {
+	for _, before := range []string{connectionVariable, contexts.Variable} {
+		if config.Variable(environ, before) != "" {
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set and comes before the current context\n", before)
+		}
+	}
 }
 
 func contextRemoveCommand(environ []string) *cobra.Command {
@@ -227,6 +232,7 @@ func contextListCommand(environ []string) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(all)
 			}
+			tellOverruled(c, environ)
 			if len(all) == 0 {
 				_, err := fmt.Fprintf(c.ErrOrStderr(), "there are no contexts in %s: crosstown context save makes one\n", f.Path)
 				return err
@@ -299,6 +305,7 @@ func contextCurrentCommand(environ []string) *cobra.Command {
 			if f.Current == "" {
 				return noContext(f)
 			}
+			tellOverruled(c, environ)
 			_, err = fmt.Fprintln(c.OutOrStdout(), f.Current)
 			return err
 		},

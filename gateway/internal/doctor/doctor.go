@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
@@ -33,6 +36,7 @@ func Examine(ctx context.Context, o Options) *Report {
 		r.port(ctx, o.Config.AdminListen)
 	}
 	r.store(ctx, o.Config)
+	r.contexts(o.Environ)
 	if o.Gateway != nil {
 		r.gateway(ctx, o.Gateway)
 	} else {
@@ -61,6 +65,25 @@ func (r *Report) configuration(o *Options) {
 	for _, line := range o.Config.Skipped {
 		r.warn(check, "", "%s", line)
 	}
+}
+
+// contexts looks at the file of the contexts, which holds keys.
+func (r *Report) contexts(environ []string) {
+	const check = "contexts"
+	f, err := contexts.Load(contexts.Path(environ))
+	if err != nil {
+		r.fail(check, "", "%v", err)
+		return
+	}
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return // there are none
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		r.warn(check, "chmod 600 "+f.Path, "other users of this machine may read the keys in %s", f.Path)
+		return
+	}
+	r.ok(check, "%d in %s, for this user alone", len(f.Contexts), f.Path)
 }
 
 func (r *Report) descriptors() {
