@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestTopShowsWhatGoesOn(t *testing.T) {
 		}
 		for _, wrong := range [][]string{{"--sort", "size"}, {"--interval", "1ms"}, {"--rows", "-1"}} {
 			err := exec.CommandContext(e.ctx(), binary, append([]string{"top"}, wrong...)...).Run()
-			if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 {
 				e.Errorf("top %v: got %v, want exit code 2", wrong, err)
 			}
 		}

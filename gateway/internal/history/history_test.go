@@ -76,7 +76,9 @@ func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pas
 			synctest.Wait()
 		})
 		stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { operate } from "./operator.mjs";
 
-await operate(async ({ page, button, dialog, heading, home, open, row, said, seen, signIn, client, picture, phone, desktop }) => {
+await operate(async ({ page, button, dialog, heading, home, open, row, said, seen, signIn, client, phone, desktop }) => {
   await client(async (bus) => {
     await bus.create("queue", "steps", { RequiresSession: true });
     for (const session of ["alpha", "alpha", "beta"]) await bus.send("steps", { broker: { SessionId: session }, text: "x" });
@@ -73,7 +73,6 @@ await operate(async ({ page, button, dialog, heading, home, open, row, said, see
   await page.waitForFunction(() => document.querySelectorAll("canvas").length === 2);
   await axesAreNow();
   await seen("gateway");
-  await picture("gateway");
   await phone();
   await seen("gateway on a phone");
   await desktop();
@@ -111,7 +110,6 @@ await operate(async ({ page, button, dialog, heading, home, open, row, said, see
   await page.waitForFunction(() => { const { from, to } = document.querySelector(".chart").dataset; return to - from > 3500 && to - from <= 3600; });
   await page.getByLabel("Time that charts show").selectOption("6 hours");
   await seen("charts with history");
-  await picture("history");
   await phone();
   await seen("charts with history on a phone");
   await desktop();
