@@ -438,3 +438,20 @@ func TestAMigrationKnowsItsOwnNamespaceByAnyPolicyAndHost(t *testing.T) {
 	}
 	g.command(t, "", "namespace", "create", "tests")
 }
+
+// A namespace of several may not take the memory of the others with bodies of the administration API.
+func TestBodiesOfTheAdministrationAPICountInTheMemoryOfMessages(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--message-memory", "64MiB", "--config", write(t, "c.yaml", "queues: [{name: orders}]\ntopics: [{name: events}]\npolicies: [{name: sender, key: key-of-the-sender, rights: Send}]"))
+	a := &asks{T: t, g: g, policy: config.DevPolicy, key: config.DevKey}
+	line := `{"body":"` + strings.Repeat("x", 200_000) + `","state":"active"}` + "\n"
+	if status, text := a.do("POST", "/$crosstown/deposit/orders", strings.Repeat(line, 10)); status != 200 {
+		t.Errorf("a body of 2 MB: got %d %.200s", status, text)
+	}
+	if status, text := a.do("POST", "/$crosstown/deposit/orders", strings.Repeat(line, 250)); status < 400 || !strings.Contains(text, "message-memory") {
+		t.Errorf("a body of 50 MB: got %d %.200s", status, text)
+	}
+	if status, _ := (&asks{T: t, g: g, policy: "sender", key: "key-of-the-sender"}).do("POST", "/$crosstown/rules/events", strings.Repeat(line, 10)); status != 401 {
+		t.Errorf("a client without Manage: got %d", status)
+	}
+}

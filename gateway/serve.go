@@ -234,11 +234,11 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
+	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Hooks: c.Hooks(), Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
-	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = traces.Requests()
 	lostAt := g.lostAt

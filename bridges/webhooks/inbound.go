@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,7 @@ type Options struct {
 // Inbound is the handler of all hooks. It is safe for concurrent use.
 type Inbound struct {
 	Options
-	hooks    atomic.Pointer[map[string]*Hook] // by lower-cased name
+	hooks    atomic.Pointer[[]Hook] // those in force
 	refusals *refusals.Log
 }
 
@@ -64,19 +65,26 @@ func NewInbound(o Options) *Inbound {
 }
 
 // Set replaces the hooks. Requests under way go on with theirs.
-func (in *Inbound) Set(hooks []Hook) {
-	all := map[string]*Hook{}
-	for i := range hooks {
-		all[strings.ToLower(hooks[i].Name)] = &hooks[i]
+func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
+
+// List returns the hooks that are in force.
+func (in *Inbound) List() []Hook { return *in.hooks.Load() }
+
+// hook finds a hook by its name; nil: there is none.
+func (in *Inbound) hook(name string) *Hook {
+	all := in.List()
+	i := slices.IndexFunc(all, func(h Hook) bool { return strings.EqualFold(h.Name, name) })
+	if i < 0 {
+		return nil
 	}
-	in.hooks.Store(&all)
+	return &all[i]
 }
 
 // ServeHTTP implements http.Handler. A request that proves nothing is told nothing, and its
 // connection is closed, so that each guess takes one of the places of strangers.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
-	h := (*in.hooks.Load())[strings.ToLower(name)]
+	h := in.hook(name)
 	err, status := error(nil), 0
 	proven := false
 	switch {

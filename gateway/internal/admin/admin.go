@@ -6,13 +6,14 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
-	"io"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
@@ -37,7 +38,7 @@ type Options struct {
 	Process   Process
 	Remotes   []Remote // in the order of their namespaces
 	Pushes    []*webhooks.Push
-	Hooks     []webhooks.Hook
+	Hooks     func() []webhooks.Hook // in force
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces
@@ -75,6 +76,7 @@ type call struct {
 	id     core.Identity
 	path   string // behind that of the endpoint, without outer slashes
 	status int    // of the answer, if it is not 200
+	memory *budget.Waiter
 }
 
 // maxBody bounds the body of a request, in bytes.
@@ -85,11 +87,23 @@ func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
+// gather reads the body, of at most so many bytes, into the memory for messages in progress.
+func (c *call) gather(most int64) ([]byte, error) {
+	body, err := c.memory.Gather(c.Context(), budget.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most})
+	switch code := core.CodeOf(err); {
+	case err == nil || code == core.Busy || code == core.QuotaExceeded:
+		return body, err
+	case errors.Is(err, budget.ErrTooLarge):
+		return nil, core.Refuse(core.TooLarge, "The body has more than %d bytes.", most)
+	}
+	return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
+}
+
 // readAtMost is read of a body of at most so many bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
-	body, err := io.ReadAll(io.LimitReader(c.Body, most+1))
-	if err != nil || int64(len(body)) > most {
-		return core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
+	body, err := c.gather(most)
+	if err != nil {
+		return err
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -135,9 +149,14 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK}
+			memory := a.Process.Messages.Waiter(nil)
+			defer memory.Close()
+			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK, memory: memory}
 			var err error
-			if c.id, err = a.authenticate(r); err == nil && e.rights != nil {
+			if c.id, err = a.authenticate(r); err == nil {
+				memory.Join(c.id.NamespaceID())
+			}
+			if err == nil && e.rights != nil {
 				err = e.rights(c.id)
 			}
 			if err == nil && e.methods != "" && r.Method != e.methods {

@@ -1,12 +1,10 @@
 package admin
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -26,7 +24,11 @@ func (a *API) deposit(c *call) (any, error) {
 	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // before the body takes memory
 		return nil, err
 	}
-	ms, err := depositedMessages(c.Body)
+	body, err := c.gather(maxDeposit)
+	if err != nil {
+		return nil, err
+	}
+	ms, err := depositedMessages(body)
 	if err != nil {
 		return nil, err
 	}
@@ -61,28 +63,20 @@ func (a *API) deposit(c *call) (any, error) {
 }
 
 // depositedMessages reads the lines of a deposit.
-func depositedMessages(body io.Reader) (ms []*core.Message, err error) {
-	in := bufio.NewReader(io.LimitReader(body, maxDeposit+1))
-	size := 0
-	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if size += len(line); size > maxDeposit {
-			return nil, core.Refuse(core.TooLarge, "The body has more than %d bytes: send fewer messages at a time.", maxDeposit)
+func depositedMessages(body []byte) (ms []*core.Message, err error) {
+	n := 0
+	for line := range bytes.Lines(body) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
 		}
-		if len(bytes.TrimSpace(line)) > 0 {
-			m, why := depositedMessage(line)
-			if why != nil {
-				return nil, core.Refuse(core.InvalidArgument, "Line %d is no message as crosstown record prints it: %v.", n, why)
-			}
-			ms = append(ms, m)
-		}
-		if errors.Is(err, io.EOF) {
-			return ms, nil
-		}
+		m, err := depositedMessage(line)
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "The body could not be read: %v.", err)
+			return nil, core.Refuse(core.InvalidArgument, "Line %d is no message as crosstown record prints it: %v.", n, err)
 		}
+		ms = append(ms, m)
 	}
+	return ms, nil
 }
 
 func depositedMessage(line []byte) (*core.Message, error) {

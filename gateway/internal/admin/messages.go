@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -181,11 +180,11 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 
 // testRules tells what rules make of a message, for clients with Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
-	body, err := io.ReadAll(io.LimitReader(c.Body, maxDeposit+1))
-	if err != nil || len(body) > maxDeposit {
-		return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", maxDeposit)
+	if err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // before the body takes memory
+		return nil, err
 	}
-	if err := c.may(core.Manage, c.path, api.RulesPath); err != nil {
+	body, err := c.gather(maxDeposit)
+	if err != nil {
 		return nil, err
 	}
 	m, err := depositedMessage(body)

@@ -8,8 +8,8 @@ import (
 // hooks answers with the hooks of the client's namespace or, for an operator, of all.
 func (a *API) hooks(c *call) (any, error) {
 	all := []api.Hook{}
-	for i := range a.Hooks {
-		if h := &a.Hooks[i]; a.isOperator(c.id) || h.Namespace == c.id.NamespaceID() {
+	for _, h := range a.Hooks() {
+		if a.isOperator(c.id) || h.Namespace == c.id.NamespaceID() {
 			all = append(all, api.Hook{Namespace: h.Namespace, Name: h.Name, Path: webhooks.Path + h.Name, Entity: h.Entity, Verify: string(h.Scheme), Headers: h.Headers})
 		}
 	}
