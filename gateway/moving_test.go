@@ -273,6 +273,11 @@ func TestEmulatorsFileIsImported(t *testing.T) {
 	if code, out, _ := g.try(t, g.connection, "", "diff", yaml); code != exitOK {
 		t.Errorf("the written file: got\n%s", out)
 	}
+	for _, more := range [][]string{{"--namespace", "n"}, {"--parameter", "a=b"}} {
+		if code, _, stderr := g.try(t, g.connection, "", append([]string{"diff", "--from", g.connection}, more...)...); code != exitUsage || !strings.Contains(stderr, "are for a FILE") {
+			t.Errorf("--from with %s: got %d\n%s", more[0], code, stderr)
+		}
+	}
 	odd := write(t, "Config.json", `{"UserConfig": {"Namespaces": [{"Name": "n", "Queues": [{"Name": "q", "Properties": {"Colour": "red"}}]}]}}`)
 	if _, _, stderr := g.try(t, g.connection, "", "import", odd); !strings.Contains(stderr, "not taken over: ") || !strings.Contains(stderr, "property Colour of queue q") {
 		t.Errorf("an unknown property: got %s", stderr)

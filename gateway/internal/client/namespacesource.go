@@ -49,6 +49,9 @@ func (s *namespaceSource) read(ctx context.Context, o *common, args []string, de
 		return nil, "", usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
 	}
 	if s.from != "" {
+		if s.namespace != "" || len(s.parameters) > 0 {
+			return nil, "", usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
+		}
 		t, err := s.at(o)
 		if err != nil {
 			return nil, "", err
