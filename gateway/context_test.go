@@ -132,7 +132,7 @@ func TestBenchMakesItsQueues(t *testing.T) {
 	for _, connection := range []string{g.connection, g.secure} {
 		for _, args := range [][]string{{}, {"--queues=2"}, {"--mode=sessions"}} {
 			args = append([]string{"bench", "--messages=50", "--patience=20s"}, args...)
-			if code, stdout, stderr := g.try(t, connection, "", args...); code != exitOK {
+			if code, stdout, stderr := g.try(t, connection, "", args...); code != exitOK || !strings.Contains(stderr, "new queue, crosstown-bench-") {
 				t.Errorf("%v: exit code %d\n%s%s", args, code, stdout, stderr)
 			}
 		}

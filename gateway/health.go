@@ -56,6 +56,7 @@ name another gateway than that of this container.`,
 	}
 	config.Bind(c.Flags())
 	named.Bind(c, environ)
+	c.Flags().Lookup("connection-string").Usage = "gateway to ask, by the connection `string` of a namespace"
 	return c
 }
 

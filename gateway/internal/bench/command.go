@@ -75,6 +75,9 @@ own work.`,
 					return err
 				}
 				defer func() { err = errors.Join(err, remove(context.WithoutCancel(c.Context()))) }()
+				if to, err := o.targets(); err == nil {
+					_, _ = fmt.Fprintf(c.ErrOrStderr(), "the load goes through a new queue, %s at %s\n", o.Entity, to[0].address)
+				}
 			}
 			report, err := Run(c.Context(), o, c.ErrOrStderr())
 			if report.Run != "" {
