@@ -75,7 +75,7 @@ checkout that the command runs in, or that the program is in.`,
 				p.Version = info.Main.Version
 			}
 			if p.Replace == "" && !project.Published(p.Version) {
-				p.Replace = project.Source(places()...)
+				p.Replace = project.Source(directories()...)
 			}
 			written, err := p.Write()
 			if err != nil {
@@ -90,8 +90,8 @@ checkout that the command runs in, or that the program is in.`,
 	return c
 }
 
-// places are where Crosstown's source may be: about the working directory and the program.
-func places() (all []string) {
+// directories are where Crosstown's source may be: about the working directory and the program.
+func directories() (all []string) {
 	if dir, err := os.Getwd(); err == nil {
 		all = append(all, dir)
 	}
