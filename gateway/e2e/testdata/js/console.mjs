@@ -301,6 +301,7 @@ await browse(async (page, context) => {
   await accessible("taking a session over");
   await dialog.getByRole("button", { name: "Take over" }).click();
   await page.getByText("That is not the token of the session's lock.").first().waitFor();
+  await button("Dismiss").click();
   await holder.close();
   await link(/^Messages/).click();
   await button("Receive").click();

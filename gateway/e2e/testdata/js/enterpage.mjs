@@ -43,6 +43,8 @@ await operate(async ({ page, home, open, button, link, row, said, seen, client, 
   await button("Receive").waitFor();
   await link("Namespaces").click();
   await row(/^rented configured you are here/).waitFor();
+  await page.getByRole("navigation", { name: "Entities" }).getByRole("link", { name: "Gateway" }).click();
+  await heading("Program").waitFor();
 
   // Back home, what was received elsewhere is not shown for the queue of the same name.
   await button("Back to sbemulatorns").click();

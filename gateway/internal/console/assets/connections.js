@@ -1,5 +1,5 @@
 import { html, Action, confirm, Empty, Loading, textOf, useState } from "./ui.js";
-import { bus, mayList, mayRun, session } from "./session.js";
+import { atHome, bus, mayList, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { time } from "./format.js";
 import { usePoll } from "./poll.js";
@@ -17,15 +17,15 @@ export function Connections() {
     }
   }, 3, []);
   return html`<div class="page"><h1>Connected clients</h1>
-    <p class="muted">Of this gateway${mayRun() && ", in all of its namespaces"}; other gateways have connections of their own.</p>
+    <p class="muted">Of this gateway${atHome() && ", in all of its namespaces"}; other gateways have connections of their own.</p>
     <section class="card">${
       !allowed ? html`<${Empty} title="Not with this key">The list of connections needs Manage for the namespace.<//>`
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>
-        <thead><tr>${mayRun() && html`<th>Namespace</th>`}<th>Protocol</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th><th class="tight stays"></th></tr></thead>
+        <thead><tr>${atHome() && html`<th>Namespace</th>`}<th>Protocol</th><th>Client</th><th>Policies</th><th>Since</th><th>Links</th><th class="tight stays"></th></tr></thead>
         <tbody>${list.map((c) => html`<tr key=${c.id}>
-          ${mayRun() && html`<td>${c.namespace || "–"}</td>`}<td>${c.protocol}${c.id === session.value.connection && html` <span class="badge accent">this page</span>`}</td>
+          ${atHome() && html`<td>${c.namespace || "–"}</td>`}<td>${c.protocol}${c.id === session.value.connection && html` <span class="badge accent">this page</span>`}</td>
           <td><div class="clip" title=${c.product}>${c.product || "–"}</div><small class="mono">${c.peer}</small></td><td>${c.policies.join(", ") || "–"}</td><td>${time(c.since)}</td>
           <td class="links">${c.links.length === 0 ? html`<span class="muted">none</span>` : c.links.map((l) => html`<div><span class="badge">${l.direction}</span> <${Name} of=${c} entity=${l.entity} />
             ${l.mode && html` <small>${l.mode}</small>`}${l.session !== undefined && html` <small>session ${l.session || "with the empty id"}</small>`}</div>`)}</td>
