@@ -95,7 +95,7 @@ func (m *mover) check(ctx context.Context, source core.Address) error {
 		case target == source:
 			return core.Refuse(core.InvalidArgument, "'%s' is where the messages are: name another target.", to)
 		case e.Kind != core.Subscription && target.Sub == core.Main && e.Settings.RequiresDuplicateDetection && !m.request.NewMessageIDs:
-			return core.Refuse(core.NotAllowed, "'%s' detects duplicates, and would drop a message whose id it has seen: ask for new message ids (--new-message-id, newMessageIds).", e.Name)
+			return core.Refuse(core.NotAllowed, "'%s' detects duplicates, and would drop a message whose id it has seen: ask for new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
 		case e.Settings.ForwardTo == "" || target.Sub != core.Main:
 			return nil
 		}

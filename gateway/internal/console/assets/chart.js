@@ -61,7 +61,7 @@ export function Chart({ title, series, samples, span = 3600, mark = whole, contr
   useEffect(() => plot.current?.setData(data), [samples.at(-1)?.t, samples.length, samples[0]?.t, span]);
   const last = samples.at(-1) ?? {};
   return html`<figure class="card" style=${{ margin: 0 }}>
-    <header><h3>${title}</h3>
+    <header><h2>${title}</h2>
       <div class="legend push">${series.map((s) => html`<span><i style=${{ background: `var(--${s.color})` }}></i>${s.label} <b>${s.write(last[s.key])}</b></span>`)}${control}</div>
     </header>
     <div class="chart" ref=${ref} aria-hidden="true" data-from=${axis.current[0]} data-to=${axis.current[1]}></div>${children}

@@ -132,7 +132,7 @@ function Subscriptions({ topic }) {
   useEffect(() => { loadSubscriptions(topic.name).catch(setProblem); }, [changes.value]);
   const all = (topic.subscriptions.value ?? []).map(entryOf).filter(Boolean);
   usePoll(() => Promise.allSettled(all.slice(0, 50).map((e) => refresh(e.name))), 2, [all.length]);
-  return html`<section class="card"><header><h3>Subscriptions</h3><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
+  return html`<section class="card"><header><h2>Subscriptions</h2><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
     ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
     : topic.subscriptions.value === null ? html`<${Loading} />`
     : all.length === 0 ? html`<${Empty} title="No subscription gets what is sent here">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
