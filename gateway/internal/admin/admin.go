@@ -94,7 +94,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	case err == nil || code == core.Busy || code == core.QuotaExceeded:
 		return body, err
 	case errors.Is(err, budget.ErrTooLarge):
-		return nil, core.Refuse(core.TooLarge, "The body has more than %d bytes.", most)
+		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes.", most)
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
 }
