@@ -121,6 +121,9 @@ func faultyStep(ctx context.Context, c sdkfaults.Case) (outcome string, err erro
 	if err != nil {
 		return "", err
 	}
+	if _, err := r.PeekMessages(ctx, 1, nil); err != nil { // opens the link, so that the time begins with it
+		return "", err
+	}
 	wait, cancel := context.WithTimeout(ctx, time.Duration(c.ReceiveMS)*time.Millisecond)
 	defer cancel()
 	var got []string

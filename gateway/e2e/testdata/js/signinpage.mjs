@@ -80,7 +80,7 @@ await operate(async ({ page, context, gateway, connection, open, button, heading
     await seen(`a message on a phone of ${width}`);
     await page.keyboard.press("Escape");
     await detail.waitFor({ state: "detached" });
-    assert.match(await page.evaluate(() => document.activeElement.ariaLabel), /^Message \d+$/);
+    await page.waitForFunction(() => /^Message \d+$/.test(document.activeElement.ariaLabel));
     await seen(`messages on a phone of ${width}`);
   }
 }, [], { timezoneId: "Europe/Berlin" });

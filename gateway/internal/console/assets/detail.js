@@ -22,7 +22,7 @@ export function Detail({ message, entity, close, children }) {
     const before = document.activeElement;
     if (!close || !sheet.matches) return;
     ref.current.focus();
-    return () => { if (before?.isConnected) before.focus(); };
+    return () => (document.querySelector(`button.link[aria-label="Message ${message.sequenceNumber}"]`) ?? before)?.focus(); // to where it was opened
   }, []);
   const escape = (e) => {
     if (e.key !== "Escape" || !close) return;
