@@ -19,7 +19,7 @@ SYSTEMS ?=
 SCENARIOS ?= peers
 MESSAGES ?= 0
 WRITE ?=
-TESTFLAGS ?= -race -shuffle=on -timeout 12m
+TESTFLAGS ?= -race -shuffle=on -timeout 18m
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
