@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -78,7 +77,7 @@ func (a *API) purge(c *call) (any, error) {
 		total += n
 		switch {
 		case err != nil && total > 0:
-			return nil, core.Refuse(core.CodeOf(err), "%d messages were removed, but not all: %s", total, cmp.Or(core.TextOf(err), string(core.CodeOf(err))))
+			return nil, core.Refuse(core.CodeOf(err), "%d messages were removed, but not all: %s", total, textOf(err))
 		case err != nil:
 			return nil, err
 		case last || n == 0:

@@ -57,7 +57,7 @@ func (a *API) move(c *call) (any, error) {
 			if answer.Moved == 0 {
 				return nil, err
 			}
-			return nil, core.Refuse(core.CodeOf(err), "%d messages were moved, but not all: %s", answer.Moved, cmp.Or(core.TextOf(err), string(core.CodeOf(err))))
+			return nil, core.Refuse(core.CodeOf(err), "%d messages were moved, but not all: %s", answer.Moved, textOf(err))
 		}
 	}
 	return answer, nil
@@ -159,8 +159,6 @@ func (m *mover) some(ctx context.Context, numbers []int64, answer *api.Moved) er
 	}
 	return err
 }
-
-func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }
 
 // copied is the message that the target gets.
 func (m *mover) copied(d *core.Delivery) *core.Message {

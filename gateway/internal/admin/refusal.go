@@ -43,3 +43,6 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
+
+// textOf is what clients are told of an error: its text, or else its code.
+func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }
