@@ -20,6 +20,8 @@ SCENARIOS ?= peers
 MESSAGES ?= 0
 WRITE ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 18m
+# Tests of the gateway's memory, of which the race detector takes several times as much.
+MEMORYTESTS = ThreeTimes|ExhaustNothing
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -31,8 +33,9 @@ build: ## Build bin/crosstown
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")
 	@exec bin/crosstown $(ARGS)
 
-test: tools check ## Install what the tests need, run the checks and all tests with the race detector
+test: tools check ## Install what the tests need, run the checks and all tests, with the race detector where it changes nothing
 	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -run '$(MEMORYTESTS)' ./gateway/e2e
 
 quick: ## Run the fast tests, without the race detector and without SDKs
 	$(GO) test ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -31,8 +33,12 @@ func atEnd(f func() error) {
 }
 
 func TestMain(m *testing.M) {
-	// Stories mostly wait, for locks and clocks of real time: tell many at once.
-	if err := flag.Set("test.parallel", "32"); err != nil {
+	// Stories wait for processes and connections: tell more at once than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.NumCPU()+4)); err != nil {
+		panic(err)
+	}
+	// A program with the race detector otherwise sleeps for a second before it exits.
+	if err := os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=10"); err != nil {
 		panic(err)
 	}
 	os.Exit(run(m))

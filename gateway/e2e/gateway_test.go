@@ -33,11 +33,10 @@ const (
 
 // gateway is a running gateway process.
 type gateway struct {
-	program string
-	host    string // localhost:PORT, for every protocol
-	data    string // its data directory
-	args    []string
-	ca      *x509.CertPool
+	host string // localhost:PORT, for every protocol
+	data string // its data directory
+	args []string
+	ca   *x509.CertPool
 
 	files int // how many descriptors it has; 0: as many as the test
 
@@ -73,7 +72,7 @@ func newGateway(dir, store string, args ...string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{program: binary, host: fmt.Sprintf("localhost:%d", port), data: dir}
+	g := &gateway{host: fmt.Sprintf("localhost:%d", port), data: dir}
 	g.args = append([]string{
 		"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--data", dir, "--store", store,
 		"--websocket-origins", "http://127.0.0.1:*", "--cors-origins", "http://127.0.0.1:*",
@@ -111,12 +110,11 @@ func (g *gateway) start() error {
 func (g *gateway) launch() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cmd = exec.Command(g.program, g.args...)
+	g.cmd = exec.Command(binary, g.args...)
 	if g.files > 0 {
-		g.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, g.files), g.program}, g.args...)...)
+		g.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, g.files), binary}, g.args...)...)
 	}
 	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
-	g.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
 	if err := g.cmd.Start(); err != nil {
 		return err
 	}
@@ -287,17 +285,10 @@ func (g *gateway) sane() error {
 // own starts a gateway of its own for a test.
 func own(t *testing.T, store string, args ...string) *gateway {
 	t.Helper()
-	return ownOf(t, binary, store, args...)
-}
-
-// ownOf is own with a program that was built otherwise.
-func ownOf(t *testing.T, program, store string, args ...string) *gateway {
-	t.Helper()
 	g, err := newGateway(t.TempDir(), store, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.program = program
 	t.Cleanup(func() {
 		g.kill()
 		if err := g.sane(); err != nil {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,8 @@ import (
 //	e.browser("NAME", "STORY_PAGE="+e.page("pages/NAME.mjs"))
 //
 // where e.page bundles a module for browsers and serves it, in an empty page of
-// an origin of its own, which every gateway here lets in. One browser runs at a
-// time: put what belongs together into one story, and tell it on one engine.
+// an origin of its own, which every gateway here lets in. Browsers are slow: put
+// what belongs together into one story, and tell it on one engine.
 
 // storyTime bounds a story.
 const storyTime = 6 * patience
@@ -100,18 +101,64 @@ func (e *env) node(story string, variables ...string) {
 	e.tellWithNode(e.packages(), story, variables)
 }
 
-// chromium is held by whoever runs one.
-var chromium sync.Mutex
+// browsers are how many Chromiums run. Each serves one story at a time, which
+// has the clipboard to itself.
+const browsers = 2
+
+// idleBrowsers starts the browsers, once for all tests, and returns the addresses
+// of those that serve no story.
+var idleBrowsers = sync.OnceValues(func() (chan string, error) {
+	dir, err := installPackages()
+	if err != nil {
+		return nil, err
+	}
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		return nil, err
+	}
+	idle := make(chan string, browsers)
+	for range browsers {
+		address, err := startBrowser(dir, program)
+		if err != nil {
+			return nil, fmt.Errorf("start Chromium: %w", err)
+		}
+		idle <- address
+	}
+	return idle, nil
+})
+
+// startBrowser starts a Chromium that runs until the last test has ended, and
+// returns the address for stories.
+func startBrowser(dir, program string) (address string, err error) {
+	c := exec.Command("node", "browserserver.mjs")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "STORY_CHROMIUM="+program)
+	c.Stderr = os.Stderr
+	input, err := c.StdinPipe() // a killed test process closes it, too
+	if err != nil {
+		return "", err
+	}
+	output, err := c.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := c.Start(); err != nil {
+		return "", err
+	}
+	atEnd(func() error { return errors.Join(input.Close(), c.Wait()) })
+	line, err := bufio.NewReader(output).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
 
 // browser tells a story with Node.js that drives Chromium.
 func (e *env) browser(story string, variables ...string) {
 	e.Helper()
 	dir := e.packages()
-	program, err := exec.LookPath("chromium")
+	idle, err := idleBrowsers()
 	e.need(browserVariable, err)
-	chromium.Lock()
-	defer chromium.Unlock()
-	e.tellWithNode(dir, story, append(variables, "STORY_CHROMIUM="+program))
+	address := <-idle
+	defer func() { idle <- address }()
+	e.tellWithNode(dir, story, append(variables, "STORY_BROWSER="+address))
 }
 
 func (e *env) tellWithNode(dir, story string, variables []string) {

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -70,14 +68,14 @@ func largeBody() []byte {
 // TestTheLargestMessageTakesThreeTimesItsSize sends and receives a message of 100 MB over each protocol, on a gateway
 // of its own whose peak of resident memory is read.
 func TestTheLargestMessageTakesThreeTimesItsSize(t *testing.T) {
-	program := largeProgram(t)
+	withoutRace(t)
 	body := largeBody()
 	for _, engine := range []string{"memory", "redis"} {
 		for protocol, exchange := range map[string]func(*env, string, []byte) []byte{
 			"amqp": largeOverAMQP, "https": largeOverHTTPS, "websocket": largeOverWebSocket,
 			"events": largeEvent("receiveanddelete"), "peeked events": largeEvent("peek"),
 		} {
-			t.Run(engine+"/"+protocol, func(t *testing.T) { exchangeLarge(t, program, engine, body, exchange) })
+			t.Run(engine+"/"+protocol, func(t *testing.T) { exchangeLarge(t, engine, body, exchange) })
 		}
 	}
 }
@@ -85,7 +83,7 @@ func TestTheLargestMessageTakesThreeTimesItsSize(t *testing.T) {
 // TestDeliveriesTakeThreeTimesTheirSizeWhateverTheyHold receives large messages over a WebSocket in JSON: what has a longer
 // form there than others, and several one after the other.
 func TestDeliveriesTakeThreeTimesTheirSizeWhateverTheyHold(t *testing.T) {
-	program := largeProgram(t)
+	withoutRace(t)
 	controls := bytes.Repeat([]byte{1}, int(largest)) // six times as long in JSON
 	for _, engine := range []string{"memory", "redis"} {
 		for form, send := range map[string]func(e *env, queue string){
@@ -103,7 +101,7 @@ func TestDeliveriesTakeThreeTimesTheirSizeWhateverTheyHold(t *testing.T) {
 			},
 		} {
 			t.Run(engine+"/"+form, func(t *testing.T) {
-				exchangeLarge(t, program, engine, nil, func(e *env, queue string, _ []byte) []byte {
+				exchangeLarge(t, engine, nil, func(e *env, queue string, _ []byte) []byte {
 					send(e, queue)
 					n := e.native()
 					if err := n.conn.SetReadDeadline(time.Now().Add(largePatience)); err != nil {
@@ -144,31 +142,26 @@ func (e *env) sendLarge(queue string, m *amqp.Message) {
 	}
 }
 
-// largeProgram is the gateway without the race detector, whose own memory is a multiple.
-func largeProgram(t *testing.T) string {
+// withoutRace skips a test of memory where the race detector takes a multiple of it. make test runs these without.
+func withoutRace(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("100 MB, many times")
 	}
-	if !raceEnabled {
-		return binary
+	if raceEnabled {
+		t.Skip("the race detector takes several times the memory: go test -run ThreeTimes")
 	}
-	program := filepath.Join(t.TempDir(), "crosstown")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
-		t.Fatalf("build the gateway: %v\n%s", err, out)
-	}
-	return program
 }
 
 // exchangeLarge has a large message sent and received at a gateway of its own, and compares the most memory that the
 // gateway has taken with the size of the message. Tests do so one after the other: they take much memory themselves.
-func exchangeLarge(t *testing.T, program, engine string, body []byte, exchange func(*env, string, []byte) []byte) {
+func exchangeLarge(t *testing.T, engine string, body []byte, exchange func(*env, string, []byte) []byte) {
 	t.Helper()
 	store := engine
 	if engine == "redis" {
 		store = redistest.Start(t, redistest.Options{}).URL()
 	}
-	e := &env{T: t, gw: ownOf(t, program, store), plain: true}
+	e := &env{T: t, gw: own(t, store), plain: true}
 	queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: to.Ptr(int64(core.MaxMessageSizeKB))})
 	e.send(queue, "small")
 	e.complete(e.receiver(queue), e.one(e.receiver(queue)))

@@ -20,7 +20,7 @@ import (
 // skipped then.
 const browserVariable = "E2E_BROWSER"
 
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // Tell has Node.js tell testdata/story.mjs, which drives Chromium. It finds the
 // page's address in STORY_PAGE, and its last line is "told".

@@ -1,22 +1,28 @@
 // What stories told by a browser begin with.
 import { chromium } from "playwright-core";
 
+/** How stories' Chromium is started. */
+export const launching = {
+  executablePath: process.env.STORY_CHROMIUM,
+  args: ["--ignore-certificate-errors"], // for wss://, which ignoreHTTPSErrors does not reach
+  timeout: 120000,
+};
+
 /**
  * Tells a story with a page in headless Chromium, and closes that whatever
- * happens. What the page writes to its console is printed, for whoever reads of
- * a failure; an error that it does not catch fails the story. Waits end after
- * 20 seconds.
+ * happens. The browser is that of STORY_BROWSER (see browserserver.mjs), or else
+ * one of the story's own. What the page writes to its console is printed, for
+ * readers of a failure; an error that it does not catch fails the story. Waits
+ * end after a minute.
  * @param {(page: import("playwright-core").Page, context: import("playwright-core").BrowserContext) => Promise<void>} story
  * @param {import("playwright-core").BrowserContextOptions} [options] such as viewport
  */
 export async function browse(story, options = {}) {
-  const browser = await chromium.launch({
-    executablePath: process.env.STORY_CHROMIUM,
-    args: ["--ignore-certificate-errors"], // for wss://, which ignoreHTTPSErrors does not reach
-  });
+  const { STORY_BROWSER: running } = process.env;
+  const browser = await (running ? chromium.connect(running) : chromium.launch(launching));
   try {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
-    context.setDefaultTimeout(20000);
+    context.setDefaultTimeout(60000);
     const page = await context.newPage();
     const faults = [];
     page.on("console", (line) => console.log(`page: ${line.type()}: ${line.text()}`));
@@ -26,6 +32,6 @@ export async function browse(story, options = {}) {
       throw new AggregateError(faults, `the page did not catch: ${faults.map((f) => f.stack).join("\n")}`);
     }
   } finally {
-    await browser.close();
+    await browser.close(); // a running one ends the contexts of this connection, and goes on
   }
 }
