@@ -326,6 +326,18 @@ var deferStories = []story{
 		s.wantBodies("all, the one delivered before first", ds, "c", "a", "b")
 		want(s, "delivery count", ds[0].DeliveryCount, 1)
 	}},
+	{"what expires under a lock by number can be settled", func(s *fixture) {
+		s.main.DeadLetterExpired = true
+		s.send(text("a"), text("b", ttl(time.Second)), text("c", ttl(time.Second)))
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2), number(3)})
+		s.wantCode("lock", err, "")
+		s.clock.Advance(2 * time.Second)
+		s.wantStats("stats", s.main, core.Stats{Ready: 1, Locked: 2})
+		s.settle(got[0], core.Complete)
+		s.settle(got[1], core.Release)
+		s.wantBodies("what has not expired", s.lock(9), "a")
+		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
+	}},
 	{"dead letters are locked by number", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		for _, d := range s.lock(3) {

@@ -155,7 +155,8 @@ local function makeActions()
   local function isAvailable(n)
     local inSession = session and session.isAvailable(n)
     if inSession then return inSession == 'yes' end
-    return tonumber(n) > tonumber(call('HGET', head, 'c') or 0) or call('ZSCORE', again, n)
+    local isNew = tonumber(n) > tonumber(call('HGET', head, 'c') or 0) and not call('ZSCORE', holes, n)
+    return isNew or call('ZSCORE', again, n)
   end
 
   -- expireDue ends an expired message that is available, and notes one that is not.
