@@ -14,7 +14,7 @@ await operate(async ({ page, button, dialog, heading, home, open, row, said, see
     const bus = globalThis.bus = new Crosstown(location.origin, { connectionString: secret });
     globalThis.closings = 0;
     bus.on("close", () => globalThis.closings++);
-    globalThis.feed = bus.receive("steps", { session: "alpha", prefetch: 1 });
+    globalThis.feed = bus.receive("steps", { session: "alpha", prefetch: 1, reaccept: true });
     await globalThis.feed.ready;
     await globalThis.feed.setState("half way");
   }, process.env.STORY_CONNECTION);
@@ -50,14 +50,10 @@ await operate(async ({ page, button, dialog, heading, home, open, row, said, see
   await other.getByRole("button", { name: "Close" }).click();
   await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
   await said(/is closed/);
-  await page.waitForFunction(async () => {
-    try {
-      await globalThis.feed.state();
-      return true;
-    } catch {
-      return false;
-    }
+  await page.evaluate(async () => { // waitForFunction would take a promise for its end
+    for (let again = false; !again;) again = await globalThis.feed.state().then(() => true, () => new Promise((resolve) => setTimeout(resolve, 50)));
   });
+  assert.equal(await page.evaluate(() => globalThis.closings), 1);
   await other.waitFor();
   await phone();
   await seen("connections on a phone");
