@@ -23,6 +23,7 @@ export async function browse(story, options = {}) {
   try {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
     context.setDefaultTimeout(60000);
+    await context.addInitScript(recordStatus);
     const page = await context.newPage();
     const faults = [];
     page.on("console", (line) => console.log(`page: ${line.type()}: ${line.text()}`));
@@ -35,3 +36,32 @@ export async function browse(story, options = {}) {
     await browser.close(); // a running one ends the contexts of this connection, and goes on
   }
 }
+
+/** Records in `told` what elements of role status have said, for `said`. */
+function recordStatus() {
+  globalThis.told = [];
+  const tell = (element) => globalThis.told.push(element.textContent.trim());
+  new MutationObserver((changes) => {
+    for (const { type, target, addedNodes } of changes) {
+      const within = (target instanceof Element ? target : target.parentElement)?.closest("[role=status]");
+      if (type === "characterData" && within) tell(within);
+      for (const node of addedNodes) {
+        if (within) tell(node instanceof Element ? node : within);
+        else if (node instanceof Element) [node, ...node.querySelectorAll("*")].filter((e) => e.matches("[role=status]")).forEach(tell);
+      }
+    }
+  }).observe(document, { subtree: true, childList: true, characterData: true });
+}
+
+/**
+ * Waits until the page has told a text in an element of role status. What a page tells goes after some
+ * seconds, or at the next step of a task, and a busy machine may look too late: so what it has told counts,
+ * once each.
+ * @param {import("playwright-core").Page} page
+ * @param {string | RegExp} text a part of it, in whatever case, or a pattern
+ */
+export const said = (page, text) => page.waitForFunction(([source, flags]) => {
+  const pattern = new RegExp(source, flags), at = globalThis.told.findIndex((t) => pattern.test(t));
+  if (at >= 0) globalThis.told.splice(at, 1);
+  return at >= 0;
+}, text instanceof RegExp ? [text.source, text.flags] : [text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i"]);

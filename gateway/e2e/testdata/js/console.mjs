@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import { accessible as accessibleOn, faultsOf } from "./accessible.mjs";
-import { browse } from "./browser.mjs";
+import { browse, said as saidOn } from "./browser.mjs";
 
 const { STORY_CONNECTION: connection, STORY_LISTENER: listener, STORY_GATEWAY: gateway, STORY_SCREENSHOTS: pictures } = process.env;
 const orders = "store/orders", topic = "store/events", subscription = `${topic}/Subscriptions/eu`, carts = "store/carts", letters = "store/letters";
@@ -39,7 +39,7 @@ await browse(async (page, context) => {
   const link = (name) => page.getByRole("link", { name });
   const heading = (name) => page.getByRole("heading", { name, exact: true });
   const dialog = page.getByRole("dialog");
-  const said = (text) => page.getByRole("status").getByText(text).first().waitFor();
+  const said = (text) => saidOn(page, text);
   const open = (name, tab = "") => page.goto(`http://${gateway}/#/entity/${encodeURIComponent(name)}${tab && `/${tab}`}`);
   const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
 

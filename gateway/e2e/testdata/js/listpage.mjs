@@ -125,7 +125,7 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
   await shown("50");
   await button("Resubmit all").click();
   await dialog.getByRole("button", { name: "Resubmit", exact: true }).click();
-  await dialog.getByText(/^\d+ of 230 resubmitted/).waitFor();
+  await said(/^\d+ of 230 resubmitted/);
   await said("230 resubmitted.");
   await heading("No dead letters").waitFor();
 

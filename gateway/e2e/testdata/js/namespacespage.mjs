@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { ServiceBusClient } from "@azure/service-bus";
 import { accessible, faultsOf } from "./accessible.mjs";
-import { browse } from "./browser.mjs";
+import { browse, said as saidOn } from "./browser.mjs";
 
 const { STORY_CONNECTION: connection, STORY_GATEWAY: gateway, STORY_SCREENSHOTS: pictures } = process.env;
 
@@ -15,7 +15,7 @@ await browse(async (page, context) => {
   const dialog = page.getByRole("dialog"), one = (name) => page.getByRole("region", { name, exact: true });
   const row = (name) => page.getByRole("row", { name });
   const here = () => page.getByTitle("Namespace", { exact: true }).textContent();
-  const said = (text) => page.getByRole("status").getByText(text).first().waitFor();
+  const said = (text) => saidOn(page, text);
   const signIn = async (secret) => {
     await page.getByLabel("Connection string or token").fill(secret);
     await page.keyboard.press("Enter");

@@ -1,7 +1,7 @@
 // What stories of an operator at the console begin with.
 import assert from "node:assert/strict";
 import { accessible, faultsOf } from "./accessible.mjs";
-import { browse } from "./browser.mjs";
+import { browse, said as saidOn } from "./browser.mjs";
 
 const { STORY_CONNECTION: connection, STORY_GATEWAY: gateway, STORY_SCREENSHOTS: pictures, STORY_SEE: see } = process.env;
 
@@ -22,7 +22,7 @@ export async function operate(story, expected = [], options = {}) {
       heading: (name) => page.getByRole("heading", { name, exact: true }),
       row: (name) => page.getByRole("row", { name }),
       dialog: page.getByRole("dialog"),
-      said: (text) => page.getByRole("status").getByText(text).first().waitFor(),
+      said: (text) => saidOn(page, text),
       open: (name, tab = "") => page.goto(`http://${gateway}/#/entity/${encodeURIComponent(name)}${tab && `/${tab}`}`),
       home: (name = "") => page.goto(`http://${gateway}/#/${name}`),
       signIn: async (secret = connection) => {
