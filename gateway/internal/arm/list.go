@@ -71,23 +71,38 @@ func length(args []any) (any, error) {
 	return nil, fmt.Errorf("%v has no length", args[0])
 }
 
-func union(args []any) (any, error) {
-	if len(args) > 0 {
-		if _, ok := args[0].([]any); ok {
-			all := []any{}
-			for i := range args {
-				list, err := argument[[]any](args, i)
-				if err != nil {
-					return nil, err
-				}
-				for _, v := range list {
-					if !has(all, v) {
-						all = append(all, v)
-					}
-				}
-			}
-			return all, nil
+// joined are the elements of lists; ok is false where the first argument is none.
+func joined(args []any) (all []any, ok bool, err error) {
+	if len(args) == 0 {
+		return nil, false, nil
+	}
+	if _, ok := args[0].([]any); !ok {
+		return nil, false, nil
+	}
+	all = []any{}
+	for i := range args {
+		list, err := argument[[]any](args, i)
+		if err != nil {
+			return nil, false, err
 		}
+		all = append(all, list...)
+	}
+	return all, true, nil
+}
+
+func union(args []any) (any, error) {
+	elements, ok, err := joined(args)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		all := []any{}
+		for _, v := range elements {
+			if !has(all, v) {
+				all = append(all, v)
+			}
+		}
+		return all, nil
 	}
 	all := map[string]any{}
 	for i := range args {

@@ -49,18 +49,8 @@ func textOf(v any) string {
 
 // concat joins texts, or lists.
 func concat(args []any) (any, error) {
-	if len(args) > 0 {
-		if _, ok := args[0].([]any); ok {
-			all := []any{}
-			for i := range args {
-				list, err := argument[[]any](args, i)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, list...)
-			}
-			return all, nil
-		}
+	if all, ok, err := joined(args); ok || err != nil {
+		return all, err
 	}
 	var b strings.Builder
 	for _, a := range args {
