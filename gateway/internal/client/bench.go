@@ -17,11 +17,12 @@ const benchIdle = "PT10M"
 // benchNamespace is the namespace of a run of crosstown bench.
 type benchNamespace struct {
 	common
-	target *target // nil before Find, and where the run has URLs
+	environ []string
+	target  *target // nil before Find, and where the run has URLs
 }
 
 func benchCommand(environ []string) *cobra.Command {
-	return bench.Command(nil, &benchNamespace{common: common{environ: environ}})
+	return bench.Command(nil, &benchNamespace{environ: environ})
 }
 
 // Bind implements bench.Namespace.
@@ -59,7 +60,7 @@ func (n *benchNamespace) MakeQueues(ctx context.Context, names []string, session
 		return errors.Join(errs...)
 	}
 	for _, name := range names {
-		o := &admin.CreateQueueOptions{Properties: &admin.QueueProperties{RequiresSession: &sessions, AutoDeleteOnIdle: optional(benchIdle)}}
+		o := &admin.CreateQueueOptions{Properties: &admin.QueueProperties{RequiresSession: &sessions, AutoDeleteOnIdle: new(benchIdle)}}
 		if _, err := client.CreateQueue(ctx, name, o); err != nil {
 			return nil, errors.Join(n.target.explain(err), remove(context.WithoutCancel(ctx)))
 		}

@@ -139,16 +139,9 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 
 // named lists names for a shell: at once, or not at all.
 func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	text := func(name string) string {
-		if f := c.Flags().Lookup(name); f != nil {
-			return f.Value.String()
-		}
-		return ""
-	}
-	o := &common{environ: environ, connectionString: text("connection-string"), context: text("context"), ca: text("ca"), data: text("data")}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
-	return beginning(list(ctx, o, args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
+	return beginning(list(ctx, flagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // beginning are the texts that begin with prefix.

@@ -19,7 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
@@ -113,6 +115,11 @@ func (o *common) resolve(t *target) (err error) {
 	return nil
 }
 
+// checkConnection reports what is wrong with a connection string, or with the file of an authority, "": none.
+func checkConnection(connectionString, ca string) error {
+	return new(common).resolve(&target{text: connectionString, ca: ca})
+}
+
 // roots are the system's authorities, that of a file and, for this machine, the
 // development CA.
 func (o *common) roots(ca string, local bool) (*x509.CertPool, error) {
@@ -176,6 +183,22 @@ func (t *target) admin() (*admin.Client, error) {
 	}})
 }
 
+// management is a client of the target's management API.
+func (t *target) management(foreign func(entity, property, value string)) *https.AdminClient {
+	origin := "https://" + t.Host
+	if t.Emulator {
+		origin = "http://" + t.Host
+	}
+	return &https.AdminClient{
+		Origin:    origin,
+		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment}, Timeout: inquiryTimeout},
+		Authorize: func() string { return t.signature(origin + "/") },
+		Foreign:   foreign,
+	}
+}
+
+var anyIdentity = core.Identity(nil) // a management API knows its client by the token
+
 // transport sends management requests as plain HTTP where the connection string
 // means plain text; the SDK would use TLS.
 type transport struct {
@@ -216,6 +239,17 @@ type common struct {
 func (o *common) bind(c *cobra.Command, environ []string) {
 	o.bindConnection(c, environ)
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON")
+}
+
+// flagsOf are the flags as a command line has given them so far, for its completion. The command may lack any.
+func flagsOf(c *cobra.Command, environ []string) *common {
+	text := func(name string) string {
+		if f := c.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	return &common{environ: environ, connectionString: text("connection-string"), context: text("context"), ca: text("ca"), data: text("data")}
 }
 
 // bindConnection adds the flags that say where to connect.

@@ -100,7 +100,7 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 			return made, err
 		}
 	}
-	return made, new(common).resolve(&target{text: made.ConnectionString, ca: made.CA})
+	return made, checkConnection(made.ConnectionString, made.CA)
 }
 
 // changeContexts reads the contexts, has them changed, saves them and prints what change says it did.
@@ -142,7 +142,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 				}
 				f.Current = args[0]
 				tellOverruled(c, environ)
-				return fmt.Sprintf("commands connect to context %s: %s", args[0], endpoint(held)), nil
+				return fmt.Sprintf("commands connect to context %s: %s", args[0], held.Endpoint()), nil
 			})
 		},
 	}
@@ -194,25 +194,13 @@ func showContext(f *contexts.File, name string, reveal bool) shownContext {
 	held := f.Contexts[name]
 	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // what is wrong is shown as it is
 	s := shownContext{
-		Name: name, Current: name == f.Current, Endpoint: endpoint(held), Policy: parsed.KeyName,
+		Name: name, Current: name == f.Current, Endpoint: held.Endpoint(), Policy: parsed.KeyName,
 		ConnectionString: held.ConnectionString, CA: held.CA,
 	}
 	if !reveal {
 		s.ConnectionString = config.MaskConnection(held.ConnectionString)
 	}
 	return s
-}
-
-// endpoint is where a context connects to, and whether without TLS.
-func endpoint(c contexts.Context) string {
-	parsed, err := auth.ParseConnectionString(c.ConnectionString)
-	switch {
-	case err != nil:
-		return err.Error()
-	case parsed.Emulator:
-		return parsed.Host + " without TLS"
-	}
-	return parsed.Host
 }
 
 func contextListCommand(environ []string) *cobra.Command {

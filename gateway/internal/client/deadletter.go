@@ -100,13 +100,13 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 			return err
 		}
 		defer b.link.Close()
-		return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+		return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
 	}
 	return c
 }
 
 // list prints the messages that fit.
-func (o *common) list(c *cobra.Command, b *browser, s *selection, into *table) error {
+func (b *browser) list(c *cobra.Command, s *selection, into *table) error {
 	listed := 0
 	more, err := b.find(c.Context(), s, func(a *amqp.Arrival) error {
 		listed++
@@ -127,7 +127,7 @@ func (o *common) list(c *cobra.Command, b *browser, s *selection, into *table) e
 // none says that nothing was found.
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
-	case (b.state == nil || *b.state != core.Scheduled) && b.target.isTopic(ctx, name):
+	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
 		return usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
 	case s.isEmpty():
 		hint := ""
@@ -211,8 +211,8 @@ func (o *deadMove) run(c *cobra.Command, args []string) error {
 		return usagef("--to: %s is where the messages are: name another target", o.to)
 	}
 	if o.dryRun {
-		into := o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
-		if err := o.list(c, b, &o.selection, into); err != nil {
+		into := newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
+		if err := b.list(c, &o.selection, into); err != nil {
 			return t.explain(err)
 		}
 		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", dead, o.to)
@@ -234,13 +234,13 @@ func (o *deadMove) run(c *cobra.Command, args []string) error {
 	if err != nil && m.moved == 0 {
 		return t.explain(err)
 	}
-	return errors.Join(o.report(c, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, messages(m.moved), dead, o.to), t.explain(err))
+	return errors.Join(report(c, o.json, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, messages(m.moved), dead, o.to), t.explain(err))
 }
 
 // report prints what was done.
-func (o *common) report(c *cobra.Command, asJSON map[string]any, format string, args ...any) error {
-	if o.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(asJSON)
+func report(c *cobra.Command, asJSON bool, done map[string]any, format string, args ...any) error {
+	if asJSON {
+		return json.NewEncoder(c.OutOrStdout()).Encode(done)
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
 	return err
@@ -279,17 +279,17 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
 		}
 		defer b.link.Close()
 		if dryRun {
-			return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+			return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
 		}
 		if o.isEmpty() && o.count == 0 {
 			if err := sure.confirm(c, "remove all dead letters of "+dead); err != nil {
 				return err
 			}
-			n, err := o.purgeActive(c, t, dead)
+			n, err := purgeActive(c, &o.common, t, dead)
 			if err != nil {
 				return err
 			}
-			return o.report(c, map[string]any{"purged": n, "from": dead}, "purged %s from %s", messages(n), dead)
+			return report(c, o.json, map[string]any{"purged": n, "from": dead}, "purged %s from %s", messages(n), dead)
 		}
 		numbers, err := b.numbers(c.Context(), &o.selection)
 		if err != nil {
@@ -303,7 +303,7 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
 		if err != nil && m.moved == 0 {
 			return t.explain(err)
 		}
-		return errors.Join(o.report(c, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", messages(m.moved), dead), t.explain(err))
+		return errors.Join(report(c, o.json, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", messages(m.moved), dead), t.explain(err))
 	}
 	return c
 }

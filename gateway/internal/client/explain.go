@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,12 +82,6 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		return fmt.Errorf("'%s' remembers nothing of it: it never came there, or too long ago", accounts[0].Entity)
 	}
 	return narrate(c.OutOrStdout(), accounts)
-}
-
-// isMissing reports whether the gateway has answered that there is no such thing.
-func isMissing(err error) bool {
-	refused, ok := errors.AsType[*refusal](err)
-	return ok && refused.status == http.StatusNotFound
 }
 
 // follow asks for the accounts of an entity and of those that the message went to.

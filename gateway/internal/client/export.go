@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"text/tabwriter"
 
@@ -36,7 +35,7 @@ not in it: crosstown backup and crosstown record have those.`,
 			if err != nil {
 				return err
 			}
-			contents, err := t.contents(c.Context(), !short, &notes{out: c.ErrOrStderr()})
+			contents, err := liveContents(c.Context(), t, !short, &notes{out: c.ErrOrStderr()})
 			if err != nil {
 				return t.explain(err)
 			}
@@ -78,7 +77,7 @@ failed, and 2 if the command line or FILE is wrong.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindTarget(c, environ)
+	bindTarget(&o.common, c, environ)
 	o.namespaceSource.bind(c, environ)
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object a line")
 	c.Flags().BoolVar(&o.named, "only-named", false, "pass over entities of the gateway that the source does not name")
@@ -153,14 +152,3 @@ func shownValue(text string) string {
 }
 
 func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }
-
-// explainStatus is the refusal of a management API with its remedy.
-func (t *target) explainStatus(status int, text string) error {
-	switch status {
-	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s", text, listHint)
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s: %s", text, t.policyHint())
-	}
-	return errors.New(text)
-}

@@ -155,11 +155,3 @@ func printFaults(out io.Writer, all []api.Fault) error {
 
 // words are the names of a set, for the help.
 func words[T ~string](all []T) string { return strings.Join(wordsOf(all), ", ") }
-
-// wordsOf are the names of a set.
-func wordsOf[T ~string](all []T) (names []string) {
-	for _, each := range all {
-		names = append(names, string(each))
-	}
-	return names
-}

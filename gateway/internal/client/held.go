@@ -65,7 +65,7 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 			return err
 		}
 		defer b.link.Close()
-		return t.explain(o.list(c, b, &o.selection, o.table(c.OutOrStdout(), b.entity, columns...)))
+		return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, b.entity, columns...)))
 	}
 	return c
 }
@@ -122,7 +122,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 		if err != nil && n == 0 {
 			return t.explain(err)
 		}
-		return errors.Join(o.report(c, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", messages(n), b.entity), t.explain(err))
+		return errors.Join(report(c, o.json, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", messages(n), b.entity), t.explain(err))
 	}
 	return c
 }
@@ -202,8 +202,8 @@ The exit code is 4 if no message fits.`,
 		if err != nil {
 			return t.explain(err)
 		}
-		_, err = t.receiveDeferred(c.Context(), b.entity, found, azservicebus.ReceiveModePeekLock, func(r source, ms []*azservicebus.ReceivedMessage) error {
-			if err := o.print(c.OutOrStdout(), ms); err != nil {
+		_, err = receiveDeferred(c.Context(), t, b.entity, found, azservicebus.ReceiveModePeekLock, func(r source, ms []*azservicebus.ReceivedMessage) error {
+			if err := printMessages(c.OutOrStdout(), o.json, ms); err != nil {
 				return err
 			}
 			return how.settle(context.WithoutCancel(c.Context()), r, ms)
@@ -233,8 +233,8 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 const deferredAtOnce = 100
 
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
-func (t *target) receiveDeferred(ctx context.Context, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
-	sessions := t.hasSessions(ctx, entity)
+func receiveDeferred(ctx context.Context, t *target, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
+	sessions := hasSessions(ctx, t, entity)
 	if !sessions { // a message may have a session id all the same
 		var all []int64
 		for _, some := range numbers {
@@ -246,7 +246,7 @@ func (t *target) receiveDeferred(ctx context.Context, entity string, numbers hel
 	gone := 0
 	for session, some := range numbers {
 		choice := sessionChoice{id: session, exact: sessions}
-		r, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, sessionPatience)
+		r, done, err := openSource(ctx, t, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, sessionPatience)
 		if err != nil {
 			return n, err
 		}

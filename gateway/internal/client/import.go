@@ -13,7 +13,7 @@ import (
 
 // bindTarget adds the flags that say where to connect; --to is another name of --connection-string, for
 // commands that have a source too.
-func (o *common) bindTarget(c *cobra.Command, environ []string) {
+func bindTarget(o *common, c *cobra.Command, environ []string) {
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "to" {
 			name = "connection-string"
@@ -55,7 +55,7 @@ migrate does that.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindTarget(c, environ)
+	bindTarget(&o.common, c, environ)
 	o.namespaceSource.bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")

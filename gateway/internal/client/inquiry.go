@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
@@ -113,4 +115,22 @@ func (t *target) signature(resource string) string {
 		return t.Signature
 	}
 	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
+}
+
+// isMissing reports whether the gateway has answered that there is no such thing.
+func isMissing(err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	return ok && refused.status == http.StatusNotFound
+}
+
+// policyHolder is the queue or topic that an address belongs to: it has the policies.
+func policyHolder(name string) string {
+	address, err := core.ParseAddress(name)
+	if err != nil {
+		return ""
+	}
+	if topic, _, ok := core.SplitSubscription(address.Entity); ok {
+		return topic
+	}
+	return address.Entity
 }

@@ -73,13 +73,13 @@ type table struct {
 // tableRows is after how many rows a table is printed: its columns are as wide as those need.
 const tableRows = 1000
 
-func (o *common) table(out io.Writer, entity string, columns ...column) *table {
-	return &table{out: out, entity: entity, json: o.json, columns: columns}
+func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
+	return &table{out: out, entity: entity, json: asJSON, columns: columns}
 }
 
 func (t *table) add(a *amqp.Arrival) error {
 	if t.json {
-		return (&common{json: true}).printPeeked(t.out, t.entity, a)
+		return printPeeked(t.out, true, t.entity, a)
 	}
 	if t.lines == nil {
 		t.lines = tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)

@@ -116,11 +116,11 @@ func at(t time.Time) *time.Time {
 	return &t
 }
 
-// print writes messages to w, for a person or one JSON object a line.
-func (o *common) print(w io.Writer, ms []*azservicebus.ReceivedMessage) error {
+// printMessages writes messages to w, for a person or one JSON object a line.
+func printMessages(w io.Writer, asJSON bool, ms []*azservicebus.ReceivedMessage) error {
 	for _, m := range ms {
 		s := show(m)
-		if o.json {
+		if asJSON {
 			if err := json.NewEncoder(w).Encode(s); err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ sent twice after an interruption, unless the queue detects duplicates, and --int
   crosstown migrate --from "$GATEWAY" --to "$AZURE_CONNECTION_STRING" orders --dead-letters-into orders-dead`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindTarget(c, environ)
+	bindTarget(&o.common, c, environ)
 	f := c.Flags()
 	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage, or the name of a context")
 	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
@@ -143,7 +143,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 // sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
 // at one address, and tells which.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool, error) {
-	if a.text == b.text || a.endpoint() != b.endpoint() {
+	if a.text == b.text || endpointOf(a) != endpointOf(b) {
 		return a.text == b.text, nil
 	}
 	names := [2]string{}
@@ -160,8 +160,8 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool,
 	return names[0] == names[1], nil
 }
 
-// endpoint is the host and port of a namespace; this machine has one name.
-func (t *target) endpoint() string {
+// endpointOf is the host and port of a namespace; this machine has one name.
+func endpointOf(t *target) string {
 	host, port, err := net.SplitHostPort(t.Host)
 	if err != nil {
 		host = t.Host

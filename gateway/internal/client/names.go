@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,13 +27,13 @@ func contextNames(_ context.Context, o *common, _ []string, _ string) (all []str
 		return nil
 	}
 	for _, name := range f.Names() {
-		all = append(all, cobra.CompletionWithDesc(name, endpoint(f.Contexts[name])))
+		all = append(all, cobra.CompletionWithDesc(name, f.Contexts[name].Endpoint()))
 	}
 	return all
 }
 
-// entities are the names of the entities of a kind; for subscriptions, with their topic's.
-func (o *common) entities(ctx context.Context, l core.Listing) (all []string) {
+// entityNames are the names of the entities of a kind; for subscriptions, with their topic's.
+func entityNames(ctx context.Context, o *common, l core.Listing) (all []string) {
 	t, err := o.target()
 	if err != nil {
 		return nil
@@ -47,11 +46,11 @@ func (o *common) entities(ctx context.Context, l core.Listing) (all []string) {
 }
 
 func queueNames(ctx context.Context, o *common, _ []string, _ string) []string {
-	return o.entities(ctx, core.Listing{Kind: core.Queue})
+	return entityNames(ctx, o, core.Listing{Kind: core.Queue})
 }
 
 func topicNames(ctx context.Context, o *common, _ []string, _ string) []string {
-	return o.entities(ctx, core.Listing{Kind: core.Topic})
+	return entityNames(ctx, o, core.Listing{Kind: core.Topic})
 }
 
 // destinationNames are what messages can be sent to.
@@ -66,7 +65,7 @@ func sourceNames(ctx context.Context, o *common, args []string, prefix string) [
 	wanted, _, whole := strings.Cut(prefix, "/")
 	for _, topic := range topicNames(ctx, o, args, prefix) {
 		if topic == wanted || !whole && strings.HasPrefix(topic, wanted) {
-			all = append(all, o.entities(ctx, core.Listing{Kind: core.Subscription, Topic: topic})...)
+			all = append(all, entityNames(ctx, o, core.Listing{Kind: core.Subscription, Topic: topic})...)
 		}
 	}
 	return all
@@ -77,7 +76,7 @@ func subscriptionNames(ctx context.Context, o *common, args []string, _ string) 
 	if len(args) == 0 {
 		return nil
 	}
-	for _, path := range o.entities(ctx, core.Listing{Kind: core.Subscription, Topic: args[0]}) {
+	for _, path := range entityNames(ctx, o, core.Listing{Kind: core.Subscription, Topic: args[0]}) {
 		_, name, _ := core.SplitSubscription(path)
 		all = append(all, name)
 	}
@@ -95,21 +94,6 @@ func ruleNames(ctx context.Context, o *common, args []string, _ string) (all []s
 		all = append(all, rules[i].Name)
 	}
 	return all
-}
-
-// ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
-func (o *common) ownPolicies(ctx context.Context) []api.Policy {
-	var page api.NamespaceList
-	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page); err != nil {
-		return nil
-	}
-	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
-	if own < 0 {
-		return nil
-	}
-	var n api.Namespace
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: []string{page.Namespaces[own].Name}}, &n)
-	return n.Policies
 }
 
 func namespaceNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
@@ -136,7 +120,7 @@ func policyNames(ctx context.Context, o *common, args []string, _ string) (all [
 
 func pluginNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
 	var states []host.State
-	_ = o.askPlugins(ctx, http.MethodGet, "", nil, &states)
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.PluginsPath}, &states)
 	for i := range states {
 		all = append(all, states[i].Name)
 	}
@@ -145,7 +129,7 @@ func pluginNames(ctx context.Context, o *common, _ []string, _ string) (all []st
 
 func faultNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
 	var list api.FaultList
-	_ = o.ask(ctx, inFaults(http.MethodGet, ""), &list)
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.FaultsPath}, &list)
 	for i := range list.Faults {
 		all = append(all, list.Faults[i].Name)
 	}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/bridges/https"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
@@ -56,7 +53,7 @@ func (s *namespaceSource) read(ctx context.Context, o *common, args []string, de
 		if err != nil {
 			return nil, "", err
 		}
-		contents, err := t.contents(ctx, defaults, notes)
+		contents, err := liveContents(ctx, t, defaults, notes)
 		return contents, t.Host, t.explain(err)
 	}
 	given := map[string]string{}
@@ -88,22 +85,8 @@ func (n *notes) add(format string, args ...any) {
 	_, _ = fmt.Fprintf(n.out, "not taken over: "+format+"\n", args...)
 }
 
-// management is a client of the target's management API.
-func (t *target) management(foreign func(entity, property, value string)) *https.AdminClient {
-	origin := "https://" + t.Host
-	if t.Emulator {
-		origin = "http://" + t.Host
-	}
-	return &https.AdminClient{
-		Origin:    origin,
-		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.tls, Proxy: http.ProxyFromEnvironment}, Timeout: inquiryTimeout},
-		Authorize: func() string { return t.signature(origin + "/") },
-		Foreign:   foreign,
-	}
-}
-
-// contents are the entities of a live namespace.
-func (t *target) contents(ctx context.Context, defaults bool, notes *notes) (*config.Contents, error) {
+// liveContents are the entities of a live namespace.
+func liveContents(ctx context.Context, t *target, defaults bool, notes *notes) (*config.Contents, error) {
 	all, err := declaration.Described(ctx, t.management(func(entity, property, value string) {
 		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)
 	}), nil)
@@ -125,13 +108,6 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", plural(len(c.Queues), "queue"), plural(len(c.Topics), "topic"), plural(subscriptions, "subscription"), plural(rules, "rule"))
 }
 
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // namespacePolicies tells of the policies of the namespace itself, which a management API does not show
 // and cannot change.
 func namespacePolicies(all []config.Policy, notes *notes) {
@@ -139,5 +115,3 @@ func namespacePolicies(all []config.Policy, notes *notes) {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)
 	}
 }
-
-var anyIdentity = core.Identity(nil) // a management API knows its client by the token

@@ -100,7 +100,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	found := 0
 	_, err = b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
 		found++
-		return o.printPeeked(c.OutOrStdout(), b.entity, a)
+		return printPeeked(c.OutOrStdout(), o.json, b.entity, a)
 	})
 	if err == nil && found == 0 {
 		err = b.none(c.Context(), &o.selection)
@@ -136,9 +136,9 @@ type shownLine struct {
 }
 
 // printPeeked prints a message for a person, or as a line.
-func (o *common) printPeeked(out io.Writer, entity string, a *amqp.Arrival) error {
+func printPeeked(out io.Writer, asJSON bool, entity string, a *amqp.Arrival) error {
 	s := shownOf(a)
-	if o.json {
+	if asJSON {
 		return json.NewEncoder(out).Encode(&shownLine{lineOf(entity, *a), s.DeadLetterReason, s.DeadLetterText, s.DeadLetterSource})
 	}
 	_, err := io.WriteString(out, s.text())

@@ -28,7 +28,7 @@ func pluginListCommand(environ []string) *cobra.Command {
 	o.bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var states []host.State
-		if err := o.askPlugins(c.Context(), http.MethodGet, "", nil, &states); err != nil {
+		if err := askPlugins(c.Context(), &o, http.MethodGet, "", nil, &states); err != nil {
 			return err
 		}
 		if o.json {
@@ -56,7 +56,7 @@ The gateway starts and checks the new process first. If that fails, the old proc
 	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s host.State
-		if err := o.askPlugins(c.Context(), http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {
+		if err := askPlugins(c.Context(), &o, http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {
 			return err
 		}
 		if o.json {
@@ -69,7 +69,7 @@ The gateway starts and checks the new process first. If that fails, the old proc
 }
 
 // askPlugins asks the gateway about its plugins, or one of them.
-func (o *common) askPlugins(ctx context.Context, method, name string, body, answer any) error {
+func askPlugins(ctx context.Context, o *common, method, name string, body, answer any) error {
 	return o.ask(ctx, inquiry{method: method, path: api.PluginsPath, names: []string{name}, body: body}, answer)
 }
 

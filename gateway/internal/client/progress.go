@@ -24,10 +24,3 @@ func (p *progress) at(n int) {
 		_, _ = fmt.Fprintf(p.w, "%s %s…\n", p.verb, messages(n))
 	}
 }
-
-func messages(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
-}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// purgeWait is how long a queue of another broker must stay empty to count as purged.
+	// purgeWait is how long an entity of another broker must bring nothing to count as empty.
 	purgeWait = time.Second
 	// sessionsWait is how long a purge waits for another session.
 	sessionsWait = time.Second
@@ -119,7 +119,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 			detail = ": " + strings.Join(parts, ", ")
 		}
 	}
-	return o.report(c, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", messages(total), name, detail)
+	return report(c, o.json, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", messages(total), name, detail)
 }
 
 func inWords(states []string) string {
@@ -133,11 +133,11 @@ func inWords(states []string) string {
 func (o *purgeOptions) state(c *cobra.Command, t *target, name, state string) (int, error) {
 	switch state {
 	case "active":
-		return o.purgeActive(c, t, name)
+		return purgeActive(c, &o.common, t, name)
 	case "dead-letter":
-		return o.purgeActive(c, t, name+core.DeadLetter.Suffix())
+		return purgeActive(c, &o.common, t, name+core.DeadLetter.Suffix())
 	case "transfer-dead-letter":
-		return o.purgeActive(c, t, name+core.TransferDeadLetter.Suffix())
+		return purgeActive(c, &o.common, t, name+core.TransferDeadLetter.Suffix())
 	}
 	link, err := t.link(c.Context(), name)
 	if err != nil {
@@ -164,16 +164,11 @@ func (o *purgeOptions) state(c *cobra.Command, t *target, name, state string) (i
 	if err != nil {
 		return 0, err
 	}
-	return t.receiveDeferred(c.Context(), name, found, azservicebus.ReceiveModeReceiveAndDelete, func(source, []*azservicebus.ReceivedMessage) error { return nil })
-}
-
-func isNothing(err error) bool {
-	_, ok := errors.AsType[Nothing](err)
-	return ok
+	return receiveDeferred(c.Context(), t, name, found, azservicebus.ReceiveModeReceiveAndDelete, func(source, []*azservicebus.ReceivedMessage) error { return nil })
 }
 
 // purgeActive removes what can be received of an entity or sub-queue.
-func (o *common) purgeActive(c *cobra.Command, t *target, name string) (int, error) {
+func purgeActive(c *cobra.Command, o *common, t *target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
 		return 0, usagef("%q is no queue or subscription", name)
@@ -193,11 +188,11 @@ func (o *common) purgeActive(c *cobra.Command, t *target, name string) (int, err
 		options.SubQueue = azservicebus.SubQueueTransfer
 	}
 	progress := newProgress(c.ErrOrStderr(), "purged")
-	if address.Sub != core.Main || !t.hasSessions(c.Context(), address.Entity) {
-		return t.empty(c.Context(), address.Entity, options, sessionChoice{}, progress)
+	if address.Sub != core.Main || !hasSessions(c.Context(), t, address.Entity) {
+		return empty(c.Context(), t, address.Entity, options, sessionChoice{}, progress)
 	}
 	for total := 0; ; {
-		n, err := t.empty(c.Context(), address.Entity, options, sessionChoice{next: true}, progress)
+		n, err := empty(c.Context(), t, address.Entity, options, sessionChoice{next: true}, progress)
 		total += n
 		if errors.Is(err, errNoSession) {
 			return total, nil
@@ -209,8 +204,8 @@ func (o *common) purgeActive(c *cobra.Command, t *target, name string) (int, err
 }
 
 // empty receives and deletes messages until none comes.
-func (t *target) empty(ctx context.Context, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *progress) (int, error) {
-	receiver, done, err := t.receiver(ctx, []string{entity}, options, session, sessionsWait)
+func empty(ctx context.Context, t *target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *progress) (int, error) {
+	receiver, done, err := openSource(ctx, t, []string{entity}, options, session, sessionsWait)
 	if err != nil {
 		return 0, err
 	}

@@ -149,7 +149,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 		case errors.Is(err, errNoSession):
 			return nothingf("%v", err)
 		case err != nil && received == 0 && !o.dlq:
-			return t.sessionHint(c.Context(), args, o.session, err)
+			return sessionHint(c.Context(), t, args, o.session, err)
 		case err != nil:
 			return t.explain(err)
 		case o.follow && o.session.next && (o.count == 0 || received < o.count):
@@ -192,7 +192,7 @@ func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, bef
 	if o.dlq {
 		options.SubQueue = azservicebus.SubQueueDeadLetter
 	}
-	receiver, done, err := t.receiver(c.Context(), args, options, o.session, wait)
+	receiver, done, err := openSource(c.Context(), t, args, options, o.session, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -209,7 +209,7 @@ func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, bef
 		told = io.Discard // what arrives is printed
 	}
 	return drain(c.Context(), receiver, count, wait, func(ms []*azservicebus.ReceivedMessage) error {
-		if err := o.print(c.OutOrStdout(), ms); err != nil {
+		if err := printMessages(c.OutOrStdout(), o.json, ms); err != nil {
 			return err
 		}
 		if o.mode == "delete" {

@@ -82,26 +82,19 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 		defer cancel()
 		ctx = limited
 	}
-	t, err := o.target()
+	t, entities, err := watched(&o.common, args)
 	if err != nil {
 		return err
-	}
-	first, err := t.entity(args)
-	if err != nil {
-		return err
-	}
-	if len(args) == 0 {
-		args = []string{first}
 	}
 	if o.tap {
-		return o.runTap(ctx, c, t, args)
+		return o.runTap(ctx, c, t, entities)
 	}
-	for _, entity := range args {
-		if t.isTopic(ctx, entity) {
+	for _, entity := range entities {
+		if isTopic(ctx, t, entity) {
 			return usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
 		}
 	}
-	link, err := t.link(c.Context(), first)
+	link, err := t.link(c.Context(), entities[0])
 	if err != nil {
 		return t.explain(err)
 	}
@@ -114,7 +107,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 			return err
 		},
 	}
-	err = r.run(ctx, args)
+	err = r.run(ctx, entities)
 	if ctx.Err() != nil {
 		err = nil // the end was asked for
 	}
@@ -145,8 +138,22 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *target,
 	return t.explain(err)
 }
 
+// watched finds the namespace and the entities of a command that peeks at several: its arguments, else
+// the connection string's EntityPath.
+func watched(o *common, args []string) (*target, []string, error) {
+	t, err := o.target()
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := t.entity(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, append([]string{first}, args[min(1, len(args)):]...), nil
+}
+
 // isTopic reports whether an entity is known to be a topic. A client without Manage is not told.
-func (t *target) isTopic(ctx context.Context, entity string) bool {
+func isTopic(ctx context.Context, t *target, entity string) bool {
 	if strings.Contains(entity, "/") {
 		return false
 	}

@@ -68,18 +68,6 @@ func (m *relocation) scope() string {
 	return ""
 }
 
-// policyHolder is the queue or topic that an address belongs to: it has the policies.
-func policyHolder(name string) string {
-	address, err := core.ParseAddress(name)
-	if err != nil {
-		return ""
-	}
-	if topic, _, ok := core.SplitSubscription(address.Entity); ok {
-		return topic
-	}
-	return address.Entity
-}
-
 func (m *relocation) refuse(number int64, why string) {
 	m.refused++
 	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, trim(why))
@@ -121,7 +109,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	var others []remote.Taken
 	for err == nil && len(wanted) > 0 && ctx.Err() == nil {
 		var taken []remote.Taken
-		if taken, err = r.Take(ctx, idle); err != nil || len(taken) == 0 {
+		if taken, err = r.Take(ctx, purgeWait); err != nil || len(taken) == 0 {
 			break
 		}
 		var mine []remote.Taken

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
 const (
@@ -183,7 +184,7 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 
 // take reads a line and adds its message, if it has one.
 func (r *replayer) take(ctx context.Context, n int, line []byte) error {
-	stored, entity, err := storedOf(line)
+	stored, entity, err := record.Parse(line)
 	if err == nil && stored != nil {
 		entity, err = r.destination(entity)
 	}

@@ -94,7 +94,7 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 		err = nil // the end was asked for
 	}
 	if err != nil && r.taken == 0 {
-		return t.sessionHint(c.Context(), args, o.session, err)
+		return sessionHint(c.Context(), t, args, o.session, err)
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "answered %s\n", plural(r.answered, "request"))
 	return t.explain(err)
@@ -118,7 +118,7 @@ type replier struct {
 
 func (r *replier) run(ctx context.Context, t *target, entity string) error {
 	for ctx.Err() == nil && (r.options.count == 0 || r.taken < r.options.count) {
-		requests, done, err := t.receiver(ctx, []string{entity}, &azservicebus.ReceiverOptions{}, r.options.session, always)
+		requests, done, err := openSource(ctx, t, []string{entity}, &azservicebus.ReceiverOptions{}, r.options.session, always)
 		if errors.Is(err, errNoSession) {
 			continue // the gateway has waited for a while
 		}

@@ -102,7 +102,7 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	defer done()
-	if err := t.sendOne(ctx, args[0], m); err != nil {
+	if err := sendOne(ctx, t, args[0], m); err != nil {
 		return t.explain(err)
 	}
 	reply, err := awaitReply(ctx, replies, *m.MessageID, c.ErrOrStderr())
@@ -116,7 +116,7 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 		_, err = c.OutOrStdout().Write(reply.Body)
 		return err
 	}
-	return o.print(c.OutOrStdout(), []*azservicebus.ReceivedMessage{reply})
+	return printMessages(c.OutOrStdout(), o.json, []*azservicebus.ReceivedMessage{reply})
 }
 
 // wholeBody is the body of a command's argument, file or standard input.
@@ -137,7 +137,7 @@ func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus
 	if o.replyTo != "" {
 		session := rand.Text()
 		m.ReplyTo, m.ReplyToSessionID = &o.replyTo, &session
-		r, done, err = t.receiver(ctx, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
+		r, done, err = openSource(ctx, t, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
 		if err != nil {
 			err = fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.explain(err))
 		}
@@ -157,7 +157,7 @@ func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus
 		_, _ = client.DeleteQueue(ctx, name, nil) // else it is deleted when it has been idle
 	}
 	m.ReplyTo = &name
-	r, closed, err := t.receiver(ctx, []string{name}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{}, 0)
+	r, closed, err := openSource(ctx, t, []string{name}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{}, 0)
 	if err != nil {
 		remove()
 		return nil, nil, err
@@ -169,7 +169,7 @@ func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus
 }
 
 // sendOne sends a message.
-func (t *target) sendOne(ctx context.Context, entity string, m *azservicebus.Message) error {
+func sendOne(ctx context.Context, t *target, entity string, m *azservicebus.Message) error {
 	client, err := t.client()
 	if err != nil {
 		return err

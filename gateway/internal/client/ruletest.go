@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -94,20 +95,23 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 			defer func() { _ = f.Close() }() // it was only read
 			stdin = f
 		}
-		for line := range lines(stdin) {
-			if line.err != nil {
-				return nil, line.err
-			}
-			stored, _, err := storedOf(line.data)
-			if err == nil && stored == nil {
-				err = errors.New("it has no message")
-			}
-			if err != nil {
-				return nil, usagef("--record: the first line: %w", err)
-			}
-			return line.data, nil
+		line, err := bufio.NewReader(stdin).ReadBytes('\n')
+		switch {
+		case len(line) > 0: // the first line ends there, or the file does
+		case errors.Is(err, io.EOF):
+			return nil, usagef("--record: there is no line")
+		default:
+			return nil, err
 		}
-		return nil, usagef("--record: there is no line")
+		line = bytes.TrimRight(line, "\r\n")
+		stored, _, err := record.Parse(line)
+		if err == nil && stored == nil {
+			err = errors.New("it has no message")
+		}
+		if err != nil {
+			return nil, usagef("--record: the first line: %w", err)
+		}
+		return line, nil
 	}
 	m := &record.Message{State: "active", Body: o.body}
 	texts := map[string]**string{

@@ -52,9 +52,9 @@ func (s *sessionChoice) validate(dlq bool) error {
 // errNoSession says that no session came within the time given.
 var errNoSession = errors.New("no free session has messages")
 
-// receiver connects to a command's queue or subscription, or to a session of it.
+// openSource connects to a command's queue or subscription, or to a session of it.
 // wait bounds how long a next session is waited for. done closes everything.
-func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
+func openSource(ctx context.Context, t *target, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
 	entity, err := t.entity(args)
 	if err != nil {
 		return nil, nil, err
@@ -95,15 +95,15 @@ func (t *target) receiver(ctx context.Context, args []string, o *azservicebus.Re
 
 // hasSessions reports whether messages of an entity are received through sessions. A client without
 // Manage is not told: then it seems to have none.
-func (t *target) hasSessions(ctx context.Context, entity string) bool {
+func hasSessions(ctx context.Context, t *target, entity string) bool {
 	e, _, err := t.management(nil).Entity(ctx, anyIdentity, entity)
 	return err == nil && e.Settings.RequiresSession
 }
 
 // sessionHint adds to an error that an entity requires sessions, where the command named none.
-func (t *target) sessionHint(ctx context.Context, args []string, session sessionChoice, err error) error {
+func sessionHint(ctx context.Context, t *target, args []string, session sessionChoice, err error) error {
 	entity, named := t.entity(args)
-	if err == nil || isNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !t.hasSessions(ctx, entity) {
+	if err == nil || isNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.explain(err)
 	}
 	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)

@@ -15,6 +15,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
+// depositSize bounds the bytes of the messages of a deposit.
+const depositSize = 4 << 20
+
 // storer stores messages in a namespace: in a gateway by deposits, elsewhere as any client does.
 type storer struct {
 	common
@@ -72,7 +75,7 @@ func (s *storer) store(ctx context.Context, to string, ms []*core.Message) []err
 	answers := make([]error, 0, len(ms))
 	for len(ms) > 0 {
 		n, size := 0, 0
-		for n < len(ms) && (n == 0 || size+ms[n].Size() <= bytesTogether) {
+		for n < len(ms) && (n == 0 || size+ms[n].Size() <= depositSize) {
 			size += ms[n].Size()
 			n++
 		}

@@ -46,23 +46,17 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	if o.last < 0 || o.count < 0 {
 		return usagef("--last and --count cannot be negative")
 	}
-	t, err := o.target()
+	t, entities, err := watched(&o.common, args)
 	if err != nil {
 		return err
 	}
-	first, err := t.entity(args)
-	if err != nil {
-		return err
-	}
-	if len(args) == 0 {
-		args = []string{first}
-	}
-	for i, entity := range args {
-		if t.isTopic(c.Context(), entity) {
+	first := entities[0]
+	for i, entity := range entities {
+		if isTopic(c.Context(), t, entity) {
 			return usagef("%s is a topic, whose messages are in its subscriptions: tail %[1]s/Subscriptions/NAME", entity)
 		}
 		if o.dlq {
-			args[i] = entity + "/$DeadLetterQueue"
+			entities[i] = entity + "/$DeadLetterQueue"
 		}
 	}
 	link, err := t.link(c.Context(), first)
@@ -70,12 +64,12 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 		return t.explain(err)
 	}
 	defer link.Close()
-	f := &follower{out: c.OutOrStdout(), common: &o.common, last: o.last, count: o.count, named: len(args) > 1}
+	f := &follower{out: c.OutOrStdout(), common: &o.common, last: o.last, count: o.count, named: len(entities) > 1}
 	r := &recorder{
 		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: newProgress(io.Discard, ""), use: f.use,
 		began: f.begin,
 	}
-	err = r.run(c.Context(), args)
+	err = r.run(c.Context(), entities)
 	if c.Context().Err() != nil || errors.Is(err, errFollowed) {
 		err = nil // the end was asked for
 	}
@@ -132,7 +126,7 @@ func (f *follower) print(entity string, a amqp.Arrival) error {
 		_, err = io.WriteString(f.out, entity+" ")
 	}
 	if err == nil {
-		err = f.common.printPeeked(f.out, entity, &a)
+		err = printPeeked(f.out, f.common.json, entity, &a)
 	}
 	if f.printed++; err == nil && f.printed == f.count {
 		err = errFollowed

@@ -2,13 +2,16 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
@@ -218,6 +222,21 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *target, fits func(st
 	return nil
 }
 
+// ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
+func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
+	var page api.NamespaceList
+	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page); err != nil {
+		return nil
+	}
+	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
+	if own < 0 {
+		return nil
+	}
+	var n api.Namespace
+	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: []string{page.Namespaces[own].Name}}, &n)
+	return n.Policies
+}
+
 // curlCommands are commands for a shell that use a token, as far as its rights allow. Where they are not
 // known, the gateway judges.
 func (o *tokenOptions) curlCommands(t *target, entity string, made *madeToken, rights core.Right) (all []string) {
@@ -244,7 +263,7 @@ func (o *tokenOptions) curlCommands(t *target, entity string, made *madeToken, r
 }
 
 // authority is the file of the authority that a client must be told to trust, "" if there is none.
-func (o *common) authority(t *target) string {
+func (o *tokenOptions) authority(t *target) string {
 	if t.ca != "" || o.data == "" {
 		return t.ca
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -26,6 +27,18 @@ const (
 type Context struct {
 	ConnectionString string `json:"connectionString"`
 	CA               string `json:"ca,omitempty"` // PEM file of an authority to trust for TLS
+}
+
+// Endpoint is where a context connects to, and whether without TLS.
+func (c Context) Endpoint() string {
+	parsed, err := auth.ParseConnectionString(c.ConnectionString)
+	switch {
+	case err != nil:
+		return err.Error()
+	case parsed.Emulator:
+		return parsed.Host + " without TLS"
+	}
+	return parsed.Host
 }
 
 // File holds the contexts of a user.

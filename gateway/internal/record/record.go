@@ -376,3 +376,23 @@ func (r *Message) stored() (*core.Stored, error) {
 	x.Message = m
 	return x, nil
 }
+
+// Parse reads the message of a line that record, receive --json or backup has written, and the
+// entity that it was in, "" where the line does not say. stored is nil where the line is another of
+// a backup.
+func Parse(line []byte) (stored *core.Stored, entity string, err error) {
+	var l Line
+	if err := json.Unmarshal(line, &l); err != nil {
+		return nil, "", fmt.Errorf("it is not what crosstown record, receive --json or backup prints: %w: repair or remove the line", err)
+	}
+	if l.Message == nil {
+		if (l == Line{}) {
+			return nil, "", errors.New("it has no message, and is no line of a backup: repair or remove the line")
+		}
+		return nil, "", nil
+	}
+	if stored, err = l.Stored(); err != nil {
+		return nil, "", fmt.Errorf("%w: repair or remove the line", err)
+	}
+	return stored, l.Message.Entity, nil
+}

@@ -1,6 +1,9 @@
 package client
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // UsageError says that a command line asks for what cannot be.
 type UsageError struct{ problem error }
@@ -22,3 +25,16 @@ func usage(problems error) error {
 func UsageErrorf(format string, args ...any) error { return usagef(format, args...) }
 
 func usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// Nothing says that a command has found no message. It has an exit code of its own.
+type Nothing struct{ text string }
+
+func (e Nothing) Error() string { return e.text }
+
+func nothingf(format string, args ...any) error { return Nothing{fmt.Sprintf(format, args...)} }
+
+// isNothing reports whether err is a Nothing.
+func isNothing(err error) bool {
+	_, ok := errors.AsType[Nothing](err)
+	return ok
+}
